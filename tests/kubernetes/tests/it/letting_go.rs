@@ -107,7 +107,7 @@ async fn an_abandoned_object_goes_at_once_and_its_event_names_the_host() -> Resu
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let scene = Scene::new(plane, "abandoned").await?;
     scene.scaleway().add_hosts(1, [])?;
-    let mut controller = scene.start(&ControllerOptions::default()).await?;
+    let controller = scene.start(&ControllerOptions::default()).await?;
     scene.apply(&MachineOptions::default().annotated("windlass.dev/abandon", "kept for a look").machine("mac")).await?;
     let machine = scene.ready_machines(1).await?.remove(0);
     let id = machine.data["status"]["serverID"].as_str().context("an id")?.to_owned();
