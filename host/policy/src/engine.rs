@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::{Resource, getrlimit};
 use wasmparser::WasmFeatures;
 use wasmtime::{
     Config, Enabled, Engine, EngineWeak, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig,
@@ -62,9 +63,8 @@ const SCRIPT_WARM_SLOTS: u32 = 4;
 const SCRIPT: Structure =
     Structure { core_instances: 64, memories: 4, tables: 8, table_elements: 50_000, memory_bytes: MAX_MEMORY_BYTES };
 
-/// What the address space of a memory slot is when the usual 4 GiB can't be had (a container with a limit on address
-/// space): the memory itself. Loads and stores are then checked by instructions instead of by guard pages.
-const SMALL_RESERVATION_BYTES: u64 = MAX_MEMORY_BYTES;
+/// What a memory gets ahead of its need, in bytes, when it grows without a reservation: each growth copies it.
+const GROWTH_BYTES: u64 = 1 << 20;
 
 /// What [`config`] leaves switched on: WebAssembly 2.0, and constants that are computed. A file is held to it before
 /// the engine sees it, so that it is refused for what it uses.
@@ -75,6 +75,24 @@ pub(crate) fn features(class: Class) -> WasmFeatures {
         // QuickJS is compiled to tail calls.
         Class::Script => both.union(WasmFeatures::TAIL_CALL),
     }
+}
+
+/// The limit on the address space of this process (`ulimit -v`, systemd's `LimitAS=`), in bytes.
+///
+/// With one, a [`Host`](crate::Host) allocates the memory of a policy for each decision, since a pool would reserve
+/// more than a terabyte. Decisions are the same, and slower.
+#[must_use]
+pub fn address_space_limit() -> Option<u64> {
+    getrlimit(Resource::As).current
+}
+
+/// Where instances get their memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Allocation {
+    /// From a pool. It reserves address space for all instances at once: 4 GiB and guard pages for each memory.
+    Pooled,
+    /// From the system, for each instance, and no more than it uses. Loads and stores are checked by instructions.
+    OnDemand,
 }
 
 /// What an engine is for.
@@ -99,6 +117,7 @@ pub(crate) struct Engines {
     engines: [OnceLock<Engine>; Purpose::ALL.len()],
     /// For what a script does once only, in `configure`.
     quick: OnceLock<Engine>,
+    allocation: Allocation,
     /// Held while one is made, so that none is made twice.
     making: parking_lot::Mutex<()>,
     /// Every policy that was loaded holds it, too: whoever can ask one must be able to end it.
@@ -107,9 +126,23 @@ pub(crate) struct Engines {
 
 impl Engines {
     pub(crate) fn new() -> Result<Engines, Error> {
+        // A pool could be had below a high limit, too, and would leave nothing to the rest of the process.
+        let allocation = match address_space_limit() {
+            None => Allocation::Pooled,
+            Some(bytes) => {
+                tracing::warn!(
+                    limit_bytes = bytes,
+                    "the address space of this process is limited: each decision allocates its policy's memory, \
+                        which is slower; remove the limit with `ulimit -v unlimited`, in a systemd unit with \
+                        LimitAS=infinity"
+                );
+                Allocation::OnDemand
+            }
+        };
         let engines = Engines {
             engines: [const { OnceLock::new() }; Purpose::ALL.len()],
             quick: OnceLock::new(),
+            allocation,
             making: parking_lot::Mutex::new(()),
             ticker: Ticker::start()?,
         };
@@ -121,7 +154,7 @@ impl Engines {
     /// The engine for policies of this class, with or without fuel.
     pub(crate) fn get(&self, purpose: Purpose) -> Result<&Engine, Error> {
         let index = 2 * usize::from(purpose.class == Class::Script) + usize::from(purpose.fuel);
-        self.get_or_make(&self.engines[index], || new_engine(purpose))
+        self.get_or_make(&self.engines[index], || new_engine(purpose, self.allocation))
     }
 
     /// The engine in which a policy takes its settings. A script is compiled for that alone, before its snapshot is
@@ -130,7 +163,7 @@ impl Engines {
         match purpose.class {
             Class::Small => self.get(purpose),
             Class::Script => {
-                let quick = || Engine::new(&quick_config()).map_err(Error::Engine);
+                let quick = || Engine::new(&quick_config(self.allocation)).map_err(Error::Engine);
                 self.get_or_make(&self.quick, quick)
             }
         }
@@ -154,23 +187,31 @@ impl Engines {
     }
 }
 
-fn new_engine(purpose: Purpose) -> Result<Engine, Error> {
-    Engine::new(&config(purpose, None)).or_else(|first| {
-        tracing::warn!(error = %format!("{first:#}"), "little address space: policies get bounds checks instead of \
-            guard pages");
-        Engine::new(&config(purpose, Some(SMALL_RESERVATION_BYTES))).map_err(Error::Engine)
-    })
+fn new_engine(purpose: Purpose, allocation: Allocation) -> Result<Engine, Error> {
+    let made = Engine::new(&config(purpose, allocation));
+    match (made, allocation) {
+        (Ok(engine), _) => Ok(engine),
+        // Some sandboxes and emulators have little address space, and set no limit.
+        (Err(error), Allocation::Pooled) => {
+            tracing::warn!(
+                error = %format!("{error:#}"),
+                "no address space for a pool: each decision allocates its policy's memory, which is slower"
+            );
+            Engine::new(&config(purpose, Allocation::OnDemand)).map_err(Error::Engine)
+        }
+        (Err(error), Allocation::OnDemand) => Err(Error::Engine(error)),
+    }
 }
 
-fn quick_config() -> Config {
-    let mut config = config(Purpose { class: Class::Script, fuel: false }, None);
+fn quick_config(allocation: Allocation) -> Config {
+    let mut config = config(Purpose { class: Class::Script, fuel: false }, allocation);
     config.cranelift_opt_level(OptLevel::None);
     config.cranelift_regalloc_algorithm(RegallocAlgorithm::SinglePass);
     config.allocation_strategy(InstanceAllocationStrategy::OnDemand);
     config
 }
 
-fn config(purpose: Purpose, reservation: Option<u64>) -> Config {
+fn config(purpose: Purpose, allocation: Allocation) -> Config {
     let Purpose { class, fuel } = purpose;
     let mut config = Config::new();
 
@@ -209,10 +250,16 @@ fn config(purpose: Purpose, reservation: Option<u64>) -> Config {
     // Instances: from a pool, so that a fresh one for each decision costs about 3 µs.
     config.memory_init_cow(true);
     config.table_lazy_init(true);
-    if let Some(bytes) = reservation {
-        config.memory_reservation(bytes);
+    if class == Class::Script {
+        // Above this size an image with holes would not be shared, and each instance would copy it.
+        config.memory_guaranteed_dense_image_size(MAX_MEMORY_BYTES);
+    }
+    if allocation == Allocation::OnDemand {
+        config.memory_reservation(0);
         config.memory_guard_size(0);
-        config.memory_reservation_for_growth(0);
+        config.memory_reservation_for_growth(GROWTH_BYTES);
+        config.allocation_strategy(InstanceAllocationStrategy::OnDemand);
+        return config;
     }
     let per_component = |most: u64| u32::try_from(most).unwrap_or(u32::MAX);
     let mut pool = PoolingAllocationConfig::new();
@@ -231,8 +278,6 @@ fn config(purpose: Purpose, reservation: Option<u64>) -> Config {
             (INSTANCES, INSTANCES * per_component(SMALL.core_instances) / 2, SMALL)
         }
         Class::Script => {
-            // Above this size an image with holes would not be shared, and each instance would copy it.
-            config.memory_guaranteed_dense_image_size(MAX_MEMORY_BYTES);
             pool.max_component_instance_size(4 * INSTANCE_BYTES)
                 .max_core_instance_size(4 * INSTANCE_BYTES)
                 .max_tables_per_module(4)
@@ -293,11 +338,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_engine_can_be_made_also_with_little_address_space() {
-        for purpose in Purpose::ALL {
-            for reservation in [None, Some(SMALL_RESERVATION_BYTES)] {
-                Engine::new(&config(purpose, reservation)).unwrap();
+    fn every_engine_can_be_made_with_and_without_a_pool() {
+        for allocation in [Allocation::Pooled, Allocation::OnDemand] {
+            for purpose in Purpose::ALL {
+                Engine::new(&config(purpose, allocation)).unwrap();
             }
+            Engine::new(&quick_config(allocation)).unwrap();
         }
     }
 

@@ -95,7 +95,7 @@ pub use chain::PinnedPolicies;
 pub use class::Class;
 pub use decision::{DecidedBy, Decision, DecisionId, Fallback, PolicyIdentity};
 pub use digest::Digest;
-pub use engine::DECISION_STACK_BYTES;
+pub use engine::{DECISION_STACK_BYTES, address_space_limit};
 pub use failure_kind::FailureKind;
 // What was decided.
 pub use decision_log::{

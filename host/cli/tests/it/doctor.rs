@@ -304,3 +304,29 @@ fn a_journal_of_a_newer_version_is_told_and_left_untouched() {
     found(&document, "journal", "failed", "version 99");
     assert_eq!(std::fs::read(&journal).unwrap(), before);
 }
+
+/// The check of the policies, by a process whose address space is limited.
+fn policies_with_address_space(kib: u64) -> Value {
+    let home = new_home();
+    let windlass = bare(home.path());
+    let mut limited = Command::new("sh");
+    limited.args(["-c", &format!("ulimit -v {kib}; exec \"$0\" \"$@\"")]).arg(windlass.get_program());
+    limited.args(["--output", "json", "doctor"]).env_clear();
+    limited.envs(windlass.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let ran = Ran::of(&mut limited);
+    let words = format!("{}\n{}", ran.stdout, ran.stderr);
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {words}"));
+    let checks = document["checks"].as_array().unwrap_or_else(|| panic!("{document}"));
+    checks.iter().find(|check| check["check"] == "policies").unwrap().clone()
+}
+
+#[test]
+fn policies_load_where_address_space_is_limited() {
+    // One that has no room for a pool, one that a pool of small memories would fill, and one that it would not.
+    for kib in [3_000_000, 18_000_000, 40_000_000] {
+        let check = policies_with_address_space(kib);
+        assert_eq!(check["outcome"], "warning", "{kib} KiB: {check}");
+        assert!(check["finding"].as_str().unwrap().contains("load, the built-in defaults included"), "{kib}: {check}");
+        assert!(check["remedy"].as_str().unwrap().contains("ulimit -v unlimited"), "{kib}: {check}");
+    }
+}

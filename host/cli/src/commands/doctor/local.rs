@@ -7,6 +7,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use windlass_inspect::failure::Failure;
 use windlass_lifecycle::{Error, Journal, OperationFilter, OperationState, StateDirectory};
+use windlass_policy::address_space_limit;
 
 use super::check::Check;
 use crate::context::Context;
@@ -50,12 +51,25 @@ fn policies(context: &Context) -> Check {
         context.configure(&host)?;
         Ok(host.status().links.len())
     };
-    match load() {
-        Ok(count) => Check::ok(POLICIES, format!("{count} load, the built-in defaults included")),
-        Err(failure) => {
-            let check = Check::of_failure(POLICIES, &failure);
-            if check.remedy.is_some() { check } else { check.remedy("windlass policy check FILE") }
+    judged_policies(load(), address_space_limit())
+}
+
+fn judged_policies(loaded: Result<usize, Failure>, address_space: Option<u64>) -> Check {
+    const LIFT: &str = "ulimit -v unlimited (in a systemd unit: LimitAS=infinity)";
+    let found = |count| format!("{count} load, the built-in defaults included");
+    match (loaded, address_space) {
+        (Ok(count), None) => Check::ok(POLICIES, found(count)),
+        (Ok(count), Some(bytes)) => {
+            let limit = format!("address space is limited to {} MB, which makes decisions slower", bytes / 1_000_000);
+            Check::warning(POLICIES, format!("{}; {limit}", found(count))).remedy(LIFT)
         }
+        (Err(failure), _) => match Check::of_failure(POLICIES, &failure) {
+            check if check.remedy.is_some() => check,
+            check if address_space.is_some() => {
+                check.remedy(format!("windlass policy check FILE, or, if memory ran out, {LIFT}"))
+            }
+            check => check.remedy("windlass policy check FILE"),
+        },
     }
 }
 
