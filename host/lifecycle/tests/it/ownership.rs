@@ -58,7 +58,7 @@ async fn attach_block(world: &World, server: &str) -> String {
 }
 
 /// A local volume of a user, on this server.
-async fn attach_local(world: &World, server: &str) -> String {
+pub(crate) async fn attach_local(world: &World, server: &str) -> String {
     let volume = world
         .client
         .instance(&zone())

@@ -255,13 +255,8 @@ fn the_retry_policy_is_told_whether_a_step_undoes_how_much_time_is_left_and_of_w
         let deadline = specification.deadline_milliseconds;
         failure_of(lifecycle.create_server(specification, &Control::new()).await);
         world.assert_empty("undone");
-        host.flush_decisions();
-        let log = host.decisions().unwrap();
-        let mut filter = DecisionFilter::default();
-        filter.slot = Some(SlotName::Retry);
         let mut asked: Vec<(String, bool)> = Vec::new();
-        for decision in log.list(&filter).unwrap().decisions {
-            let question = log.show(&decision.id.to_string()).unwrap().question;
+        for question in asked_of(&host, SlotName::Retry) {
             let (step, undoing) = (question["step"].as_str().unwrap(), question["undoing"].as_bool().unwrap());
             assert_eq!(question["group"], "ci", "{question}");
             match question["time-left"].as_u64() {
@@ -277,6 +272,70 @@ fn the_retry_policy_is_told_whether_a_step_undoes_how_much_time_is_left_and_of_w
             );
         }
     });
+}
+
+/// The questions that were put to a slot.
+fn asked_of(host: &windlass_policy::Host, slot: SlotName) -> Vec<serde_json::Value> {
+    host.flush_decisions();
+    let log = host.decisions().unwrap();
+    let mut filter = DecisionFilter::default();
+    filter.slot = Some(slot);
+    let decisions = log.list(&filter).unwrap().decisions;
+    decisions.iter().map(|decision| log.show(&decision.id.to_string()).unwrap().question).collect()
+}
+
+#[test]
+fn each_retry_gets_a_random_word_of_its_own() {
+    run(async {
+        let world = World::new(8).await;
+        let folder = tempfile::tempdir().unwrap();
+        let host = host_in(folder.path());
+        let lifecycle = world.start_under(host.clone());
+        let fails = FaultRule::new("POST", "/instance/v1/zones/*/ips", FaultKind::InternalServerError);
+        world.simulator.add_fault(fails).unwrap();
+        failure_of(lifecycle.create_server(world.everything(), &Control::new()).await);
+        let words: Vec<_> =
+            asked_of(&host, SlotName::Retry).iter().map(|question| question["random"].clone()).collect();
+        let distinct: std::collections::BTreeSet<_> = words.iter().map(ToString::to_string).collect();
+        assert!(words.len() >= 8 && words.iter().all(|word| !word.is_null()), "{words:?}");
+        assert_eq!(distinct.len(), words.len(), "{words:?}");
+    });
+}
+
+#[test]
+fn a_busy_server_and_volume_are_retried_within_one_plan() {
+    for kind in [FaultKind::TransientState, FaultKind::Locked] {
+        run(async {
+            let world = World::new(8).await;
+            let folder = tempfile::tempdir().unwrap();
+            let host = host_in(folder.path());
+            let lifecycle = world.start_under(host.clone());
+            let created = lifecycle.create_server(world.everything(), &Control::new()).await.unwrap();
+            // A local volume of a user: the server is powered off and deleted, for terminating it would take that too.
+            let theirs = crate::ownership::attach_local(&world, &created.server.id).await;
+            for (method, path) in [
+                ("POST", "/instance/v1/zones/*/servers/*/action"),
+                ("DELETE", "/instance/v1/zones/*/servers/*"),
+                ("DELETE", "/block/v1/zones/*/volumes/*"),
+            ] {
+                for nth in [1, 2] {
+                    world.simulator.add_fault(FaultRule::new(method, path, kind).nth(nth)).unwrap();
+                }
+            }
+            let cleaned = lifecycle.cleanup(&Target::Operation(created.operation), &Control::new()).await.unwrap();
+            assert!(cleaned.report.is_clean(), "{kind}: {}", cleaned.report.words());
+            let resources = world.resources();
+            assert_eq!(resources.count(), 1, "{kind}: {}", crate::support::brief(&resources));
+            assert_eq!(resources.volumes[0]["id"], theirs.as_str(), "{kind}");
+            // A further plan would mend what was not retried.
+            assert_eq!(asked_of(&host, SlotName::Rollback).len(), 1, "{kind}: one plan");
+            let retried = asked_of(&host, SlotName::Retry);
+            for step in ["delete-server", "delete-block-volume"] {
+                let of_step = retried.iter().filter(|question| question["step"].as_str().unwrap().starts_with(step));
+                assert!(of_step.count() >= 2, "{kind}: {step}: {retried:?}");
+            }
+        });
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use windlass_simulator::{FaultKind, FaultRule, ForcedState};
 
 use super::support::{Macs, PREFIX, adopt, claim, pool, release_of};
 use crate::late::Fate;
-use crate::support::run;
+use crate::support::{run, zone};
 
 const SERVER: &str = "/apple-silicon/v1alpha1/zones/*/servers/*";
 const MINUTE: Duration = Duration::from_secs(60);
@@ -152,10 +152,10 @@ fn a_host_that_the_key_may_not_see_any_more_is_not_gone() {
             let released = lifecycle.release_machine(&release_of(&id, &claim("a")), &Control::new()).await;
             assert!(matches!(released, Err(Error::Scaleway { .. })), "{released:?}");
             // Also when everybody has looked meanwhile.
-            lifecycle.hosts(&crate::support::zone()).await.unwrap();
+            lifecycle.hosts(&zone()).await.unwrap();
             tokio::time::sleep(MINUTE).await;
         }
-        assert!(lifecycle.host(&crate::support::zone(), &id).await.is_err());
+        assert!(lifecycle.host(&zone(), &id).await.is_err());
         assert_eq!(macs.name(&id), claim("a").as_str());
     });
 }
@@ -168,7 +168,7 @@ fn one_list_that_leaves_a_host_out_proves_nothing() {
         let id = adopt(&lifecycle, &claim("a")).await;
         macs.simulator.add_fault(FaultRule::new("GET", SERVER, FaultKind::PermissionDenied).nth(1)).unwrap();
         macs.late.next(1, "GET", "/servers", Fate::Answered(json!({ "servers": [], "total_count": 0 })));
-        let seen = lifecycle.host(&crate::support::zone(), &id).await.unwrap();
+        let seen = lifecycle.host(&zone(), &id).await.unwrap();
         assert_eq!(seen.map(|host| host.id), Some(id));
     });
 }
@@ -189,10 +189,49 @@ fn hosts_that_go_by_their_schedule_together_are_gone() {
             assert!(matches!(outcome, ReleaseOutcome::DeletionScheduled { .. }), "{outcome:?}");
             hosts.push(id);
         }
-        lifecycle.hosts(&crate::support::zone()).await.unwrap();
+        lifecycle.hosts(&zone()).await.unwrap();
         tokio::time::sleep(super::support::DAY).await;
         for id in hosts {
-            assert!(lifecycle.host(&crate::support::zone(), &id).await.unwrap().is_none());
+            assert!(lifecycle.host(&zone(), &id).await.unwrap().is_none());
         }
     });
+}
+
+#[test]
+fn two_hosts_that_leave_a_listing_together_are_not_gone_and_one_is() {
+    for together in [1, 2] {
+        run(async {
+            let macs = Macs::new(4);
+            let lifecycle = macs.start();
+            let mut hosts = Vec::new();
+            for name in ["a", "b"] {
+                hosts.push((adopt(&lifecycle, &claim(name)).await, claim(name)));
+            }
+            lifecycle.hosts(&zone()).await.unwrap();
+            for (id, _) in &hosts[..together] {
+                macs.simulator.set_server_state(id, ForcedState::Deleted).unwrap();
+            }
+            macs.simulator.clear_requests();
+            let release = |host: usize| {
+                let (id, claim) = &hosts[host];
+                let (lifecycle, request) = (&lifecycle, release_of(id, claim));
+                async move { lifecycle.release_machine(&request, &Control::new()).await }
+            };
+            if together == 1 {
+                assert_eq!(release(0).await.unwrap().outcome, ReleaseOutcome::AlreadyGone);
+                assert!(lifecycle.host(&zone(), &hosts[0].0).await.unwrap().is_none());
+                return;
+            }
+            // Two may as well have left this key's sight: each is asked about beside the other, at once.
+            let (first, second) = tokio::join!(release(0), release(1));
+            for released in [first, second] {
+                assert!(matches!(released, Err(Error::Scaleway { .. })), "{released:?}");
+            }
+            for (id, _) in &hosts {
+                assert!(lifecycle.host(&zone(), id).await.is_err());
+            }
+            assert!(macs.changes().is_empty(), "{:?}", macs.changes());
+            macs.assert_closed(&lifecycle, "not gone");
+        });
+    }
 }

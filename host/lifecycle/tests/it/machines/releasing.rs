@@ -265,6 +265,37 @@ fn a_host_that_is_gone_is_released() {
 }
 
 #[test]
+fn a_host_that_vanishes_between_its_mark_and_its_wipe_is_released() {
+    // Before the wipe is asked for, and while a wipe that failed waits for its next attempt.
+    for kind in [FaultKind::Delay(Duration::from_secs(5)), FaultKind::InternalServerError] {
+        run(async {
+            let macs = Macs::new(3);
+            let lifecycle = macs.start();
+            let mine = claim("a");
+            let id = adopt(&lifecycle, &mine).await;
+            macs.simulator.add_fault(FaultRule::new("POST", REINSTALL, kind).nth(1)).unwrap();
+            macs.simulator.clear_requests();
+            let request = release_of(&id, &mine);
+            let vanishes = async {
+                while macs.name(&id) == mine.as_str() {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                macs.simulator.set_server_state(&id, ForcedState::Deleted).unwrap();
+            };
+            let (released, ()) = tokio::join!(release(&lifecycle, &request), vanishes);
+            assert_eq!(released.outcome, ReleaseOutcome::AlreadyGone, "{kind}: {released:?}");
+            let wipes = macs.changes().iter().filter(|call| call.path.ends_with("/reinstall")).count();
+            assert!(wipes <= 1, "{kind}: a host that is gone is asked {wipes} times to be wiped");
+            assert_eq!(macs.in_pool(), 2, "{kind}");
+            macs.assert_closed(&lifecycle, "vanished");
+            // Also to a process that has only the journal.
+            assert_eq!(release(&macs.start(), &request).await.outcome, ReleaseOutcome::AlreadyGone, "{kind}");
+        });
+    }
+}
+
+#[test]
 fn a_reinstallation_that_runs_already_counts_as_done_and_a_reboot_does_not() {
     run(async {
         let macs = Macs::new(2);
