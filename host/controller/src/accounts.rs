@@ -173,6 +173,7 @@ impl Accounts {
         options.project = Some(keys.project.clone());
         options.limits = shared.limits;
         let lifecycle = Lifecycle::open(options)?;
+        lifecycle.check_history()?;
         let supervisor = Supervisor::new(lifecycle.clone(), shared.supervision.clone());
         let control = Control::new();
         // It ends with the jobs, which wait for it.

@@ -189,6 +189,7 @@ impl Process {
         let limits = options.limits;
         // Only the leader opens the journal, so what stands open in it is a dead process's.
         let lifecycle = Lifecycle::open(options)?;
+        lifecycle.check_history()?;
         let jobs = Jobs::new(usize::from(arguments.operations), panicked.clone());
         let supervisor = Supervisor::new(lifecycle.clone(), supervision(arguments, self.settings.zone.as_ref()));
         supervise(supervisor, &jobs, shutdown).await;

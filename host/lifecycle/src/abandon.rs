@@ -124,6 +124,7 @@ impl Lifecycle {
         abandonment: &Abandonment,
     ) -> Result<Vec<Operation>, Error> {
         let shared = &self.shared;
+        shared.check_history()?;
         let mut abandoned = Vec::new();
         for id in unfinished(shared, target)? {
             abandoned.push(self.begin_abandon(&id).await?.run(abandonment).await?);
@@ -147,6 +148,7 @@ impl Lifecycle {
     /// error: its `problem` says why.
     pub async fn begin_abandon(&self, id: &OperationId) -> Result<PendingAbandonment, Error> {
         let shared = &self.shared;
+        shared.check_history()?;
         let operation = shared.journal.operation(id)?;
         can_be_abandoned(shared, &operation)?;
         let names = may_exist(shared, &operation)?;

@@ -36,6 +36,7 @@ impl Lifecycle {
     /// # Errors
     /// [`Error::NotCancellable`] for an operation that removes something; [`Error::OperationUnknown`]; the journal's.
     pub async fn cancel(&self, id: &OperationId, by: &str) -> Result<Cancellation, Error> {
+        self.shared.check_history()?;
         let operation = self.shared.journal.operation(id)?;
         if !operation.kind.makes() {
             return Err(Error::NotCancellable { operation: id.clone(), kind: operation.kind });

@@ -87,6 +87,7 @@ impl Lifecycle {
     /// still being created, [`Error::OperationUnknown`] for an operation that the journal does not know.
     pub async fn begin_cleanup(&self, target: &Target) -> Result<PendingCleanup, Error> {
         let shared = &self.shared;
+        shared.check_history()?;
         let mut tagged = None;
         let (creation, server, zone) = match target {
             Target::Tagged { zone, operation } => match shared.journal.operation(operation) {

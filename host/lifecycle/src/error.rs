@@ -48,6 +48,21 @@ pub enum Error {
         /// The lock.
         path: PathBuf,
     },
+    /// The state directory's history took place elsewhere, so what its journal holds open may have ended there, and
+    /// what it knows may be in use. Nothing was changed.
+    #[error(
+        "the state directory {} cannot be relied on: {evidence}. What it was copied from may still be in use, or may \
+         have gone on after the copy was made, so nothing is created, undone, taken over or removed with it. If \
+         nothing uses that history any more, take it over: remove the file {}. Otherwise start anew beside it, with \
+         another state directory and another owner",
+        path.display(), path.join(crate::history::FILE).display()
+    )]
+    HistoryMoved {
+        /// The directory.
+        path: PathBuf,
+        /// What shows it.
+        evidence: String,
+    },
     /// There is no journal to read.
     #[error("there is no journal at {}: nothing was ever created with this state directory", path.display())]
     JournalAbsent {

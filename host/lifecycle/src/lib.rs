@@ -47,6 +47,7 @@ mod create;
 mod error;
 mod execute;
 mod failure;
+mod history;
 mod identifier;
 mod images;
 mod in_flight;
@@ -84,6 +85,7 @@ pub use clock::Clock;
 pub use control::{Control, Event, Happening};
 pub use error::{Error, OperationFailure};
 pub use failure::of_error as failure_of;
+pub use history::{FileMark, History, Place};
 pub use identifier::{GroupName, OperationId, OwnerName};
 pub use journal::{
     Durability, Entry, Journal, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind,

@@ -116,13 +116,16 @@ pub struct PendingCreate {
 impl Lifecycle {
     /// Opens the journal and registers this process.
     ///
-    /// What an earlier process left open is not touched yet: see [`Lifecycle::resume`].
+    /// What an earlier process left open is not touched yet: see [`Lifecycle::resume`]. Where the state directory is a
+    /// copy, it can be read, and refuses all else: see [`Lifecycle::check_history`].
     ///
     /// # Errors
     /// When the state directory or the journal cannot be used.
     pub fn open(options: Options) -> Result<Self, Error> {
         let journal = Journal::open(&options.state_directory, options.durability)?;
         let owner = options.state_directory.owner(options.owner)?;
+        options.state_directory.begin_history()?;
+        let moved = options.state_directory.moved()?;
         let randomness = Randomness::new(options.seed);
         let runner = options.state_directory.register_runner(&randomness)?;
         Ok(Self {
@@ -131,6 +134,7 @@ impl Lifecycle {
                 client: options.client,
                 policies: options.policies,
                 state_directory: options.state_directory,
+                moved,
                 journal,
                 owner,
                 project: options.project,
@@ -147,6 +151,15 @@ impl Lifecycle {
                 cancels: Cancels::default(),
             }),
         })
+    }
+
+    /// Whether this state directory's history takes place here. Where it does not, nothing can be begun and nothing is
+    /// taken over; reading is possible.
+    ///
+    /// # Errors
+    /// [`Error::HistoryMoved`] says what shows that it does not.
+    pub fn check_history(&self) -> Result<(), Error> {
+        self.shared.check_history()
     }
 
     /// The journal, to read.

@@ -13,6 +13,7 @@ use serde::Serialize;
 use tracing::Instrument;
 use windlass_policy::PolicyIdentity;
 use windlass_policy::slots::types::FailureClass;
+use windlass_scaleway::types::instance::{Server, ServerState};
 
 use crate::cleanup::{CleanupSpecification, clean_up};
 use crate::control::{Control, Happening};
@@ -20,9 +21,9 @@ use crate::create::Creation;
 use crate::identifier::GroupName;
 use crate::journal::note::{Note, Record};
 use crate::journal::step::{Create, Step};
-use crate::journal::{Entry, NewEntry, Operation, OperationFilter, OperationKind, OperationState, Phase};
-use crate::lifecycle::{Lifecycle, fail, left_open, parse_zone, succeed};
-use crate::report::Report;
+use crate::journal::{Entry, NewEntry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceName};
+use crate::lifecycle::{Lifecycle, claims_of_creation, fail, left_open, parse_zone, succeed};
+use crate::report::{Left, Report};
 use crate::run::{Run, milliseconds};
 use crate::shared::{Active, Shared};
 use crate::specification::ServerSpecification;
@@ -30,7 +31,7 @@ use crate::stop::stored_cause;
 use crate::stop::{StepFailure, Stop};
 use crate::sweep::{self, SweepSpecification};
 use crate::undo::kept_by;
-use crate::{Error, failure, in_flight, machines};
+use crate::{Error, failure, in_flight, machines, tags};
 
 /// Open operations in one pass at most. What is more than that waits for the next.
 const MOST: u32 = 10_000;
@@ -53,6 +54,12 @@ const LONGEST_TRY: Duration = Duration::from_secs(300);
 fn next_try(tries: u32, at: u64, random: u64) -> u64 {
     let wait = milliseconds(FIRST_PACE.saturating_mul(1 << tries.min(16)).min(LONGEST_PACE));
     at.saturating_add(wait - random % (wait / PACE_JITTER + 1))
+}
+
+/// Whether something waits for a time that was set at most `longest` ahead. One that is further ahead was set by a clock
+/// that was wrong then, or is now: it is due.
+fn is_ahead(at: u64, now: u64, longest: Duration) -> bool {
+    at > now && at - now <= milliseconds(longest)
 }
 
 /// Which operations are taken up.
@@ -142,6 +149,8 @@ impl Lifecycle {
     /// - A *create* that had begun to power its server on is finished: everything about the server was settled
     ///   before. (It gets its whole deadline again.) Any earlier one is undone: the journal does not keep the
     ///   cloud-init, since that may hold secrets. One that cannot be finished is undone.
+    /// - A *create* whose server runs although this journal neither powered it on nor called the creation off is left
+    ///   as it is, for good: somebody else finished it, and it may be in use.
     /// - A *cleanup* or *sweep* is finished.
     /// - Where the call of a creating step may have been sent and its effect was not seen, it is looked once that has
     ///   had the time to arrive ([`Limits::settle`](crate::Limits::settle)), and again after
@@ -152,7 +161,8 @@ impl Lifecycle {
     /// began with; what of them cannot be loaded any more is replaced by the default, and the decision records that.
     ///
     /// # Errors
-    /// [`Error::RecoveryRunning`] while another process takes operations over. What fails about a single operation
+    /// [`Error::RecoveryRunning`] while another process takes operations over, [`Error::HistoryMoved`] where the state
+    /// directory is a copy. What fails about a single operation
     /// stands in its `problem`.
     pub async fn resume(&self, control: &Control) -> Result<Resumed, Error> {
         self.resume_these(Taking::All, control).await
@@ -222,6 +232,7 @@ impl Lifecycle {
 
     async fn claim(&self, taking: Taking<'_>, resumed: &mut Resumed) -> Result<Vec<Taken>, Error> {
         let shared = &self.shared;
+        shared.check_history()?;
         let _turn = shared.taking_over.lock().await;
         let _lock = shared.state_directory.lock_recovery()?;
         let mut open = shared.journal.operations(&OperationFilter {
@@ -245,7 +256,9 @@ impl Lifecycle {
                 resumed.busy.push(operation.id);
                 continue;
             }
-            if let Some(unverified) = UnverifiedOperation::of(&operation).filter(|waits| waits.look_at > now) {
+            if let Some(unverified) =
+                UnverifiedOperation::of(&operation).filter(|it| is_ahead(it.look_at, now, shared.limits.second_look))
+            {
                 resumed.unverified.push(unverified);
                 continue;
             }
@@ -256,10 +269,7 @@ impl Lifecycle {
             }
             let waiting = shared.pace_of(&operation)?;
             match (taking, &waiting) {
-                // No time can be further ahead than the longest wait: a clock was wrong then, or is now.
-                (Taking::Due, Some(waiting))
-                    if waiting.next_try > now && waiting.next_try - now <= milliseconds(LONGEST_PACE) =>
-                {
+                (Taking::Due, Some(waiting)) if is_ahead(waiting.next_try, now, LONGEST_PACE) => {
                     resumed.waiting.push(waiting.clone());
                     continue;
                 }
@@ -476,6 +486,10 @@ struct Stand {
     settled: Option<String>,
     /// Why it is to be undone. What was called off stays called off.
     undo: Option<StepFailure>,
+    /// The servers that it made.
+    made: Vec<ResourceName>,
+    /// The one of them that an earlier start saw running although this journal had not powered it on.
+    started_elsewhere: Option<ResourceName>,
 }
 
 impl Stand {
@@ -496,6 +510,8 @@ impl Stand {
                         failure::of_class(FailureClass::Cancelled, format!("the operation was cancelled by {by}"));
                     stand.undo.get_or_insert(StepFailure { step: entry.step.clone(), failure });
                 }
+                Record::Done(Step::Create(Create::Server { .. })) => stand.made.extend(entry.resource.clone()),
+                Record::Noted(Note::StartedElsewhere) => stand.started_elsewhere.clone_from(&entry.resource),
                 // Died between giving a step up and saying that it is to be undone.
                 Record::Failed { step, gave_up: Some(failure) } => given_up = Some(StepFailure { step, failure }),
                 _ => {}
@@ -531,6 +547,14 @@ async fn resume_create(
             Err(stop) => return Err(left_open(run, active, stop)),
         }
     }
+    // A cleanup that somebody asked for has removed it: what is left to do is to see that nothing is left.
+    if operation.ended_by.is_none() && stand.undo.is_none() && stand.settled.is_none() {
+        match started_elsewhere(run, &stand).await {
+            Ok(None) => {}
+            Ok(Some(server)) => return leave_started(run, active, &server, specification, &entries).await,
+            Err(stop) => return Err(left_open(run, active, stop)),
+        }
+    }
     let cause = stand.undo.unwrap_or_else(|| StepFailure {
         step: entries
             .iter()
@@ -539,6 +563,50 @@ async fn resume_create(
         failure: failure::of_class(FailureClass::Interrupted, "the process that ran the operation ended before it did"),
     });
     ended(fail(run, active, specification, cause, lost).await)
+}
+
+/// The server of a creation that was neither called off nor had come to powering its server on, where it was started
+/// all the same: somebody has finished what this journal holds open, as when the journal is an old copy, or uses the
+/// server. A creation does not boot (recorded).
+async fn started_elsewhere(run: &Run, stand: &Stand) -> Result<Option<ResourceName>, Stop> {
+    if let Some(server) = &stand.started_elsewhere {
+        return Ok(Some(server.clone()));
+    }
+    let instance = run.shared.client.instance(&run.zone);
+    for server in &stand.made {
+        let seen = run.look_one("get-server", &server.id, || instance.get_server(&server.id)).await?;
+        let was_started = |server: Server| {
+            matches!(
+                server.state,
+                ServerState::Starting | ServerState::Running | ServerState::StoppedInPlace | ServerState::Stopping
+            ) && tags::carries_owner(&server.tags, &run.shared.owner)
+        };
+        if seen.is_some_and(was_started) {
+            run.note(Note::StartedElsewhere, Some(server.clone())).await?;
+            return Ok(Some(server.clone()));
+        }
+    }
+    Ok(None)
+}
+
+/// Closes a creation whose server was started elsewhere: all that it made is left as it is.
+async fn leave_started(
+    run: &Run,
+    active: &Active,
+    server: &ResourceName,
+    specification: &ServerSpecification,
+    entries: &[Entry],
+) -> Result<(), Error> {
+    let why = format!(
+        "server {} was started, and not by this journal: it may be in use, so nothing of this creation is removed; to \
+         remove it, delete the server",
+        server.id
+    );
+    let claims = claims_of_creation(&run.shared, &run.id, specification, entries)?;
+    let left = claims.known().map(|resource| Left { resource: resource.clone(), why: why.clone() }).collect();
+    tracing::warn!(operation = %run.id, "{why}");
+    let report = Report { left, ..Report::default() };
+    run.shared.close(run, active, OperationState::Left, None, Some(&report), Vec::new()).await.map(drop)
 }
 
 /// That the create failed was known; that it is undone is what was wanted.

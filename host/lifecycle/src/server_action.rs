@@ -56,6 +56,7 @@ impl Lifecycle {
         judge: impl FnOnce(&Server) -> Option<ServerChange>,
     ) -> Result<bool, Error> {
         let shared = &self.shared;
+        shared.check_history()?;
         let resource =
             ResourceName { kind: ResourceKind::Server, id: id.to_owned(), zone: zone.to_string(), server: None };
         let claims = Claims::of_named(&shared.owner, resource.clone(), None);

@@ -66,6 +66,8 @@ pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) policies: Arc<Host>,
     pub(crate) state_directory: StateDirectory,
+    /// What shows that the state directory's history took place elsewhere.
+    pub(crate) moved: Option<String>,
     pub(crate) journal: Journal,
     pub(crate) owner: OwnerName,
     pub(crate) project: Option<String>,
@@ -107,6 +109,15 @@ impl Shared {
         }
     }
 
+    pub(crate) fn check_history(&self) -> Result<(), Error> {
+        match &self.moved {
+            None => Ok(()),
+            Some(evidence) => {
+                Err(Error::HistoryMoved { path: self.state_directory.path().to_owned(), evidence: evidence.clone() })
+            }
+        }
+    }
+
     /// Puts an operation into the journal under a new id.
     pub(crate) async fn begin(
         self: &Arc<Self>,
@@ -138,6 +149,7 @@ impl Shared {
         specification: Value,
         policies: &PinnedPolicies,
     ) -> Result<Active, Error> {
+        self.check_history()?;
         // Before it is in the journal, where a resume of this process would take it for one that nobody works on.
         let active = Active::new(self, id, kind).ok_or_else(|| Error::OperationExists { operation: id.clone() })?;
         self.journal

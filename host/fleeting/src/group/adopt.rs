@@ -117,6 +117,7 @@ pub(super) async fn instances(
     let mut options = Options::new(client, policies, state.clone());
     options.owner = takeover::owner(configuration, &state, &members)?;
     let lifecycle = Lifecycle::open(options)?;
+    lifecycle.check_history()?;
     takeover::settle(configuration, &lifecycle, &state, &ids(&state, takeover::FILE)?, &members)
 }
 

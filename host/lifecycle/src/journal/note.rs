@@ -11,8 +11,18 @@ use crate::Error;
 
 /// The key under which the word of a note stands in its serialized form.
 const WORD: &str = "note";
-const WORDS: [&str; 9] =
-    ["undo-begun", "look", "plan", "kept", "left-alone", "taken-up", "ended", "abandoned", CANCELLED];
+const WORDS: [&str; 10] = [
+    "undo-begun",
+    "look",
+    "plan",
+    "kept",
+    "left-alone",
+    "taken-up",
+    "ended",
+    "abandoned",
+    CANCELLED,
+    "started-elsewhere",
+];
 
 /// A step that has failed for good: the cause of an undo.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,6 +72,9 @@ pub(crate) enum Note {
     Abandoned { by: String, reason: Option<String> },
     /// Somebody cancelled the operation. Written before they are told so: it is undone, and never finished.
     Cancelled { by: String },
+    /// The entry's resource, the server of an interrupted creation, was started, and not by this journal. The creation
+    /// is neither finished nor undone by a start, whatever state the server is in later.
+    StartedElsewhere,
 }
 
 impl Note {
@@ -172,6 +185,7 @@ mod tests {
             Note::Ended,
             Note::Abandoned { by: "somebody".into(), reason: Some("the zone is closed".into()) },
             Note::Cancelled { by: "SIGTERM".into() },
+            Note::StartedElsewhere,
         ]
     }
 

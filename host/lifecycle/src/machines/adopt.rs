@@ -91,6 +91,7 @@ impl Lifecycle {
     ) -> Result<AdoptedMachine, Error> {
         claim.check_against(&pool.prefix)?;
         let shared = &self.shared;
+        shared.check_history()?;
         // Without the lock, from what everybody looks at: most calls end here.
         let seen = list::hosts(shared, &pool.zone, Some(shared.limits.machine_interval)).await?;
         if let Some(found) = rediscover(shared, control, pool, &seen.machines, claim).await? {

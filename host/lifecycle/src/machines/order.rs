@@ -64,6 +64,7 @@ impl Lifecycle {
     /// quota), or when no host came of an order whose answer was lost; [`Error::OrderUnverified`] while that is not
     /// known: ask again; the lock's and the journal's errors.
     pub async fn order_machine(&self, request: &OrderRequest, control: &Control) -> Result<AdoptedMachine, Error> {
+        self.shared.check_history()?;
         if let Some(prefix) = &request.pool_prefix {
             request.claim.check_against(prefix)?;
         }

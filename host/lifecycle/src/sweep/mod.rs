@@ -308,6 +308,9 @@ impl Lifecycle {
     /// [`Error::Scaleway`] when a zone cannot be listed, and the journal's errors. That something could not be removed
     /// is no error: the reports say so.
     pub async fn sweep(&self, request: &SweepRequest, control: &Control) -> Result<Sweep, Error> {
+        if !request.dry_run {
+            self.shared.check_history()?;
+        }
         let mut whole = Sweep::default();
         for zone in &request.zones {
             let sweep = self.sweep_zone(zone, request, control).await?;

@@ -8,6 +8,7 @@ mod abandoning;
 mod address_pool;
 mod capabilities;
 mod chaos;
+mod history;
 mod hostile;
 mod kill;
 mod late;

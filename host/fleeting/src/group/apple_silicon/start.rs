@@ -109,6 +109,7 @@ pub(super) async fn start_with(
     options.limits.machine_interval = LISTING_SERVES;
     options.durability = durability;
     let lifecycle = Lifecycle::open(options)?;
+    lifecycle.check_history()?;
     let claims = claims_of(&configuration, &lifecycle);
     let known = ids(&folder, CLAIMED)?;
     settle(&configuration, &lifecycle, &folder, &known, &claims, &names)?;
@@ -158,6 +159,7 @@ pub(in crate::group) async fn adopt(
     options.owner =
         configuration.owner.as_ref().map(|owner| owner_of_group(owner, &configuration.group)).transpose()?;
     let lifecycle = Lifecycle::open(options)?;
+    lifecycle.check_history()?;
     let claims = claims_of(configuration, &lifecycle);
     settle(configuration, &lifecycle, &state, &ids(&state, CLAIMED)?, &claims, &names)
 }

@@ -63,6 +63,7 @@ impl Lifecycle {
     /// [`Error::Scaleway`] when the host cannot be read, [`Error::LeftOpen`] after [`Control::leave`],
     /// [`Error::MachinesLocked`], and the journal's errors.
     pub async fn release_machine(&self, request: &ReleaseRequest, control: &Control) -> Result<Released, Error> {
+        self.shared.check_history()?;
         if let Some(prefix) = &request.pool_prefix {
             request.claim.check_against(prefix)?;
         }

@@ -1,0 +1,258 @@
+//! Where a state directory's history takes place.
+//!
+//! A journal says what was done with this directory, and so what may be undone. In a copy it stops being true: what the
+//! original does next, the copy does not know, and what the copy holds open may have ended well. So a file beside the
+//! journal says which files the two are, by inode and time of birth, and which machine this is. A copy of the directory,
+//! or a backup that was put in its place, has other files; a clone of the machine has another machine id.
+//!
+//! # Limits
+//! What keeps all of this is not noticed: a snapshot of a whole file system or machine that is rolled back, or started a
+//! second time under the same machine id, and a backup that is written into the existing files (`cp -a` onto them).
+
+use std::io::{self, Read, Write};
+use std::time::UNIX_EPOCH;
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::clock::Randomness;
+use crate::identifier::push_digits;
+use crate::state_directory::{JOURNAL_FILE, StateDirectory};
+
+/// The file that names itself.
+pub(crate) const FILE: &str = "history";
+/// A file of this kind is shorter.
+const LONGEST: u64 = 4_096;
+
+/// A history and its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct History {
+    /// Names the history. A copy that was taken over has another one than its original.
+    pub id: String,
+    /// Where it takes place.
+    pub place: Place,
+}
+
+/// One file on one file system, however it is called.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileMark {
+    /// Its inode.
+    pub inode: u64,
+    /// Its time of birth, in nanoseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub born: Option<u64>,
+}
+
+impl FileMark {
+    /// A file system gives the inode of a file that is gone to another one, so the time of birth counts where both are
+    /// known.
+    fn is_same(&self, other: &Self) -> bool {
+        self.inode == other.inode && !matches!((self.born, other.born), (Some(one), Some(other)) if one != other)
+    }
+}
+
+/// A place. What a system does not tell is absent, and says nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The file that names itself.
+    pub own: FileMark,
+    /// The journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal: Option<FileMark>,
+    /// The machine's id (`/etc/machine-id`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+}
+
+impl Place {
+    /// What shows that a history of this place is now at `here`: for people. `None` where nothing does.
+    #[must_use]
+    pub fn moved(&self, here: &Self) -> Option<String> {
+        let differs = |one: &Option<String>, other: &Option<String>| match (one, other) {
+            (Some(one), Some(other)) => one != other,
+            _ => false,
+        };
+        let same_journal = match (&self.journal, &here.journal) {
+            (Some(one), Some(other)) => one.is_same(other),
+            _ => true,
+        };
+        if differs(&self.machine, &here.machine) {
+            Some("it was last used on another machine".to_owned())
+        } else if !self.own.is_same(&here.own) {
+            Some("it is a copy, or a backup that was restored".to_owned())
+        } else if !same_journal {
+            Some("its journal was replaced, as by a backup that was restored".to_owned())
+        } else {
+            None
+        }
+    }
+}
+
+impl StateDirectory {
+    /// The history of this directory. `None` where no process has opened it for writing yet.
+    ///
+    /// # Errors
+    /// [`Error::StateDirectory`] when the file cannot be read or is none.
+    pub fn history(&self) -> Result<Option<History>, Error> {
+        self.read_history().map(|read| read.map(|(history, _)| history))
+    }
+
+    /// What shows that the history of this directory took place elsewhere: for people. `None`: it is this one's, as far
+    /// as can be seen.
+    ///
+    /// # Errors
+    /// As [`StateDirectory::history`].
+    pub fn moved(&self) -> Result<Option<String>, Error> {
+        Ok(self.read_history()?.and_then(|(history, here)| history.place.moved(&here)))
+    }
+
+    /// Begins the history, where none was begun. Whoever removes the file from a copy says that the original is used no
+    /// more: the copy's history begins here, under another id.
+    ///
+    /// Written under another name and linked, which keeps the inode: of two processes that start together one wins, and
+    /// nobody ever reads half of it.
+    pub(crate) fn begin_history(&self) -> Result<(), Error> {
+        let directory = self.handle();
+        if directory.exists(FILE) {
+            return Ok(());
+        }
+        let mut id = String::new();
+        push_digits(&mut id, Randomness::new(None).word(), 12);
+        let temporary = format!("{FILE}.{id}");
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        let written = (|| {
+            let mut file = directory.open_with(&temporary, &options)?;
+            let history = History { id, place: self.place(&file)? };
+            writeln!(file, "{}", serde_json::to_string(&history)?)?;
+            file.sync_all()?;
+            let linked = directory.hard_link(&temporary, directory, FILE);
+            directory.remove_file(&temporary)?;
+            match linked {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+                _ => Ok(()),
+            }
+        })();
+        written.map_err(|error| self.history_failed(error))
+    }
+
+    fn read_history(&self) -> Result<Option<(History, Place)>, Error> {
+        let file = match self.handle().open(FILE) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(self.history_failed(error)),
+        };
+        let here = self.place(&file).map_err(|error| self.history_failed(error))?;
+        let mut text = String::new();
+        file.take(LONGEST).read_to_string(&mut text).map_err(|error| self.history_failed(error))?;
+        let history = serde_json::from_str(&text).map_err(|error| self.history_failed(error.into()))?;
+        Ok(Some((history, here)))
+    }
+
+    fn place(&self, own: &cap_std::fs::File) -> io::Result<Place> {
+        // Not opened: to close it would release the locks of this process's other connections.
+        let journal = match self.handle().metadata(JOURNAL_FILE) {
+            Ok(metadata) => Some(mark(&metadata)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Place { own: mark(&own.metadata()?), journal, machine: machine() })
+    }
+
+    fn history_failed(&self, source: io::Error) -> Error {
+        Error::StateDirectory { path: self.path().join(FILE), source }
+    }
+}
+
+fn mark(metadata: &Metadata) -> FileMark {
+    let born = metadata.created().ok().and_then(|born| born.into_std().duration_since(UNIX_EPOCH).ok());
+    FileMark { inode: metadata.ino(), born: born.and_then(|born| u64::try_from(born.as_nanos()).ok()) }
+}
+
+/// The machine's id. A container has none, as a rule, so a volume may move from one to another.
+fn machine() -> Option<String> {
+    let folder = Dir::open_ambient_dir("/etc", ambient_authority()).ok()?;
+    let mut text = String::new();
+    folder.open("machine-id").ok()?.take(64).read_to_string(&mut text).ok()?;
+    let id = text.trim();
+    (id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| id.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(path: &std::path::Path) -> StateDirectory {
+        StateDirectory::open(path).unwrap()
+    }
+
+    /// As `cp -a` and a restore do.
+    fn copy(from: &std::path::Path, to: &std::path::Path) {
+        std::fs::create_dir_all(to).unwrap();
+        std::fs::copy(from.join(FILE), to.join(FILE)).unwrap();
+    }
+
+    #[test]
+    fn a_history_stays_in_its_place_from_one_process_to_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(state(folder.path()).history().unwrap(), None);
+        state(folder.path()).begin_history().unwrap();
+        let first = state(folder.path()).history().unwrap();
+        assert!(first.is_some());
+        state(folder.path()).begin_history().unwrap();
+        assert_eq!(state(folder.path()).history().unwrap(), first);
+        assert_eq!(state(folder.path()).moved().unwrap(), None);
+        // A directory that is moved on its file system is the same one.
+        let moved = folder.path().with_extension("moved");
+        std::fs::rename(folder.path(), &moved).unwrap();
+        assert_eq!(state(&moved).moved().unwrap(), None);
+        std::fs::rename(&moved, folder.path()).unwrap();
+    }
+
+    #[test]
+    fn a_copy_and_a_restored_backup_are_noticed_until_taken_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let (original, backup) = (folder.path().join("original"), folder.path().join("backup"));
+        state(&original).begin_history().unwrap();
+        let first = state(&original).history().unwrap().unwrap();
+        copy(&original, &backup);
+        assert!(state(&backup).moved().unwrap().is_some());
+        std::fs::remove_dir_all(&original).unwrap();
+        copy(&backup, &original);
+        state(&original).begin_history().unwrap();
+        assert!(state(&original).moved().unwrap().is_some());
+        std::fs::remove_file(original.join(FILE)).unwrap();
+        state(&original).begin_history().unwrap();
+        assert_ne!(state(&original).history().unwrap().unwrap().id, first.id);
+        assert_eq!(state(&original).moved().unwrap(), None);
+        assert!(state(&backup).moved().unwrap().is_some());
+    }
+
+    #[test]
+    fn a_journal_that_was_replaced_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = folder.path().join(JOURNAL_FILE);
+        std::fs::write(&journal, "a").unwrap();
+        state(folder.path()).begin_history().unwrap();
+        assert_eq!(state(folder.path()).moved().unwrap(), None);
+        // As rsync does.
+        let new = folder.path().join("new");
+        std::fs::copy(&journal, &new).unwrap();
+        std::fs::rename(&new, &journal).unwrap();
+        assert!(state(folder.path()).moved().unwrap().unwrap().contains("its journal was replaced"));
+    }
+
+    #[test]
+    fn what_a_system_does_not_tell_is_no_evidence() {
+        let file = |inode, born| FileMark { inode, born };
+        let full = Place { own: file(1, Some(5)), journal: Some(file(2, Some(5))), machine: Some("a".into()) };
+        let bare = Place { own: file(1, None), journal: None, machine: None };
+        assert_eq!((full.moved(&bare), bare.moved(&full)), (None, None));
+        let elsewhere = Place { machine: Some("b".into()), ..full.clone() };
+        assert!(full.moved(&elsewhere).unwrap().contains("another machine"));
+        assert!(full.moved(&Place { own: file(1, Some(6)), ..full.clone() }).is_some());
+        assert!(bare.moved(&Place { own: file(2, None), ..bare.clone() }).is_some());
+    }
+}

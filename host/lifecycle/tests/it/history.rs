@@ -1,0 +1,159 @@
+//! State directories that were copied or restored, and clocks that were ahead.
+
+use std::path::Path;
+use std::time::Duration;
+
+use windlass_lifecycle::{
+    Clock, Control, Durability, Error, Lifecycle, OperationId, OperationState, Options, StateDirectory, SweepRequest,
+    Target,
+};
+use windlass_simulator::{Effect, FaultKind, FaultRule};
+
+use crate::support::{NOW, World, host, owner, run, zone};
+
+/// As `cp -a` does.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+/// A creation that is left open with its server made and not powered on.
+async fn half_made(world: &World) -> OperationId {
+    let lifecycle = world.start();
+    let lost = FaultRule::new("PATCH", "/instance/v1/zones/*/servers/*/user_data/*", FaultKind::DroppedConnection);
+    world.simulator.add_fault(lost).unwrap();
+    let control = Control::new();
+    let leaving = control.clone();
+    let leave = async move {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        leaving.leave();
+    };
+    let pending = lifecycle.begin_create(world.everything()).await.unwrap();
+    let id = pending.id().clone();
+    let (result, ()) = tokio::join!(pending.run(&control), leave);
+    assert!(matches!(result, Err(Error::LeftOpen { .. })), "{result:?}");
+    world.simulator.clear_faults();
+    assert_eq!(world.resources().servers.len(), 1);
+    id
+}
+
+async fn act(world: &World, action: &str) {
+    let server = world.resources().servers[0]["id"].as_str().unwrap().to_owned();
+    let path = format!("/instance/v1/zones/fr-par-1/servers/{server}/action");
+    let body = format!(r#"{{"action":"{action}"}}"#);
+    world.client.send_raw("POST", &path, Some(body.into())).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(120)).await;
+}
+
+#[test]
+fn a_server_that_runs_and_was_never_called_off_is_not_undone() {
+    run(async {
+        let world = World::new(71).await;
+        let id = half_made(&world).await;
+        act(&world, "poweron").await;
+        let before = world.resources();
+        let next = world.start();
+        let resumed = next.resume(&Control::new()).await.unwrap();
+        assert_eq!(resumed.operations.len(), 1);
+        assert_eq!(resumed.operations[0].state, OperationState::Left);
+        let report = resumed.operations[0].report.as_ref().unwrap();
+        assert!(report.words().contains("not by this journal"), "{}", report.words());
+        // Also once its user has stopped it: it is not ours to judge any more.
+        act(&world, "poweroff").await;
+        let resumed = next.resume(&Control::new()).await.unwrap();
+        assert_eq!(resumed.operations[0].state, OperationState::Left);
+        let after = world.resources();
+        assert_eq!((after.servers.len(), after.ips.len(), after.volumes.len()), (1, 2, 2));
+        assert_eq!(before.count(), after.count());
+        // Whoever wants it gone says so.
+        let cleaned = next.cleanup(&Target::Operation(id), &Control::new()).await.unwrap();
+        assert!(cleaned.report.is_clean(), "{}", cleaned.report.words());
+        world.assert_empty("deleted");
+        let resumed = next.resume(&Control::new()).await.unwrap();
+        assert_eq!(resumed.operations[0].state, OperationState::Undone);
+        world.assert_closed(&next, "deleted");
+    });
+}
+
+#[test]
+fn a_restored_directory_is_only_read_until_it_is_taken_over() {
+    run(async {
+        let world = World::new(72).await;
+        let id = half_made(&world).await;
+        let backup = tempfile::tempdir().unwrap();
+        copy(world.folder.path(), backup.path());
+        act(&world, "poweron").await;
+        std::fs::remove_dir_all(world.folder.path()).unwrap();
+        copy(backup.path(), world.folder.path());
+        let before = world.resources().count();
+        let restored = world.start();
+        let refused = |error: Error| {
+            let words = error.to_string();
+            assert!(matches!(error, Error::HistoryMoved { .. }), "{words}");
+            assert!(words.contains("/history") && words.contains("another owner"), "{words}");
+        };
+        refused(restored.check_history().unwrap_err());
+        refused(restored.resume(&Control::new()).await.unwrap_err());
+        refused(restored.create_server(world.everything(), &Control::new()).await.unwrap_err());
+        let server = world.resources().servers[0]["id"].as_str().unwrap().to_owned();
+        let target = Target::Server { zone: zone(), id: server };
+        refused(restored.cleanup(&target, &Control::new()).await.unwrap_err());
+        refused(restored.begin_abandon(&id).await.unwrap_err());
+        refused(restored.cancel(&id, "somebody").await.unwrap_err());
+        let mut sweep = SweepRequest::new(vec![zone()]);
+        refused(restored.sweep(&sweep, &Control::new()).await.unwrap_err());
+        sweep.dry_run = true;
+        restored.sweep(&sweep, &Control::new()).await.unwrap();
+        assert_eq!(restored.journal().operations(&Default::default()).unwrap().len(), 1, "it can be read");
+        drop(restored);
+        std::fs::remove_file(world.folder.path().join("history")).unwrap();
+        let next = world.start();
+        next.check_history().unwrap();
+        let resumed = next.resume(&Control::new()).await.unwrap();
+        assert_eq!(resumed.operations[0].state, OperationState::Left);
+        assert_eq!(world.resources().count(), before);
+        next.create_server(world.everything(), &Control::new()).await.unwrap();
+        assert_eq!(world.resources().servers.len(), 2);
+    });
+}
+
+fn start_at(world: &World, now: u64) -> Lifecycle {
+    let state = StateDirectory::open(world.folder.path()).unwrap();
+    let mut options = Options::new(world.client.clone(), host(), state);
+    options.owner = Some(owner());
+    options.durability = Durability::Process;
+    options.clock = Clock::simulated(now);
+    options.seed = Some(now);
+    Lifecycle::open(options).unwrap()
+}
+
+#[test]
+fn a_clock_that_was_a_year_ahead_does_not_put_the_second_look_off() {
+    run(async {
+        let world = World::new(73).await;
+        let ahead = start_at(&world, NOW + 365 * 24 * 3_600_000);
+        // The answer of each try is lost, and none has taken effect yet.
+        let lost = FaultRule::new("POST", "/instance/v1/zones/*/ips", FaultKind::DroppedConnection);
+        world.simulator.add_fault(FaultRule { effect: Effect::Before, ..lost }).unwrap();
+        let failed = ahead.create_server(world.everything(), &Control::new()).await.unwrap_err();
+        let Error::Failed(failure) = failed else { panic!("{failed}") };
+        assert_eq!(failure.state, OperationState::Unverified);
+        world.simulator.clear_faults();
+        drop(ahead);
+        let right = start_at(&world, NOW);
+        let resumed = right.resume(&Control::new()).await.unwrap();
+        assert!(resumed.unverified.iter().all(|it| it.look_at <= NOW + 3_600_000), "{:?}", resumed.unverified);
+        assert_eq!(resumed.operations.len(), 1, "it is looked at now");
+        tokio::time::sleep(Duration::from_secs(700)).await;
+        let resumed = right.resume(&Control::new()).await.unwrap();
+        assert_eq!(resumed.operations[0].state, OperationState::Undone);
+    });
+}
