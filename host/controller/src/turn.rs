@@ -15,7 +15,7 @@ use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use windlass_lifecycle::{AbandonTarget, Abandonment, Control};
+use windlass_lifecycle::{AbandonTarget, Abandonment, Control, RequestedBy, Requester};
 use windlass_policy::slots::SlotName;
 
 use crate::Error;
@@ -157,6 +157,17 @@ impl<'a, K: Machine> Turn<'a, K> {
         };
         say_paused(&mut turn.status, &turn.above, object.meta().generation, turn.now);
         Ok(turn)
+    }
+
+    /// Says in the journal that this object asks.
+    pub(crate) fn requested_by(&self, why: &str) -> RequestedBy {
+        let requester = Requester::Object {
+            kind: K::kind(&()).into_owned(),
+            namespace: self.object.namespace().unwrap_or_default(),
+            name: self.object.name_any(),
+            uid: self.uid.clone(),
+        };
+        RequestedBy::new(requester, why)
     }
 
     pub(crate) fn deleting(&self) -> bool {

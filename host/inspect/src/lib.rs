@@ -11,6 +11,7 @@ pub mod listing;
 pub mod operations;
 pub mod output;
 pub mod policies;
+pub mod removals;
 pub mod words;
 
 use windlass_lifecycle::StateDirectory;

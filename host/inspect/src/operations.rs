@@ -11,6 +11,7 @@ use crate::Inspector;
 use crate::failure::Failure;
 use crate::listing::Listing;
 use crate::output::{age, bold, dim, fields, green, instant, printable, red, yellow};
+use crate::removals::requested_lines;
 use crate::words::{failure_words, human_duration};
 
 /// The document that lists operations.
@@ -174,6 +175,7 @@ fn rendered(shown: &Shown) -> String {
         }
         None => {}
     }
+    lines.extend(requested_lines(operation));
     let why = why_words(operation);
     if !why.is_empty() {
         lines.push(("cause", why));

@@ -23,6 +23,7 @@ use crate::lifecycle::{Lifecycle, parse_zone};
 use crate::machines::{ClaimName, ReleaseRequest, ReleaseSpecification};
 use crate::ownership::Claims;
 use crate::report::Report;
+use crate::requested_by::RequestedBy;
 use crate::run::UNKNOWN_GROUP;
 use crate::shared::{Active, Shared};
 use crate::specification::ServerSpecification;
@@ -302,8 +303,12 @@ fn removal_of(shared: &Shared, target: &AbandonTarget) -> Result<Option<Operatio
                 }
             }
             let group: GroupName = row.as_ref().map_or(UNKNOWN_GROUP, |row| row.group.as_str()).parse()?;
-            let cleanup =
-                CleanupSpecification { creation: row.map(|row| row.id), server: server.clone(), tagged: None };
+            let cleanup = CleanupSpecification {
+                creation: row.map(|row| row.id),
+                server: server.clone(),
+                tagged: None,
+                requested_by: RequestedBy::default(),
+            };
             (OperationKind::CleanupServer, group, zone, json!(cleanup))
         }
         AbandonTarget::Host { zone, host, claim } => {

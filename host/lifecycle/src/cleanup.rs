@@ -18,6 +18,7 @@ use crate::journal::{Operation, OperationKind, OperationState, ResourceKind, Res
 use crate::lifecycle::{Lifecycle, creation_scope, left_open, parse_zone, state_after};
 use crate::ownership::Claims;
 use crate::report::{Left, Report};
+use crate::requested_by::RequestedBy;
 use crate::run::Run;
 use crate::run::UNKNOWN_GROUP;
 use crate::shared::{Active, Shared};
@@ -57,6 +58,30 @@ pub enum Target {
     },
 }
 
+/// A target with who wants it removed, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CleanupRequest {
+    /// What to clean up.
+    pub target: Target,
+    /// Who asks. The journal has it before anything is removed.
+    pub requested_by: RequestedBy,
+}
+
+impl Target {
+    /// Says who wants the target removed, and why.
+    #[must_use]
+    pub fn requested_by(self, requested_by: RequestedBy) -> CleanupRequest {
+        CleanupRequest { target: self, requested_by }
+    }
+}
+
+/// Nobody says who asks.
+impl From<&Target> for CleanupRequest {
+    fn from(target: &Target) -> Self {
+        target.clone().requested_by(RequestedBy::default())
+    }
+}
+
 /// What a cleanup's row in the journal says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct CleanupSpecification {
@@ -65,6 +90,8 @@ pub(crate) struct CleanupSpecification {
     /// What carries this operation's tag, which the journal does not know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tagged: Option<OperationId>,
+    #[serde(default, skip_serializing_if = "RequestedBy::is_unknown")]
+    pub(crate) requested_by: RequestedBy,
 }
 
 /// A cleanup that is in the journal and has not begun to do anything.
@@ -85,11 +112,12 @@ impl Lifecycle {
     /// # Errors
     /// [`Error::CleanupUnderWay`] when one for the same server is open, [`Error::OperationRunning`] when the server is
     /// still being created, [`Error::OperationUnknown`] for an operation that the journal does not know.
-    pub async fn begin_cleanup(&self, target: &Target) -> Result<PendingCleanup, Error> {
+    pub async fn begin_cleanup(&self, request: impl Into<CleanupRequest>) -> Result<PendingCleanup, Error> {
         let shared = &self.shared;
         shared.check_history()?;
+        let CleanupRequest { target, requested_by } = request.into();
         let mut tagged = None;
-        let (creation, server, zone) = match target {
+        let (creation, server, zone) = match &target {
             Target::Tagged { zone, operation } => match shared.journal.operation(operation) {
                 Ok(creation) => (Some(creation), None, Some(zone.clone())),
                 Err(Error::OperationUnknown { .. }) => {
@@ -110,8 +138,12 @@ impl Lifecycle {
         {
             return Err(Error::OperationRunning { operation: creation.id.clone() });
         }
-        let specification =
-            CleanupSpecification { creation: creation.as_ref().map(|creation| creation.id.clone()), server, tagged };
+        let specification = CleanupSpecification {
+            creation: creation.as_ref().map(|creation| creation.id.clone()),
+            server,
+            tagged,
+            requested_by,
+        };
         let zone = match (zone, &creation) {
             (Some(zone), _) => zone,
             (None, Some(creation)) => parse_zone(&creation.zone)?,
@@ -133,8 +165,8 @@ impl Lifecycle {
     /// # Errors
     /// As [`Lifecycle::begin_cleanup`]; [`Error::NotOurs`]; [`Error::LeftOpen`] after [`Control::leave`]. That
     /// something is left is no error: the report says so.
-    pub async fn cleanup(&self, target: &Target, control: &Control) -> Result<CleanedUp, Error> {
-        self.begin_cleanup(target).await?.run(control).await
+    pub async fn cleanup(&self, request: impl Into<CleanupRequest>, control: &Control) -> Result<CleanedUp, Error> {
+        self.begin_cleanup(request).await?.run(control).await
     }
 }
 
@@ -168,7 +200,7 @@ impl PendingCleanup {
 
 /// The operation that created this server. One that only spoke of it, since it took it for a double of its own, did
 /// not.
-fn creation_of(shared: &Shared, server: &str) -> Result<Option<Operation>, Error> {
+pub(crate) fn creation_of(shared: &Shared, server: &str) -> Result<Option<Operation>, Error> {
     for operation in shared.journal.operations_of_resource(server)? {
         if operation.kind != OperationKind::CreateServer {
             continue;

@@ -236,7 +236,7 @@ impl Creation<'_> {
         };
         let wanted = self.search_tags();
         let list = ListIps { tags: wanted.clone(), ..ListIps::default() };
-        self.run.begin(Create::Ip { kind }, None).await?;
+        self.run.begin(Create::Ip { kind, address: None }, None).await?;
         let instance = self.run.shared.client.instance(&self.run.zone);
         let known = &self.made;
         let ip = self
@@ -254,7 +254,8 @@ impl Creation<'_> {
             )
             .await?;
         self.made.insert(ip.id.clone());
-        self.run.done(Create::Ip { kind }, Some(self.name(ResourceKind::Ip, &ip.id))).await?;
+        let address = ip.address.clone();
+        self.run.done(Create::Ip { kind, address }, Some(self.name(ResourceKind::Ip, &ip.id))).await?;
         Ok(ip)
     }
 

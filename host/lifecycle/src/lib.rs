@@ -53,6 +53,7 @@ mod images;
 mod in_flight;
 mod inventory;
 mod journal;
+mod known;
 mod lifecycle;
 mod machines;
 pub mod metric_names;
@@ -62,6 +63,7 @@ mod poller;
 mod recording;
 mod remembered;
 mod report;
+mod requested_by;
 mod resume;
 mod run;
 mod server_action;
@@ -80,7 +82,7 @@ pub use abandon::{AbandonTarget, AbandonedResource, Abandonment, PendingAbandonm
 pub use absence::read_or_absent;
 pub use cancels::Cancellation;
 pub use capabilities::scaleway_capabilities;
-pub use cleanup::{CleanedUp, PendingCleanup, Target};
+pub use cleanup::{CleanedUp, CleanupRequest, PendingCleanup, Target};
 pub use clock::Clock;
 pub use control::{Control, Event, Happening};
 pub use error::{Error, OperationFailure};
@@ -91,6 +93,7 @@ pub use journal::{
     Durability, Entry, Journal, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind,
     ResourceName,
 };
+pub use known::KnownServer;
 pub use lifecycle::{CreatedServer, Lifecycle, Options, PendingCreate};
 pub use machines::{
     AdoptedMachine, ClaimName, HostOrigin, Ineligible, Listing, OrderRequest, Pool, PoolPrefix, Reclaim, ReclaimMode,
@@ -98,6 +101,7 @@ pub use machines::{
 };
 pub use remembered::RememberedServer;
 pub use report::{Left, Report};
+pub use requested_by::{RequestedBy, Requester};
 pub use resume::{Resumed, ResumedOperation, UnverifiedOperation, WaitingOperation};
 pub use shared::Limits;
 pub use specification::{

@@ -377,8 +377,9 @@ impl Shared {
         state: OperationState,
         cause: Option<&StepFailure>,
         report: Option<&Report>,
-        ends: Vec<OperationId>,
+        mut ends: Vec<OperationId>,
     ) -> Result<bool, Error> {
+        ends.extend(report.map(|report| self.creations_ended(&run.id, report, &[])).into_iter().flatten());
         let closed = self
             .journal
             .close(Closing {

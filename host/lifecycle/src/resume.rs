@@ -469,7 +469,7 @@ async fn resume_as(shared: &Arc<Shared>, operation: Operation, active: Active, c
             scope.claims.learn(&entries)?;
             scope.kept = kept_by(&entries).map(|name| name.id.clone()).collect();
             let run = new_run(None);
-            sweep::remove(&run, &active, scope).instrument(run.trace.operation()).await.map(drop)
+            sweep::remove(&run, &active, &specification, scope).instrument(run.trace.operation()).await.map(drop)
         }
         OperationKind::AdoptMachine | OperationKind::OrderMachine | OperationKind::ReleaseMachine => {
             let run = new_run(None);

@@ -13,8 +13,8 @@ use windlass_inspect::listing::Listing;
 use windlass_inspect::output::{fields, table};
 use windlass_lifecycle::{
     AddressKind, CleanedUp, CloudInit, Control, CreatedServer, Error, ExtraVolume, GroupName, ImageChoice, Machine,
-    Operation, OperationId, RememberedServer, Report, ResourceKind, ResourceName, RootVolume, ServerSpecification,
-    Target, VolumeKind,
+    Operation, OperationId, RememberedServer, Report, RequestedBy, ResourceKind, ResourceName, RootVolume,
+    ServerSpecification, Target, VolumeKind,
 };
 use windlass_scaleway::Zone;
 
@@ -376,7 +376,9 @@ struct Shown<'m> {
 async fn show(context: &Context, arguments: &ShowServer) -> Result<(), Failure> {
     let work = context.work(None, None)?;
     let machines = machines(&work, None).await?;
-    let machine = listed(&machines, &arguments.server)?.ok_or_else(|| no_such_server(&work, &arguments.server))?;
+    let Some(machine) = listed(&machines, &arguments.server)? else {
+        return show_gone(context, &work, &arguments.server);
+    };
     let operations = work.lifecycle.journal().operations_of_resource(&machine.id);
     let operations = operations.map_err(|error| lifecycle_failure("the journal cannot be read", &error))?;
     let shown = Shown {
@@ -421,6 +423,30 @@ async fn show(context: &Context, arguments: &ShowServer) -> Result<(), Failure> 
         ])
     });
     Ok(())
+}
+
+/// Shows a server that Scaleway does not list, from the journal.
+fn show_gone(context: &Context, work: &Work, text: &str) -> Result<(), Failure> {
+    let known = work.lifecycle.journal().known_servers(text);
+    let known = known.map_err(|error| lifecycle_failure("the journal cannot be read", &error))?;
+    if known.iter().any(|server| server.removed_by.is_some()) {
+        context.inspector(&work.state).gone_servers(&known);
+        return Ok(());
+    }
+    let Some(creation) = known.iter().find_map(|server| server.created_by.as_ref()) else {
+        return Err(no_such_server(work, text));
+    };
+    let failure = Failure::usage(format!("there is no server '{text}' in {}", work.zone));
+    Err(if creation.zone == work.zone.as_str() {
+        failure
+            .because(format!("operation {} created it, and no operation in the journal removed it", creation.id))
+            .because("somebody else deleted it, or removed its tags")
+            .remedy("windlass sweep --dry-run")
+    } else {
+        failure
+            .because(format!("operation {} created it in {}", creation.id, creation.zone))
+            .remedy(format!("windlass --zone {} server show {text}", creation.zone))
+    })
 }
 
 /// What a deletion is about.
@@ -552,7 +578,10 @@ async fn delete(context: &Context, arguments: &DeleteServers) -> Result<(), Fail
             let (lifecycle, control) = (&work.lifecycle, &control);
             async move {
                 match &subject.what {
-                    Deletion::Cleanup(target) => (subject, Some(lifecycle.cleanup(target, control).await)),
+                    Deletion::Cleanup(target) => {
+                        let request = target.clone().requested_by(RequestedBy::user("server delete"));
+                        (subject, Some(lifecycle.cleanup(request, control).await))
+                    }
                     Deletion::Gone { .. } => (subject, None),
                 }
             }

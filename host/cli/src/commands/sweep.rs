@@ -3,7 +3,7 @@
 
 use windlass_inspect::failure::{Exit, Failure};
 use windlass_inspect::output::table;
-use windlass_lifecycle::{Control, Sweep, SweepRequest, Unexplained};
+use windlass_lifecycle::{Control, RequestedBy, Sweep, SweepRequest, Unexplained};
 
 use super::lifecycle::{left_of, left_open_words, lifecycle_failure, take_up};
 use crate::arguments;
@@ -19,6 +19,7 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Resul
     let work = context.work(None, None)?;
     let mut request = SweepRequest::new(vec![work.zone.clone()]);
     request.dry_run = arguments.dry_run;
+    request.requested_by = RequestedBy::user("sweep");
     request.running_too = arguments.running_too;
     if let Some(grace) = arguments.older_than {
         request.grace = grace;

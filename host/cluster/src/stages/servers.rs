@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::StreamExt as _;
 use futures::stream;
 use tokio_util::sync::CancellationToken;
-use windlass_lifecycle::{CloudInit, Control, Error as LifecycleError, OperationId, Report, Target};
+use windlass_lifecycle::{
+    CloudInit, Control, Error as LifecycleError, OperationId, Report, RequestedBy, Requester, Target,
+};
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::Zone;
 
@@ -257,7 +259,16 @@ async fn clean_up(run: &Run, node: &Node, control: &Control) -> Result<Result<()
         }
         _ => Target::Operation(creation.clone()),
     };
-    match run.shared.lifecycle.cleanup(&target, control).await {
+    let requested_by = {
+        let book = run.book.lock();
+        let (operation, number) = (&book.operation, book.operation.number);
+        let why = operation.reasons.first().map_or_else(
+            || format!("the {} of the cluster removes {}", operation.kind, node.name),
+            |reason| format!("the {} of the cluster removes {}: {reason}", operation.kind, node.name),
+        );
+        RequestedBy::new(Requester::Cluster { cluster: run.name.to_string(), operation: number }, why)
+    };
+    match run.shared.lifecycle.cleanup(target.requested_by(requested_by), control).await {
         Ok(cleaned) if cleaned.report.is_clean() => {
             note_kept(run, &node.name, &cleaned.report);
             Ok(Ok(()))

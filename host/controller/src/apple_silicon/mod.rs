@@ -432,6 +432,10 @@ impl Mac<'_> {
             rebooted: bootstrap.rebooted,
             // A Machine's provider id never changes: another host is another Machine.
             replaced_with_claimant: kind == JobKind::Recover && self.turn.above.machine.is_some(),
+            requested_by: self.turn.requested_by(match kind {
+                JobKind::Recover => "its host could not be set up",
+                _ => "the object is being deleted",
+            }),
             ..ReleaseRequest::new(zone, id, claim, self.target.home.clone())
         }
     }

@@ -298,6 +298,7 @@ impl Instance<'_> {
                 };
                 let namespace = object.namespace().unwrap_or_default();
                 let write = self.operation_writer();
+                let requested_by = self.turn.requested_by("an earlier creation for the object was not finished");
                 self.turn.launch(kind, move |control, _| async move {
                     if let Some(secret) = secret {
                         let retry = context.settings.retry_interval;
@@ -306,12 +307,18 @@ impl Instance<'_> {
                             Err(outcome) => return outcome,
                         }
                     }
-                    work::create(&context, &zone, wanted, operation, write, &control).await
+                    let earlier = operation.map(|operation| (operation, requested_by));
+                    work::create(&context, &zone, wanted, earlier, write, &control).await
                 });
             }
             JobKind::CleanUp => {
                 let server = self.server.as_ref().map(|(_, id)| id.clone());
-                let what = work::ServerRelease { server, operation, requested: self.requested().await };
+                let what = work::ServerRelease {
+                    server,
+                    operation,
+                    requested: self.requested().await,
+                    requested_by: self.turn.requested_by("the object is being deleted"),
+                };
                 self.turn.launch(kind, move |control, attempt| async move {
                     work::clean_up(&context, &zone, what, attempt, &control).await
                 });

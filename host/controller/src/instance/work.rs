@@ -5,13 +5,13 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use windlass_lifecycle::{
-    Control, CreatedServer, Error as LifecycleError, OperationId, OperationState, ServerSpecification, Target,
-    read_or_absent,
+    CleanupRequest, Control, CreatedServer, Error as LifecycleError, OperationId, OperationState, RequestedBy,
+    ServerSpecification, Target, read_or_absent,
 };
-use windlass_policy::DecidedBy;
 use windlass_policy::slots::Release;
 use windlass_policy::slots::release::{Machine, MachineKind, Question, Requested, Trigger, Verdict};
 use windlass_policy::slots::types::FailureClass;
+use windlass_policy::{DecidedBy, DecisionId};
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::{Server, ServerState};
 
@@ -30,12 +30,12 @@ pub(super) async fn create(
     context: &Context,
     zone: &Zone,
     specification: ServerSpecification,
-    earlier: Option<OperationId>,
+    earlier: Option<(OperationId, RequestedBy)>,
     write: WriteOperation,
     control: &Control,
 ) -> Outcome {
-    if let Some(earlier) = earlier {
-        match take_up(context, zone, &earlier, control).await {
+    if let Some((earlier, requested_by)) = earlier {
+        match take_up(context, zone, &earlier, requested_by, control).await {
             Ok(None) => {}
             Ok(Some(server)) => return created(earlier, server),
             Err(outcome) => return outcome,
@@ -70,6 +70,7 @@ async fn take_up(
     context: &Context,
     zone: &Zone,
     earlier: &OperationId,
+    requested_by: RequestedBy,
     control: &Control,
 ) -> Result<Option<Server>, Outcome> {
     let known = match context.lifecycle.journal().operation(earlier) {
@@ -104,7 +105,7 @@ async fn take_up(
                     Target::Tagged { zone: zone.clone(), operation: earlier.clone() }
                 }
             };
-            clean(context, &target, control).await.map(|_| None)
+            clean(context, target.requested_by(requested_by), control).await.map(|_| None)
         }
     }
 }
@@ -123,6 +124,7 @@ pub(super) struct ServerRelease {
     pub(super) server: Option<String>,
     pub(super) operation: Option<OperationId>,
     pub(super) requested: Option<Requested>,
+    pub(super) requested_by: RequestedBy,
 }
 
 /// Why, and how often before, the release slot is asked about a server.
@@ -152,12 +154,13 @@ struct Judged {
     decided_by: String,
     /// The policy's reason in brackets, or nothing.
     why: String,
+    decision: DecisionId,
 }
 
 impl Judged {
     /// What cannot be done to an instance. A judgement that cannot be carried out destroys nothing.
     fn impossible(&self) -> Outcome {
-        let Self { verdict, decided_by, why } = self;
+        let Self { verdict, decided_by, why, .. } = self;
         Outcome::Waiting {
             reason: "ReleaseWaiting",
             message: format!("{decided_by} answers {verdict:?}, which cannot be done to an instance{why}"),
@@ -213,7 +216,10 @@ async fn judge(context: &Context, zone: &Zone, id: &str, asking: Asking) -> Resu
             message: format!("{} asks for patience{why}", decision.decided_by),
             after: Duration::from_millis(after).clamp(Duration::from_secs(1), Duration::from_secs(24 * 3600)),
         }),
-        verdict => Ok(Some(Judged { verdict, decided_by: decision.decided_by.to_string(), why })),
+        verdict => {
+            let decided_by = decision.decided_by.to_string();
+            Ok(Some(Judged { verdict, decided_by, why, decision: decision.id }))
+        }
     }
 }
 
@@ -226,7 +232,7 @@ pub(super) async fn recover(context: &Context, zone: &Zone, id: &str, asking: As
         Ok(None) => return gone(),
         Err(outcome) => return outcome,
     };
-    let Judged { verdict, decided_by, why } = &judged;
+    let Judged { verdict, decided_by, why, .. } = &judged;
     match verdict {
         Verdict::Keep => {
             recovered(Recovery::Kept, format!("the server {id} is left as it is, as {decided_by} wants it{why}"))
@@ -247,15 +253,16 @@ pub(super) async fn recover(context: &Context, zone: &Zone, id: &str, asking: As
 pub(super) async fn clean_up(
     context: &Context,
     zone: &Zone,
-    ServerRelease { server, operation, requested }: ServerRelease,
+    ServerRelease { server, operation, requested, mut requested_by }: ServerRelease,
     attempt: u32,
     control: &Control,
 ) -> Outcome {
     if let Some(id) = &server {
         match judge(context, zone, id, Asking::released(requested, attempt)).await {
             // What may be left of one that is gone is removed all the same.
-            Ok(None | Some(Judged { verdict: Verdict::Terminate, .. })) => {}
-            Ok(Some(Judged { verdict: Verdict::Keep, decided_by, why })) => {
+            Ok(None) => {}
+            Ok(Some(Judged { verdict: Verdict::Terminate, decision, .. })) => requested_by.decisions.push(decision),
+            Ok(Some(Judged { verdict: Verdict::Keep, decided_by, why, .. })) => {
                 let message =
                     format!("the server {id} is kept as {decided_by} wants it{why}; nothing looks after it any more");
                 return Outcome::Kept { message };
@@ -293,14 +300,14 @@ pub(super) async fn clean_up(
         (_, Some(id), None) => Target::Server { zone: zone.clone(), id },
         (_, None, None) => return Outcome::CleanedUp { message: "nothing was ever made".to_owned() },
     };
-    match clean(context, &target, control).await {
+    match clean(context, target.requested_by(requested_by), control).await {
         Ok(message) => Outcome::CleanedUp { message },
         Err(outcome) => outcome,
     }
 }
 
-async fn clean(context: &Context, target: &Target, control: &Control) -> Result<String, Outcome> {
-    match context.lifecycle.cleanup(target, control).await {
+async fn clean(context: &Context, request: CleanupRequest, control: &Control) -> Result<String, Outcome> {
+    match context.lifecycle.cleanup(request, control).await {
         Ok(done) if done.report.is_clean() => Ok(done.report.words()),
         Ok(done) => Err(Outcome::Failed { reason: "DeletionFailed", message: done.report.words() }),
         Err(error) => Err(failed(error, "DeletionFailed")),

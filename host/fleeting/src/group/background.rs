@@ -9,7 +9,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_lifecycle::{
     CleanedUp, Control, CreatedServer, Error, Event as Step, Happening, OperationFailure, OperationId, OperationKind,
-    OperationState, PendingCleanup, PendingCreate, ResourceKind, Round, SupervisorOptions, SweepRequest,
+    OperationState, PendingCleanup, PendingCreate, RequestedBy, Requester, ResourceKind, Round, SupervisorOptions,
+    SweepRequest,
 };
 use windlass_policy::slots::retry;
 use windlass_policy::slots::types::{Failure, FailureClass};
@@ -127,7 +128,9 @@ impl Fleet {
         }
         let (fleet, id) = (Arc::clone(self), id.to_owned());
         self.tasks.spawn(async move {
-            if let Err(error) = fleet.begin_cleanup(&id, "it was asked to go while it was being created").await {
+            let why = "it was asked to go while it was being created";
+            let requested_by = RequestedBy::new(Requester::Plugin, why);
+            if let Err(error) = fleet.begin_cleanup(&id, &requested_by).await {
                 tracing::error!(instance = id, error = &error as &dyn std::error::Error, "it could not be removed");
             }
         });

@@ -10,7 +10,8 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_lifecycle::{
-    Control, Error, Lifecycle, OperationId, PendingCleanup, ServerSpecification, Supervisor, Target,
+    Control, Error, Lifecycle, OperationId, PendingCleanup, RequestedBy, Requester, ServerSpecification, Supervisor,
+    Target,
 };
 use windlass_policy::Host;
 use windlass_policy::slots::Placement;
@@ -218,6 +219,11 @@ impl Fleet {
     /// Accepts the removal of instances: in the journal before this answers, done in the background. One that nobody
     /// knows is gone. The same instance again is the same removal.
     pub(crate) async fn decrease(self: &Arc<Self>, instances: Vec<String>) -> Vec<String> {
+        let requested_by = RequestedBy::new(Requester::Runner, "the runner no longer wants it");
+        self.remove(instances, &requested_by).await
+    }
+
+    async fn remove(self: &Arc<Self>, instances: Vec<String>, requested_by: &RequestedBy) -> Vec<String> {
         let mut accepted = Vec::new();
         let mut to_begin = Vec::new();
         for id in instances {
@@ -239,13 +245,12 @@ impl Fleet {
             accepted.push(id);
         }
         // All are journalled before any is carried out: the caller waits for the former only.
-        let why = "the runner no longer wants it";
-        let begun = join_all(to_begin.iter().map(|id| self.journal_cleanup(id))).await;
+        let begun = join_all(to_begin.iter().map(|id| self.journal_cleanup(id, requested_by))).await;
         for (id, begun) in to_begin.into_iter().zip(begun) {
             match begun {
                 Ok(pending) => {
                     if let Some(pending) = pending {
-                        self.start_cleanup(&id, pending, why);
+                        self.start_cleanup(&id, pending, &requested_by.why);
                     }
                     accepted.push(id);
                 }
@@ -277,30 +282,34 @@ impl Fleet {
         changed
     }
 
-    /// Opens a cleanup in the journal and starts it. `why` is for the log.
-    pub(crate) async fn begin_cleanup(self: &Arc<Self>, id: &str, why: &str) -> Result<(), Error> {
-        if let Some(pending) = self.journal_cleanup(id).await? {
-            self.start_cleanup(id, pending, why);
+    /// Opens a cleanup in the journal and starts it.
+    pub(crate) async fn begin_cleanup(self: &Arc<Self>, id: &str, requested_by: &RequestedBy) -> Result<(), Error> {
+        if let Some(pending) = self.journal_cleanup(id, requested_by).await? {
+            self.start_cleanup(id, pending, &requested_by.why);
         }
         Ok(())
     }
 
     /// Opens a cleanup in the journal. Nothing where there is none to be carried out: the instance is unknown or goes
     /// already.
-    async fn journal_cleanup(&self, id: &str) -> Result<Option<PendingCleanup>, Error> {
+    async fn journal_cleanup(&self, id: &str, requested_by: &RequestedBy) -> Result<Option<PendingCleanup>, Error> {
         let asked = self.book.lock().get(id).and_then(|entry| {
             let goes = !(entry.phase().stands() || *entry.phase() == Phase::Removing { by: None });
             (!goes).then(|| (entry.operation.clone(), entry.place.zone.clone(), entry.server.clone()))
         });
         let Some((operation, zone, server)) = asked else { return Ok(None) };
-        let begun = match self.lifecycle.begin_cleanup(&Target::Operation(operation)).await {
-            // A server of ours whose creation stands in a journal that was lost.
-            Err(Error::OperationUnknown { operation }) => match server {
-                Some(server) => self.lifecycle.begin_cleanup(&Target::Server { zone, id: server }).await,
-                None => Err(Error::OperationUnknown { operation }),
-            },
-            other => other,
-        };
+        let begun =
+            match self.lifecycle.begin_cleanup(Target::Operation(operation).requested_by(requested_by.clone())).await {
+                // A server of ours whose creation stands in a journal that was lost.
+                Err(Error::OperationUnknown { operation }) => match server {
+                    Some(server) => {
+                        let target = Target::Server { zone, id: server };
+                        self.lifecycle.begin_cleanup(target.requested_by(requested_by.clone())).await
+                    }
+                    None => Err(Error::OperationUnknown { operation }),
+                },
+                other => other,
+            };
         match begun {
             Ok(pending) => {
                 self.apply(id, &Event::RemovalBegan { by: Some(pending.id().clone()) });
@@ -334,7 +343,8 @@ impl Fleet {
         if everything {
             let all: Vec<String> = self.book.lock().iter().map(|(id, _)| id.clone()).collect();
             tracing::info!(instances = all.len(), "removing all instances, as delete_on_shutdown says");
-            self.decrease(all).await;
+            let requested_by = RequestedBy::new(Requester::Shutdown, "delete_on_shutdown is set");
+            self.remove(all, &requested_by).await;
         }
         let ended = async {
             let goes_on = || {

@@ -1,8 +1,8 @@
 //! What groups of both kinds ask the state-mapping policy, and what they show of its answers.
 
-use windlass_policy::Host;
 use windlass_policy::slots::StateMapping;
 use windlass_policy::slots::state_mapping::{Mapping, Question, Verdict};
+use windlass_policy::{DecisionId, Host};
 
 use super::looks::Reports;
 use crate::observe::names;
@@ -30,27 +30,29 @@ impl ServerTypes {
     }
 }
 
-/// One question for the whole batch: what was judged about each of these ids, and why.
+/// One question for the whole batch: the decision, and what was judged about each of these ids, and why.
 pub(crate) async fn judge(
     policies: &Host,
     ids: Vec<String>,
     question: Question,
-) -> Vec<(String, Mapping, Option<String>)> {
+) -> (Option<DecisionId>, Vec<(String, Mapping, Option<String>)>) {
     if ids.is_empty() {
-        return Vec::new();
+        return (None, Vec::new());
     }
     let decision = policies.pin().decide::<StateMapping>(question, |_, _| Ok(())).await;
     for fallback in &decision.fallbacks {
         tracing::warn!(decision = %decision.id, "{fallback}");
     }
-    ids.into_iter()
+    let judged = ids
+        .into_iter()
         .zip(decision.answer)
         .filter_map(|(id, answer)| match answer.verdict {
             Verdict::Mapped(mapping) => Some((id, mapping, answer.reason)),
             // The last link of a chain never defers.
             Verdict::Defer => None,
         })
-        .collect()
+        .collect();
+    (Some(decision.id), judged)
 }
 
 /// Shows how many are reported as what.

@@ -11,7 +11,8 @@ use windlass_console::{Beside, ServeOptions};
 use windlass_distribution::{Registries, RegistryOptions};
 use windlass_lifecycle::{
     Clock, Durability, GroupMember, Lifecycle, Operation, OperationFilter, OperationId, OperationKind, OperationState,
-    Options, Phase as EntryPhase, ResourceKind, StateDirectory, Supervisor, members_of_group, scaleway_capabilities,
+    Options, Phase as EntryPhase, RequestedBy, Requester, ResourceKind, StateDirectory, Supervisor, members_of_group,
+    scaleway_capabilities,
 };
 use windlass_policy::{Brake, Compiler, Host, HostOptions, Policies};
 use windlass_scaleway::{Client, InvalidLocation, Zone};
@@ -441,9 +442,9 @@ impl Fleet {
             let known = self.book.lock().get(&id).is_some();
             if !known {
                 self.book.lock().insert(Entry::found(operation, place, Phase::Idle { suspended: false }));
-                if let Err(error) =
-                    self.begin_cleanup(&id, "its server vanished while the plugin was not running").await
-                {
+                let why = "its server vanished while the plugin was not running";
+                let requested_by = RequestedBy::new(Requester::Plugin, why);
+                if let Err(error) = self.begin_cleanup(&id, &requested_by).await {
                     tracing::warn!(
                         instance = id,
                         error = &error as &dyn std::error::Error,

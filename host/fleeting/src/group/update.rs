@@ -9,7 +9,8 @@ use futures::future::join_all;
 use futures::stream;
 use tokio::time::Instant;
 use tracing::Instrument as _;
-use windlass_lifecycle::{Machine, OperationId, OperationState, read_or_absent};
+use windlass_lifecycle::{Machine, OperationId, OperationState, RequestedBy, Requester, read_or_absent};
+use windlass_policy::DecisionId;
 use windlass_policy::slots::state_mapping::{Action, Question, Server, ServerState, StateDetail};
 use windlass_policy::slots::types::{Failure as Cause, FailureClass};
 use windlass_scaleway::Zone;
@@ -124,7 +125,8 @@ impl Fleet {
         self.gauges.policies(&self.policies.status());
         for id in vanished {
             // Its addresses and volumes are still there.
-            if let Err(error) = self.begin_cleanup(&id, "its server was deleted by somebody else").await {
+            let requested_by = RequestedBy::new(Requester::Plugin, "its server was deleted by somebody else");
+            if let Err(error) = self.begin_cleanup(&id, &requested_by).await {
                 tracing::error!(
                     instance = id,
                     error = &error as &dyn std::error::Error,
@@ -135,9 +137,10 @@ impl Fleet {
         let now = self.lifecycle.now();
         let (questions, mut reports) = self.questions(&servers, now);
         for (ids, question) in questions {
-            for (id, mapping, reason) in judge(&self.policies, ids, question).await {
+            let (decision, judged) = judge(&self.policies, ids, question).await;
+            for (id, mapping, reason) in judged {
                 if mapping.action == Action::Reap {
-                    self.reap(&id, reason.as_deref()).await;
+                    self.reap(&id, reason.as_deref(), decision).await;
                 }
                 // After the reap: what was accepted just now is in flight.
                 let told = self.book.lock().get(&id).and_then(|entry| entry.judged(mapping));
@@ -355,12 +358,14 @@ impl Fleet {
     }
 
     /// Removes an instance because the policy says so.
-    async fn reap(self: &Arc<Self>, id: &str, reason: Option<&str>) {
+    async fn reap(self: &Arc<Self>, id: &str, reason: Option<&str>, decision: Option<DecisionId>) {
         let why = reason.unwrap_or("the state-mapping policy says so");
         let Some(phase) = self.book.lock().get(id).map(|entry| entry.phase().clone()) else { return };
         if phase.stands() {
             metrics::counter!(names::REAPS).increment(1);
-            if let Err(error) = self.begin_cleanup(id, why).await {
+            let mut requested_by = RequestedBy::new(Requester::Policy, why);
+            requested_by.decisions.extend(decision);
+            if let Err(error) = self.begin_cleanup(id, &requested_by).await {
                 tracing::error!(instance = id, error = &error as &dyn std::error::Error, "it could not be reaped");
             }
         } else if self.end_creation(id).await {

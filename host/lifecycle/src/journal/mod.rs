@@ -254,6 +254,11 @@ impl Journal {
         read::servers_made(&self.reader.lock(), id)
     }
 
+    /// The creations of servers whose id, name or address this is, the newest first.
+    pub(crate) fn creations_named(&self, text: &str) -> Result<Vec<Operation>, Error> {
+        self.read(|reader| read::creations_named(reader, text))
+    }
+
     /// Whether an operation has kept this resource on purpose, whatever became of its mark.
     pub(crate) fn is_kept(&self, resource_id: &str) -> Result<bool, Error> {
         self.read(|reader| read::is_kept(reader, resource_id))

@@ -1,6 +1,7 @@
 //! Reading: everything that comes out of the file is checked.
 
 use std::collections::{BTreeMap, HashSet};
+use std::net::IpAddr;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, params_from_iter};
@@ -196,6 +197,32 @@ pub(super) fn operations_of_resource(connection: &Connection, resource_id: &str)
              order by rowid desc limit {LIMIT}"
         ),
         &[resource_id.to_owned()],
+        read_operation,
+    )
+}
+
+/// The creations of servers that have this id or name, or made this address.
+pub(super) fn creations_named(connection: &Connection, text: &str) -> Result<Vec<Operation>, Error> {
+    // Only an address is looked for among the entries, which are many.
+    let by_address = match text.parse::<IpAddr>() {
+        Ok(_) => {
+            " or id in (select operation from entries
+                        where step = 'create-ip' and phase = 'outcome' and json_valid(data)
+                          and json_extract(data, '$.address') = ?1)"
+        }
+        Err(_) => "",
+    };
+    collect(
+        connection,
+        &format!(
+            "select {OPERATION_COLUMNS} from operations
+             where kind = 'create-server'
+               and (id = ?1
+                    or case when json_valid(specification)
+                            then coalesce(json_extract(specification, '$.name') = ?1, false) else false end{by_address})
+             order by rowid desc limit {LIMIT}"
+        ),
+        &[text.to_owned()],
         read_operation,
     )
 }

@@ -28,6 +28,9 @@ pub(crate) enum Create {
     #[serde(rename = "create-ip")]
     Ip {
         kind: AddressKind,
+        /// In the outcome: the address itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        address: Option<String>,
     },
     #[serde(rename = "create-volume")]
     Volume {
@@ -151,7 +154,7 @@ mod tests {
         let volume =
             ResourceName { kind: ResourceKind::BlockVolume, id: "boot".into(), zone: "fr-par-1".into(), server: None };
         vec![
-            Create::Ip { kind: AddressKind::Ipv6 },
+            Create::Ip { kind: AddressKind::Ipv6, address: Some("2001:db8::1".into()) },
             Create::Volume { position: 2, size: None },
             Create::Server {
                 server_type: "DEV1-S".into(),

@@ -17,6 +17,7 @@ use crate::Error;
 use crate::control::Control;
 use crate::journal::{OperationKind, OperationState};
 use crate::lifecycle::Lifecycle;
+use crate::requested_by::{RequestedBy, Requester};
 use crate::shared::Shared;
 
 /// What to look for, and what to do about it.
@@ -127,6 +128,7 @@ impl Lifecycle {
                 let release = ReleaseRequest {
                     trigger: Trigger::Reclaim,
                     adopted: origin != HostOrigin::Ordered,
+                    requested_by: RequestedBy::new(Requester::Reclaim, "its claimant is gone"),
                     ..ReleaseRequest::new(request.zone.clone(), &host.id, claim, Some(prefix.clone()))
                 };
                 match self.release_machine(&release, control).await {

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use windlass_policy::cut;
 use windlass_scaleway::Zone;
 
 use crate::change::protected_words;
@@ -21,6 +22,7 @@ use crate::control::Control;
 use crate::identifier::OperationId;
 use crate::journal::{ResourceKind, ResourceName};
 use crate::lifecycle::{Lifecycle, claims_of_creation};
+use crate::requested_by::{RequestedBy, Requester};
 use crate::shared::Shared;
 use crate::specification::ServerSpecification;
 use crate::undo::kept_by;
@@ -33,6 +35,9 @@ pub use last::LastSweep;
 pub(crate) use listing::read_state;
 pub use machines::{GroupMember, Machine, members_of_group};
 pub(crate) use remove::{SweepSpecification, remove};
+
+/// The longest reason that the journal keeps for one resource, in bytes: a batch has a hundred in one row.
+const LONGEST_WHY: usize = 256;
 
 /// Where and how to sweep.
 #[derive(Clone, Debug)]
@@ -51,13 +56,22 @@ pub struct SweepRequest {
     pub running_too: bool,
     /// Remove nothing but these: what somebody was shown and confirmed. `None`: all that is found.
     pub only: Option<BTreeSet<ResourceName>>,
+    /// Who asks for the sweep.
+    pub requested_by: RequestedBy,
 }
 
 impl SweepRequest {
     /// These zones, an hour of grace, unexplained servers spared.
     #[must_use]
     pub fn new(zones: Vec<Zone>) -> Self {
-        Self { zones, dry_run: false, grace: Duration::from_secs(3_600), running_too: false, only: None }
+        Self {
+            zones,
+            dry_run: false,
+            grace: Duration::from_secs(3_600),
+            running_too: false,
+            only: None,
+            requested_by: RequestedBy::new(Requester::Sweep, ""),
+        }
     }
 }
 
@@ -133,6 +147,8 @@ struct ZoneSweep<'a> {
     known: BTreeMap<OperationId, Option<Known>>,
     /// What is to be removed.
     remove: Vec<Listed>,
+    /// Why each is to be removed, by its id.
+    why: BTreeMap<String, String>,
     /// The servers among it.
     going: BTreeSet<String>,
 }
@@ -151,6 +167,7 @@ impl<'a> ZoneSweep<'a> {
                 .collect(),
             known: BTreeMap::new(),
             remove: Vec::new(),
+            why: BTreeMap::new(),
             going: BTreeSet::new(),
         }
     }
@@ -253,6 +270,9 @@ impl<'a> ZoneSweep<'a> {
             Standing::Kept => sweep.kept.push(resource.name),
             Standing::Abandoned => sweep.abandoned.push(resource.name),
             Standing::Unexplained { why, spared } => {
+                if spared.is_none() {
+                    self.why.insert(resource.name.id.clone(), why.clone());
+                }
                 sweep.unexplained.push(Unexplained {
                     resource: resource.name.clone(),
                     label: resource.label.clone(),
@@ -279,6 +299,9 @@ impl ZoneSweep<'_> {
     fn batches(&self) -> Result<Vec<SweepSpecification>, Error> {
         let mut batches = remove::batches(&self.remove, &self.known);
         for batch in &mut batches {
+            batch.requested_by = self.request.requested_by.clone();
+            let whys = batch.resources.iter().filter_map(|name| self.why.get_key_value(&name.id));
+            batch.why = whys.map(|(id, why)| (id.clone(), cut(why.clone(), LONGEST_WHY))).collect();
             let mut proven = Vec::new();
             for volume in batch.proven.drain(..) {
                 let journal = &self.shared.journal;

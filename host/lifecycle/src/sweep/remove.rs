@@ -18,6 +18,8 @@ use crate::inventory::Scope;
 use crate::journal::{OperationKind, OperationState, ResourceKind, ResourceName};
 use crate::lifecycle::{Lifecycle, left_open, state_after};
 use crate::ownership::Claims;
+use crate::report::Report;
+use crate::requested_by::RequestedBy;
 use crate::run::Run;
 use crate::shared::Active;
 use crate::tags;
@@ -37,6 +39,11 @@ pub(crate) struct SweepSpecification {
     /// Servers that were read by their ids and are gone, and that some of it still shows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) gone: Vec<String>,
+    /// Why nothing explains it, by the id of the resource.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) why: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "RequestedBy::is_unknown")]
+    pub(super) requested_by: RequestedBy,
 }
 
 impl SweepSpecification {
@@ -83,6 +90,8 @@ fn specification(
         resources: batch.iter().map(|resource| resource.name.clone()).collect(),
         proven: proven.into_iter().collect(),
         gone: gone.into_iter().cloned().collect(),
+        why: BTreeMap::new(),
+        requested_by: RequestedBy::default(),
     }
 }
 
@@ -107,14 +116,20 @@ fn is_server(resource: &Listed) -> bool {
 }
 
 /// Removes what the specification names, also when another process began it.
-pub(crate) async fn remove(run: &Run, active: &Active, mut scope: Scope) -> Result<CleanedUp, Error> {
+pub(crate) async fn remove(
+    run: &Run,
+    active: &Active,
+    specification: &SweepSpecification,
+    mut scope: Scope,
+) -> Result<CleanedUp, Error> {
     run.event(Happening::Opened);
     let report = match undo(run, &mut scope, None).await {
         Ok(report) => report,
         Err(stop) => return Err(left_open(run, active, stop)),
     };
     let state = state_after(&report, OperationState::Done);
-    run.shared.close(run, active, state, None, Some(&report), Vec::new()).await?;
+    let ends = run.shared.creations_ended(&run.id, &Report::default(), &specification.gone);
+    run.shared.close(run, active, state, None, Some(&report), ends).await?;
     Ok(CleanedUp { operation: run.id.clone(), report })
 }
 
@@ -141,7 +156,8 @@ impl Lifecycle {
             None,
         );
         let traced = run.trace.operation();
-        remove(&run, &active, specification.scope(&shared.owner)).instrument(traced).instrument(span).await
+        let scope = specification.scope(&shared.owner);
+        remove(&run, &active, specification, scope).instrument(traced).instrument(span).await
     }
 }
 

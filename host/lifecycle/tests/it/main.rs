@@ -16,6 +16,7 @@ mod machines;
 mod named;
 mod own_images;
 mod ownership;
+mod removals;
 mod supervising;
 mod support;
 mod swap;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_lifecycle::{ClaimName, Error, HostOrigin, ReleaseOutcome, ReleaseRequest, Released};
+use windlass_lifecycle::{
+    ClaimName, Error, HostOrigin, ReleaseOutcome, ReleaseRequest, Released, RequestedBy, Requester,
+};
 use windlass_policy::slots::release::Requested;
 
 use super::Hosts;
@@ -29,7 +31,8 @@ impl Hosts {
                 // The claim ends as it may; then the host is released.
                 Some((Phase::Creating { .. }, _)) => drop(self.apply(id, &Event::Unwanted { told: true })),
                 Some((Phase::Idle { .. }, Some(host))) => {
-                    self.begin_release(id, host, "the runner no longer wants it");
+                    let requested_by = RequestedBy::new(Requester::Runner, "the runner no longer wants it");
+                    self.begin_release(id, host, requested_by);
                 }
                 Some(_) => {}
             }
@@ -37,18 +40,18 @@ impl Hosts {
         instances
     }
 
-    /// Begins to release a host. `why` is for the log.
-    pub(super) fn begin_release(self: &Arc<Self>, id: &str, host: String, why: &str) {
+    /// Begins to release a host.
+    pub(super) fn begin_release(self: &Arc<Self>, id: &str, host: String, requested_by: RequestedBy) {
         let Some((claim, _)) = self.claim_of(id) else { return };
         // Of several who want it released one begins.
         if self.apply(id, &Event::RemovalBegan { by: None }).is_none() {
             return;
         }
-        tracing::info!(instance = id, host, "releasing it: {why}");
-        self.spawn_release(claim, host);
+        tracing::info!(instance = id, host, "releasing it: {}", requested_by.why);
+        self.spawn_release(claim, host, requested_by);
     }
 
-    pub(super) fn spawn_release(self: &Arc<Self>, claim: ClaimName, host: String) {
+    pub(super) fn spawn_release(self: &Arc<Self>, claim: ClaimName, host: String, requested_by: RequestedBy) {
         let hosts = Arc::clone(self);
         self.tasks.spawn(async move {
             let configuration = &hosts.configuration;
@@ -78,6 +81,7 @@ impl Hosts {
             let mut request = ReleaseRequest::new(configuration.zone.clone(), host.clone(), claim.clone(), pool);
             request.adopted = adopted;
             request.requested = configuration.release_requested;
+            request.requested_by = requested_by;
             loop {
                 let ended = hosts.lifecycle.release_machine(&request, &hosts.control).await;
                 let Some(wait) = hosts.release_ended(&claim, &host, ended, request.attempt) else { return };

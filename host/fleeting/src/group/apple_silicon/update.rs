@@ -7,6 +7,8 @@ use futures::StreamExt as _;
 use futures::stream;
 use tokio::time::Instant;
 use tracing::Instrument as _;
+use windlass_lifecycle::{RequestedBy, Requester};
+use windlass_policy::DecisionId;
 use windlass_policy::slots::state_mapping::{Action, Question};
 use windlass_scaleway::types::apple_silicon::Server as Host;
 
@@ -74,9 +76,10 @@ impl Hosts {
 
         let now = now_ms();
         let (ids, question, mut reports) = self.question(&hosts, now);
-        for (id, mapping, reason) in judge(&self.policies, ids, question).await {
+        let (decision, judged) = judge(&self.policies, ids, question).await;
+        for (id, mapping, reason) in judged {
             if mapping.action == Action::Reap {
-                self.reap(&id, reason.as_deref());
+                self.reap(&id, reason.as_deref(), decision);
             }
             // After the reap: what was accepted just now is in flight.
             let told = self.book.lock().get(&id).and_then(|entry| entry.judged(mapping));
@@ -242,13 +245,15 @@ impl Hosts {
     }
 
     /// Releases a host because the state-mapping policy says so.
-    fn reap(self: &Arc<Self>, id: &str, reason: Option<&str>) {
+    fn reap(self: &Arc<Self>, id: &str, reason: Option<&str>, decision: Option<DecisionId>) {
         let known = self.book.lock().get(id).map(|entry| (entry.phase().clone(), entry.server.clone()));
         let why = reason.unwrap_or("the state-mapping policy says so");
         match known {
             Some((Phase::Idle { .. }, Some(host))) => {
                 metrics::counter!(names::REAPS).increment(1);
-                self.begin_release(id, host, why);
+                let mut requested_by = RequestedBy::new(Requester::Policy, why);
+                requested_by.decisions.extend(decision);
+                self.begin_release(id, host, requested_by);
             }
             Some((Phase::Creating { .. }, _)) => {
                 metrics::counter!(names::REAPS).increment(1);

@@ -6,6 +6,7 @@ use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::Zone;
 
 use crate::OperationId;
+use crate::RequestedBy;
 use crate::machines::names::{ClaimName, PoolPrefix, is_returning};
 
 /// How often the slot is asked in one release: an action that is refused and asked for again and again ends here.
@@ -39,6 +40,9 @@ pub struct ReleaseRequest {
     /// Which asking this is, from 1: how often this release was asked for before, plus one. The default policy waits
     /// longer each time.
     pub attempt: u32,
+    /// Who asks, and why.
+    #[serde(default, skip_serializing_if = "RequestedBy::is_unknown")]
+    pub requested_by: RequestedBy,
 }
 
 impl ReleaseRequest {
@@ -57,6 +61,7 @@ impl ReleaseRequest {
             rebooted: false,
             replaced_with_claimant: false,
             attempt: 1,
+            requested_by: RequestedBy::default(),
         }
     }
 }

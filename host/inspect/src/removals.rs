@@ -1,0 +1,98 @@
+//! Why a server is gone: who asked for its removal, when, and why.
+
+use serde::Serialize;
+use serde_json::Value;
+use windlass_lifecycle::{KnownServer, Operation, OperationId, RequestedBy};
+
+use crate::Inspector;
+use crate::operations::cause_words;
+use crate::output::{age, fields, instant};
+
+/// Document of servers that are gone.
+#[derive(Serialize)]
+struct Gone<'a> {
+    /// The newest first.
+    gone: Vec<GoneServer<'a>>,
+}
+
+#[derive(Serialize)]
+struct GoneServer<'a> {
+    id: Option<&'a str>,
+    name: Option<&'a str>,
+    group: &'a str,
+    zone: &'a str,
+    created_by: Option<&'a OperationId>,
+    removed_by: &'a OperationId,
+    /// Milliseconds since 1970.
+    removed_at: u64,
+    requested_by: Option<RequestedBy>,
+    cause: Option<&'a Value>,
+}
+
+impl Inspector<'_> {
+    /// Shows servers that are gone, with who removed them and why. Those without a removal are left out.
+    pub fn gone_servers(&self, servers: &[KnownServer]) {
+        let gone = servers.iter().filter_map(|server| Some((server, server.removed_by.as_ref()?)));
+        let document = Gone { gone: gone.clone().map(|(server, removal)| of_document(server, removal)).collect() };
+        self.output.result(&document, || {
+            let texts: Vec<String> = gone.map(|(server, removal)| fields(&lines(server, removal))).collect();
+            texts.join("\n")
+        });
+    }
+}
+
+fn of_document<'a>(server: &'a KnownServer, removal: &'a Operation) -> GoneServer<'a> {
+    let origin = server.created_by.as_ref().unwrap_or(removal);
+    GoneServer {
+        id: server.id.as_deref(),
+        name: server.name(),
+        group: &origin.group,
+        zone: &origin.zone,
+        created_by: server.created_by.as_ref().map(|creation| &creation.id),
+        removed_by: &removal.id,
+        removed_at: removal.updated_at,
+        requested_by: removal.requested_by(),
+        cause: removal.cause.as_ref(),
+    }
+}
+
+fn lines(server: &KnownServer, removal: &Operation) -> Vec<(&'static str, String)> {
+    let origin = server.created_by.as_ref().unwrap_or(removal);
+    let mut lines = vec![
+        ("server", server.id.clone().unwrap_or_else(|| "no id known".to_owned())),
+        ("name", server.name().unwrap_or("unknown").to_owned()),
+        ("group", origin.group.clone()),
+        ("zone", origin.zone.clone()),
+        ("state", "gone".to_owned()),
+    ];
+    if let Some(creation) = &server.created_by {
+        lines.push(("created", format!("{} by {}", instant(creation.created_at), creation.id)));
+    }
+    let (at, ago) = (instant(removal.updated_at), age(removal.updated_at));
+    lines.push(("removed", format!("{at} ({ago} ago) by {} {}", removal.kind, removal.id)));
+    lines.extend(requested_lines(removal));
+    if let Some(cause) = &removal.cause {
+        lines.push(("cause", cause_words(cause)));
+    }
+    lines.push(("more", format!("windlass operation show {}", removal.id)));
+    let decisions = removal.requested_by().map(|requested| requested.decisions).unwrap_or_default();
+    lines.extend(decisions.iter().map(|id| ("", format!("windlass decision show {id}"))));
+    lines
+}
+
+/// Who asked for an operation, why, and the decisions that led to it.
+pub(crate) fn requested_lines(operation: &Operation) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    if let Some(requested) = operation.requested_by() {
+        lines.push(("requested by", requested.requester.to_string()));
+        if !requested.why.is_empty() {
+            lines.push(("why", requested.why));
+        }
+        lines.extend(requested.decisions.iter().map(|id| ("decision", id.to_string())));
+    }
+    // A sweep has a reason for each resource.
+    let whys = operation.specification.get("why").and_then(Value::as_object);
+    let whys = whys.into_iter().flatten().filter_map(|(id, why)| Some(format!("{id}: {}", why.as_str()?)));
+    lines.extend(whys.map(|why| ("unexplained", why)));
+    lines
+}
