@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use windlass_lifecycle::Aftermath;
 use windlass_policy::slots::types::Failure;
 
 use crate::name::InvalidName;
@@ -138,6 +139,32 @@ pub enum Error {
     /// The floor below failed outside of an operation.
     #[error(transparent)]
     Lifecycle(#[from] windlass_lifecycle::Error),
+}
+
+impl Error {
+    /// What is left after this error.
+    #[must_use]
+    pub fn aftermath(&self) -> Aftermath {
+        match self {
+            Self::Name(_)
+            | Self::Specification(_)
+            | Self::SpecificationFile { .. }
+            | Self::Exists { .. }
+            | Self::Unknown { .. }
+            | Self::UnknownGroup { .. }
+            | Self::Node { .. }
+            | Self::Busy { .. }
+            | Self::Interrupted { .. }
+            | Self::Abandoned { .. }
+            // The store failed before anything was begun. Later it is `Unrecorded`.
+            | Self::Store(_) => Aftermath::Refused,
+            Self::Failed(failed) if failed.left.is_empty() => Aftermath::Clean,
+            Self::Failed(_) => Aftermath::Left(Vec::new()),
+            Self::LeftOpen { .. } | Self::TakenOver { .. } => Aftermath::Open,
+            Self::Unrecorded { .. } => Aftermath::Left(Vec::new()),
+            Self::Lifecycle(error) => error.aftermath(),
+        }
+    }
 }
 
 /// How an operation failed, and what was done about it.

@@ -70,6 +70,11 @@ impl Prices {
         }
     }
 
+    /// How many zones' prices are known.
+    pub(crate) fn zones(&self) -> usize {
+        self.known.read().hourly.len()
+    }
+
     /// What a server of this type costs for an hour.
     pub(crate) fn hourly(&self, zone: &str, server_type: &str) -> Option<f64> {
         let price = {

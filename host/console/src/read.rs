@@ -490,6 +490,8 @@ impl Source {
         for folder in ["decisions", "hosts", "policy-changes", "sweeps"] {
             state.open_dir(folder).ok().map(|folder| looks_of(&folder)).hash(&mut hasher);
         }
+        // Prices come in after the page that asked for them.
+        self.prices.as_ref().map(Prices::zones).hash(&mut hasher);
         let now = hasher.finish();
         *mark = Some((Instant::now(), now));
         now

@@ -118,6 +118,9 @@ impl Report {
                 plain(&operation.zone),
                 instant(operation.created_at),
             );
+            if let Some(requested) = operation.requested_by() {
+                let _ = writeln!(text, "- requested by {}", plain(&requested.to_string()));
+            }
             if let Some(cause) = &operation.cause {
                 let _ = writeln!(text, "- failed: {}", plain(&cause_words(cause)));
             }

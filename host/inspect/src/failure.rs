@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
+use windlass_lifecycle::{Aftermath, Left};
 
 use crate::output::{Output, note, printable};
 
@@ -62,6 +63,13 @@ pub struct Leftover {
     pub zone: String,
     /// Why it is still there.
     pub reason: String,
+}
+
+impl From<Left> for Leftover {
+    fn from(left: Left) -> Self {
+        let resource = left.resource;
+        Leftover { kind: resource.kind.to_string(), id: resource.id, zone: resource.zone, reason: left.why }
+    }
 }
 
 /// Why a command ends without success. Boxed, so that a `Result` with it stays small.
@@ -144,6 +152,47 @@ impl Failure {
     /// It failed and nothing of it is left.
     pub fn undone(message: impl Into<String>) -> Self {
         Failure::new(Exit::Undone, message)
+    }
+
+    /// Decides the exit code from what is proven, and lists what is left. Commands that change something end through it.
+    ///
+    /// | what is proven | exit code |
+    /// |---|---|
+    /// | something is left, or may be | 3 |
+    /// | an operation is open in the journal | 3, 130 where it was interrupted |
+    /// | nothing is left, and it was interrupted | 130 |
+    /// | nothing is left | 1 |
+    /// | nothing was begun | 2 |
+    ///
+    /// What was asked for and exists also counts as left (`exists`): a part is not nothing.
+    #[must_use]
+    pub fn ended(
+        mut self,
+        aftermaths: impl IntoIterator<Item = Aftermath>,
+        exists: Vec<Leftover>,
+        interrupted: bool,
+    ) -> Self {
+        let (mut is_left, mut is_open, mut was_begun) = (false, false, false);
+        for aftermath in aftermaths {
+            match aftermath {
+                Aftermath::Refused => {}
+                Aftermath::Clean => was_begun = true,
+                Aftermath::Open => is_open = true,
+                Aftermath::Left(left) => {
+                    is_left = true;
+                    self.left.extend(left.into_iter().map(Leftover::from));
+                }
+            }
+        }
+        self.exit = match () {
+            () if is_left => Exit::Left,
+            () if interrupted => Exit::Interrupted,
+            () if is_open || !exists.is_empty() => Exit::Left,
+            () if was_begun => Exit::Undone,
+            () => Exit::Usage,
+        };
+        self.left.extend(exists);
+        self
     }
 
     /// Where it failed.

@@ -157,6 +157,19 @@ pub enum Error {
         /// The operation.
         operation: OperationId,
     },
+    /// The journal failed while the operation was under way. The operation stays open; the next start that can write
+    /// the journal finishes or undoes it.
+    #[error("operation {operation} stopped: {source}")]
+    Unrecorded {
+        /// The operation.
+        operation: OperationId,
+        /// What it has made and not removed, as far as the journal and this process know.
+        left: Vec<ResourceName>,
+        /// Whether a call was sent that changes something.
+        begun: bool,
+        /// What the journal said.
+        source: Box<Error>,
+    },
     /// It was called off before it began; nothing was done.
     #[error("called off before it began")]
     NotBegun,

@@ -76,9 +76,8 @@ fn removal(operation: &Operation, server: Option<&str>) -> Option<Operation> {
 }
 
 impl Shared {
-    /// The creations that an operation ends: those of the servers that its report says are gone, and of `gone`, which
-    /// it saw to be gone.
-    pub(crate) fn creations_ended(&self, by: &OperationId, report: &Report, gone: &[String]) -> Vec<OperationId> {
+    /// The creations that an operation ends: those of the servers that its report says are gone.
+    pub(crate) fn creations_ended(&self, by: &OperationId, report: &Report) -> Vec<OperationId> {
         let removed = report.removed.iter().filter(|name| name.kind == ResourceKind::Server).map(|name| &name.id);
         let creation = |server| match crate::cleanup::creation_of(self, server) {
             Ok(creation) => creation,
@@ -88,7 +87,6 @@ impl Shared {
             }
         };
         let mut ended: Vec<OperationId> = removed
-            .chain(gone)
             .filter_map(|server| creation(server))
             .filter(|creation| creation.id != *by && creation.ended_by.is_none())
             .map(|creation| creation.id)

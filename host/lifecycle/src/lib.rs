@@ -37,6 +37,7 @@
 
 mod abandon;
 mod absence;
+mod aftermath;
 mod cancels;
 mod capabilities;
 mod change;
@@ -80,6 +81,7 @@ mod watch;
 
 pub use abandon::{AbandonTarget, AbandonedResource, Abandonment, PendingAbandonment};
 pub use absence::read_or_absent;
+pub use aftermath::Aftermath;
 pub use cancels::Cancellation;
 pub use capabilities::scaleway_capabilities;
 pub use cleanup::{CleanedUp, CleanupRequest, PendingCleanup, Target};

@@ -379,7 +379,7 @@ impl Shared {
         report: Option<&Report>,
         mut ends: Vec<OperationId>,
     ) -> Result<bool, Error> {
-        ends.extend(report.map(|report| self.creations_ended(&run.id, report, &[])).into_iter().flatten());
+        ends.extend(report.map(|report| self.creations_ended(&run.id, report)).into_iter().flatten());
         let closed = self
             .journal
             .close(Closing {
@@ -392,7 +392,8 @@ impl Shared {
                 look_at: report.and_then(|report| report.look_at).filter(|_| state == OperationState::Unverified),
                 at: self.clock.now(),
             })
-            .await?;
+            .await
+            .map_err(|error| run.unrecorded(error))?;
         if closed {
             active.ended(state.as_str());
             run.trace.closed(state, cause.map(cause_words).as_deref());
@@ -471,7 +472,7 @@ pub(crate) fn left_open(run: &Run, active: &Active, stop: Stop) -> Error {
     active.ended("left-open");
     run.event(Happening::LeftOpen);
     match stop {
-        Stop::Journal(error) => error,
+        Stop::Journal(error) => run.unrecorded(error),
         Stop::Left | Stop::Failed(_) => Error::LeftOpen { operation: run.id.clone() },
     }
 }

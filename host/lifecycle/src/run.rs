@@ -15,6 +15,7 @@ use windlass_policy::slots::{Retry, Slot};
 use windlass_scaleway::{ErrorClass, Sent, Zone};
 
 use crate::absence::Absences;
+use crate::aftermath::Effects;
 use crate::control::{Control, Event, Happening};
 use crate::failure;
 use crate::failure::AttemptFailure;
@@ -106,6 +107,8 @@ pub(crate) struct Run {
     lost: Mutex<Option<u64>>,
     reasons: Mutex<Vec<String>>,
     pub(crate) absences: Absences,
+    /// What this process did, for when the journal cannot be written any more.
+    effects: Mutex<Effects>,
     pub(crate) trace: Trace,
 }
 
@@ -144,6 +147,7 @@ impl Run {
             lost: Mutex::new(None),
             reasons: Mutex::new(Vec::new()),
             absences: Absences::default(),
+            effects: Mutex::default(),
         }
     }
 
@@ -184,6 +188,10 @@ impl Run {
         if reasons.len() < MOST_REASONS && reasons.last() != Some(&reason) {
             reasons.push(reason);
         }
+    }
+
+    pub(crate) fn effects(&self) -> Effects {
+        self.effects.lock().clone()
     }
 
     pub(crate) fn reasons(&self) -> Vec<String> {
@@ -312,6 +320,9 @@ impl Run {
         resource: Option<ResourceName>,
         data: Value,
     ) -> Result<(), Stop> {
+        if phase == Phase::Outcome {
+            self.effects.lock().take(step, phase, resource.as_ref(), &data);
+        }
         self.shared
             .journal
             .append(NewEntry {
@@ -323,7 +334,12 @@ impl Run {
                 at: self.now(),
             })
             .await
-            .map_err(Stop::Journal)
+            .map_err(Stop::Journal)?;
+        // Without its intent in the journal, no call is sent.
+        if phase == Phase::Intent {
+            self.effects.lock().take(step, phase, None, &Value::Null);
+        }
+        Ok(())
     }
 
     /// Journals that a step is about to have an effect.

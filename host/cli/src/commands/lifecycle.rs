@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use windlass_inspect::failure::{Failure, Leftover};
+use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::output::{Output, instant};
 use windlass_inspect::words::counted;
 use windlass_lifecycle::{Control, Error, OperationFilter, OperationId, OperationState, Report, Resumed};
@@ -110,7 +110,7 @@ pub(super) fn left_open_words(work: &Work) -> Result<String, Failure> {
 
 /// An error of the lifecycle that is not about a single server.
 pub(super) fn lifecycle_failure(what: &str, error: &Error) -> Failure {
-    match error {
+    let failure = match error {
         Error::Scaleway { what: doing, source } => {
             let failure = Failure::undone(format!("{what}: {doing}")).caused_by(source.as_ref());
             match (source.method(), source.path()) {
@@ -120,6 +120,11 @@ pub(super) fn lifecycle_failure(what: &str, error: &Error) -> Failure {
         }
         Error::Specification { .. } | Error::Name { .. } => Failure::usage(error.to_string()),
         other => Failure::undone(what).caused_by(other),
+    };
+    let failure = failure.ended([error.aftermath()], Vec::new(), false);
+    match failure.exit {
+        Exit::Left => failure.remedy("windlass operation resume"),
+        _ => failure,
     }
 }
 

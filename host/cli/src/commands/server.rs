@@ -12,13 +12,13 @@ use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::listing::Listing;
 use windlass_inspect::output::{fields, table};
 use windlass_lifecycle::{
-    AddressKind, CleanedUp, CloudInit, Control, CreatedServer, Error, ExtraVolume, GroupName, ImageChoice, Machine,
-    Operation, OperationId, RememberedServer, Report, RequestedBy, ResourceKind, ResourceName, RootVolume,
-    ServerSpecification, Target, VolumeKind,
+    AddressKind, Aftermath, CleanedUp, CloudInit, Control, CreatedServer, Error, ExtraVolume, GroupName, ImageChoice,
+    Left, Machine, Operation, OperationId, RememberedServer, Report, RequestedBy, ResourceKind, ResourceName,
+    RootVolume, ServerSpecification, Target, VolumeKind,
 };
 use windlass_scaleway::Zone;
 
-use super::lifecycle::{left_of, left_open_words, lifecycle_failure, take_up, unverified};
+use super::lifecycle::{left_open_words, lifecycle_failure, take_up, unverified};
 use crate::arguments::{self, CreateServer, DeleteServers, ListServers, ServerCommand, ShowServer};
 use crate::configuration::VolumeType;
 use crate::confirmation::{Confirmation, DRY_RUN, Planned, rows};
@@ -98,7 +98,9 @@ impl From<&Error> for NotCreated {
                 document.report = Some(failed.report.clone());
                 document.reasons.clone_from(&failed.reasons);
             }
-            Error::LeftOpen { operation } => document.operation = Some(operation.to_string()),
+            Error::LeftOpen { operation } | Error::Unrecorded { operation, .. } => {
+                document.operation = Some(operation.to_string());
+            }
             _ => {}
         }
         document
@@ -147,11 +149,20 @@ async fn create(context: &Context, arguments: CreateServer) -> Result<(), Failur
         });
         return Ok(());
     }
-    Err(creation_failure(&failed, &created, count, work.zone.as_str(), was_interrupted).with_partial(document))
+    Err(creation_failure(&work, &failed, &created, count, was_interrupted).with_partial(document))
 }
 
-fn creation_failure(failed: &[&Error], created: &[Created], count: usize, zone: &str, interrupted: bool) -> Failure {
-    let mut failure = Failure::undone(format!("{} of {count} servers could not be created", failed.len()));
+/// What an operation that is left open has made.
+fn made_by(work: &Work, operation: &OperationId) -> Vec<Leftover> {
+    let made = work.lifecycle.journal().made_by(operation).unwrap_or_default();
+    made.into_iter()
+        .map(|resource| Left { resource, why: format!("operation {operation} is left open") }.into())
+        .collect()
+}
+
+fn creation_failure(work: &Work, failed: &[&Error], created: &[Created], count: usize, interrupted: bool) -> Failure {
+    let message = format!("{} of {count} servers could not be created", failed.len());
+    let mut failure = Failure::new(Exit::Left, message);
     let mut left_open = Vec::new();
     let mut first_operation = None;
     for error in failed {
@@ -161,39 +172,41 @@ fn creation_failure(failed: &[&Error], created: &[Created], count: usize, zone: 
                 let cause = failure_words(&failed.cause);
                 failure.causes.push(format!("{} at {}: {cause}", failed.operation, failed.step));
                 failure.undone.push(format!("{}: {}", failed.operation, failed.report.words()));
-                failure.left.extend(left_of(&failed.report));
-                failure.left.extend(failed.report.look_at.map(|at| unverified(&failed.operation, "", at)));
+                failure
+                    .left
+                    .extend(failed.report.look_at.map(|at| unverified(&failed.operation, work.zone.as_str(), at)));
                 if let Some(why) = &failed.report.unverified {
                     failure.left.push(Leftover {
                         kind: "unknown".to_owned(),
                         id: failed.operation.to_string(),
-                        zone: zone.to_owned(),
+                        zone: work.zone.to_string(),
                         reason: why.clone(),
                     });
                 }
             }
-            Error::LeftOpen { operation } => left_open.push(operation.to_string()),
+            Error::LeftOpen { operation } => {
+                left_open.push(operation.to_string());
+                failure.left.extend(made_by(work, operation));
+            }
+            Error::Unrecorded { operation, source, .. } => {
+                left_open.push(operation.to_string());
+                failure = failure.because(format!("{operation} stopped: {source}"));
+            }
             Error::NotBegun => {}
             other => failure = failure.caused_by(*other),
         }
     }
     // Nothing and a part are told apart by the exit code, too.
-    failure.left.extend(created.iter().map(|server| Leftover {
+    let exist = created.iter().map(|server| Leftover {
         kind: "server".to_owned(),
         id: server.id.clone(),
         zone: server.zone.clone(),
         reason: format!("it was created, as was asked for, and runs ({})", server.operation),
-    }));
+    });
     for operation in &left_open {
         failure.undone.push(format!("{operation}: left open in the journal, for the next start"));
     }
-    failure.exit = match () {
-        () if failure.left.len() > created.len() => Exit::Left,
-        () if interrupted => Exit::Interrupted,
-        () if !created.is_empty() => Exit::Left,
-        () if !left_open.is_empty() => Exit::Left,
-        () => Exit::Undone,
-    };
+    failure = failure.ended(failed.iter().map(|error| error.aftermath()), exist.collect(), interrupted);
     failure.remedy = match (failure.exit, first_operation) {
         (Exit::Left | Exit::Interrupted, _) if !left_open.is_empty() || failure.left.len() > created.len() => {
             Some("windlass operation resume".to_owned())
@@ -772,6 +785,7 @@ fn deleted(
         None => json!({ "id": subject.id, "name": subject.name, "gone": gone_words(subject) }),
     }).collect::<Vec<_>>() });
     let mut failure = Failure::new(Exit::Left, String::new());
+    let mut aftermaths = Vec::new();
     let mut not_deleted = 0;
     for (subject, result) in results {
         match result {
@@ -780,10 +794,15 @@ fn deleted(
             Some(Ok(cleaned)) => {
                 not_deleted += 1;
                 failure.undone.push(format!("{}: {}", cleaned.operation, cleaned.report.words()));
-                failure.left.extend(left_of(&cleaned.report));
+                aftermaths.push(cleaned.report.aftermath());
             }
             Some(Err(error)) => {
                 not_deleted += 1;
+                // It was to go and is there.
+                aftermaths.push(match error.aftermath() {
+                    Aftermath::Open => Aftermath::Open,
+                    _ => Aftermath::Left(Vec::new()),
+                });
                 failure.left.push(Leftover {
                     kind: "server".to_owned(),
                     id: subject.id.clone(),
@@ -796,10 +815,7 @@ fn deleted(
     if not_deleted > 0 {
         failure.message = format!("{not_deleted} of {} servers are not deleted completely", results.len());
         failure.remedy = Some("remove the causes, then: windlass operation resume".to_owned());
-        if was_interrupted {
-            failure.exit = Exit::Interrupted;
-        }
-        return Err(failure.with_partial(document));
+        return Err(failure.ended(aftermaths, Vec::new(), was_interrupted).with_partial(document));
     }
     context.output.result(&document, || {
         if results.is_empty() {

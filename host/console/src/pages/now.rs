@@ -121,8 +121,14 @@ fn figure(number: &str, what: &str, href: Option<&str>) -> Markup {
 }
 
 fn cost_figure(cost: &Cost) -> Markup {
-    let without = if cost.unpriced > 0 { format!(", {} without a price", cost.unpriced) } else { String::new() };
-    figure(&euros(cost.hourly), &format!("an hour, by the catalogue{without}"), None)
+    match (cost.priced, cost.unpriced) {
+        // The catalogue was not read yet, or has none of them.
+        (0, 1..) => figure("–", "an hour: no price is known yet", None),
+        (_, 0) => figure(&euros(cost.hourly), "an hour, by the catalogue", None),
+        (_, without) => {
+            figure(&euros(cost.hourly), &format!("an hour, by the catalogue, {without} without a price"), None)
+        }
+    }
 }
 
 fn euros(amount: f64) -> String {
@@ -157,12 +163,13 @@ fn unsettled(operation: &Operation) -> Vec<Markup> {
 fn why(operation: &Operation) -> Markup {
     let cause = operation.cause.as_ref().map(cause_words);
     let word = |key: &str| operation.specification.get(key).and_then(|word| word.as_str());
+    let requested = operation.requested_by().map(|requested| format!("requested by {requested}"));
     let asked = word("trigger").or_else(|| word("requested")).map(|word| format!("asked for by {word}"));
     let of = word("creation").map(|creation| format!("removes what {creation} has made"));
     let words: Vec<String> =
         cause.into_iter().chain(operation.reasons.last().map(|reason| format!("“{reason}”"))).collect();
     html! {
-        @if words.is_empty() { (asked.or(of).unwrap_or_else(|| "somebody asked for it".to_owned())) }
+        @if words.is_empty() { (requested.or(asked).or(of).unwrap_or_else(|| "somebody asked for it".to_owned())) }
         @else { (words.join(": ")) }
     }
 }
@@ -272,4 +279,19 @@ fn machine(machine: &Machine) -> Vec<Markup> {
         },
         html! { @if let Some(hourly) = machine.hourly { (euros(hourly)) } @else { "–" } },
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_sum_is_shown_before_a_price_is_known() {
+        let unknown = cost_figure(&Cost { hourly: 0.0, priced: 0, unpriced: 2 }).into_string();
+        assert!(!unknown.contains('€') && unknown.contains("no price is known yet"), "{unknown}");
+        let known = cost_figure(&Cost { hourly: 0.25, priced: 1, unpriced: 1 }).into_string();
+        assert!(known.contains("0.2500 €") && known.contains("1 without a price"), "{known}");
+        let nothing = cost_figure(&Cost::default()).into_string();
+        assert!(nothing.contains("0.0000 €"), "nothing costs nothing: {nothing}");
+    }
 }

@@ -78,6 +78,10 @@ pub(crate) fn operation(view: &OperationView) -> Markup {
     if let Some(by) = &operation.ended_by {
         told.push(("ended by", operation_link(by.as_str())));
     }
+    if let Some(requested) = operation.requested_by() {
+        told.push(("requested by", html! { (requested) }));
+        told.extend(requested.decisions.iter().map(|id| ("decision", decision_link(&id.to_string()))));
+    }
     html! {
         h1 { (operation.kind) " " span.id { (operation.id) } }
         (facts(&told))

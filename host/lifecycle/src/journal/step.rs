@@ -115,6 +115,11 @@ impl Step {
         }
     }
 
+    /// Whether the step of this word removes its resource.
+    pub(crate) fn removes(word: &str) -> bool {
+        word.strip_prefix(action_word(Action::Delete)).is_some_and(|rest| rest.starts_with('-'))
+    }
+
     /// Reads a step. An error says what of a known step's data is wrong.
     pub(crate) fn read(word: &str, data: &Value) -> Result<Self, String> {
         for action in [Action::Delete, Action::Detach, Action::PowerOff, Action::Keep] {

@@ -294,6 +294,21 @@ impl<'a> ZoneSweep<'a> {
 }
 
 impl ZoneSweep<'_> {
+    /// The creations of these resources whose servers are gone, as their ids say.
+    fn ended(&self, resources: &[ResourceName]) -> Vec<OperationId> {
+        let of_batch = self.remove.iter().filter(|resource| resources.contains(&resource.name));
+        let operations: BTreeSet<OperationId> =
+            of_batch.filter_map(|resource| tags::operation_of(&resource.tags)).collect();
+        let is_over = |id: &OperationId| {
+            let Some(known) = self.known.get(id).and_then(Option::as_ref) else { return false };
+            let mut made = known.claims.known_as_made().filter(|name| name.kind == ResourceKind::Server).peekable();
+            known.operation.ended_by.is_none()
+                && made.peek().is_some()
+                && made.all(|server| self.servers.get(&server.id) == Some(&Presence::Gone))
+        };
+        operations.into_iter().filter(is_over).collect()
+    }
+
     /// What is to be removed, in portions. A volume that any operation kept, or was abandoned with, is not among what
     /// goes with its server.
     fn batches(&self) -> Result<Vec<SweepSpecification>, Error> {
@@ -302,6 +317,7 @@ impl ZoneSweep<'_> {
             batch.requested_by = self.request.requested_by.clone();
             let whys = batch.resources.iter().filter_map(|name| self.why.get_key_value(&name.id));
             batch.why = whys.map(|(id, why)| (id.clone(), cut(why.clone(), LONGEST_WHY))).collect();
+            batch.ends = self.ended(&batch.resources);
             let mut proven = Vec::new();
             for volume in batch.proven.drain(..) {
                 let journal = &self.shared.journal;

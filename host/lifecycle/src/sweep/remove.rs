@@ -18,7 +18,6 @@ use crate::inventory::Scope;
 use crate::journal::{OperationKind, OperationState, ResourceKind, ResourceName};
 use crate::lifecycle::{Lifecycle, left_open, state_after};
 use crate::ownership::Claims;
-use crate::report::Report;
 use crate::requested_by::RequestedBy;
 use crate::run::Run;
 use crate::shared::Active;
@@ -39,6 +38,9 @@ pub(crate) struct SweepSpecification {
     /// Servers that were read by their ids and are gone, and that some of it still shows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) gone: Vec<String>,
+    /// Creations whose servers were read by their ids and are gone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) ends: Vec<OperationId>,
     /// Why nothing explains it, by the id of the resource.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) why: BTreeMap<String, String>,
@@ -90,6 +92,7 @@ fn specification(
         resources: batch.iter().map(|resource| resource.name.clone()).collect(),
         proven: proven.into_iter().collect(),
         gone: gone.into_iter().cloned().collect(),
+        ends: Vec::new(),
         why: BTreeMap::new(),
         requested_by: RequestedBy::default(),
     }
@@ -128,8 +131,7 @@ pub(crate) async fn remove(
         Err(stop) => return Err(left_open(run, active, stop)),
     };
     let state = state_after(&report, OperationState::Done);
-    let ends = run.shared.creations_ended(&run.id, &Report::default(), &specification.gone);
-    run.shared.close(run, active, state, None, Some(&report), ends).await?;
+    run.shared.close(run, active, state, None, Some(&report), specification.ends.clone()).await?;
     Ok(CleanedUp { operation: run.id.clone(), report })
 }
 

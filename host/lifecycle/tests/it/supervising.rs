@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use windlass_lifecycle::{
-    Clock, Control, Durability, Error, Lifecycle, Operation, OperationFilter, OperationState, Options, Part,
+    Aftermath, Clock, Control, Durability, Error, Lifecycle, Operation, OperationFilter, OperationState, Options, Part,
     Supervisor, SupervisorOptions, SweepRequest, Target,
 };
 use windlass_scaleway::Client;
@@ -212,6 +212,20 @@ impl Drop for FullDisk {
     }
 }
 
+/// What exists is named by the error: the journal cannot be written, and somebody has to know.
+fn assert_names_everything(world: &World, error: &Error, case: &str) {
+    let named = match error.aftermath() {
+        Aftermath::Left(left) => left.into_iter().map(|left| left.resource.id).collect(),
+        Aftermath::Refused => Vec::new(),
+        Aftermath::Clean | Aftermath::Open => panic!("{case}: nobody proved that nothing is left: {error}"),
+    };
+    let resources = world.resources();
+    let there = resources.servers.iter().chain(&resources.ips).chain(&resources.volumes);
+    for id in there.filter_map(|resource| resource["id"].as_str()) {
+        assert!(named.iter().any(|known| known == id), "{case}: {id} is there and not named by: {error}");
+    }
+}
+
 #[test]
 fn a_journal_that_cannot_be_written_for_a_while_ends_in_a_machine_that_goes_on() {
     let (mut finished, mut undone) = (0, 0);
@@ -227,8 +241,15 @@ fn a_journal_that_cannot_be_written_for_a_while_ends_in_a_machine_that_goes_on()
                 let created = lifecycle.create_server(world.everything(), &Control::new()).await;
                 let broke_off = match &created {
                     Ok(_) => false,
-                    Err(Error::JournalWrite { .. }) => true,
-                    Err(error) => panic!("{case}: {error}"),
+                    // Not even the operation could be written.
+                    Err(error @ Error::JournalWrite { .. }) => {
+                        assert_eq!((error.aftermath(), world.resources().count()), (Aftermath::Refused, 0), "{case}");
+                        true
+                    }
+                    Err(error) => {
+                        assert_names_everything(&world, error, &case);
+                        true
+                    }
                 };
                 // The supervisor cannot write either, and lives on.
                 tokio::time::sleep(MINUTE * 10).await;

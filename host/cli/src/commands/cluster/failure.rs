@@ -1,11 +1,21 @@
 //! Failures of clusters, in the words of the command line.
 
-use windlass_cluster::{ClusterFailure, ClusterState, ClusterStatus, Error, Node};
+use windlass_cluster::{ClusterFailure, ClusterState, ClusterStatus, Error, Node, OperationKind, Stage};
 use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::words::failure_words;
+use windlass_lifecycle::Aftermath;
 
-/// An error before anything was touched, or one that is not an operation's.
+/// An error in words, with the exit code that follows from what is left.
 pub(super) fn failure_of(error: &Error) -> Failure {
+    let failure = words_of(error);
+    match error {
+        // What is left is told by the cluster's record.
+        Error::Failed(_) => failure,
+        error => failure.ended([error.aftermath()], Vec::new(), false),
+    }
+}
+
+fn words_of(error: &Error) -> Failure {
     match error {
         Error::Unknown { .. } => Failure::usage(error.to_string()).remedy("windlass cluster list"),
         Error::Exists { name, .. } => {
@@ -40,7 +50,7 @@ pub(super) fn failure_of(error: &Error) -> Failure {
             ))
         }
         Error::Store(_) => Failure::usage("the clusters' store cannot be used; nothing was touched").caused_by(error),
-        other => Failure::undone("the clusters cannot be worked on").caused_by(other),
+        other => Failure::new(Exit::Left, "the clusters cannot be worked on").caused_by(other),
     }
 }
 
@@ -76,21 +86,33 @@ pub(super) fn operation_failure(failed: &ClusterFailure, status: Option<&Cluster
             reason: words.split_once(": ").map_or(words.as_str(), |(_, why)| why).to_owned(),
         })),
     }
-    if !failure.left.is_empty() {
-        failure.exit = Exit::Left;
-    }
+    let aftermath = if failure.left.is_empty() { Aftermath::Clean } else { Aftermath::Left(Vec::new()) };
+    failure = failure.ended([aftermath], Vec::new(), false);
     failure.remedy = match failed.state {
         Some(ClusterState::Active) | None => Some(format!("windlass cluster history {name}")),
-        Some(_) if status.is_some_and(|status| status.nodes.is_empty()) => {
-            Some("windlass cluster create again, after the cause is removed".to_owned())
+        Some(_)
+            if failed.kind == OperationKind::Create
+                && status.is_some_and(|status| !status.nodes.iter().any(Node::exists)) =>
+        {
+            Some("remove the cause, then run windlass cluster create again: nothing of it is left".to_owned())
         }
-        Some(_) if failure.left.is_empty() => Some(format!("windlass cluster terminate {name}, and create it again")),
-        Some(_) => Some(format!(
-            "windlass cluster status {name}; after the cause is removed: windlass cluster scale {name} ..., or \
-             windlass cluster terminate {name}"
-        )),
+        Some(_) => Some(format!("remove the cause, then: {}", repair(failed))),
     };
     failure
+}
+
+/// What repairs a cluster after a failed stage. Its nodes may hold data, so it is never to be created again.
+fn repair(failed: &ClusterFailure) -> String {
+    let name = &failed.cluster;
+    match (failed.kind, failed.stage) {
+        (OperationKind::Terminate, _) => format!("windlass cluster terminate {name}"),
+        (_, stage @ (Stage::Decommission | Stage::Configure | Stage::Start)) => {
+            format!("windlass cluster scale {name} GROUP=COUNT ..., which runs the {stage} hook again")
+        }
+        (_, Stage::Validate | Stage::Servers | Stage::Wait | Stage::Prepare | Stage::Resize) => {
+            format!("windlass cluster scale {name} GROUP=COUNT ...")
+        }
+    }
 }
 
 /// A node that exists and does not serve, and why.
