@@ -41,6 +41,7 @@ impl Error {
             | Self::OperationEnded { .. }
             | Self::CleanupUnderWay { .. }
             | Self::ReleaseUnderWay { .. }
+            | Self::NotCancellable { .. }
             | Self::NotOurs { .. }
             | Self::Protected { .. }
             | Self::Policy(_)
