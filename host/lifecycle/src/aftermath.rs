@@ -42,6 +42,7 @@ impl Error {
             | Self::CleanupUnderWay { .. }
             | Self::ReleaseUnderWay { .. }
             | Self::NotCancellable { .. }
+            | Self::HistoryMoved { .. }
             | Self::NotOurs { .. }
             | Self::Protected { .. }
             | Self::Policy(_)
