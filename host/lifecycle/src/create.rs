@@ -671,11 +671,13 @@ impl Creation<'_> {
                     // It may have started and failed between two looks (assumption: action-takes-effect).
                     ServerState::Stopped if told.elapsed() >= settle => {
                         looks_without_start += 1;
-                        (looks_without_start > 1).then(|| {
+                        if looks_without_start > 1 {
                             let words =
                                 format!("server {id} is still stopped after it was powered on: it failed to start");
-                            Err(failure::of_class(FailureClass::ServerError, words))
-                        })
+                            Some(Err(failure::of_class(FailureClass::ServerError, words)))
+                        } else {
+                            None
+                        }
                     }
                     _ => None,
                 }

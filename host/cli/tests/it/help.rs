@@ -9,10 +9,11 @@ use crate::support::{IMPATIENT, Ran, World, bare, new_home};
 /// Examples that others run: the demo, the simulator, the console and the policy server have tests of their own, a
 /// build needs a compiler (the tutorial's test has one), proving and measuring take minutes (the tutorial of proving
 /// policies does both), and what goes to a registry and comes from it needs one (distribution.rs).
-const ELSEWHERE: [&str; 9] = [
+const ELSEWHERE: [&str; 10] = [
     "windlass console",
     "windlass demo",
     "windlass simulator",
+    "windlass operation cancel",
     "windlass policy build",
     "windlass policy prove",
     "windlass policy bench",
