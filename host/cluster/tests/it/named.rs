@@ -445,7 +445,9 @@ fn after_the_first_creation_that_fails_no_other_begins() {
         world.simulator.add_fault(refused).unwrap();
         let failed = failure(clusters.create(specification(&[("web", 400)]), &quiet()).await);
         assert_eq!(failed.state, Some(ClusterState::Error));
-        let asked = world.simulator.requests().iter().filter(|request| request.path.ends_with("/ips")).count();
+        let requests = world.simulator.requests();
+        let asked =
+            requests.iter().filter(|request| request.method == "POST" && request.path.ends_with("/ips")).count();
         assert!(asked <= 256, "{asked} addresses were asked for, of 400 nodes and 128 at a time");
         world.assert_empty("failed");
     });
