@@ -59,7 +59,7 @@ impl Stop {
     }
 
     pub(crate) fn called_off(stage: Stage) -> Self {
-        Self::failed(stage, failure::of_class(FailureClass::Cancelled, "the operation was called off"))
+        Self::failed(stage, failure::of_class(FailureClass::Cancelled, "the operation was cancelled"))
     }
 
     /// Of several, the one that says most: what ends everything first, then a failure, then one that only follows from

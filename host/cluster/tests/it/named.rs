@@ -448,7 +448,7 @@ fn after_the_first_creation_that_fails_no_other_begins() {
         let requests = world.simulator.requests();
         let asked =
             requests.iter().filter(|request| request.method == "POST" && request.path.ends_with("/ips")).count();
-        assert!(asked <= 256, "{asked} addresses were asked for, of 400 nodes and 128 at a time");
+        assert!(asked <= 128, "{asked} addresses were made, for 400 nodes and 128 at a time");
         world.assert_empty("failed");
     });
 }

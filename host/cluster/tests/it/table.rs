@@ -450,7 +450,7 @@ fn calling_an_operation_off_at_any_stage_ends_as_the_table_says() {
         for cell in CELLS.iter().filter(|cell| cell.operation != Terminate) {
             run(async {
                 let played = play(*cell, &thing, host(), 7).await;
-                played.assert_recovered(*cell, FailureClass::Cancelled, "called off").await;
+                played.assert_recovered(*cell, FailureClass::Cancelled, "cancelled").await;
                 played.assert_terminates().await;
             });
         }
