@@ -12,7 +12,8 @@ use super::eligibility::{Ineligible, Pool, is_stale};
 use super::host::{Changed, Over, Presence, Refused, pause, presence, rename, rename_if, resource};
 use super::lock::{HELD, Held, lock};
 use super::lost_order::check_undelivered;
-use super::names::{ClaimName, is_pending, is_returning, pending};
+use super::names::{ClaimName, is_pending, pending};
+use super::release::ReleaseSpecification;
 use super::steps::{ORDER_STEP, PENDING_STEP};
 use super::{group, list, listing};
 use crate::control::{Control, Happening};
@@ -259,7 +260,10 @@ fn standing(shared: &Shared, host: &Server) -> Result<Standing, Error> {
                 orphan |= names_given(&entries, &host.id).any(|name| name == host.name);
             }
             OperationKind::ReleaseMachine => {
-                orphan |= concluded(super::actions::REINSTALL_STEP) && is_returning(&host.name);
+                // Another release's mark says nothing of this one: that host is about to be wiped.
+                let marked = serde_json::from_value::<ReleaseSpecification>(operation.specification)
+                    .is_ok_and(|release| release.request.claim.returning(&host.id) == host.name);
+                orphan |= concluded(super::actions::REINSTALL_STEP) && marked;
                 break;
             }
             _ => {}

@@ -1,7 +1,6 @@
 //! A simulated Scaleway with a lifecycle on it, all from one seed.
 
 use std::future::Future;
-use std::hash::{BuildHasher as _, Hasher as _};
 use std::num::NonZeroU32;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, Stdio};
@@ -275,26 +274,15 @@ pub(crate) fn brief(resources: &Resources) -> String {
 
 /// A number from the environment, for longer runs.
 pub(crate) fn number(variable: &str, default: u64) -> u64 {
-    given(variable).unwrap_or(default)
+    let Ok(text) = std::env::var(variable) else { return default };
+    text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text:?}"))
 }
 
-/// The number in a variable of the environment.
-fn given(variable: &str) -> Option<u64> {
-    let text = std::env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text:?}")))
-}
-
-/// Seeds of so many cases: one half as in every run, the other from a number that is drawn anew, so that each run looks
-/// where none has looked. All of them from the number in `variable`, where that is given: with a count of 1 it plays
-/// the case again whose failure named its seed.
+/// The seeds of so many cases: from 0, or from the number in `variable`. With a count of 1 that plays the case again
+/// whose failure named its seed.
 pub(crate) fn seeds(variable: &str, count: u64) -> Vec<u64> {
-    if let Some(first) = given(variable) {
-        return (first..first + count).collect();
-    }
-    // Small enough to be typed, and to be reckoned with.
-    let drawn = u64::from(std::hash::RandomState::new().build_hasher().finish() as u32);
-    println!("{variable}: the second half of the cases begins with {drawn}");
-    (0..count.div_ceil(2)).chain(drawn..drawn + count / 2).collect()
+    let first = number(variable, 0);
+    (first..first + count).collect()
 }
 
 pub(crate) const HOUR: Duration = Duration::from_secs(3_600);

@@ -142,7 +142,7 @@ impl Macs {
         for host in self.hosts().iter().chain(&self.gone()) {
             for wipe in host["simulator"]["wiped"].as_array().unwrap() {
                 let name = wipe["name"].as_str().unwrap();
-                assert!(name.starts_with(RETURNING), "{case}: wiped in use, as {name}");
+                assert!(name.starts_with(RETURNING), "{case}: wiped in use, as {name}: {}", host["simulator"]);
             }
         }
     }
