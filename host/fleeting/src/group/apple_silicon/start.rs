@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use windlass_lifecycle::{
-    Control, Durability, Lifecycle, Operation, OperationFilter, OperationKind, Options, StateDirectory,
+    Clock, Control, Durability, Lifecycle, Operation, OperationFilter, OperationKind, Options, StateDirectory,
 };
 use windlass_policy::{Compiler, Host};
 use windlass_scaleway::types::apple_silicon::{ListOperatingSystems, ListServers};
@@ -46,7 +46,8 @@ pub(in crate::group) async fn start(
     compiler: Option<Compiler>,
 ) -> Result<Arc<Hosts>, StartError> {
     let client = Client::new(configuration.settings.clone())?;
-    let given = Given { client, compiler, policies: None, durability: Durability::default() };
+    let (clock, durability) = (Clock::System, Durability::default());
+    let given = Given { client, compiler, policies: None, clock, durability };
     start_with(given, configuration, connector).await
 }
 
@@ -56,6 +57,7 @@ pub(super) struct Given {
     pub(super) compiler: Option<Compiler>,
     /// Absent: those of the configuration.
     pub(super) policies: Option<Arc<Host>>,
+    pub(super) clock: Clock,
     /// Under paused time the journal must be written without its thread.
     pub(super) durability: Durability,
 }
@@ -65,7 +67,7 @@ pub(super) async fn start_with(
     configuration: AppleSiliconConfiguration,
     connector: ConnectorConfig,
 ) -> Result<Arc<Hosts>, StartError> {
-    let Given { client, compiler, policies, durability } = given;
+    let Given { client, compiler, policies, clock, durability } = given;
     if !matches!(connector.protocol.as_str(), "" | "ssh") {
         return Err(StartError::Protocol(connector.protocol.clone()));
     }
@@ -107,6 +109,7 @@ pub(super) async fn start_with(
     options.owner =
         configuration.owner.as_ref().map(|owner| owner_of_group(owner, &configuration.group)).transpose()?;
     options.limits.machine_interval = LISTING_SERVES;
+    options.clock = clock;
     options.durability = durability;
     let lifecycle = Lifecycle::open(options)?;
     lifecycle.check_history()?;

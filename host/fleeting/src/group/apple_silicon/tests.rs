@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_lifecycle::{Durability, OperationFilter, StateDirectory};
+use windlass_lifecycle::{Clock, Durability, OperationFilter, StateDirectory};
 use windlass_policy::{Host, HostOptions, Policies};
 use windlass_scaleway::{Client, Settings};
 use windlass_simulator::{
@@ -20,6 +20,8 @@ use crate::protocol::{ConnectorConfig, State};
 
 const SECRET: &str = "11111111-2222-4333-8444-555555555555";
 const SYSTEM: &str = "macos-sequoia-15.6";
+/// When the simulator starts: 2026-08-01T00:00:00Z, in milliseconds since 1970.
+const EPOCH: u64 = 1_785_542_400_000;
 
 /// Runs a case on one thread under paused time.
 fn paused<T>(case: impl Future<Output = T>) -> T {
@@ -85,7 +87,9 @@ impl World {
         };
         let settings = Settings::new(SECRET.parse().unwrap());
         let client = Client::with_transport(settings, self.simulator.transport()).unwrap();
-        let given = Given { client, compiler: None, policies: Some(policies()), durability: Durability::Process };
+        let clock = Clock::simulated(EPOCH + u64::try_from(self.simulator.now().as_millis()).unwrap());
+        let (policies, durability) = (Some(policies()), Durability::Process);
+        let given = Given { client, compiler: None, policies, clock, durability };
         start_with(given, *configuration, connector).await
     }
 
@@ -256,16 +260,19 @@ fn a_host_whose_order_was_not_answered_keeps_its_place_and_none_is_ordered_in_it
         world.simulator.add_fault(FaultRule::new("POST", servers, FaultKind::DroppedConnection).nth(1)).unwrap();
         let hosts = world.start(json!({"pool_prefix": null, "max_size": 2})).await;
         assert_eq!(hosts.increase(1).unwrap(), 1);
-        // The journal's clock stands still here, so the second look is not due.
-        for _ in 0..20 {
+        // The second look is not due yet.
+        for _ in 0..15 {
             tokio::time::sleep(Duration::from_secs(30)).await;
             round(&hosts).await;
         }
         let orders = || world.simulator.requests().iter().filter(|call| call.method == "POST").count();
         assert_eq!((orders(), world.hosts().len()), (1, 0));
         assert_eq!(hosts.increase(2).unwrap(), 1, "there is room for one more");
-        until(&hosts, "the other one running", |told| told.iter().any(|(_, state)| *state == State::Running)).await;
-        assert_eq!((orders(), world.hosts().len()), (2, 1));
+        until(&hosts, "the other one ordered", |_| orders() == 2).await;
+        assert_eq!(world.hosts().len(), 1);
+        // The second look finds none: it is ordered again.
+        until_running(&hosts, 2).await;
+        assert_eq!((orders(), world.hosts().len()), (3, 2));
         hosts.leave(Duration::from_secs(5)).await;
     });
 }
