@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use cap_std::fs::Dir;
@@ -11,7 +12,7 @@ use windlass_distribution::{LockFile, Registries, RegistryOptions};
 use windlass_inspect::failure::Failure;
 use windlass_inspect::output::Output;
 use windlass_inspect::{Commands, Inspector};
-use windlass_lifecycle::{Durability, Lifecycle, Options, StateDirectory, scaleway_capabilities};
+use windlass_lifecycle::{Durability, Lifecycle, Options, OtherOwners, StateDirectory, scaleway_capabilities};
 use windlass_policy::slots::SlotName;
 use windlass_policy::{Capability, Error as PolicyError, Host, HostOptions, Source, Watch};
 use windlass_scaleway::{
@@ -21,6 +22,9 @@ use windlass_scaleway::{
 use crate::arguments::Global;
 use crate::configuration::{self, Configuration, Environment, environment_of_process};
 use crate::detached;
+
+/// How long a look at Scaleway may take whose answer is not what a command was asked for.
+const ASIDE: Duration = Duration::from_secs(10);
 
 /// What the lock file beside the configuration has to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +146,34 @@ impl Context {
     pub(crate) fn inspector<'a>(&self, state: &'a StateDirectory) -> Inspector<'a> {
         let commands = Commands { operations: "windlass operation list", decisions: "windlass decision list" };
         Inspector { state, output: self.output, commands }
+    }
+
+    /// What is said beside "nothing": whether the state directory can know anything, and whose servers there are beside
+    /// ours in the zone, as far as Scaleway can be asked. Beside a state directory that was used, Scaleway is asked only
+    /// `even_if_used`: a script may list open operations often.
+    pub(crate) async fn other_owners(&self, state: &StateDirectory, even_if_used: bool) -> Vec<String> {
+        let mut found = match OtherOwners::of(state, self.configuration.owner.as_ref()) {
+            Ok(found) => found,
+            Err(error) => return vec![format!("whether the state directory has anything cannot be read: {error}")],
+        };
+        if (found.is_new || even_if_used)
+            && let Ok((client, zone)) = self.hasty_client()
+            && let Err(error) = found.look(&client, &zone).await
+        {
+            let mut words = found.words();
+            words.push(format!("whether other owners have servers in {zone} cannot be seen: {error}"));
+            return words;
+        }
+        found.words()
+    }
+
+    /// A client for a look beside the command's own work, which does not wait for long.
+    fn hasty_client(&self) -> Result<(Client, Zone), Failure> {
+        let settings = self.quiet_settings(None)?;
+        let zone = settings.require_zone().map_err(|error| Failure::usage(error.to_string()))?.clone();
+        let mut limits = *settings.limits();
+        (limits.call_deadline, limits.queue_deadline) = (ASIDE, ASIDE);
+        Ok((client(settings.with_limits(limits))?, zone))
     }
 
     /// Everything that work on servers needs: credentials, policies in place, the journal.

@@ -41,7 +41,9 @@ pub fn look(command: &Command) -> Option<u8> {
                 let open = open.then(|| vec![OperationState::Open, OperationState::Unverified]);
                 filter.states = open.unwrap_or_default();
                 filter.limit = Some(*limit);
-                inspector.operations(&filter)
+                let operations = inspector.find_operations(&filter)?;
+                inspector.operations(operations, &[]);
+                Ok(())
             }
             _ => inspector.policies(),
         }

@@ -8,6 +8,7 @@ use crate::output::{Output, OutputFormat, print, printable, table};
 pub struct Listing<'r, T> {
     rows: &'r [T],
     nothing: String,
+    notes: Vec<String>,
     name: Cell<'r, T>,
     columns: Vec<Column<'r, T>>,
 }
@@ -25,7 +26,13 @@ struct Column<'r, T> {
 impl<'r, T> Listing<'r, T> {
     /// `nothing` stands in the table's place where there are no rows; `name` must fit where the command line takes one.
     pub fn new(rows: &'r [T], nothing: impl Into<String>, name: impl Fn(&T) -> String + 'r) -> Self {
-        Listing { rows, nothing: nothing.into(), name: Box::new(name), columns: Vec::new() }
+        Listing { rows, nothing: nothing.into(), notes: Vec::new(), name: Box::new(name), columns: Vec::new() }
+    }
+
+    /// What is said beside `nothing`.
+    pub fn notes(mut self, notes: &[String]) -> Self {
+        self.notes = notes.to_vec();
+        self
     }
 
     /// A column of every table.
@@ -54,7 +61,7 @@ impl<'r, T> Listing<'r, T> {
     /// The table for people.
     pub fn table(&self, wide: bool) -> String {
         if self.rows.is_empty() {
-            return format!("{}\n", self.nothing);
+            return with_notes(&format!("{}\n", self.nothing), &self.notes);
         }
         let cells = self.columns.iter().filter_map(|column| {
             let cell = if wide { column.wide.as_ref().or(column.narrow.as_ref()) } else { column.narrow.as_ref() };
@@ -64,10 +71,23 @@ impl<'r, T> Listing<'r, T> {
         table(&header, self.rows.iter().map(|row| cells.iter().map(|cell| cell(row)).collect()))
     }
 
+    fn say_notes(&self, output: Output) {
+        if self.rows.is_empty() {
+            self.notes.iter().for_each(|note| output.say(&format!("note: {note}")));
+        }
+    }
+
     /// The names alone, one in a line; nothing where there are no rows.
     pub fn names(&self) -> String {
         self.rows.iter().map(|row| format!("{}\n", printable(&(self.name)(row)))).collect()
     }
+}
+
+/// A text for people, and notes below it.
+#[must_use]
+pub fn with_notes(text: &str, notes: &[String]) -> String {
+    let notes = notes.iter().map(|note| format!("note: {}\n", printable(note)));
+    std::iter::once(text.to_owned()).chain(notes).collect()
 }
 
 impl Output {
@@ -84,7 +104,10 @@ impl Output {
         text: impl FnOnce(String) -> String,
     ) {
         match self.format {
-            OutputFormat::Name => print(&listing.names()),
+            OutputFormat::Name => {
+                listing.say_notes(self);
+                print(&listing.names());
+            }
             _ => self.result(document, || text(listing.table(self.is_wide()))),
         }
     }
@@ -115,6 +138,9 @@ mod tests {
 
     #[test]
     fn nothing_is_said_in_tables_and_is_empty_as_names() {
+        let notes = ["of others there are".to_owned()];
         assert_eq!((listing(&[]).table(false), listing(&[]).names()), ("no rows\n".to_owned(), String::new()));
+        assert_eq!(listing(&[]).notes(&notes).table(false), "no rows\nnote: of others there are\n");
+        assert!(!listing(&[(1, "one")]).notes(&notes).table(false).contains("note"));
     }
 }

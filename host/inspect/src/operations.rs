@@ -23,8 +23,10 @@ pub struct Operations {
 
 /// The document that lists operations with who works on them.
 #[derive(Serialize)]
-struct Listed {
+struct Listed<'n> {
     operations: Vec<WithWorker>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    notes: &'n [String],
 }
 
 /// The document of one operation.
@@ -105,16 +107,21 @@ impl Inspector<'_> {
         })
     }
 
-    /// Lists operations, the newest first.
+    /// Operations, the newest first.
     ///
     /// # Errors
     /// A journal that cannot be read.
-    pub fn operations(&self, filter: &OperationFilter) -> Result<(), Failure> {
-        let operations = match self.journal()? {
-            Some(journal) => journal.operations(filter).map_err(|error| unreadable(&error))?,
-            None => Vec::new(),
-        };
-        let listing = Listed { operations: operations.into_iter().map(|row| self.with_worker(row)).collect() };
+    pub fn find_operations(&self, filter: &OperationFilter) -> Result<Vec<Operation>, Failure> {
+        match self.journal()? {
+            Some(journal) => journal.operations(filter).map_err(|error| unreadable(&error)),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Lists operations. `notes` are said where there are none.
+    pub fn operations(&self, operations: Vec<Operation>, notes: &[String]) {
+        let operations = operations.into_iter().map(|row| self.with_worker(row)).collect();
+        let listing = Listed { operations, notes };
         let operations =
             Listing::new(&listing.operations, "no operations", |it: &WithWorker| it.operation.id.to_string())
                 .column("operation", |it| it.operation.id.to_string())
@@ -128,9 +135,9 @@ impl Inspector<'_> {
                 .wide("began", |it| instant(it.operation.created_at))
                 .column("age", |it| age(it.operation.created_at))
                 .column("cause", |it| why_words(&it.operation))
-                .wide("ended by", |it| it.operation.ended_by.as_ref().map(ToString::to_string).unwrap_or_default());
+                .wide("ended by", |it| it.operation.ended_by.as_ref().map(ToString::to_string).unwrap_or_default())
+                .notes(notes);
         self.output.listing(&listing, &operations);
-        Ok(())
     }
 
     fn with_worker(&self, operation: Operation) -> WithWorker {

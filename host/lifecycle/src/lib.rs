@@ -59,6 +59,7 @@ mod lifecycle;
 mod machines;
 pub mod metric_names;
 mod name;
+mod other_owners;
 mod ownership;
 mod poller;
 mod recording;
@@ -101,6 +102,7 @@ pub use machines::{
     AdoptedMachine, ClaimName, HostOrigin, Ineligible, Listing, OrderRequest, Pool, PoolPrefix, Reclaim, ReclaimMode,
     ReclaimRequest, ReleaseOutcome, ReleaseRequest, Released, Stranded,
 };
+pub use other_owners::OtherOwners;
 pub use remembered::RememberedServer;
 pub use report::{Left, Report};
 pub use requested_by::{RequestedBy, Requester};

@@ -72,6 +72,19 @@ impl StateDirectory {
         }
     }
 
+    /// The owner's name in the file `owner`; none where no owner was made yet.
+    pub(crate) fn stored_owner(&self) -> Result<Option<OwnerName>, Error> {
+        match self.directory.open(OWNER_FILE) {
+            Ok(file) => {
+                let mut text = String::new();
+                file.take(256).read_to_string(&mut text).map_err(self.failed(OWNER_FILE))?;
+                text.trim().parse().map(Some)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.failed(OWNER_FILE)(error)),
+        }
+    }
+
     /// The owner's name: `configured`, else the one in the file `owner`, else a random one that is written there.
     ///
     /// # Errors
@@ -83,14 +96,8 @@ impl StateDirectory {
         // Made under another name and linked, so that of two processes that start together one wins and nobody ever
         // reads half a name.
         for _ in 0..2 {
-            match self.directory.open(OWNER_FILE) {
-                Ok(file) => {
-                    let mut text = String::new();
-                    file.take(256).read_to_string(&mut text).map_err(self.failed(OWNER_FILE))?;
-                    return text.trim().parse();
-                }
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(self.failed(OWNER_FILE)(error)),
+            if let Some(owner) = self.stored_owner()? {
+                return Ok(owner);
             }
             let owner = Randomness::new(None).with(OwnerName::random);
             let temporary = format!("{OWNER_FILE}.{owner}");

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use windlass_inspect::failure::{Exit, Failure, Leftover};
@@ -106,6 +107,14 @@ pub(super) fn left_open_words(work: &Work) -> Result<String, Failure> {
         1 => "An operation that an earlier process left open is finished or undone first. ".to_owned(),
         count => format!("{count} operations that an earlier process left open are finished or undone first. "),
     })
+}
+
+/// A document with what is said beside "nothing".
+pub(super) fn noted(mut document: Value, notes: &[String]) -> Value {
+    if !notes.is_empty() {
+        document["notes"] = notes.into();
+    }
+    document
 }
 
 /// An error of the lifecycle that is not about a single server.

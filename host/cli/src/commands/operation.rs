@@ -6,6 +6,7 @@ mod watch;
 
 use serde::Serialize;
 use windlass_inspect::failure::{Exit, Failure};
+use windlass_inspect::listing::with_notes;
 use windlass_inspect::output::table;
 use windlass_lifecycle::{
     Control, GroupName, OperationFilter, OperationState, Part, Problem, Resumed, Supervisor, SupervisorOptions,
@@ -20,7 +21,7 @@ use crate::progress::Progress;
 
 pub(crate) async fn run(context: &Context, command: OperationCommand) -> Result<(), Failure> {
     match command {
-        OperationCommand::List(arguments) => list(context, &arguments),
+        OperationCommand::List(arguments) => list(context, &arguments).await,
         OperationCommand::Show(arguments) => show(context, &arguments),
         OperationCommand::Watch(arguments) => watch::watch(context, &arguments).await,
         OperationCommand::Attach(arguments) => watch::attach(context, &arguments).await,
@@ -30,14 +31,19 @@ pub(crate) async fn run(context: &Context, command: OperationCommand) -> Result<
     }
 }
 
-fn list(context: &Context, arguments: &ListOperations) -> Result<(), Failure> {
+async fn list(context: &Context, arguments: &ListOperations) -> Result<(), Failure> {
     let group = arguments.group.as_ref().map(|group| group.parse::<GroupName>()).transpose();
     let group = group.map_err(|error| Failure::usage(error.to_string()))?;
     let mut filter = OperationFilter::default();
     filter.states = if arguments.open { vec![OperationState::Open, OperationState::Unverified] } else { Vec::new() };
     filter.group = group.map(String::from);
     filter.limit = Some(arguments.limit);
-    context.inspector(&context.state_directory()?).operations(&filter)
+    let state = context.state_directory()?;
+    let inspector = context.inspector(&state);
+    let operations = inspector.find_operations(&filter)?;
+    let notes = if operations.is_empty() { context.other_owners(&state, false).await } else { Vec::new() };
+    inspector.operations(operations, &notes);
+    Ok(())
 }
 
 fn show(context: &Context, arguments: &ShowOperation) -> Result<(), Failure> {
@@ -55,6 +61,9 @@ struct Ended {
     pruned: usize,
     /// Parts of the round that could not be done.
     problems: Vec<Problem>,
+    /// What is said where there was nothing to do.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
 }
 
 /// One round of the supervisor: finishes or undoes what other processes left open, looks again where a call may have
@@ -82,7 +91,9 @@ async fn resume(context: &Context) -> Result<(), Failure> {
             None => Failure::new(Exit::Interrupted, "nothing was resumed"),
         });
     };
+    let nothing = resumed.operations.is_empty() && resumed.busy.is_empty();
     let ended = Ended {
+        notes: if nothing { context.other_owners(&work.state, true).await } else { Vec::new() },
         resumed,
         unexplained: round.sweep.map(|sweep| sweep.unexplained).unwrap_or_default(),
         pruned: round.pruned.unwrap_or_default(),
@@ -111,7 +122,7 @@ async fn resume(context: &Context) -> Result<(), Failure> {
         failure.left.extend(resumed.unverified.iter().map(|it| unverified(&it.operation, &it.zone, it.look_at)));
         return Err(failure);
     }
-    context.output.result(&ended, || ended_words(&ended));
+    context.output.result(&ended, || with_notes(&ended_words(&ended), &ended.notes));
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use windlass_cluster::{ClusterState, ClusterStore, Node, StoreError};
 use windlass_inspect::failure::{Exit, Failure, Leftover};
-use windlass_inspect::listing::Listing;
+use windlass_inspect::listing::{Listing, with_notes};
 use windlass_inspect::output::{fields, table};
 use windlass_lifecycle::{
     AddressKind, Aftermath, CleanedUp, CloudInit, Control, CreatedServer, Error, ExtraVolume, GroupName, ImageChoice,
@@ -18,7 +18,7 @@ use windlass_lifecycle::{
 };
 use windlass_scaleway::Zone;
 
-use super::lifecycle::{left_open_words, lifecycle_failure, take_up, unverified};
+use super::lifecycle::{left_open_words, lifecycle_failure, noted, take_up, unverified};
 use crate::arguments::{self, CreateServer, DeleteServers, ListServers, ServerCommand, ShowServer};
 use crate::configuration::VolumeType;
 use crate::confirmation::{Confirmation, DRY_RUN, Planned, rows};
@@ -297,6 +297,9 @@ fn cloud_init(path: &Path) -> Result<CloudInit, Failure> {
 #[derive(Serialize)]
 struct Servers {
     servers: Vec<Machine>,
+    /// What is said where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
 }
 
 fn group_name(text: Option<&String>) -> Result<Option<GroupName>, Failure> {
@@ -313,9 +316,12 @@ async fn machines(work: &Work, group: Option<&GroupName>) -> Result<Vec<Machine>
 async fn list(context: &Context, arguments: &ListServers) -> Result<(), Failure> {
     let group = group_name(arguments.group.as_ref())?;
     let work = context.work(None, None)?;
-    let listing = Servers { servers: machines(&work, group.as_ref()).await? };
+    let servers = machines(&work, group.as_ref()).await?;
+    let notes = if servers.is_empty() { context.other_owners(&work.state, true).await } else { Vec::new() };
+    let listing = Servers { servers, notes };
     let nothing = format!("no servers of {} in {}", work.lifecycle.owner(), work.zone);
     let servers = Listing::new(&listing.servers, nothing, |machine: &Machine| machine.id.clone())
+        .notes(&listing.notes)
         .column("server", |machine| machine.id.clone())
         .column("name", |machine| machine.name.clone())
         .column("group", |machine| machine.group.clone().unwrap_or_default())
@@ -371,10 +377,11 @@ fn listed<'m>(machines: &'m [Machine], text: &str) -> Result<Option<&'m Machine>
     }
 }
 
-fn no_such_server(work: &Work, text: &str) -> Failure {
-    Failure::usage(format!("there is no server '{text}' of ours in {}", work.zone))
-        .because(format!("ours are those that carry the tag windlass-owner={}", work.lifecycle.owner()))
-        .remedy("windlass server list")
+async fn no_such_server(context: &Context, work: &Work, text: &str) -> Failure {
+    let failure = Failure::usage(format!("there is no server '{text}' of ours in {}", work.zone))
+        .because(format!("ours are those that carry the tag windlass-owner={}", work.lifecycle.owner()));
+    let notes = context.other_owners(&work.state, true).await;
+    notes.into_iter().fold(failure, Failure::because).remedy("windlass server list")
 }
 
 /// Document of `server show`.
@@ -390,7 +397,7 @@ async fn show(context: &Context, arguments: &ShowServer) -> Result<(), Failure> 
     let work = context.work(None, None)?;
     let machines = machines(&work, None).await?;
     let Some(machine) = listed(&machines, &arguments.server)? else {
-        return show_gone(context, &work, &arguments.server);
+        return show_gone(context, &work, &arguments.server).await;
     };
     let operations = work.lifecycle.journal().operations_of_resource(&machine.id);
     let operations = operations.map_err(|error| lifecycle_failure("the journal cannot be read", &error))?;
@@ -439,7 +446,7 @@ async fn show(context: &Context, arguments: &ShowServer) -> Result<(), Failure> 
 }
 
 /// Shows a server that Scaleway does not list, from the journal.
-fn show_gone(context: &Context, work: &Work, text: &str) -> Result<(), Failure> {
+async fn show_gone(context: &Context, work: &Work, text: &str) -> Result<(), Failure> {
     let known = work.lifecycle.journal().known_servers(text);
     let known = known.map_err(|error| lifecycle_failure("the journal cannot be read", &error))?;
     if known.iter().any(|server| server.removed_by.is_some()) {
@@ -447,7 +454,7 @@ fn show_gone(context: &Context, work: &Work, text: &str) -> Result<(), Failure> 
         return Ok(());
     }
     let Some(creation) = known.iter().find_map(|server| server.created_by.as_ref()) else {
-        return Err(no_such_server(work, text));
+        return Err(no_such_server(context, work, text).await);
     };
     let failure = Failure::usage(format!("there is no server '{text}' in {}", work.zone));
     Err(if creation.zone == work.zone.as_str() {
@@ -550,7 +557,7 @@ async fn delete(context: &Context, arguments: &DeleteServers) -> Result<(), Fail
     let machines = machines(&work, group.as_ref()).await?;
     let (mut subjects, kept) = match &group {
         Some(group) => of_group(&work, &machines, group).await?,
-        None => (named(&work, &machines, &arguments.servers)?, Vec::new()),
+        None => (named(context, &work, &machines, &arguments.servers).await?, Vec::new()),
     };
     let nodes = cluster_nodes(&cluster_store(&work.state)?).await?;
     refuse_cluster_nodes(&subjects, &nodes)?;
@@ -564,9 +571,10 @@ async fn delete(context: &Context, arguments: &DeleteServers) -> Result<(), Fail
             server.operation
         ));
     }
+    let notes = if subjects.is_empty() { context.other_owners(&work.state, true).await } else { Vec::new() };
     let Some(confirmation) = confirmation else {
-        context.output.result(&json!({ "planned": planned }), || match planned.as_slice() {
-            [] => "no servers to delete\n".to_owned(),
+        context.output.result(&noted(json!({ "planned": planned }), &notes), || match planned.as_slice() {
+            [] => with_notes("no servers to delete\n", &notes),
             planned => rows(planned),
         });
         return Ok(());
@@ -607,16 +615,21 @@ async fn delete(context: &Context, arguments: &DeleteServers) -> Result<(), Fail
     work.end();
     let was_interrupted = interrupted.stop();
     progress.end().await;
-    deleted(context, &results, was_interrupted)
+    deleted(context, &results, &notes, was_interrupted)
 }
 
 /// What the arguments name, each once: a server that is listed, else what the journal knows by that text.
-fn named(work: &Work, machines: &[Machine], texts: &[String]) -> Result<Vec<Subject>, Failure> {
+async fn named(
+    context: &Context,
+    work: &Work,
+    machines: &[Machine],
+    texts: &[String],
+) -> Result<Vec<Subject>, Failure> {
     let mut subjects: Vec<Subject> = Vec::new();
     for text in texts {
         let subject = match listed(machines, text)? {
             Some(machine) => Subject::of_machine(machine, &work.zone, None),
-            None => remembered(work, text)?,
+            None => remembered(context, work, text).await?,
         };
         if !subjects.iter().any(|known| known.id == subject.id) {
             subjects.push(subject);
@@ -626,7 +639,7 @@ fn named(work: &Work, machines: &[Machine], texts: &[String]) -> Result<Vec<Subj
 }
 
 /// What the journal knows by a text that names no listed server.
-fn remembered(work: &Work, text: &str) -> Result<Subject, Failure> {
+async fn remembered(context: &Context, work: &Work, text: &str) -> Result<Subject, Failure> {
     let known = work.lifecycle.remembered(&work.zone, text);
     let mut known = known.map_err(|error| lifecycle_failure("the journal cannot be read", &error))?;
     // Of those of one name, only what is not gone can be meant; where all is gone, the newest tells so.
@@ -636,7 +649,7 @@ fn remembered(work: &Work, text: &str) -> Result<Subject, Failure> {
         known.truncate(1);
     }
     match known.len() {
-        0 => Err(no_such_server(work, text)),
+        0 => Err(no_such_server(context, work, text).await),
         1 => Ok(Subject::of_remembered(known.remove(0), &work.zone)),
         several => {
             let mut failure = Failure::usage(format!("{several} servers that are not listed were called '{text}'"))
@@ -776,6 +789,7 @@ fn planned(machine: &Machine, group: Option<&GroupName>) -> Vec<Planned> {
 fn deleted(
     context: &Context,
     results: &[(&Subject, Option<Result<CleanedUp, Error>>)],
+    notes: &[String],
     was_interrupted: bool,
 ) -> Result<(), Failure> {
     let document = json!({ "servers": results.iter().map(|(subject, result)| match result {
@@ -817,9 +831,9 @@ fn deleted(
         failure.remedy = Some("remove the causes, then: windlass operation resume".to_owned());
         return Err(failure.ended(aftermaths, Vec::new(), was_interrupted).with_partial(document));
     }
-    context.output.result(&document, || {
+    context.output.result(&noted(document, notes), || {
         if results.is_empty() {
-            return "no servers to delete\n".to_owned();
+            return with_notes("no servers to delete\n", notes);
         }
         results
             .iter()

@@ -1,7 +1,9 @@
 //! `windlass sweep`: what is ours, and explained by nothing. What would be removed is shown and confirmed first, and no
 //! more than that is removed.
 
+use serde::Serialize;
 use windlass_inspect::failure::{Exit, Failure};
+use windlass_inspect::listing::with_notes;
 use windlass_inspect::output::table;
 use windlass_lifecycle::{Control, RequestedBy, Sweep, SweepRequest, Unexplained};
 
@@ -12,6 +14,16 @@ use crate::context::{Context, Work};
 use crate::interrupt;
 use crate::progress::Progress;
 use windlass_inspect::words::counted;
+
+/// Document of `sweep`.
+#[derive(Serialize)]
+struct Swept {
+    #[serde(flatten)]
+    sweep: Sweep,
+    /// What is said where nothing is unexplained.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
+}
 
 pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Result<(), Failure> {
     let confirmation =
@@ -55,7 +67,11 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Resul
         }
         return Err(failure);
     }
+    let nothing = swept.unexplained.is_empty();
+    let notes = if nothing { context.other_owners(&work.state, true).await } else { Vec::new() };
+    let swept = Swept { sweep: swept, notes };
     context.output.result(&swept, || {
+        let Swept { sweep: swept, notes } = &swept;
         let mut text = String::new();
         if swept.unexplained.is_empty() {
             text.push_str("nothing is unexplained\n");
@@ -83,7 +99,7 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Resul
             ));
             swept.abandoned.iter().for_each(|name| text.push_str(&format!("  {name}\n")));
         }
-        text
+        with_notes(&text, notes)
     });
     Ok(())
 }

@@ -12,7 +12,7 @@ use crate::support::{Ran, Running, World, bare, new_home};
 
 const KEY: &str = "11111111-1111-1111-1111-111111111111";
 
-const CHECKS: [&str; 16] = [
+const CHECKS: [&str; 17] = [
     "configuration",
     "policies",
     "state-directory",
@@ -29,6 +29,7 @@ const CHECKS: [&str; 16] = [
     "rights-apple-silicon",
     "rights-iam",
     "rights-to-change",
+    "owners",
 ];
 
 /// Something that gives every request the same answer.

@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use crate::support::{Ran, Running, World, eventually};
+use crate::support::{Ran, Running, STATE, World, eventually, new_home};
 
 #[test]
 fn servers_are_created_listed_shown_swept_and_deleted() {
@@ -61,6 +61,67 @@ fn what_is_left_of_a_deleted_server_goes_by_name_id_operation_and_group() {
         world.run(&["server", "delete", "--yes", "--group", "ci"]).expect(0);
         world.run(&["server", "delete", "--yes", "nobody"]).expect(2).says("there is no server 'nobody'");
     }
+}
+
+/// The commands that would otherwise say that there is nothing, with what each says then.
+const NOTHING: [(&[&str], &str); 6] = [
+    (&["server", "list"], "no servers of"),
+    (&["server", "delete", "--yes", "--group", "ci"], "no servers to delete"),
+    (&["sweep", "--yes", "--older-than", "0s"], "nothing is unexplained"),
+    (&["operation", "list"], "no operations"),
+    (&["operation", "resume"], "nothing was left open"),
+    (&["cluster", "list"], "no clusters"),
+];
+
+#[test]
+fn a_lost_state_directory_and_other_owners_are_named_beside_nothing() {
+    let world = World::new("50");
+    world.create("2").expect(0);
+    let owner = std::fs::read_to_string(world.home.path().join(STATE).join("owner")).unwrap();
+    let owner = owner.trim();
+    let others = format!("2 servers belong to other owners in fr-par-1: owner {owner} (2)");
+    // Nothing but compiled policies is in it.
+    let other = new_home();
+    let lost = other.path().join(STATE);
+    for (command, nothing) in NOTHING {
+        let told = world.run(&[command, &["--state-dir", lost.to_str().unwrap()]].concat()).expect(0).stdout;
+        let lines: Vec<&str> = told.lines().filter(|line| line.starts_with("note: ")).collect();
+        assert!(told.starts_with(nothing) && lines.len() == 2, "{command:?}: {told}");
+        assert!(lines[0].contains(&format!("no state was found in {}:", lost.display())), "{command:?}: {told}");
+        assert!(lines[1].contains(&others), "{command:?}: {told}");
+    }
+    let named = ["server", "delete", "--yes", "nobody", "--state-dir", lost.to_str().unwrap()];
+    world.run(&named).expect(2).says("no state was found in").says(&others);
+    let document = world.json(&["server", "list", "--state-dir", lost.to_str().unwrap()]);
+    assert_eq!(document["notes"].as_array().map(Vec::len), Some(2), "{document}");
+    let doctor = world.run(&["doctor", "--state-dir", lost.to_str().unwrap()]).stdout;
+    assert!(doctor.contains("warning  owners") && doctor.contains(&others), "{doctor}");
+    // Where there is something, and where all is ours, nothing more is said.
+    let usual = world.json(&["server", "list"]);
+    assert!(usual.get("notes").is_none() && usual["servers"].as_array().unwrap().len() == 2, "{usual}");
+    let swept = world.json(&["sweep", "--yes"]);
+    assert!(swept.get("notes").is_none(), "{swept}");
+}
+
+#[test]
+fn an_owner_that_is_not_the_journals_is_named_beside_nothing() {
+    let world = World::new("50");
+    world.create("1").expect(0);
+    let owner = std::fs::read_to_string(world.home.path().join(STATE).join("owner")).unwrap();
+    let owner = owner.trim();
+    world.configure("owner = 'somebody-else'\n");
+    for (command, nothing) in NOTHING.iter().filter(|(command, _)| command[0] != "operation") {
+        let told = world.run(command).expect(0).stdout;
+        let remedy = format!("set owner = {owner:?} in the configuration");
+        assert!(told.starts_with(nothing) && told.contains(&remedy), "{command:?}: {told}");
+        assert!(told.contains(&format!("servers of owner {owner} (1)")), "{command:?}: {told}");
+    }
+    // The same owner, and another journal: what the default grace explains is no news of this directory.
+    world.configure(&format!("owner = '{owner}'\n"));
+    let other = new_home();
+    let lost = other.path().join(STATE);
+    let told = world.run(&["sweep", "--yes", "--state-dir", lost.to_str().unwrap()]).expect(0).stdout;
+    assert!(told.contains("nothing is unexplained") && told.contains("no state was found in"), "{told}");
 }
 
 #[test]

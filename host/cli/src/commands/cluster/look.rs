@@ -17,6 +17,7 @@ use super::live;
 use super::status::{differences, nodes, rendered_without_nodes};
 use crate::arguments::{self, NameCluster};
 use crate::commands::detach;
+use crate::commands::lifecycle::noted;
 use crate::context::Context;
 use crate::progress::LOOK_AGAIN;
 use crate::units::human_duration;
@@ -141,7 +142,12 @@ async fn watch(
 pub(crate) async fn list(context: &Context) -> Result<(), Failure> {
     let look = context.clusters_to_look_at()?;
     let clusters = look.clusters.list().await.map_err(|error| failure_of(&error))?;
+    let mut notes = Vec::new();
+    if clusters.is_empty() {
+        notes = context.other_owners(&context.state_directory()?, true).await;
+    }
     let listing = Listing::new(&clusters, "no clusters", |status: &ClusterStatus| status.cluster.name.to_string())
+        .notes(&notes)
         .column("cluster", |status| status.cluster.name.to_string())
         .column("state", |status| status.cluster.state.to_string())
         .column("zone", |status| status.cluster.specification.zone.to_string())
@@ -160,7 +166,7 @@ pub(crate) async fn list(context: &Context) -> Result<(), Failure> {
         })
         .wide("number", |status| status.operation.as_ref().map(|open| open.number.to_string()).unwrap_or_default())
         .wide("why", |status| status.cluster.reasons.first().cloned().unwrap_or_default());
-    context.output.listing(&json!({ "clusters": clusters }), &listing);
+    context.output.listing(&noted(json!({ "clusters": clusters }), &notes), &listing);
     Ok(())
 }
 

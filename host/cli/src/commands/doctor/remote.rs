@@ -1,5 +1,5 @@
-//! What is at Scaleway's end: credentials, the way there, the clock, and what the key may read. All of it by GET, one
-//! item of each list at most.
+//! What is at Scaleway's end: credentials, the way there, the clock, what the key may read, and whose servers there are.
+//! All of it by GET; of each list one item at most, but all servers.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant, SystemTime};
@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::timeout;
+use windlass_lifecycle::{OtherOwners, StateDirectory};
 use windlass_scaleway::{Client, Error, RawAnswer, Settings, Zone};
 
 use super::check::Check;
@@ -17,9 +18,10 @@ const ZONE: &str = "zone";
 const REACHABILITY: &str = "reachability";
 const CLOCK: &str = "clock";
 const TO_CHANGE: &str = "rights-to-change";
+const OWNERS: &str = "owners";
 
 /// The checks of this file, in their order.
-pub(super) const CHECKS: [&str; 11] = [
+pub(super) const CHECKS: [&str; 12] = [
     CREDENTIALS,
     ZONE,
     REACHABILITY,
@@ -31,6 +33,7 @@ pub(super) const CHECKS: [&str; 11] = [
     PRODUCTS[4].check,
     PRODUCTS[5].check,
     TO_CHANGE,
+    OWNERS,
 ];
 
 /// A call that takes longer is given up, and a name that resolves slower does not resolve.
@@ -142,7 +145,41 @@ pub(super) async fn examine(context: &Context) -> Vec<Check> {
         "whether the key may create, change and delete cannot be known without doing it; what it may not is told by \
          the first creation, which is undone then",
     ));
+    checks.push(owners(context, &asked, &zone).await);
     checks
+}
+
+/// Whose servers there are in the zone, and whether this state directory can know any.
+async fn owners(context: &Context, client: &Client, zone: &Zone) -> Check {
+    let configured = context.configuration.owner.as_ref();
+    let found = context.state_path().map_err(|failure| failure.message.clone()).and_then(|path| {
+        if !path.is_dir() {
+            return Ok(OtherOwners::without_state(path, configured));
+        }
+        let of = |state: StateDirectory| OtherOwners::of(&state, configured);
+        StateDirectory::open(&path).and_then(of).map_err(|error| error.to_string())
+    });
+    let mut found = match found {
+        Ok(found) => found,
+        Err(why) => return Check::skipped(OWNERS, why),
+    };
+    match found.look(client, zone).await {
+        Ok(()) => judged_owners(&found, zone),
+        Err(error) => Check::skipped(OWNERS, error.to_string()),
+    }
+}
+
+/// That others have servers is worth a warning where this state directory may be the wrong one.
+fn judged_owners(found: &OtherOwners, zone: &Zone) -> Check {
+    let others = found.servers.as_ref().is_some_and(|(_, servers)| !servers.is_empty());
+    let words = found.words().join("; ");
+    if !found.creations.is_empty() || found.is_new && others {
+        Check::warning(OWNERS, words)
+    } else if words.is_empty() {
+        Check::ok(OWNERS, format!("no other owner has servers in {zone}"))
+    } else {
+        Check::ok(OWNERS, words)
+    }
 }
 
 /// What was found so far, and that the rest was not looked at.
