@@ -3,6 +3,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use http::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use tokio::sync::SemaphorePermit;
 use tokio::time::{Instant, timeout};
@@ -272,46 +274,60 @@ impl Shared {
     }
 
     /// Waits for the client's own limits.
-    async fn turn(&self, target: &Target) -> Result<SemaphorePermit<'_>, Error> {
-        let limit = self.settings.limits().queue_deadline;
-        let start = Instant::now();
-        let turn = timeout(limit, async {
-            let place = self.concurrency.place(&target.path).await;
-            self.rate.admit().await;
-            place
-        })
-        .await;
-        metrics::histogram!(metric_names::QUEUE_SECONDS).record(start.elapsed().as_secs_f64());
-        turn.map_err(|_| {
-            let error = Error::Deadline {
-                method: target.method.to_owned(),
-                path: target.path.clone(),
-                phase: DeadlinePhase::Queued,
-                limit,
-            };
-            record(target, None, Duration::ZERO, Some(&error));
-            error
-        })
+    ///
+    /// Boxed, as is [`Shared::answered`]: whether a caller's future is `Send` is proven through all that it awaits, and
+    /// rustc's recursion limit ends that proof.
+    fn turn<'a>(&'a self, target: &'a Target) -> BoxFuture<'a, Result<SemaphorePermit<'a>, Error>> {
+        async {
+            let limit = self.settings.limits().queue_deadline;
+            let start = Instant::now();
+            let turn = timeout(limit, async {
+                let place = self.concurrency.place(&target.path).await;
+                self.rate.admit().await;
+                place
+            })
+            .await;
+            metrics::histogram!(metric_names::QUEUE_SECONDS).record(start.elapsed().as_secs_f64());
+            turn.map_err(|_| {
+                let error = Error::Deadline {
+                    method: target.method.to_owned(),
+                    path: target.path.clone(),
+                    phase: DeadlinePhase::Queued,
+                    limit,
+                };
+                record(target, None, Duration::ZERO, Some(&error));
+                error
+            })
+        }
+        .boxed()
     }
 
     /// Sends and waits, within the deadline.
-    async fn answered(&self, request: http::Request<Bytes>, target: &Target) -> Result<http::Response<Bytes>, Error> {
-        let limits = self.settings.limits();
-        let lost = |source| Error::Transport { method: target.method.to_owned(), path: target.path.clone(), source };
-        crate::sent::mark();
-        let response = timeout(limits.call_deadline, self.transport.send(request))
-            .await
-            .map_err(|_| Error::Deadline {
-                method: target.method.to_owned(),
-                path: target.path.clone(),
-                phase: DeadlinePhase::Sent,
-                limit: limits.call_deadline,
-            })?
-            .map_err(lost)?;
-        if response.body().len() > limits.answer_bytes {
-            return Err(lost(crate::transport::TransportError::AnswerTooLarge { limit: limits.answer_bytes }));
+    fn answered<'a>(
+        &'a self,
+        request: http::Request<Bytes>,
+        target: &'a Target,
+    ) -> BoxFuture<'a, Result<http::Response<Bytes>, Error>> {
+        async move {
+            let limits = self.settings.limits();
+            let lost =
+                |source| Error::Transport { method: target.method.to_owned(), path: target.path.clone(), source };
+            crate::sent::mark();
+            let response = timeout(limits.call_deadline, self.transport.send(request))
+                .await
+                .map_err(|_| Error::Deadline {
+                    method: target.method.to_owned(),
+                    path: target.path.clone(),
+                    phase: DeadlinePhase::Sent,
+                    limit: limits.call_deadline,
+                })?
+                .map_err(lost)?;
+            if response.body().len() > limits.answer_bytes {
+                return Err(lost(crate::transport::TransportError::AnswerTooLarge { limit: limits.answer_bytes }));
+            }
+            Ok(response)
         }
-        Ok(response)
+        .boxed()
     }
 
     /// The answer, when its status says success.
