@@ -130,6 +130,9 @@ pub(crate) enum Command {
     /// The journal: what was done, what failed, what was undone
     #[command(subcommand)]
     Operation(OperationCommand),
+    /// Where state is kept, and whether it can be relied on
+    #[command(subcommand)]
+    State(StateCommand),
     /// Find what is ours and no operation explains, and delete it after asking
     Sweep(Sweep),
     /// Look whether everything is there that Windlass needs; changes nothing and costs nothing
@@ -316,6 +319,21 @@ pub(crate) struct DeleteServers {
     pub(crate) parallel: Option<u32>,
     #[command(flatten)]
     pub(crate) detach: Detach,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StateCommand {
+    /// Show the state directory: its owner, its history, and what shows that it is a copy
+    Show,
+    /// Go on with a copy or a restored backup whose original is used no more
+    TakeOver(TakeOverState),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TakeOverState {
+    /// Take it over without asking; needed where there is no terminal to ask on
+    #[arg(long, short)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Subcommand)]

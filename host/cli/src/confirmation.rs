@@ -42,9 +42,12 @@ impl Confirmation {
     /// fails each time, and not only on the day when there is something to remove. `look` is the command's option that
     /// asks nobody.
     pub(crate) fn source(yes: bool, command: &str, look: &str) -> Result<Self, Failure> {
-        // The question is written on stderr: stdout belongs to the result.
-        let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-        source_of(yes, terminal, command, look)
+        source_of(yes, on_terminal(), command, &format!("windlass {command} ... {look}"))
+    }
+
+    /// The same, for a command beside which another one, `look`, shows what it is about.
+    pub(crate) fn source_of(yes: bool, command: &str, look: &str) -> Result<Self, Failure> {
+        source_of(yes, on_terminal(), command, look)
     }
 
     /// Shows what would go and waits for the answer. Everything but a clear yes is a no: nothing has been touched then.
@@ -78,8 +81,13 @@ fn source_of(yes: bool, terminal: bool, command: &str, look: &str) -> Result<Con
         (false, false) => Err(Failure::usage(format!(
             "`windlass {command}` asks first, and there is no terminal to ask on; nothing was touched"
         ))
-        .remedy(format!("look with `windlass {command} ... {look}`, then add --yes"))),
+        .remedy(format!("look with `{look}`, then add --yes"))),
     }
+}
+
+/// The question is written on stderr: stdout belongs to the result.
+fn on_terminal() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
 /// What would go, as a table.

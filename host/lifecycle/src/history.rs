@@ -5,9 +5,15 @@
 //! journal says which files the two are, by inode and time of birth, and which machine this is. A copy of the directory,
 //! or a backup that was put in its place, has other files; a clone of the machine has another machine id.
 //!
+//! A snapshot of a file system or machine that is rolled back, or started a second time, and a backup that is written
+//! into the existing files keep all of this. What shows them is at Scaleway: each server carries the history's id, and
+//! one of an operation that is younger than all that the journal knows was made with a later state of it. That is looked
+//! at before anything is taken over, once in each zone.
+//!
 //! # Limits
-//! What keeps all of this is not noticed: a snapshot of a whole file system or machine that is rolled back, or started a
-//! second time under the same machine id, and a backup that is written into the existing files (`cp -a` onto them).
+//! A directory that was set back is not noticed where no server was made after the state that it has now, where those
+//! servers are gone, or where the zone cannot be listed. Then as ever, nothing that runs is undone which this journal
+//! neither powered on nor cancelled.
 
 use std::io::{self, Read, Write};
 use std::time::UNIX_EPOCH;
@@ -15,11 +21,15 @@ use std::time::UNIX_EPOCH;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use serde::{Deserialize, Serialize};
+use windlass_scaleway::Zone;
+use windlass_scaleway::types::instance::{ListServers, Server};
 
-use crate::Error;
 use crate::clock::Randomness;
-use crate::identifier::push_digits;
+use crate::identifier::{OperationId, push_digits};
+use crate::journal::OperationFilter;
+use crate::shared::Shared;
 use crate::state_directory::{JOURNAL_FILE, StateDirectory};
+use crate::{Error, tags};
 
 /// The file that names itself.
 pub(crate) const FILE: &str = "history";
@@ -108,16 +118,33 @@ impl StateDirectory {
         Ok(self.read_history()?.and_then(|(history, here)| history.place.moved(&here)))
     }
 
-    /// Begins the history, where none was begun. Whoever removes the file from a copy says that the original is used no
-    /// more: the copy's history begins here, under another id.
+    /// Says that the history of this directory goes on here, under another id: for a copy or a restored backup whose
+    /// original is used no more.
     ///
-    /// Written under another name and linked, which keeps the inode: of two processes that start together one wins, and
-    /// nobody ever reads half of it.
-    pub(crate) fn begin_history(&self) -> Result<(), Error> {
-        let directory = self.handle();
-        if directory.exists(FILE) {
-            return Ok(());
+    /// # Errors
+    /// [`Error::StateDirectory`] when the file cannot be written.
+    pub fn take_history_over(&self) -> Result<(), Error> {
+        self.write_history(|directory, temporary| directory.rename(temporary, directory, FILE))
+    }
+
+    /// Begins the history, where none was begun. Gives its id, and what shows that it took place elsewhere.
+    pub(crate) fn begin_history(&self) -> Result<(String, Option<String>), Error> {
+        if !self.handle().exists(FILE) {
+            // Of two processes that start together one wins.
+            self.write_history(|directory, temporary| {
+                let linked = directory.hard_link(temporary, directory, FILE);
+                directory.remove_file(temporary)?;
+                linked.or_else(|error| if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) })
+            })?;
         }
+        let vanished = || self.history_failed(io::Error::other("it vanished while it was being written"));
+        let (history, here) = self.read_history()?.ok_or_else(vanished)?;
+        Ok((history.id, history.place.moved(&here)))
+    }
+
+    /// Written under another name first, which keeps the inode: nobody ever reads half of it.
+    fn write_history(&self, place: impl FnOnce(&Dir, &str) -> io::Result<()>) -> Result<(), Error> {
+        let directory = self.handle();
         let mut id = String::new();
         push_digits(&mut id, Randomness::new(None).word(), 12);
         let temporary = format!("{FILE}.{id}");
@@ -128,12 +155,7 @@ impl StateDirectory {
             let history = History { id, place: self.place(&file)? };
             writeln!(file, "{}", serde_json::to_string(&history)?)?;
             file.sync_all()?;
-            let linked = directory.hard_link(&temporary, directory, FILE);
-            directory.remove_file(&temporary)?;
-            match linked {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-                _ => Ok(()),
-            }
+            place(directory, &temporary)
         })();
         written.map_err(|error| self.history_failed(error))
     }
@@ -163,6 +185,56 @@ impl StateDirectory {
 
     fn history_failed(&self, source: io::Error) -> Error {
         Error::StateDirectory { path: self.path().join(FILE), source }
+    }
+}
+
+impl Shared {
+    /// Looks in these zones whether the state directory was set back: whether there are servers of this history whose
+    /// operations are younger than all that the journal knows. A zone is looked at until it has shown none.
+    ///
+    /// A zone that cannot be listed does not hold up what is to be removed.
+    pub(crate) async fn check_not_set_back(&self, zones: impl Iterator<Item = &Zone>) -> Result<(), Error> {
+        self.check_history()?;
+        for zone in zones {
+            if self.not_set_back.lock().contains(zone) {
+                continue;
+            }
+            let wanted = vec![tags::owner_tag(&self.owner), tags::history_tag(&self.history)];
+            let listed = ListServers { tags: wanted.clone(), ..ListServers::default() };
+            let listed = match self.client.instance(zone).list_servers(&listed).await {
+                Ok(listed) => listed,
+                Err(error) => {
+                    tracing::warn!(%zone, %error, "whether the state directory was set back could not be seen");
+                    continue;
+                }
+            };
+            match self.of_a_later_state(listed.into_iter().filter(|server| server.has_all_tags(&wanted)))? {
+                None => drop(self.not_set_back.lock().insert(zone.clone())),
+                Some((server, operation)) => {
+                    *self.moved.lock() = Some(format!(
+                        "it was set back to an earlier state, or its machine runs twice: server {} of zone {zone} was \
+                         made with it by operation {operation}, which its journal does not know",
+                        server.id
+                    ));
+                }
+            }
+        }
+        self.check_history()
+    }
+
+    /// The first of these servers whose operation is younger than all that the journal knows.
+    fn of_a_later_state(&self, servers: impl Iterator<Item = Server>) -> Result<Option<(Server, OperationId)>, Error> {
+        let newest = self.journal.operations(&OperationFilter { limit: Some(1), ..OperationFilter::default() })?;
+        let Some(newest) = newest.first().map(|operation| operation.created_at) else { return Ok(None) };
+        for server in servers {
+            if let Some(operation) = tags::operation_of(&server.tags)
+                && operation.made_at() > newest
+                && matches!(self.journal.operation(&operation), Err(Error::OperationUnknown { .. }))
+            {
+                return Ok(Some((server, operation)));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -223,8 +295,7 @@ mod tests {
         copy(&backup, &original);
         state(&original).begin_history().unwrap();
         assert!(state(&original).moved().unwrap().is_some());
-        std::fs::remove_file(original.join(FILE)).unwrap();
-        state(&original).begin_history().unwrap();
+        state(&original).take_history_over().unwrap();
         assert_ne!(state(&original).history().unwrap().unwrap().id, first.id);
         assert_eq!(state(&original).moved().unwrap(), None);
         assert!(state(&backup).moved().unwrap().is_some());

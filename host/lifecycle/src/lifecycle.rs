@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream;
+use parking_lot::Mutex;
 use serde_json::json;
 use tracing::Instrument;
 use windlass_concurrency::ActiveKeys;
@@ -124,8 +125,7 @@ impl Lifecycle {
     pub fn open(options: Options) -> Result<Self, Error> {
         let journal = Journal::open(&options.state_directory, options.durability)?;
         let owner = options.state_directory.owner(options.owner)?;
-        options.state_directory.begin_history()?;
-        let moved = options.state_directory.moved()?;
+        let (history, moved) = options.state_directory.begin_history()?;
         let randomness = Randomness::new(options.seed);
         let runner = options.state_directory.register_runner(&randomness)?;
         Ok(Self {
@@ -134,7 +134,9 @@ impl Lifecycle {
                 client: options.client,
                 policies: options.policies,
                 state_directory: options.state_directory,
-                moved,
+                history,
+                moved: Mutex::new(moved),
+                not_set_back: Mutex::default(),
                 journal,
                 owner,
                 project: options.project,
@@ -160,6 +162,16 @@ impl Lifecycle {
     /// [`Error::HistoryMoved`] says what shows that it does not.
     pub fn check_history(&self) -> Result<(), Error> {
         self.shared.check_history()
+    }
+
+    /// The same, after a look in these zones whether the state directory was set back to an earlier state. For who
+    /// shows others what the journal knows; before anything is taken over it is looked at anyway. A zone that cannot be
+    /// listed says nothing.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn check_history_in(&self, zones: &[Zone]) -> Result<(), Error> {
+        self.shared.check_not_set_back(zones.iter()).await
     }
 
     /// The journal, to read.

@@ -13,6 +13,7 @@ use serde::Serialize;
 use tracing::Instrument;
 use windlass_policy::PolicyIdentity;
 use windlass_policy::slots::types::FailureClass;
+use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::{Server, ServerState};
 
 use crate::cleanup::{CleanupSpecification, clean_up};
@@ -283,6 +284,8 @@ impl Lifecycle {
             // The longest due first; what is interrupted comes before all.
             due.sort_by_key(|(waiting, _)| waiting.as_ref().map_or(0, |waiting| waiting.next_try));
         }
+        let zones: BTreeSet<Zone> = due.iter().filter_map(|(_, operation)| operation.zone.parse().ok()).collect();
+        shared.check_not_set_back(zones.iter()).await?;
         let mut claimed = Vec::new();
         let mut tries_left = MOST_TRIES;
         for (waiting, operation) in due {

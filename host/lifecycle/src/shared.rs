@@ -1,8 +1,10 @@
 //! What all operations of a process share, and how one begins.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 use windlass_concurrency::{ActiveKey, ActiveKeys};
@@ -66,8 +68,12 @@ pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) policies: Arc<Host>,
     pub(crate) state_directory: StateDirectory,
-    /// What shows that the state directory's history took place elsewhere.
-    pub(crate) moved: Option<String>,
+    /// Names the state directory's history.
+    pub(crate) history: String,
+    /// What shows that the state directory's history took place elsewhere, or went on after what it knows.
+    pub(crate) moved: Mutex<Option<String>>,
+    /// Zones that showed nothing which the journal does not know.
+    pub(crate) not_set_back: Mutex<BTreeSet<Zone>>,
     pub(crate) journal: Journal,
     pub(crate) owner: OwnerName,
     pub(crate) project: Option<String>,
@@ -110,7 +116,7 @@ impl Shared {
     }
 
     pub(crate) fn check_history(&self) -> Result<(), Error> {
-        match &self.moved {
+        match &*self.moved.lock() {
             None => Ok(()),
             Some(evidence) => {
                 Err(Error::HistoryMoved { path: self.state_directory.path().to_owned(), evidence: evidence.clone() })

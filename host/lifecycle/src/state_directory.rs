@@ -73,7 +73,10 @@ impl StateDirectory {
     }
 
     /// The owner's name in the file `owner`; none where no owner was made yet.
-    pub(crate) fn stored_owner(&self) -> Result<Option<OwnerName>, Error> {
+    ///
+    /// # Errors
+    /// As [`StateDirectory::owner`].
+    pub fn stored_owner(&self) -> Result<Option<OwnerName>, Error> {
         match self.directory.open(OWNER_FILE) {
             Ok(file) => {
                 let mut text = String::new();

@@ -1,7 +1,8 @@
 //! The tags of what is ours. They say what a resource claims to be; what proves it, see [`crate::ownership`].
 //!
 //! Each resource that an operation makes carries three tags: `windlass-owner=<owner>`, `windlass-group=<group>`,
-//! `windlass-operation=<operation id>`; one that was kept on purpose also `windlass-kept`, and a server
+//! `windlass-operation=<operation id>`; one that was kept on purpose also `windlass-kept`. A server carries
+//! `windlass-history=<history id>` as well, by which a state directory that was set back is noticed, and
 //! `windlass-host=<host name>` where its maker says so, for people. Tags are compared on our side after every read:
 //! Scaleway's filters only narrow what is fetched.
 
@@ -16,6 +17,7 @@ const OWNER: &str = "windlass-owner=";
 const GROUP: &str = "windlass-group=";
 const OPERATION: &str = "windlass-operation=";
 const HOST: &str = "windlass-host=";
+const HISTORY: &str = "windlass-history=";
 /// Marks a resource that a rollback left on purpose. The sweep leaves it alone.
 pub(crate) const KEPT: &str = "windlass-kept";
 
@@ -45,6 +47,10 @@ pub(crate) fn operation_tag(operation: &OperationId) -> String {
 
 pub(crate) fn host_tag(host: &str) -> String {
     format!("{HOST}{host}")
+}
+
+pub(crate) fn history_tag(history: &str) -> String {
+    format!("{HISTORY}{history}")
 }
 
 /// The three tags of a resource.

@@ -78,6 +78,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("operation resume", &["windlass operation resume", "windlass operation resume --detach"]),
     ("operation cancel", &["windlass operation cancel ci-0nqrsxtrgyns"]),
     ("operation abandon", &["windlass operation abandon ci-0nqrsxtrgyns --reason closed"]),
+    ("state show", &["windlass state show"]),
+    ("state take-over", &["windlass state take-over --yes"]),
     ("sweep", &["windlass sweep --dry-run", "windlass sweep --yes"]),
     ("doctor", &["windlass doctor"]),
     ("init", &["windlass init", "windlass init --yes --zone fr-par-1 --group ci"]),

@@ -44,7 +44,17 @@ impl Beside {
 
 /// Ends what earlier processes left open. Operations that were interrupted are ended before the command begins, as far
 /// as that can be done soon; what was tried before is tried `beside` it when it is due, and never waited for.
-pub(super) async fn take_up(context: &Context, work: &Work, control: &Control, beside: bool) -> Beside {
+///
+/// # Errors
+/// Where the state directory is a copy: nothing can be done with it.
+pub(super) async fn take_up(
+    context: &Context,
+    work: &Work,
+    control: &Control,
+    beside: bool,
+) -> Result<Beside, Failure> {
+    let elsewhere = |error| lifecycle_failure("nothing was done", &error);
+    work.lifecycle.check_history().map_err(elsewhere)?;
     let (first, interrupted_ended) = oneshot::channel();
     let (leave, output) = (Control::new(), context.output);
     let (lifecycle, own) = (work.lifecycle.clone(), leave.clone());
@@ -65,7 +75,13 @@ pub(super) async fn take_up(context: &Context, work: &Work, control: &Control, b
             output.say("note: what earlier processes left open is still being ended; it is not waited for any longer");
         }
     }
-    taking_up
+    match work.lifecycle.check_history() {
+        Ok(()) => Ok(taking_up),
+        Err(error) => {
+            taking_up.end().await;
+            Err(elsewhere(error))
+        }
+    }
 }
 
 /// Says what became of operations that were taken up.

@@ -17,6 +17,7 @@ mod policy;
 mod report;
 mod server;
 mod simulator;
+mod state;
 mod sweep;
 
 use windlass_inspect::failure::Failure;
@@ -44,6 +45,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Server(server) => runtime()?.block_on(server::run(&Context::load(global)?, server)),
         Command::Cluster(cluster) => runtime()?.block_on(cluster::run(&Context::load(global)?, cluster)),
         Command::Operation(operation) => runtime()?.block_on(operation::run(&Context::load(global)?, operation)),
+        Command::State(state) => runtime()?.block_on(state::run(&Context::load(global)?, state)),
         Command::Init(init) => runtime()?.block_on(init::run(global, init)),
         Command::Config(ConfigCommand::Show) => config::run(&Context::load(global)?),
         Command::Doctor => runtime()?.block_on(doctor::run(global)),

@@ -116,7 +116,7 @@ async fn create(context: &Context, arguments: CreateServer) -> Result<(), Failur
     let (control, events) = Control::with_events();
     let interrupted = interrupt::listen(&control, context.output)?;
     let progress = Progress::follow(events, count, context.output, context.verbose());
-    let beside = take_up(context, &work, &control, true).await;
+    let beside = take_up(context, &work, &control, true).await?;
     let results = work.lifecycle.create_servers(&specification, count, &control).await;
     beside.end().await;
     drop(control);
@@ -592,7 +592,7 @@ async fn delete(context: &Context, arguments: &DeleteServers) -> Result<(), Fail
     let interrupted = interrupt::listen(&control, context.output)?;
     let progress = Progress::follow(events, 0, context.output, context.verbose());
     // What is left of these very servers is removed with them: a second removal beside it would be refused.
-    let interrupted_ones = take_up(context, &work, &control, false).await;
+    let interrupted_ones = take_up(context, &work, &control, false).await?;
     let parallel = context.parallel(arguments.parallel).unwrap_or(PARALLEL_DELETIONS);
     let results: Vec<(&Subject, Option<Result<CleanedUp, Error>>)> = futures::stream::iter(&subjects)
         .map(|subject| {

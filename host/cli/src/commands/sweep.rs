@@ -44,7 +44,7 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Resul
     let progress = Progress::follow(events, 0, context.output, context.verbose());
     let mut beside = None;
     if !arguments.dry_run {
-        beside = Some(take_up(context, &work, &control, true).await);
+        beside = Some(take_up(context, &work, &control, true).await?);
     }
     let result = work.lifecycle.sweep(&request, &control).await;
     if let Some(beside) = beside {

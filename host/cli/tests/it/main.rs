@@ -23,6 +23,7 @@ mod policies;
 mod servers;
 mod serving;
 mod shapes;
+mod state;
 mod support;
 mod telemetry;
 mod tutorial;

@@ -36,6 +36,7 @@ const ASKED: &[(&str, &[&str])] = &[
     ("operation show", &["operation", "show", "LAST"]),
     ("operation watch", &["operation", "watch"]),
     ("operation resume", &["operation", "resume"]),
+    ("state show", &["state", "show"]),
     ("sweep --dry-run", &["sweep", "--dry-run"]),
     ("config show", &["config", "show"]),
     ("doctor", &["doctor"]),
@@ -51,6 +52,7 @@ const ASKED: &[(&str, &[&str])] = &[
     ("server delete", &["server", "delete", "ID", "--yes"]),
     ("cluster scale", &["cluster", "scale", "farm", "web=1", "--yes"]),
     ("cluster terminate", &["cluster", "terminate", "farm", "--yes"]),
+    ("state take-over", &["state", "take-over", "--yes"]),
 ];
 
 /// The document with the kinds of its values in their places; what stands in a list has one shape.

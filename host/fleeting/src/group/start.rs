@@ -178,7 +178,7 @@ async fn begin(
     options.durability = durability;
     options.seed = seed;
     let lifecycle = Lifecycle::open(options)?;
-    lifecycle.check_history()?;
+    lifecycle.check_history_in(&configuration.zones).await?;
     let adopted = ids(&state, takeover::FILE)?;
     takeover::settle(&configuration, &lifecycle, &state, &adopted, &members)?;
     let suspensions = ids(&state, suspend::FILE)?;

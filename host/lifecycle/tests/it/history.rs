@@ -114,7 +114,7 @@ fn a_restored_directory_is_only_read_until_it_is_taken_over() {
         restored.sweep(&sweep, &Control::new()).await.unwrap();
         assert_eq!(restored.journal().operations(&Default::default()).unwrap().len(), 1, "it can be read");
         drop(restored);
-        std::fs::remove_file(world.folder.path().join("history")).unwrap();
+        StateDirectory::open(world.folder.path()).unwrap().take_history_over().unwrap();
         let next = world.start();
         next.check_history().unwrap();
         let resumed = next.resume(&Control::new()).await.unwrap();
@@ -122,6 +122,38 @@ fn a_restored_directory_is_only_read_until_it_is_taken_over() {
         assert_eq!(world.resources().count(), before);
         next.create_server(world.everything(), &Control::new()).await.unwrap();
         assert_eq!(world.resources().servers.len(), 2);
+    });
+}
+
+#[test]
+fn a_directory_that_was_set_back_in_place_takes_nothing_over() {
+    run(async {
+        let world = World::new(74).await;
+        half_made(&world).await;
+        let earlier = std::fs::read(world.folder.path().join("journal.sqlite")).unwrap();
+        let later = world.start();
+        assert_eq!(later.resume(&Control::new()).await.unwrap().operations[0].state, OperationState::Undone);
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        later.create_server(world.everything(), &Control::new()).await.unwrap();
+        drop(later);
+        let before = world.resources().count();
+        // The file stays the same one, as it does where a whole disk is rolled back.
+        std::fs::write(world.folder.path().join("journal.sqlite"), &earlier).unwrap();
+        for file in ["journal.sqlite-wal", "journal.sqlite-shm"] {
+            let _ = std::fs::remove_file(world.folder.path().join(file));
+        }
+        let set_back = world.start();
+        set_back.check_history().unwrap();
+        let error = set_back.resume(&Control::new()).await.unwrap_err();
+        let server = world.resources().servers[0]["id"].as_str().unwrap().to_owned();
+        assert!(error.to_string().contains(&server), "{error}");
+        let error = set_back.create_server(world.everything(), &Control::new()).await.unwrap_err();
+        assert!(matches!(error, Error::HistoryMoved { .. }), "{error}");
+        drop(set_back);
+        StateDirectory::open(world.folder.path()).unwrap().take_history_over().unwrap();
+        let next = world.start();
+        assert_eq!(next.resume(&Control::new()).await.unwrap().operations[0].state, OperationState::Undone);
+        assert_eq!(world.resources().count(), before);
     });
 }
 

@@ -1,0 +1,94 @@
+//! `windlass state`: where state is kept, and whether it can be relied on.
+
+use serde_json::json;
+use windlass_inspect::failure::Failure;
+use windlass_inspect::output::table;
+use windlass_inspect::words::counted;
+use windlass_lifecycle::{Error, Journal, OperationState, StateDirectory};
+
+use super::lifecycle::lifecycle_failure;
+use crate::arguments::{StateCommand, TakeOverState};
+use crate::confirmation::Confirmation;
+use crate::context::Context;
+
+pub(crate) async fn run(context: &Context, command: StateCommand) -> Result<(), Failure> {
+    match command {
+        StateCommand::Show => show(context),
+        StateCommand::TakeOver(arguments) => take_over(context, &arguments).await,
+    }
+}
+
+fn show(context: &Context) -> Result<(), Failure> {
+    let state = context.state_directory()?;
+    let owner = match &context.configuration.owner {
+        Some(owner) => Some(owner.clone()),
+        None => read(state.stored_owner())?,
+    };
+    let history = read(state.history())?.map(|history| history.id);
+    let moved = read(state.moved())?;
+    let operations = match Journal::read_only(&state) {
+        Ok(journal) => read(journal.counts())?,
+        Err(Error::JournalAbsent { .. }) => Default::default(),
+        Err(error) => return Err(lifecycle_failure("the journal cannot be read", &error)),
+    };
+    let document = json!({
+        "state_directory": state.path(),
+        "owner": owner,
+        "history": history,
+        "moved": moved,
+        "operations": operations,
+    });
+    context.output.result(&document, || {
+        let none = || "none yet".to_owned();
+        let counts: Vec<String> = operations.iter().map(|(state, count)| format!("{count} {state}")).collect();
+        let rows = [
+            ("directory", state.path().display().to_string()),
+            ("owner", owner.as_ref().map_or_else(none, ToString::to_string)),
+            ("history", history.clone().unwrap_or_else(none)),
+            ("in use here", moved.as_ref().map_or_else(|| "yes".to_owned(), |evidence| format!("no: {evidence}"))),
+            ("operations", if counts.is_empty() { none() } else { counts.join(", ") }),
+        ];
+        table(&["", ""], rows.map(|(what, value)| vec![what.to_owned(), value]))
+    });
+    Ok(())
+}
+
+async fn take_over(context: &Context, arguments: &TakeOverState) -> Result<(), Failure> {
+    let confirmation = Confirmation::source_of(arguments.yes, "state take-over", "windlass state show")?;
+    let state = context.state_directory()?;
+    let open = open_operations(&state)?;
+    let question = format!(
+        "Take over the history in {}? Nothing else may use it any more, neither the original nor a copy; {}.",
+        state.path().display(),
+        match open {
+            0 => "no operation is open".to_owned(),
+            open => format!(
+                "the next command finishes or undoes {} that its journal holds open",
+                counted(open, "operation")
+            ),
+        }
+    );
+    confirmation.ask(&[], &question).await?;
+    let before = read(state.history())?.map(|history| history.id);
+    read(state.take_history_over())?;
+    let history = read(state.history())?.map(|history| history.id);
+    context.output.result(&json!({ "history": history, "before": before }), || {
+        format!("the history goes on in {}; what is open: windlass operation list --open\n", state.path().display())
+    });
+    Ok(())
+}
+
+fn open_operations(state: &StateDirectory) -> Result<usize, Failure> {
+    let counts = match Journal::read_only(state) {
+        Ok(journal) => read(journal.counts())?,
+        Err(Error::JournalAbsent { .. }) => return Ok(0),
+        Err(error) => return Err(lifecycle_failure("the journal cannot be read", &error)),
+    };
+    let open = [OperationState::Open, OperationState::Left, OperationState::Unverified];
+    let open: u64 = open.iter().filter_map(|state| counts.get(state)).sum();
+    Ok(usize::try_from(open).unwrap_or(usize::MAX))
+}
+
+fn read<T>(result: Result<T, Error>) -> Result<T, Failure> {
+    result.map_err(|error| lifecycle_failure("the state directory cannot be read", &error))
+}

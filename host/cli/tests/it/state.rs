@@ -1,0 +1,32 @@
+//! Where state is kept: what is said of a copy, and how it is taken over.
+
+use std::process::Command;
+
+use crate::support::World;
+
+#[test]
+fn a_copied_state_directory_is_only_read_until_it_is_taken_over() {
+    let world = World::new("1000");
+    let fresh = world.json(&["state", "show"]);
+    assert_eq!((&fresh["moved"], &fresh["operations"]), (&serde_json::Value::Null, &serde_json::json!({})));
+    world.create("1").expect(0);
+    let shown = world.json(&["state", "show"]);
+    assert_eq!((shown["operations"]["done"].as_u64(), &shown["moved"]), (Some(1), &serde_json::Value::Null));
+    let original = shown["state_directory"].as_str().unwrap();
+    let copy = format!("{original}-copy");
+    assert!(Command::new("cp").args(["-a", original, &copy]).status().unwrap().success());
+    let there = ["--state-dir", copy.as_str()];
+    let run = |arguments: &[&str]| world.run(&[arguments, &there[..]].concat());
+    let copied = run(&["state", "show"]).expect(0).stdout;
+    assert!(copied.contains("it is a copy"), "{copied}");
+    let listed = run(&["server", "list"]).expect(0).stdout;
+    let server = listed.split_whitespace().find(|word| word.starts_with("ci-")).unwrap();
+    run(&["server", "delete", server, "--yes"]).expect(2).says("windlass state take-over");
+    run(&["state", "take-over"]).expect(2).says("windlass state show");
+    run(&["state", "take-over", "--yes"]).expect(0);
+    let taken = world.json(&[&["state", "show"], &there[..]].concat());
+    assert!(taken["moved"].is_null() && taken["history"] != shown["history"], "{taken}");
+    assert_eq!(taken["owner"], shown["owner"]);
+    run(&["server", "delete", server, "--yes"]).expect(0);
+    assert_eq!(world.resources(), 0);
+}
