@@ -536,6 +536,38 @@ async fn servers_that_a_command_took_over_are_shown_by_the_next_start_without_a_
     }
 }
 
+/// What a restored backup, or a volume that was rolled back, makes of a folder's journal.
+fn write_back(folder: &Path, journal: &[u8], in_place: bool) {
+    let file = folder.join("journal.sqlite");
+    if !in_place {
+        std::fs::remove_file(&file).unwrap();
+    }
+    std::fs::write(&file, journal).unwrap();
+    for beside in ["journal.sqlite-wal", "journal.sqlite-shm"] {
+        let _ = std::fs::remove_file(folder.join(beside));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_directory_that_was_restored_or_set_back_shows_nothing_and_removes_nothing() {
+    for in_place in [false, true] {
+        let (simulator, folder) = (Simulator::new(Options::default()), tempfile::tempdir().unwrap());
+        run_one_and_end(&simulator, folder.path()).await;
+        let state = folder.path().join("fleeting/ci");
+        let earlier = std::fs::read(state.join("journal.sqlite")).unwrap();
+        let group = start(&simulator, folder.path()).await;
+        assert_eq!(group.increase(1).await, Ok(1));
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        group.stop().await;
+        drop(group);
+        let before = simulator.resources().servers.len();
+        write_back(&state, &earlier, in_place);
+        let refused = try_start(policies(), &simulator, folder.path(), |_| {}).await.err().unwrap().to_string();
+        assert!(refused.contains("windlass state take-over"), "{refused}");
+        assert_eq!((before, simulator.resources().servers.len()), (2, 2), "in place: {in_place}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn two_hosts_with_one_name_and_owner_leave_each_others_servers_alone() {
     let simulator = Simulator::new(Options::default());
