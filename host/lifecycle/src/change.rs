@@ -10,7 +10,7 @@ use bytes::Bytes;
 use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_scaleway::types::block::{BlockVolume, UpdateBlockVolume};
 use windlass_scaleway::types::instance::{
-    Ip, PrivateNic, Server, ServerAction, UpdateIp, UpdateServer, UpdateVolume, Volume,
+    Ip, PrivateNic, Server, ServerAction, ServerVolume, UpdateIp, UpdateServer, UpdateVolume, Volume, VolumeType,
 };
 use windlass_scaleway::{Client, Error, Zone};
 
@@ -26,6 +26,8 @@ pub(crate) enum Outcome<R> {
     NotOurs,
     /// It was not sent: somebody protected this server.
     Protected(String),
+    /// It was not sent: this local volume would have gone with the server, and is not ours, or no longer.
+    WouldTake(String),
     /// It was judged so, and the change that the judgement asked for, if any, was sent. Scaleway took it, or the
     /// resource had gone by then.
     Judged(R),
@@ -66,6 +68,11 @@ pub(crate) trait Changeable: Sized + Send + Sync {
 
     /// The servers that it serves. What serves one that is not ours any more is not ours to change.
     fn servers(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The local volumes that this change destroys with the resource.
+    fn takes(&self, _change: &Self::Change) -> Vec<String> {
         Vec::new()
     }
 
@@ -128,6 +135,16 @@ impl Changeable for Server {
 
     fn prove(claims: &Claims, resource: Self) -> Option<Candidate<Self>> {
         claims.server(resource)
+    }
+
+    fn takes(&self, change: &ServerChange) -> Vec<String> {
+        let goes = |volume: &&ServerVolume| volume.volume_type != VolumeType::BlockStorage;
+        match change {
+            ServerChange::Act(ServerAction::Terminate) => {
+                self.volumes.values().filter(goes).map(|volume| volume.id.clone()).collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// Protection is somebody's word that the server is to stay as it is: it is neither deleted nor stopped nor
@@ -271,6 +288,11 @@ pub(crate) async fn change<T: Changeable, R>(
             Ok(Proven(holder)) if holder.get().protected => return Ok(Outcome::Protected(server)),
             Ok(_) | Err(Outcome::Gone) => {}
             Err(outcome) => return Ok(outcome),
+        }
+    }
+    for volume in resource.takes(&change) {
+        if Proven::<Volume>::read::<()>(client, zone, claims, &volume).await?.is_err() {
+            return Ok(Outcome::WouldTake(volume));
         }
     }
     match T::send(client, zone, id, change).await {

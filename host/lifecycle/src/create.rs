@@ -49,7 +49,9 @@ fn still_ours(id: &str, outcome: Outcome<()>) -> Result<(), AttemptFailure> {
     let words = match outcome {
         Outcome::Judged(()) => return Ok(()),
         Outcome::Gone => format!("{id} is gone: somebody deleted it"),
-        Outcome::NotOurs => format!("{id} does not carry this operation's tags any more: somebody took it over"),
+        Outcome::NotOurs | Outcome::WouldTake(_) => {
+            format!("{id} does not carry this operation's tags any more: somebody took it over")
+        }
         Outcome::Protected(server) => return Err(change::protected(&server).into()),
     };
     Err(failure::of_class(FailureClass::NotFound, words).into())

@@ -264,6 +264,8 @@ impl PlanStep<'_> {
             Outcome::Judged(_) => Ok(Change::Made),
             Outcome::NotOurs => Ok(Change::NotOurs),
             Outcome::Protected(server) => Err(Stop::failed(self.step, protected(&server))),
+            // Only a termination takes volumes, and `delete_server` sends none with this one again.
+            Outcome::WouldTake(_) => Ok(Change::NotOurs),
         }
     }
 
@@ -278,10 +280,15 @@ impl PlanStep<'_> {
         for _ in 0..SERVER_PASSES {
             let outcome = run
                 .attempt(self.step, |_| async move {
-                    let judge = |server: &Server| to_go(server, going);
-                    match change(&run.shared.client, &run.zone, claims, id, judge).await? {
-                        Outcome::Judged(Told::Locked) => Err(locked(id)),
-                        outcome => Ok(outcome),
+                    let mut going = going.clone();
+                    loop {
+                        let judge = |server: &Server| to_go(server, &going);
+                        match change(&run.shared.client, &run.zone, claims, id, judge).await? {
+                            Outcome::Judged(Told::Locked) => return Err(locked(id)),
+                            // It was in the plan, and is no longer ours: the server is stopped and deleted instead.
+                            Outcome::WouldTake(volume) if going.remove(volume.as_str()) => {}
+                            outcome => return Ok(outcome),
+                        }
                     }
                 })
                 .await?;

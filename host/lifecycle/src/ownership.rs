@@ -25,7 +25,7 @@ const BOOT: &str = "0";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Provenance {
     /// The outcome of the step that made it names it. It needs no tag: a volume that Scaleway makes with a server
-    /// gets one only afterwards.
+    /// gets one only afterwards. Once it has got it, the tag must still be there.
     Outcome,
     /// It carries our owner tag, and our journal holds its id.
     TagAndId,
@@ -92,6 +92,8 @@ pub(crate) struct Claims {
     /// What its creation calls the server, where the journal says so.
     server_name: Option<String>,
     known: BTreeMap<String, (ResourceName, Known)>,
+    /// Volumes that carried our tags once: without them, somebody took them over.
+    tagged: BTreeSet<String>,
     lost: Lost,
     /// Where a server's creation puts volumes that it makes itself.
     positions: BTreeSet<String>,
@@ -111,6 +113,7 @@ impl Claims {
             operation: None,
             server_name: None,
             known: BTreeMap::new(),
+            tagged: BTreeSet::new(),
             lost: Lost::Kinds(BTreeSet::new()),
             positions: BTreeSet::from([BOOT.to_owned()]),
             answered: BTreeSet::new(),
@@ -175,19 +178,18 @@ impl Claims {
     fn learn_of(&mut self, create: Create, resource: Option<&ResourceName>) {
         let Some(resource) = resource else { return };
         match create {
-            Create::Ip { .. } | Create::Volume { .. } | Create::PrivateNic { .. } => {
+            Create::Ip { .. } | Create::PrivateNic { .. } => self.add(resource.clone(), Known::Made),
+            Create::Volume { .. } => {
                 self.add(resource.clone(), Known::Made);
+                self.tagged.insert(resource.id.clone());
             }
+            Create::TagVolume => drop(self.tagged.insert(resource.id.clone())),
             Create::Server { volumes, .. } => {
                 self.add(resource.clone(), Known::Made);
                 self.answered.insert(resource.id.clone());
                 volumes.into_iter().for_each(|volume| self.add(volume, Known::Made));
             }
-            Create::TagVolume
-            | Create::SetCloudInit
-            | Create::PowerOn
-            | Create::ChangeServerType { .. }
-            | Create::WaitUntilRunning => {}
+            Create::SetCloudInit | Create::PowerOn | Create::ChangeServerType { .. } | Create::WaitUntilRunning => {}
         }
     }
 
@@ -249,6 +251,11 @@ impl Claims {
     /// Whether the outcome of a step says that this was made.
     pub(crate) fn knows_as_made(&self, id: &str) -> bool {
         self.known.get(id).is_some_and(|(_, known)| *known == Known::Made)
+    }
+
+    /// Whether this volume carried our tags once, so that it is ours only while it does.
+    pub(crate) fn was_tagged(&self, id: &str) -> bool {
+        self.tagged.contains(id)
     }
 
     /// What the outcome of a step says was made: what was asked for, and no double of it.
@@ -320,7 +327,7 @@ impl Claims {
         }
         let tagged = tags::carries_owner(tags, &self.owner);
         match self.known.get(id) {
-            Some((_, Known::Made)) if kind.is_volume() => Some(Provenance::Outcome),
+            Some((_, Known::Made)) if kind.is_volume() && !self.was_tagged(id) => Some(Provenance::Outcome),
             Some(_) => tagged.then_some(Provenance::TagAndId),
             None => {
                 let of_operation =
@@ -553,6 +560,25 @@ mod tests {
         // Copied tags make no difference: no answer to a volume's creation was lost.
         assert!(claims.block_volume(volume("later", tags("team"))).is_none());
         assert!(claims.block_volume(volume("existing", tags("team"))).is_none());
+    }
+
+    #[test]
+    fn a_volume_that_got_our_tags_is_ours_only_while_it_carries_them() {
+        let tagged = entry("tag-volume", Phase::Outcome, Some(name(ResourceKind::BlockVolume, "boot")), json!({}));
+        let made = entry(
+            "create-volume",
+            Phase::Outcome,
+            Some(name(ResourceKind::BlockVolume, "more")),
+            json!({ "position": 1 }),
+        );
+        let claims = claims(&[created("a").to_vec(), vec![tagged, made]].concat());
+        for id in ["boot", "more"] {
+            let volume = |tags| BlockVolume { id: id.into(), tags, ..BlockVolume::default() };
+            let proven = |tags| claims.block_volume(volume(tags)).map(|owned| owned.provenance());
+            assert_eq!(proven(tags("team")), Some(Provenance::TagAndId), "{id}");
+            assert_eq!(proven(vec![]), None, "{id}");
+            assert_eq!(proven(vec!["role=web".into()]), None, "{id}");
+        }
     }
 
     #[test]

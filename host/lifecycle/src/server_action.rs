@@ -66,7 +66,9 @@ impl Lifecycle {
         match outcome {
             Outcome::Judged(()) => Ok(true),
             Outcome::Gone => Ok(false),
-            Outcome::NotOurs => Err(Error::NotOurs { resource, owner: shared.owner.to_string() }),
+            Outcome::NotOurs | Outcome::WouldTake(_) => {
+                Err(Error::NotOurs { resource, owner: shared.owner.to_string() })
+            }
             Outcome::Protected(server) => Err(Error::Protected { server }),
         }
     }

@@ -77,8 +77,9 @@ impl Case<'_> {
         };
         let operation = &known.operation;
         // One that ended while the lists were read, each at its own moment: its address may have been listed, and its
-        // server not yet. The next sweep judges it.
-        if operation.state == OperationState::Open || operation.updated_at > self.listed_from {
+        // server not yet. The next sweep judges it. A time to come was written by a clock that was ahead.
+        let ended_meanwhile = operation.updated_at > self.listed_from && operation.updated_at <= self.now;
+        if operation.state == OperationState::Open || ended_meanwhile {
             return Standing::Explained;
         }
         if operation.is_left_alone() {
@@ -303,6 +304,25 @@ mod tests {
         assert_eq!(judge(&ip, Some(&known), &[("server", Presence::Here)], &[]), Standing::Explained);
         assert!(goes(&judge(&ip, Some(&known), &[("server", Presence::Gone)], &[])));
         assert!(stays(&judge(&ip, Some(&known), &[("server", Presence::Unseen("403".into()))], &[])));
+    }
+
+    #[test]
+    fn what_a_clock_that_was_ahead_wrote_is_not_taken_for_what_ended_during_the_listing() {
+        let mut known = known(OperationState::Undone, false, &[]);
+        let ip = listed(ResourceKind::Ip, "ip", &[]);
+        for (updated_at, explained) in [(10, false), (11, true), (20, true), (21, false), (u64::MAX, false)] {
+            known.operation.updated_at = updated_at;
+            let case = Case {
+                servers: &Servers::default(),
+                going: &BTreeSet::new(),
+                tagged: &[],
+                listed_from: 10,
+                now: 20,
+                grace: Duration::ZERO,
+                running_too: false,
+            };
+            assert_eq!(case.judge(&ip, Some(&known)) == Standing::Explained, explained, "{updated_at}");
+        }
     }
 
     #[test]

@@ -110,7 +110,8 @@ fn volumes_of(server: &Listed, known: &BTreeMap<OperationId, Option<Known>>) -> 
     named
         .chain(with_it.into_iter().flatten())
         .filter(|name| name.kind.is_volume())
-        .filter(|name| !known.kept.contains(&name.id))
+        // One that was tagged is judged for itself: without its tags somebody took it over.
+        .filter(|name| !known.kept.contains(&name.id) && !known.claims.was_tagged(&name.id))
         .collect()
 }
 

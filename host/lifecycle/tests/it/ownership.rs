@@ -18,7 +18,8 @@ use windlass_policy::slots::SlotName;
 use windlass_policy::{Link, Policies};
 use windlass_scaleway::types::Patch;
 use windlass_scaleway::types::instance::{
-    AttachVolume, CreateIp, CreateServer, CreateVolume, Server, ServerAction, UpdateIp, UpdateServer, VolumeType,
+    AttachVolume, CreateIp, CreateServer, CreateVolume, Server, ServerAction, UpdateIp, UpdateServer, UpdateVolume,
+    VolumeType,
 };
 use windlass_scaleway::{Client, Transport, TransportError};
 use windlass_simulator::{FaultKind, FaultRule, ForcedState};
@@ -395,6 +396,52 @@ fn a_server_that_a_user_takes_over_during_a_slow_list_stays_whole() {
             assert_eq!(after.servers[0]["state"], "running");
         }
     });
+}
+
+#[test]
+fn a_local_volume_that_a_user_takes_over_outlives_its_server() {
+    let local = |world: &World| {
+        let mut specification = world.everything();
+        specification.root_volume = RootVolume { kind: VolumeKind::Local, ..RootVolume::default() };
+        specification.volumes = vec![];
+        specification
+    };
+    // Before the look of the removal, and between that look and the termination.
+    for during in [false, true] {
+        run(async {
+            let case = format!("during the removal: {during}");
+            let world = World::new(123).await;
+            let lifecycle = world.start();
+            let created = create(&lifecycle, local(&world)).await;
+            let id = created.server.volumes["0"].id.clone();
+            let slow = FaultKind::Delay(Duration::from_secs(12));
+            let slow = FaultRule::new("GET", "/instance/v1/zones/*/servers/*", slow).nth(1);
+            if during {
+                world.simulator.add_fault(slow).unwrap();
+            }
+            let take_over = async {
+                if during {
+                    tokio::time::sleep(Duration::from_secs(6)).await;
+                }
+                let update = UpdateVolume { tags: Some(vec!["role=web".into()]), ..UpdateVolume::default() };
+                world.client.instance(&zone()).update_volume(&id, &update).await.unwrap();
+            };
+            let removal = async {
+                if !during {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+                let target = Target::Operation(created.operation.clone());
+                lifecycle.cleanup(&target, &Control::new()).await.unwrap()
+            };
+            let (cleaned, ()) = tokio::join!(removal, take_over);
+            assert!(cleaned.report.is_clean(), "{case}: {}", cleaned.report.words());
+            assert_only(&world, &[&id], &case);
+            assert_eq!(world.resources().volumes[0]["tags"], json!(["role=web"]), "{case}");
+            // Neither does a sweep take it.
+            lifecycle.sweep(&sweep_of_all(), &Control::new()).await.unwrap();
+            assert_only(&world, &[&id], &case);
+        });
+    }
 }
 
 // --- What a listing leaves out ---------------------------------------------------------------------------------------
