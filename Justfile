@@ -74,9 +74,13 @@ test *parts: _wasm_target
 [group('test')]
 test-build: _wasm_target
     cargo test --workspace --no-run
+
+# Kubernetes, etcd, Cluster API and Helm, for the tests on a real API server.
+[group('test')]
+test-kubernetes-programs:
     @command -v go >/dev/null || \
-        { echo "SKIPPED: cosign and a registry of others are built with Go: https://go.dev/dl"; exit 0; }; \
-    tests/supply-go/build.sh "{{ target }}/supply/bin"
+        { echo "SKIPPED: a real API server is built with Go: https://go.dev/dl"; exit 0; }; \
+    tests/kubernetes/go/build.sh
 
 # The Rust tests alone, but for those on Kubernetes. Arguments go to `cargo test`.
 [group('test')]
@@ -156,6 +160,12 @@ test-wkg: _wasm_target
     @test -x {{ target }}/wkg/bin/wkg || CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR={{ target }}/wkg/target \
         cargo install --debug --locked wkg --version {{ wkg }} --root {{ target }}/wkg
     WINDLASS_WKG={{ target }}/wkg/bin/wkg cargo test --workspace --test it -- what_we_push_wkg_pulls
+
+# The supply line with cosign's and CNCF's own programs, which take four minutes of one core to build.
+[group('test')]
+test-supply: _wasm_target
+    tests/supply-go/build.sh "{{ target }}/supply/bin"
+    WINDLASS_SUPPLY="{{ target }}/supply/bin" cargo test --workspace --test it -- cosign:: distribution::
 
 # The same with a policy of each slot in each language: eight more components.
 [group('test')]
@@ -276,7 +286,7 @@ docs: _wasm_target
 # Bans, licences and sources. The advisory database needs a network that not everybody has.
 [group('start')]
 deny:
-    @command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
+    @command -v cargo-deny >/dev/null || cargo install --locked --debug cargo-deny
     cargo deny --log-level error check --deny unmatched-skip --deny unnecessary-skip bans licenses sources
 
 # The runner plugin, static, as `fleeting-artifact release` takes it: dist/linux/{amd64,arm64}/plugin.

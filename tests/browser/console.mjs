@@ -46,7 +46,8 @@ export const startDemo = (pace) =>
   start(join(TARGET, "debug/windlass"), ["demo", "--console", "--pace", pace],
     (line) => line.match(/Look at it: (\S+)/)?.[1], "stderr");
 
-// One page of each kind: parts, filters, one operation of each kind and state, one decision of each slot, all clusters.
+// One page of each kind: parts, filters, one operation of each kind and state, one decision of each slot, one of them put
+// to each other policy, all clusters.
 export async function pages(base) {
   const get = async (path) => {
     const answer = await fetch(base + path);
@@ -74,6 +75,7 @@ export async function pages(base) {
     const [id] = found((await get(path)).text, /href="\/decisions\/([^"?]+)"/g);
     if (!id) continue;
     all.add(`/decisions/${id}`);
+    if ([...all].some((path) => path.includes("?policy="))) continue;
     const { text } = await get(`/decisions/${id}`);
     for (const link of found(text, /href="(\/decisions\/[^"?]+\?policy=[^"#]*)/g)) all.add(link);
   }

@@ -33,6 +33,7 @@ impl Clusters {
     /// [`Error::Unknown`]; [`Error::Busy`] while somebody works on the cluster; [`Error::Lifecycle`] while somebody
     /// works on a node, or when the journal cannot be written; and the store's.
     pub async fn abandon(&self, name: &ClusterName, abandonment: &Abandonment) -> Result<AbandonedCluster, Error> {
+        self.check_history()?;
         let shared = &self.shared;
         let stored = self.stored(name).await?;
         let busy = || {

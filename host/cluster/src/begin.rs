@@ -64,6 +64,7 @@ impl Clusters {
         control: &ClusterControl,
     ) -> Result<ClusterOutcome, Error> {
         specification.check()?;
+        self.check_history()?;
         let shared = &self.shared;
         let name = specification.name.clone();
         let exists = |state| Error::Exists { name: name.to_string(), state };
@@ -138,6 +139,7 @@ impl Clusters {
         if let Some(specification) = specification {
             stored.cluster.specification = specification;
         }
+        self.check_history()?;
         // Only whether it can be, and how many: who leaves is chosen when it is known who is still there.
         let selection = select(&stored.cluster, &stored.nodes, request, &BTreeSet::new())?;
         let now = self.shared.clock.now();
@@ -179,6 +181,7 @@ impl Clusters {
         control: &ClusterControl,
         mut known: bool,
     ) -> Result<ClusterOutcome, Error> {
+        self.check_history()?;
         // The operation of which this call has requested the end: a store that fails from then on has not left
         // everything untouched.
         let mut requested: Option<(ClusterOperation, Vec<Node>)> = None;
@@ -271,6 +274,7 @@ impl Clusters {
     /// # Errors
     /// [`Error::Unknown`], and the store's.
     pub async fn cancel(&self, name: &ClusterName) -> Result<CalledOff, Error> {
+        self.check_history()?;
         let stored = self.stored(name).await?;
         if let Some(open) = &stored.open {
             let requested = self.shared.store.request(name, open.number, Requests { cancel: true, delete: false });
@@ -284,6 +288,7 @@ impl Clusters {
     /// # Errors
     /// The store's.
     pub async fn withdraw(&self, name: &ClusterName) -> Result<bool, Error> {
+        self.check_history()?;
         Ok(self.shared.store.withdraw(name).await?)
     }
 

@@ -96,6 +96,11 @@ impl Clusters {
         Ok(self.shared.store.events(name, Some(operation), after, MOST_EVENTS).await?)
     }
 
+    /// Refuses what changes something, where the state directory is a copy.
+    pub(crate) fn check_history(&self) -> Result<(), Error> {
+        Ok(self.shared.lifecycle.check_history()?)
+    }
+
     pub(crate) async fn stored(&self, name: &ClusterName) -> Result<StoredCluster, Error> {
         match self.shared.store.cluster(name).await? {
             Some(stored) => Ok(stored),

@@ -152,6 +152,7 @@ impl Clusters {
     }
 
     async fn take_over(&self, stored: StoredCluster, control: &ClusterControl) -> Result<ClusterOutcome, Error> {
+        self.check_history()?;
         let shared = &self.shared;
         let name = stored.cluster.name.clone();
         let Some(mut operation) = stored.open else { return Err(self.unknown(&name).await?) };

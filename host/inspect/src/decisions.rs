@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+use serde_json::json;
 use windlass_policy::{DecisionFilter, DecisionReader, DecisionRecord, DecisionSummary, Error, Outcome, UnreadRecords};
 
 use crate::Inspector;
-use crate::explain::{self, asked_words, shadow_words};
+use crate::explain::{self, Brief, asked_words, shadow_words};
 use crate::failure::Failure;
 use crate::listing::Listing;
 use crate::output::{age, bold, fields, instant, printable};
@@ -29,27 +31,30 @@ impl Inspector<'_> {
         if found.unreadable > 0 {
             self.output.say(&format!("note: {} lines of the log cannot be read and are left out", found.unreadable));
         }
-        let decisions =
-            Listing::new(&found.decisions, "no decisions", |decision: &DecisionSummary| decision.id.to_string())
-                .column("decision", |decision| decision.id.to_string())
-                .column("at", |decision| instant(decision.at_ms))
-                .wide("age", |decision| age(decision.at_ms))
-                .column("slot", |decision| decision.slot.to_string())
-                .column("decided by", |decision| decision.decided_by.to_string())
-                .wide("asked", |decision| {
-                    let asked = decision.asked.iter().map(|asked| asked.policy.to_string());
-                    asked.collect::<Vec<_>>().join(", ")
-                })
-                .column("took", |decision| human_duration(Duration::from_nanos(decision.duration_ns)))
-                .column("fallback", |decision| {
-                    let fallback = decision.asked.iter().find_map(|asked| match &asked.outcome {
-                        Outcome::Fallback { kind, .. } => Some(kind_word(kind)),
-                        _ => None,
-                    });
-                    fallback.unwrap_or_default()
-                })
-                .column("reason", |decision| decision.reason.clone().unwrap_or_default());
-        self.output.listing(&found, &decisions);
+        let decisions: Vec<Listed> = found.decisions.into_iter().map(Listed::from).collect();
+        let document = json!({ "decisions": decisions, "unreadable": found.unreadable });
+        let decisions = Listing::new(&decisions, "no decisions", |row: &Listed| row.decision.id.to_string())
+            .column("decision", |row| row.decision.id.to_string())
+            .column("at", |row| instant(row.decision.at_ms))
+            .wide("age", |row| age(row.decision.at_ms))
+            .column("slot", |row| row.decision.slot.to_string())
+            .column("subject", |row| row.brief.subject.clone())
+            .column("verdict", |row| row.brief.verdict.clone())
+            .column("decided by", |row| row.brief.deciders.join(", "))
+            .wide("asked", |row| {
+                let asked = row.decision.asked.iter().map(|asked| asked.policy.to_string());
+                asked.collect::<Vec<_>>().join(", ")
+            })
+            .wide("took", |row| human_duration(Duration::from_nanos(row.decision.duration_ns)))
+            .column("fallback", |row| {
+                let fallback = row.decision.asked.iter().find_map(|asked| match &asked.outcome {
+                    Outcome::Fallback { kind, .. } => Some(kind_word(kind)),
+                    _ => None,
+                });
+                fallback.unwrap_or_default()
+            })
+            .column("reason", |row| row.decision.reason.clone().unwrap_or_default());
+        self.output.listing(&document, &decisions);
         Ok(())
     }
 
@@ -84,6 +89,21 @@ impl Inspector<'_> {
             Error::Record { .. } => Failure::usage(error.to_string()).remedy(self.commands.decisions),
             other => unreadable(&other),
         })
+    }
+}
+
+/// A decision of the list.
+#[derive(Serialize)]
+struct Listed {
+    #[serde(flatten)]
+    decision: DecisionSummary,
+    #[serde(flatten)]
+    brief: Brief,
+}
+
+impl From<DecisionSummary> for Listed {
+    fn from(decision: DecisionSummary) -> Self {
+        Self { brief: Brief::of(&decision), decision }
     }
 }
 

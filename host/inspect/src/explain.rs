@@ -1,13 +1,15 @@
 //! A decision in words: what was asked, who was asked, what came of it, and what the host did about it.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use windlass_policy::slots::types::Failure;
 use windlass_policy::slots::{SlotName, placement, provisioning, release, retry, rollback, state_mapping};
-use windlass_policy::{DecidedBy, DecisionRecord, FailureKind, LinkRecord, Outcome};
+use windlass_policy::{DecidedBy, DecisionRecord, DecisionSummary, FailureKind, LinkRecord, Outcome};
 
 use crate::output::{bold, dim, instant, printable};
 use crate::words::{counted, failure_words, human_duration, kind_word};
@@ -26,12 +28,60 @@ pub struct Explanation {
     pub host: Vec<String>,
 }
 
+/// A decision in a line of a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Brief {
+    /// What it is about.
+    pub subject: String,
+    /// What was decided.
+    pub verdict: String,
+    /// Who decided: in a batch all policies that decided something of it.
+    pub deciders: Vec<String>,
+}
+
+impl Brief {
+    /// Of this decision.
+    #[must_use]
+    pub fn of(decision: &DecisionSummary) -> Self {
+        let (subject, verdict) = match decision.slot {
+            SlotName::StateMapping => in_brief(decision, state_mapping_subject, state_mapping_verdict),
+            SlotName::Retry => in_brief(decision, retry_subject, |q, a| first(retry_answer(q, a))),
+            SlotName::Rollback => in_brief(decision, rollback_subject, rollback_verdict),
+            SlotName::Release => in_brief(decision, release_subject, |q, a| first(release_answer(q, a))),
+            SlotName::Provisioning => in_brief(decision, provisioning_subject, |q, a| first(provisioning_answer(q, a))),
+            SlotName::Placement => in_brief(decision, placement_subject, |q, a| placement_answer(q, a).join("; ")),
+        };
+        let mut deciders: Vec<String> = decision.deciders().map(ToString::to_string).collect();
+        if deciders.is_empty() {
+            deciders.push(decision.decided_by.to_string());
+        }
+        Self { subject, verdict, deciders }
+    }
+}
+
+/// The subject and the verdict, as far as they are there and of this version's contract.
+fn in_brief<Q: DeserializeOwned, A: DeserializeOwned>(
+    decision: &DecisionSummary,
+    subject: impl Fn(&Q) -> String,
+    verdict: impl Fn(&Q, &A) -> String,
+) -> (String, String) {
+    let Ok(question) = read::<Q>(&decision.question, "question") else { return (String::new(), String::new()) };
+    let answer = read::<A>(&decision.answer, "answer");
+    (subject(&question), answer.map_or_else(|_| String::new(), |answer| verdict(&question, &answer)))
+}
+
+fn first(lines: Vec<String>) -> String {
+    lines.into_iter().next().unwrap_or_default()
+}
+
 impl Explanation {
     /// Of this record.
     #[must_use]
     pub fn of(record: &DecisionRecord) -> Self {
         let (question, answer) = match record.slot {
-            SlotName::StateMapping => told(record, state_mapping_question, state_mapping_answer),
+            SlotName::StateMapping => told(record, state_mapping_question, |question, answers| {
+                state_mapping_answer(question, answers, record)
+            }),
             SlotName::Retry => told(record, retry_question, retry_answer),
             SlotName::Rollback => told(record, rollback_question, rollback_answer),
             SlotName::Release => told(record, release_question, release_answer),
@@ -71,8 +121,8 @@ fn section(text: &mut String, title: &str, lines: &[String]) {
 /// The lines about the question and those about the answer, where both are there and of this version's contract.
 fn told<Q: DeserializeOwned, A: DeserializeOwned>(
     record: &DecisionRecord,
-    question_words: fn(&Q) -> Vec<String>,
-    answer_words: fn(&Q, &A) -> Vec<String>,
+    question_words: impl Fn(&Q) -> Vec<String>,
+    answer_words: impl Fn(&Q, &A) -> Vec<String>,
 ) -> (Vec<String>, Vec<String>) {
     let question = read::<Q>(&record.question, "question");
     let mut answer = match (&question, read::<A>(&record.answer, "answer")) {
@@ -157,8 +207,41 @@ fn state_mapping_question(question: &state_mapping::Question) -> Vec<String> {
     )]
 }
 
-fn state_mapping_answer(question: &state_mapping::Question, answers: &Vec<state_mapping::Answer>) -> Vec<String> {
+fn state_mapping_subject(question: &state_mapping::Question) -> String {
+    let servers = counted(question.servers.len(), "server");
+    format!("{servers}{} in {}", of_group(question.group.as_ref()), question.zone)
+}
+
+/// How many are reported as what, and how many are removed.
+fn state_mapping_verdict(_: &state_mapping::Question, answers: &Vec<state_mapping::Answer>) -> String {
+    use state_mapping::{Action, Report, Verdict};
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    let mut removed = 0;
+    for answer in answers {
+        let word = match &answer.verdict {
+            Verdict::Defer => "undecided".to_owned(),
+            Verdict::Mapped(mapping) => {
+                removed += usize::from(mapping.action == Action::Reap);
+                if mapping.report == Report::None { "left out".to_owned() } else { kind_word(&mapping.report) }
+            }
+        };
+        *counts.entry(word).or_default() += 1;
+    }
+    let counts = counts.into_iter().chain((removed > 0).then(|| ("removed".to_owned(), removed)));
+    counts.map(|(word, count)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
+}
+
+fn state_mapping_answer(
+    question: &state_mapping::Question,
+    answers: &Vec<state_mapping::Answer>,
+    record: &DecisionRecord,
+) -> Vec<String> {
     use state_mapping::{Action, Verdict};
+    let several = record.asked.iter().filter(|link| link.outcome.decides()).count() > 1;
+    let decider = |position: usize| {
+        let told = u32::try_from(position).ok().filter(|_| several && position < MOST_TOLD);
+        told.and_then(|position| record.decider_of(position))
+    };
     bounded(question.servers.iter().zip(answers).enumerate().map(|(position, (server, answer))| {
         let server_type = question.server_types.get(server.server_type as usize).map_or("?", String::as_str);
         let mut is = kind_word(&server.state);
@@ -177,8 +260,9 @@ fn state_mapping_answer(question: &state_mapping::Question, answers: &Vec<state_
             }
         };
         let because = answer.reason.as_ref().map(|reason| format!(" – {reason}")).unwrap_or_default();
+        let by = decider(position).map(|by| format!(", decided by {by}")).unwrap_or_default();
         format!(
-            "server {position}, {server_type}, {is} for {} of {}: {said}{because}",
+            "server {position}, {server_type}, {is} for {} of {}: {said}{because}{by}",
             milliseconds(server.state_age),
             milliseconds(server.age)
         )
@@ -204,6 +288,10 @@ fn retry_question(question: &retry::Question) -> Vec<String> {
         format!("attempt {} failed after {}, {left}:", question.attempt, milliseconds(question.elapsed)),
         caused_by(&question.failure),
     ]
+}
+
+fn retry_subject(question: &retry::Question) -> String {
+    format!("{} of {}{}", question.step, question.operation, of_group(question.group.as_ref()))
 }
 
 fn retry_answer(_: &retry::Question, answer: &retry::Answer) -> Vec<String> {
@@ -237,6 +325,21 @@ fn rollback_question(question: &rollback::Question) -> Vec<String> {
         format!("- {}{state}, {ours}, known by {}", resource_words(resource), kind_word(&resource.evidence))
     })));
     lines
+}
+
+fn rollback_subject(question: &rollback::Question) -> String {
+    format!("{} of {} of group {}", counted(question.resources.len(), "resource"), question.operation, question.group)
+}
+
+/// How many resources what is done with.
+fn rollback_verdict(_: &rollback::Question, answer: &rollback::Answer) -> String {
+    let rollback::Verdict::Plan(steps) = &answer.verdict else { return "nobody decided".to_owned() };
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for step in steps {
+        *counts.entry(kind_word(&step.action)).or_default() += 1;
+    }
+    let words: Vec<String> = counts.into_iter().map(|(action, count)| format!("{action} {count}")).collect();
+    if words.is_empty() { "do nothing".to_owned() } else { words.join(", ") }
 }
 
 fn rollback_answer(question: &rollback::Question, answer: &rollback::Answer) -> Vec<String> {
@@ -282,6 +385,11 @@ fn release_question(question: &release::Question) -> Vec<String> {
         format!("{} was refused: {}{until}", kind_word(&refusal.action), caused_by(&refusal.failure))
     }));
     lines
+}
+
+fn release_subject(question: &release::Question) -> String {
+    let machine = &question.machine;
+    format!("{} {} in {}", kind_word(&machine.kind), machine.name, machine.zone)
 }
 
 fn ordinal(number: u32) -> String {
@@ -333,6 +441,10 @@ fn provisioning_question(question: &provisioning::Question) -> Vec<String> {
         format!("- node {}: {}", node.name, is.join(", "))
     })));
     lines
+}
+
+fn provisioning_subject(question: &provisioning::Question) -> String {
+    format!("cluster {}: {} at {}", question.cluster, kind_word(&question.operation), kind_word(&question.stage))
 }
 
 fn provisioning_answer(question: &provisioning::Question, answer: &provisioning::Answer) -> Vec<String> {
@@ -387,6 +499,10 @@ fn price_words(price: &placement::Money) -> String {
     let fraction = fraction.trim_end_matches('0');
     let fraction = if fraction.is_empty() { String::new() } else { format!(".{fraction}") };
     format!("{}{fraction} {} an hour", price.micros / MICROS, price.currency)
+}
+
+fn placement_subject(question: &placement::Question) -> String {
+    format!("{}{}", counted_long(question.wanted.into(), "server"), of_group(question.group.as_ref()))
 }
 
 fn placement_answer(question: &placement::Question, answer: &placement::Answer) -> Vec<String> {

@@ -36,22 +36,13 @@ static PROGRAM: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     }
 });
 
-/// The folder with cosign and CNCF's distribution, built once by `tests/supply-go/build.sh`; nothing where there is no
-/// Go. The first time takes minutes.
+/// The folder with cosign and CNCF's distribution: `just test-supply` builds them.
 pub static OTHERS: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../supply/bin");
-    let usual = std::env::var("PATH").unwrap_or_default() + ":/usr/local/go/bin";
-    let build = root.join("tests/supply-go/build.sh");
-    let status = Command::new(build).arg(&folder).env("PATH", usual).stdout(Stdio::null()).status().unwrap();
-    match status.code() {
-        Some(0) => Some(folder),
-        Some(3) => {
-            skipped("cosign and CNCF's distribution need Go: https://go.dev/dl");
-            None
-        }
-        _ => panic!("tests/supply-go/build.sh: {status}"),
+    let folder = std::env::var_os("WINDLASS_SUPPLY").map(PathBuf::from);
+    if folder.is_none() {
+        skipped("cosign and CNCF's distribution take minutes to build: just test-supply");
     }
+    folder
 });
 
 /// The registries that there are.

@@ -15,6 +15,7 @@ mod demo;
 mod detached;
 mod distribution;
 mod doctor;
+mod endings;
 mod failures;
 mod help;
 mod links;

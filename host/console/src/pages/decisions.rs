@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use maud::{Markup, html};
-use windlass_inspect::explain::Explanation;
+use windlass_inspect::explain::{Brief, Explanation};
 use windlass_inspect::words::{human_duration, kind_word};
 use windlass_policy::slots::SlotName;
 use windlass_policy::{
@@ -43,17 +43,23 @@ pub(crate) fn decisions(page: &DecisionPage, filter: &DecisionFilter) -> Markup 
 
 fn list(label: &str, decisions: &[DecisionSummary]) -> Markup {
     let row = |decision: &DecisionSummary| {
-        let by: Vec<String> = decision.asked.iter().map(|asked| asked.policy.name.to_string()).collect();
+        let Brief { subject, verdict, deciders } = Brief::of(decision);
         vec![
             decision_link(&decision.id.to_string()),
             when(decision.at_ms),
             html! { (decision.slot) },
-            html! { (by.join(", ")) @if decision.is_fallback() { " " (state("failed")) } },
+            html! { (subject) },
+            html! { (verdict) },
+            html! { (deciders.join(", ")) @if decision.is_fallback() { " " (state("failed")) } },
             html! { (human_duration(Duration::from_nanos(decision.duration_ns))) },
             html! { (decision.reason.as_deref().unwrap_or_default()) },
         ]
     };
-    table(label, &["decision", "at", "slot", "asked", "took", "reason"], &decisions.iter().map(row).collect::<Vec<_>>())
+    table(
+        label,
+        &["decision", "at", "slot", "subject", "verdict", "decided by", "took", "reason"],
+        &decisions.iter().map(row).collect::<Vec<_>>(),
+    )
 }
 
 pub(crate) fn decision(view: &DecisionView) -> Markup {

@@ -223,3 +223,29 @@ fn is_word_of_the_contract(text: &str) -> bool {
     WIT.iter().any(|wit| wit.lines().any(|line| line.trim().trim_end_matches(',') == text))
         || ["retry", "server", "other"].contains(&text)
 }
+
+#[test]
+fn in_a_batch_each_policy_that_decided_is_named_with_what_it_decided() {
+    let mut question = StateMapping::example();
+    question.servers = vec![question.servers[0]; 3];
+    let answer = |report, action| state_mapping::Answer {
+        verdict: state_mapping::Verdict::Mapped(state_mapping::Mapping { report, action }),
+        reason: None,
+    };
+    let running = answer(state_mapping::Report::Running, state_mapping::Action::None);
+    let reaped = answer(state_mapping::Report::Deleting, state_mapping::Action::Reap);
+    let mut record = json!(record::<StateMapping>(&question, &vec![running.clone(), reaped, running]));
+    record["asked"][0]["outcome"] = json!({ "decided-part": { "deferred": 1 } });
+    record["asked"][1]["items"] = json!([1]);
+    let whole: DecisionRecord = serde_json::from_value(record.clone()).unwrap();
+    let lines: Vec<String> = plain(&whole).lines().map(str::to_owned).collect();
+    for (position, decider) in ["first 1.2.0", "team 1.2.0", "first 1.2.0"].into_iter().enumerate() {
+        let server = format!("server {position},");
+        let line = lines.iter().find(|line| line.contains(&server)).unwrap();
+        assert!(line.contains(&format!("decided by {decider}")), "{line}");
+    }
+    let brief = Brief::of(&serde_json::from_value(record).unwrap());
+    assert_eq!(brief.verdict, "1 deleting, 2 running, 1 removed");
+    assert!(brief.subject.starts_with("3 servers of group "), "{}", brief.subject);
+    assert!(brief.deciders[0].starts_with("first") && brief.deciders[1].starts_with("team"), "{:?}", brief.deciders);
+}

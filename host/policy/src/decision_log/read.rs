@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{DecisionRecord, FOLDER, LinkRecord, Outcome, SUFFIX};
-use crate::decision::{DecidedBy, DecisionId};
+use crate::decision::{DecidedBy, DecisionId, PolicyIdentity};
 use crate::error::Error;
 use crate::slots::SlotName;
 use crate::text::one_line;
@@ -95,9 +95,15 @@ pub struct DecisionSummary {
     pub at_ms: u64,
     /// Which slot.
     pub slot: SlotName,
+    /// The question. Null when the record was too large to keep it.
+    #[serde(skip_serializing)]
+    pub question: Value,
+    /// The answer. Null when the record was too large to keep it.
+    #[serde(skip_serializing)]
+    pub answer: Value,
     /// The deciding policy's reason.
     pub reason: Option<String>,
-    /// Who decided.
+    /// Who decided, in a batch the last of it.
     pub decided_by: DecidedBy,
     /// Every policy of the chain that was asked.
     pub asked: Vec<LinkRecord>,
@@ -109,6 +115,11 @@ pub struct DecisionSummary {
 }
 
 impl DecisionSummary {
+    /// The policies that decided: in a batch each that decided something of it. None: the host's last resort did.
+    pub fn deciders(&self) -> impl Iterator<Item = &PolicyIdentity> {
+        self.asked.iter().filter(|link| link.outcome.decides()).map(|link| &link.policy)
+    }
+
     /// Whether a policy failed in it.
     pub fn is_fallback(&self) -> bool {
         self.asked.iter().any(|asked| matches!(asked.outcome, Outcome::Fallback { .. }))

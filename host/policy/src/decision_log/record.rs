@@ -41,6 +41,17 @@ pub struct DecisionRecord<Q = Value, A = Value> {
     pub lost_before: u64,
 }
 
+impl<Q, A> DecisionRecord<Q, A> {
+    /// The policy that decided an item of a batch, or the whole of another question. `None`: the host's last resort
+    /// did.
+    pub fn decider_of(&self, item: u32) -> Option<&PolicyIdentity> {
+        let about = |link: &&LinkRecord| link.items.as_ref().is_none_or(|items| items.contains(&item));
+        // Whoever is asked about it later finds it undecided.
+        let last = self.asked.iter().rev().find(about)?;
+        last.outcome.decides().then_some(&last.policy)
+    }
+}
+
 /// One link's part in a decision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -159,6 +170,13 @@ pub enum Outcome {
         /// In words for people.
         reason: String,
     },
+}
+
+impl Outcome {
+    /// Whether it decided something.
+    pub fn decides(&self) -> bool {
+        matches!(self, Outcome::Decided | Outcome::DecidedPart { .. })
+    }
 }
 
 impl From<Failure> for Outcome {

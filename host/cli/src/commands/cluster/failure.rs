@@ -78,7 +78,11 @@ pub(super) fn operation_failure(failed: &ClusterFailure, status: Option<&Cluster
         None => "the cluster is gone".to_owned(),
     });
     match status {
-        Some(status) => failure.left.extend(status.nodes.iter().filter_map(|node| unserving(status, node))),
+        Some(status) => {
+            let terminated = failed.kind == OperationKind::Terminate;
+            let left = |node| if terminated { remaining(status, node) } else { unserving(status, node) };
+            failure.left.extend(status.nodes.iter().filter_map(left));
+        }
         None => failure.left.extend(failed.left.iter().map(|words| Leftover {
             kind: "node".to_owned(),
             id: words.split(':').next().unwrap_or_default().to_owned(),
@@ -117,13 +121,20 @@ fn repair(failed: &ClusterFailure) -> String {
 
 /// A node that exists and does not serve, and why.
 fn unserving(status: &ClusterStatus, node: &Node) -> Option<Leftover> {
-    if !node.exists() {
-        return None;
-    }
-    Some(Leftover {
+    node.exists().then(|| node.problem_in_serving())?.map(|reason| leftover(status, node, reason))
+}
+
+/// A node that exists although its cluster was to go.
+fn remaining(status: &ClusterStatus, node: &Node) -> Option<Leftover> {
+    let reason = || node.problem_in_serving().unwrap_or_else(|| "the termination did not get to it".to_owned());
+    node.exists().then(|| leftover(status, node, reason()))
+}
+
+fn leftover(status: &ClusterStatus, node: &Node, reason: String) -> Leftover {
+    Leftover {
         kind: "server".to_owned(),
         id: format!("{} ({})", node.name, node.server.as_deref().unwrap_or("no id known")),
         zone: status.cluster.specification.zone.to_string(),
-        reason: node.problem_in_serving()?,
-    })
+        reason,
+    }
 }

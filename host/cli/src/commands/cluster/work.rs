@@ -98,7 +98,15 @@ pub(crate) async fn terminate(context: &Context, arguments: &TerminateCluster) -
     let confirmation = Confirmation::source(arguments.removal.yes, "cluster terminate", DRY_RUN)?;
     let work = context.clusters(arguments.removal.run.parallel)?;
     let clusters = &work.clusters;
-    let plan = clusters.plan_terminate(name, force).await.map_err(|error| failure_of(&error))?;
+    let plan = match clusters.plan_terminate(name, force).await {
+        // It is gone, and there was one.
+        Err(Error::Unknown { .. }) if clusters.history(name).await.is_ok() => {
+            let document = json!({ "operation": null, "state": "done", "cluster": null, "nodes": [] });
+            context.output.result(&document, || format!("cluster {name} is gone already; nothing was done\n"));
+            return Ok(());
+        }
+        plan => plan.map_err(|error| failure_of(&error))?,
+    };
     confirm_leaving(confirmation, clusters, &plan).await?;
     // Whoever terminates a cluster means all of it, also what is being made at this moment.
     let whole = async || Ok(());
