@@ -14,7 +14,7 @@ use crate::clusters::Clusters;
 use crate::control::ClusterControl;
 use crate::name::ClusterName;
 use crate::operation::Start;
-use crate::record::{ClusterHappening, Node, NodeState, OperationKind};
+use crate::record::{ClusterHappening, ClusterState, Node, NodeState, OperationKind, Recovery, Stage};
 use crate::run::{Book, Run, Stop};
 use crate::shared::Active;
 use crate::status::ClusterOutcome;
@@ -39,7 +39,8 @@ impl Clusters {
     /// # Expected flow
     /// A *creation* or *scaling* goes to the handler, as failed where it stood with the cause `interrupted`, under the
     /// policies with which it began; one whose recovery was decided already is recovered as decided. A *termination*,
-    /// and a deletion that was requested, is carried out.
+    /// and a deletion that was requested, is carried out. Where the state directory was taken over after a creation or
+    /// scaling began, no policy is asked and no node removed: it may have gone on elsewhere, and the cluster be in use.
     ///
     /// # Caveats
     /// Policies that were replaced more than a day ago, and with which no server's operation is open, may be forgotten:
@@ -175,7 +176,7 @@ impl Clusters {
         let from = std::mem::replace(&mut operation.runner, runner);
         let identities: Vec<PolicyIdentity> = serde_json::from_value(operation.policies.clone()).unwrap_or_default();
         let policies = shared.policies.pinned(&identities);
-        let (kind, stage) = (operation.kind, operation.stage);
+        let (kind, stage, began_at) = (operation.kind, operation.stage, operation.began_at);
         let mut nodes: BTreeMap<String, Node> =
             stored.nodes.into_iter().map(|node| (node.name.clone(), node)).collect();
         let zone = stored.cluster.specification.zone.clone();
@@ -185,8 +186,13 @@ impl Clusters {
         let book = Book { cluster: stored.cluster, nodes, operation };
         let run = Run::new(Arc::clone(shared), fence, policies, control, book);
         let at = run.now();
+        let elsewhere = kind != OperationKind::Terminate && shared.lifecycle.began_elsewhere(began_at);
         let taken = run
             .change(|book, change| {
+                if elsewhere && book.operation.recovery.is_none() {
+                    book.operation.recovery = Some(leave_as_it_is(stage));
+                    change.operation = Some(book.operation.clone());
+                }
                 change.nodes = book.nodes.values().cloned().collect();
                 change.events.push((at, ClusterHappening::TakenOver { from }));
             })
@@ -254,6 +260,20 @@ impl Clusters {
         entries.into_iter().filter(|entry| entry.phase == Phase::Outcome).find_map(|entry| {
             entry.resource.filter(|resource| resource.kind == ResourceKind::Server).map(|resource| resource.id)
         })
+    }
+}
+
+/// What is done about an operation that may have gone on elsewhere: no policy could know.
+fn leave_as_it_is(stage: Stage) -> Recovery {
+    let words = "the state directory was taken over after the operation began: it may have gone on elsewhere";
+    Recovery {
+        stage,
+        cause: failure::of_class(FailureClass::Interrupted, words),
+        state: ClusterState::Error,
+        delete: Vec::new(),
+        decided_by: "the host".to_owned(),
+        reason: Some("no node is removed; scaling the cluster to the counts that it has repairs it".to_owned()),
+        decision: String::new(),
     }
 }
 

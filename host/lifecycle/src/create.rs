@@ -396,7 +396,7 @@ impl Creation<'_> {
     ) -> Result<Server, Stop> {
         let mut tags = self.tags();
         tags.extend(self.run.shared.host.as_deref().map(tags::host_tag));
-        tags.push(tags::history_tag(&self.run.shared.history));
+        tags.push(tags::history_tag(&self.run.shared.history.id));
         tags.extend(self.specification.tags.iter().cloned());
         let pooled_ip = self.pooled_ip.as_ref().map(|held| held.key().clone());
         let addresses: Vec<String> = pooled_ip.iter().chain(addresses).cloned().collect();

@@ -43,6 +43,10 @@ pub struct History {
     pub id: String,
     /// Where it takes place.
     pub place: Place,
+    /// When it was taken over from a copy or a restored backup, in milliseconds since 1970. What began before may have
+    /// gone on elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_over_at: Option<u64>,
 }
 
 /// One file on one file system, however it is called.
@@ -118,20 +122,20 @@ impl StateDirectory {
         Ok(self.read_history()?.and_then(|(history, here)| history.place.moved(&here)))
     }
 
-    /// Says that the history of this directory goes on here, under another id: for a copy or a restored backup whose
-    /// original is used no more.
+    /// Says that the history of this directory goes on here, under another id, from `now` on (milliseconds since 1970):
+    /// for a copy or a restored backup whose original is used no more.
     ///
     /// # Errors
     /// [`Error::StateDirectory`] when the file cannot be written.
-    pub fn take_history_over(&self) -> Result<(), Error> {
-        self.write_history(|directory, temporary| directory.rename(temporary, directory, FILE))
+    pub fn take_history_over(&self, now: u64) -> Result<(), Error> {
+        self.write_history(Some(now), |directory, temporary| directory.rename(temporary, directory, FILE))
     }
 
     /// Begins the history, where none was begun. Gives its id, and what shows that it took place elsewhere.
-    pub(crate) fn begin_history(&self) -> Result<(String, Option<String>), Error> {
+    pub(crate) fn begin_history(&self) -> Result<(History, Option<String>), Error> {
         if !self.handle().exists(FILE) {
             // Of two processes that start together one wins.
-            self.write_history(|directory, temporary| {
+            self.write_history(None, |directory, temporary| {
                 let linked = directory.hard_link(temporary, directory, FILE);
                 directory.remove_file(temporary)?;
                 linked.or_else(|error| if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) })
@@ -139,11 +143,16 @@ impl StateDirectory {
         }
         let vanished = || self.history_failed(io::Error::other("it vanished while it was being written"));
         let (history, here) = self.read_history()?.ok_or_else(vanished)?;
-        Ok((history.id, history.place.moved(&here)))
+        let moved = history.place.moved(&here);
+        Ok((history, moved))
     }
 
     /// Written under another name first, which keeps the inode: nobody ever reads half of it.
-    fn write_history(&self, place: impl FnOnce(&Dir, &str) -> io::Result<()>) -> Result<(), Error> {
+    fn write_history(
+        &self,
+        taken_over_at: Option<u64>,
+        place: impl FnOnce(&Dir, &str) -> io::Result<()>,
+    ) -> Result<(), Error> {
         let directory = self.handle();
         let mut id = String::new();
         push_digits(&mut id, Randomness::new(None).word(), 12);
@@ -152,7 +161,7 @@ impl StateDirectory {
         options.write(true).create_new(true).mode(0o600);
         let written = (|| {
             let mut file = directory.open_with(&temporary, &options)?;
-            let history = History { id, place: self.place(&file)? };
+            let history = History { id, place: self.place(&file)?, taken_over_at };
             writeln!(file, "{}", serde_json::to_string(&history)?)?;
             file.sync_all()?;
             place(directory, &temporary)
@@ -199,7 +208,7 @@ impl Shared {
             if self.not_set_back.lock().contains(zone) {
                 continue;
             }
-            let wanted = vec![tags::owner_tag(&self.owner), tags::history_tag(&self.history)];
+            let wanted = vec![tags::owner_tag(&self.owner), tags::history_tag(&self.history.id)];
             let listed = ListServers { tags: wanted.clone(), ..ListServers::default() };
             let listed = match self.client.instance(zone).list_servers(&listed).await {
                 Ok(listed) => listed,
@@ -295,7 +304,7 @@ mod tests {
         copy(&backup, &original);
         state(&original).begin_history().unwrap();
         assert!(state(&original).moved().unwrap().is_some());
-        state(&original).take_history_over().unwrap();
+        state(&original).take_history_over(0).unwrap();
         assert_ne!(state(&original).history().unwrap().unwrap().id, first.id);
         assert_eq!(state(&original).moved().unwrap(), None);
         assert!(state(&backup).moved().unwrap().is_some());

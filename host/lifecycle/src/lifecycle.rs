@@ -174,6 +174,13 @@ impl Lifecycle {
         self.shared.check_not_set_back(zones.iter()).await
     }
 
+    /// Whether what began at this time (milliseconds since 1970) began before the state directory was taken over from a
+    /// copy or a restored backup: it may have gone on elsewhere, and what belongs to it may be in use.
+    #[must_use]
+    pub fn began_elsewhere(&self, began_at: u64) -> bool {
+        self.shared.history.taken_over_at.is_some_and(|taken_over_at| began_at < taken_over_at)
+    }
+
     /// The journal, to read.
     #[must_use]
     pub fn journal(&self) -> &Journal {

@@ -13,6 +13,7 @@ use windlass_scaleway::{Client, Zone};
 
 use crate::cancels::Cancels;
 use crate::clock::{Clock, Randomness};
+use crate::history::History;
 use crate::identifier::{GroupName, OperationId, OwnerName};
 use crate::images::Images;
 use crate::journal::{Journal, NewOperation, Operation, OperationKind};
@@ -68,8 +69,8 @@ pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) policies: Arc<Host>,
     pub(crate) state_directory: StateDirectory,
-    /// Names the state directory's history.
-    pub(crate) history: String,
+    /// The state directory's history.
+    pub(crate) history: History,
     /// What shows that the state directory's history took place elsewhere, or went on after what it knows.
     pub(crate) moved: Mutex<Option<String>>,
     /// Zones that showed nothing which the journal does not know.

@@ -4,7 +4,7 @@ use serde_json::json;
 use windlass_inspect::failure::Failure;
 use windlass_inspect::output::table;
 use windlass_inspect::words::counted;
-use windlass_lifecycle::{Error, Journal, OperationState, StateDirectory};
+use windlass_lifecycle::{Clock, Error, Journal, OperationState, StateDirectory};
 
 use super::lifecycle::lifecycle_failure;
 use crate::arguments::{StateCommand, TakeOverState};
@@ -70,7 +70,7 @@ async fn take_over(context: &Context, arguments: &TakeOverState) -> Result<(), F
     );
     confirmation.ask(&[], &question).await?;
     let before = read(state.history())?.map(|history| history.id);
-    read(state.take_history_over())?;
+    read(state.take_history_over(Clock::System.now()))?;
     let history = read(state.history())?.map(|history| history.id);
     context.output.result(&json!({ "history": history, "before": before }), || {
         format!("the history goes on in {}; what is open: windlass operation list --open\n", state.path().display())

@@ -1,5 +1,6 @@
 //! What users were promised, one by one; the model has them in all mixtures.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -445,4 +446,58 @@ fn terminating_a_cluster_with_a_locked_node_ends_soon_and_names_it() {
             assert_eq!(world.servers(), ["farm-web-1"], "{force}");
         });
     }
+}
+
+/// As `cp -a` does.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_cluster_that_was_backed_up_while_it_was_created_keeps_its_nodes_after_the_restore() {
+    run(async {
+        let world = World::new(36).await;
+        let backup = tempfile::tempdir().unwrap();
+        let clusters = world.start();
+        world.hooks.behave("configure", Behaviour::OneByOne(Duration::from_secs(100)));
+        let back_up = async {
+            while world.hooks.log().is_empty() {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            copy(world.folder.path(), backup.path());
+        };
+        let control = quiet();
+        let (created, ()) =
+            futures::future::join(clusters.create(specification(&[("web", 2)]), &control), back_up).await;
+        created.unwrap();
+        drop(clusters);
+        let servers = world.servers();
+        std::fs::remove_dir_all(world.folder.path()).unwrap();
+        copy(backup.path(), world.folder.path());
+        let restored = world.start();
+        let refused = restored.create(specification(&[("db", 1)]), &quiet()).await.unwrap_err();
+        assert!(refused.to_string().contains("windlass state take-over"), "{refused}");
+        restored.resume(&quiet()).await.unwrap_err();
+        drop(restored);
+        assert_eq!(world.servers(), servers);
+        world.state().take_history_over(u64::MAX).unwrap();
+        let next = world.start();
+        next.resume(&quiet()).await.unwrap();
+        assert_eq!(world.servers(), servers);
+        let status = next.status(&farm()).await.unwrap();
+        assert_eq!((status.cluster.state, status.operation.is_none()), (ClusterState::Error, true));
+        assert!(status.cluster.reasons[0].contains("taken over"), "{:?}", status.cluster.reasons);
+        world.hooks.behaviours.lock().clear();
+        next.scale(&farm(), &scale(&[("web", 2)], &[]), &quiet()).await.unwrap();
+        assert_eq!(world.servers(), servers);
+    });
 }

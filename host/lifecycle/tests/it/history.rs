@@ -114,7 +114,7 @@ fn a_restored_directory_is_only_read_until_it_is_taken_over() {
         restored.sweep(&sweep, &Control::new()).await.unwrap();
         assert_eq!(restored.journal().operations(&Default::default()).unwrap().len(), 1, "it can be read");
         drop(restored);
-        StateDirectory::open(world.folder.path()).unwrap().take_history_over().unwrap();
+        StateDirectory::open(world.folder.path()).unwrap().take_history_over(NOW).unwrap();
         let next = world.start();
         next.check_history().unwrap();
         let resumed = next.resume(&Control::new()).await.unwrap();
@@ -150,7 +150,7 @@ fn a_directory_that_was_set_back_in_place_takes_nothing_over() {
         let error = set_back.create_server(world.everything(), &Control::new()).await.unwrap_err();
         assert!(matches!(error, Error::HistoryMoved { .. }), "{error}");
         drop(set_back);
-        StateDirectory::open(world.folder.path()).unwrap().take_history_over().unwrap();
+        StateDirectory::open(world.folder.path()).unwrap().take_history_over(NOW).unwrap();
         let next = world.start();
         assert_eq!(next.resume(&Control::new()).await.unwrap().operations[0].state, OperationState::Undone);
         assert_eq!(world.resources().count(), before);
