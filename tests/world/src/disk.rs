@@ -171,6 +171,12 @@ impl Disk {
         self.state.lock().lost = true;
     }
 
+    /// Somebody has put other files in the place of those that there were, and the power is there. Nobody may have one
+    /// of them open.
+    pub fn replaced(&self) {
+        *self.state.lock() = State::default();
+    }
+
     /// Whether the power is lost.
     #[must_use]
     pub fn is_lost(&self) -> bool {

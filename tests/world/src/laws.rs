@@ -1,16 +1,23 @@
 //! What must hold when a world has come to rest.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use serde_json::Value;
 use windlass_cluster::{ClusterState, NodeState};
-use windlass_lifecycle::{Journal, OperationFilter, OperationKind, OperationState};
+use windlass_lifecycle::{Aftermath, Journal, OperationFilter, OperationId, OperationKind, OperationState, Phase};
 
 use crate::farm;
 use crate::runner::GROUP_OWNER;
 use crate::story::Shape;
-use crate::users::{is_tagged, operation_of};
-use crate::world::World;
+use crate::users::{Mark, holders_of, is_tagged, operation_of};
+use crate::wire::{Sent, id_of};
+use crate::world::{HEARD, World};
+
+/// How old the read may be that a removal follows from, where none of its process's calls was slow.
+const FRESH: Duration = Duration::from_secs(2);
+/// A call that takes longer is slow.
+const SLOW: Duration = Duration::from_secs(1);
 
 pub(crate) fn exists(list: &[Value], id: &str) -> bool {
     list.iter().any(|value| value["id"] == id)
@@ -21,13 +28,190 @@ pub(crate) fn violations(world: &World) -> Vec<String> {
     let (journals, unreadable) = world.journals();
     let mut violations = unreadable;
     violations.extend(others_are_untouched(world));
-    violations.extend(no_operation_is_open(&journals));
+    violations.extend(no_operation_is_open(world, &journals));
     violations.extend(what_was_to_be_undone_is_undone(&journals));
     violations.extend(nothing_of_ours_is_unexplained(world, &journals));
     violations.extend(what_was_given_is_there(world));
     violations.extend(the_runner_has_what_it_wants(world));
     violations.extend(clusters_are_whole(world, &journals));
+    violations.extend(what_users_took_is_theirs(world));
+    violations.extend(removals_follow_reads(world));
+    violations.extend(copies_change_nothing(world));
+    violations.extend(what_was_cancelled_is_never_finished(world, &journals));
     violations
+}
+
+/// The calls of all processes, with what the processes had read before.
+struct Calls {
+    all: Vec<Sent>,
+    /// By process and resource.
+    reads: BTreeMap<(u64, String), Vec<usize>>,
+}
+
+impl Calls {
+    fn of(world: &World) -> Self {
+        let all = world.ledger.all();
+        let mut reads: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+        for (index, sent) in all.iter().enumerate().filter(|(_, sent)| !sent.changes()) {
+            reads.entry((sent.by.start, sent.path.clone())).or_default().push(index);
+        }
+        Self { all, reads }
+    }
+
+    /// The last read of this resource that this call's process had begun before it.
+    fn read_before(&self, call: &Sent, resource: &str) -> Option<&Sent> {
+        let reads = self.reads.get(&(call.by.start, resource.to_owned()))?;
+        let before = |sent: &&Sent| sent.by == call.by && sent.answered.is_some_and(|(at, _)| at <= call.at);
+        reads.iter().rev().map(|index| &self.all[*index]).find(before)
+    }
+
+    /// Whether a call of this process in this time was slow.
+    fn is_slow(&self, call: &Sent, since: Duration) -> bool {
+        let slow = |sent: &Sent| sent.answered.is_none_or(|(answered, _)| answered - sent.at > SLOW);
+        self.all.iter().any(|sent| sent.by == call.by && sent.at >= since && sent.at <= call.at && slow(sent))
+    }
+}
+
+/// Whatever is destroyed, stopped or taken apart was read by its id just before, in the same process.
+fn removals_follow_reads(world: &World) -> Vec<String> {
+    let calls = Calls::of(world);
+    let mut violations = Vec::new();
+    for call in &calls.all {
+        let Some(resource) = call.destroys() else { continue };
+        let words = format!("{} {} of process {}", call.method, call.path, call.by.seat);
+        match calls.read_before(call, resource) {
+            None => violations.push(format!("{words} follows no read of it by its id")),
+            Some(read) => {
+                let (answered, status) = read.answered.unwrap_or_default();
+                if status != 200 {
+                    violations.push(format!("{words} follows a read that was answered {status}"));
+                } else if call.at - answered > FRESH && !calls.is_slow(call, read.at) {
+                    violations.push(format!("{words} follows a read of {:?} before", call.at - answered));
+                }
+            }
+        }
+    }
+    violations
+}
+
+/// What a user has taken over, or protected, is there, unless a call destroyed it whose reads had begun before that.
+pub(crate) fn what_users_took_is_theirs(world: &World) -> Vec<String> {
+    let resources = world.simulator.resources();
+    let calls = Calls::of(world);
+    let mut violations = Vec::new();
+    for (id, taken) in &world.users.taken {
+        let list = match taken.kind {
+            "servers" => &resources.servers,
+            "ips" => &resources.ips,
+            _ => &resources.volumes,
+        };
+        let words = || format!("{} {id}, which a user has made their own ({:?}),", taken.kind, taken.mark);
+        if let Some(value) = list.iter().find(|value| value["id"] == id.as_str()) {
+            if taken.mark == Mark::Untagged && value["tags"] != serde_json::json!(["role=web"]) {
+                violations.push(format!("{} has other tags: {}", words(), value["tags"]));
+            }
+            continue;
+        }
+        let is_concerned = |resource: &str| {
+            let concerned = id_of(resource);
+            concerned == id || taken.holder.as_deref() == Some(concerned)
+        };
+        let by_user = world.users.terminated.iter().any(|server| is_concerned(server));
+        let excused = calls.all.iter().filter(|call| call.destroys().is_some_and(is_concerned)).any(|call| {
+            let concerned = |(_, path): &(u64, String)| is_concerned(path);
+            let resources = calls.reads.keys().filter(|key| key.0 == call.by.start && concerned(key));
+            let mut reads = resources.filter_map(|(_, path)| calls.read_before(call, path));
+            call.at < taken.since || reads.any(|read| read.at < taken.since)
+        });
+        if !by_user && !excused {
+            violations.push(format!("{} is gone", words()));
+        }
+    }
+    violations
+}
+
+/// A process on a copy of a state directory, or on a restored one, only reads.
+fn copies_change_nothing(world: &World) -> Vec<String> {
+    let calls = world.ledger.all();
+    let changes = calls.iter().filter(|call| call.by.on_copy && call.changes());
+    changes.map(|call| format!("{} {} of process {} on a copy", call.method, call.path, call.by.seat)).collect()
+}
+
+/// What the journal said is cancelled is never done, and its server is powered on no more.
+fn what_was_cancelled_is_never_finished(world: &World, journals: &[(usize, Journal)]) -> Vec<String> {
+    let calls = world.ledger.all();
+    let mut violations = Vec::new();
+    for (id, (disk, since)) in &world.cancelled {
+        let Some((_, journal)) = journals.iter().find(|(of, _)| of == disk) else { continue };
+        if journal.operation(id).is_ok_and(|operation| operation.state == OperationState::Done) {
+            violations.push(format!("operation {id} was cancelled and is done"));
+        }
+        for entry in journal.entries(id).unwrap_or_default() {
+            let Some(server) = entry.resource.filter(|_| entry.step == "create-server") else { continue };
+            let late = |call: &&Sent| call.at > *since + HEARD && call.powers_on(&server.id);
+            if entry.phase == Phase::Outcome && calls.iter().any(|call| late(&call)) {
+                violations.push(format!("operation {id} was cancelled, and its server was powered on after it"));
+            }
+        }
+    }
+    violations
+}
+
+/// What exists of a creation and is nobody else's.
+fn there_of(world: &World, creation: &OperationId) -> Vec<String> {
+    let resources = world.simulator.resources();
+    let lists = resources.servers.iter().chain(&resources.ips).chain(&resources.volumes);
+    lists
+        .filter(|value| operation_of(value) == Some(creation.as_str()))
+        .filter_map(|value| value["id"].as_str())
+        .filter(|id| !world.users.have(id))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// What an error says of what is left is so.
+pub(crate) fn what_is_said_of_a_failure_is_so(
+    world: &World,
+    process: usize,
+    creation: &OperationId,
+    aftermath: &Aftermath,
+) -> Vec<String> {
+    if world.misled {
+        return Vec::new();
+    }
+    let there = there_of(world, creation);
+    match aftermath {
+        Aftermath::Refused | Aftermath::Clean if !there.is_empty() => {
+            vec![format!("creation {creation} says that nothing is left: {}", there.join(", "))]
+        }
+        Aftermath::Left(left) if !left.is_empty() => {
+            let made = world.journal_of(process).and_then(|journal| journal.made_by(creation).ok()).unwrap_or_default();
+            let names = |id: &String| left.iter().any(|left| left.resource.id == *id);
+            let known = |id: &String| made.iter().any(|name| name.id == *id);
+            let missing = there.iter().filter(|id| known(id) && !names(id));
+            missing.map(|id| format!("creation {creation} says what is left, and does not name {id}")).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What a cleanup says to have removed is gone.
+pub(crate) fn what_a_cleanup_says_is_so(
+    world: &World,
+    process: usize,
+    creation: &OperationId,
+    server: &str,
+) -> Vec<String> {
+    if !world.users.have(server) && exists(&world.simulator.resources().servers, server) {
+        return vec![format!("a cleanup of server {server} ended clean, and it is there")];
+    }
+    if world.misled {
+        return Vec::new();
+    }
+    let made = world.journal_of(process).and_then(|journal| journal.made_by(creation).ok()).unwrap_or_default();
+    let there = there_of(world, creation);
+    let left = there.iter().filter(|id| made.iter().any(|name| name.id == **id));
+    left.map(|id| format!("a cleanup of server {server} ended clean, and {id} is there")).collect()
 }
 
 /// What belongs to somebody else is there, under its name and with its tags.
@@ -56,7 +240,7 @@ pub(crate) fn others_are_untouched(world: &World) -> Vec<String> {
 }
 
 /// Whatever was begun has ended.
-fn no_operation_is_open(journals: &[(usize, Journal)]) -> Vec<String> {
+fn no_operation_is_open(world: &World, journals: &[(usize, Journal)]) -> Vec<String> {
     let mut violations = Vec::new();
     for (disk, journal) in journals {
         match journal.operations(&OperationFilter::default()) {
@@ -64,7 +248,12 @@ fn no_operation_is_open(journals: &[(usize, Journal)]) -> Vec<String> {
                 operations
                     .iter()
                     .filter(|operation| {
-                        !matches!(operation.state, OperationState::Done | OperationState::Undone | OperationState::Kept)
+                        let abandoned = operation.state == OperationState::Abandoned && world.restored[*disk];
+                        let ended = matches!(
+                            operation.state,
+                            OperationState::Done | OperationState::Undone | OperationState::Kept
+                        );
+                        !ended && !abandoned
                     })
                     .map(|operation| {
                         format!(
@@ -97,11 +286,13 @@ fn what_was_to_be_undone_is_undone(journals: &[(usize, Journal)]) -> Vec<String>
 /// Everything that carries our tag belongs to a server that some journal says was made and was not removed.
 fn nothing_of_ours_is_unexplained(world: &World, journals: &[(usize, Journal)]) -> Vec<String> {
     let mut living = BTreeSet::new();
+    let mut known = BTreeSet::new();
     for (_, journal) in journals {
         let Ok(operations) = journal.operations(&OperationFilter::default()) else { continue };
         for operation in operations {
+            known.insert(format!("windlass-operation={}", operation.id));
             if operation.kind == OperationKind::CreateServer
-                && matches!(operation.state, OperationState::Done | OperationState::Kept)
+                && matches!(operation.state, OperationState::Done | OperationState::Kept | OperationState::Abandoned)
                 && operation.ended_by.is_none()
             {
                 living.insert(format!("windlass-operation={}", operation.id));
@@ -111,11 +302,20 @@ fn nothing_of_ours_is_unexplained(world: &World, journals: &[(usize, Journal)]) 
     let resources = world.simulator.resources();
     let lists = [("server", &resources.servers), ("address", &resources.ips), ("volume", &resources.volumes)];
     let mut violations = Vec::new();
-    let mut servers: BTreeSet<&str> = BTreeSet::new();
+    let is_restored = world.restored.contains(&true);
+    // What a user took with its server is explained by that.
+    let of_users = |value: &Value| {
+        world.users.have(value["id"].as_str().unwrap_or_default())
+            || holders_of(value).any(|server| world.users.have(server))
+    };
+    let taken = world.users.taken.iter().filter(|(id, taken)| taken.kind == "servers" && world.users.have(id));
+    let taken: BTreeSet<String> =
+        taken.filter_map(|(_, taken)| Some(format!("windlass-operation={}", taken.operation.as_ref()?))).collect();
+    let mut servers: BTreeSet<&str> = taken.iter().map(String::as_str).collect();
     for (kind, list) in lists {
         for value in list {
             let id = value["id"].as_str().unwrap_or_default();
-            if !is_tagged(value) || world.users.theirs.contains_key(id) {
+            if !is_tagged(value) || of_users(value) {
                 continue;
             }
             let tags: Vec<&str> = value["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -123,6 +323,10 @@ fn nothing_of_ours_is_unexplained(world: &World, journals: &[(usize, Journal)]) 
                 continue;
             }
             let operation = tags.iter().find(|tag| tag.starts_with("windlass-operation=")).copied().unwrap_or_default();
+            // A journal that was restored does not know it: it is told to the operator, and spared.
+            if is_restored && !known.contains(operation) {
+                continue;
+            }
             if !living.contains(operation) {
                 violations.push(format!("{kind} {id} ({operation}) is left: {}", value["state"]));
             } else if kind == "server" && !servers.insert(operation) {
@@ -135,7 +339,7 @@ fn nothing_of_ours_is_unexplained(world: &World, journals: &[(usize, Journal)]) 
         let id = value["id"].as_str().unwrap_or_default();
         let attached =
             !value["server"].is_null() || value["references"].as_array().is_some_and(|list| !list.is_empty());
-        if !is_tagged(value) && !attached && !world.users.theirs.contains_key(id) {
+        if !is_tagged(value) && !attached && !of_users(value) && !is_restored {
             violations.push(format!("volume {id} belongs to nobody and is attached to nothing"));
         }
     }
@@ -146,7 +350,7 @@ fn nothing_of_ours_is_unexplained(world: &World, journals: &[(usize, Journal)]) 
         let Some(operation) = operation.into_iter().find(|tag| tag.starts_with("windlass-operation=")) else {
             continue;
         };
-        if living.contains(operation) && !servers.contains(operation) && !world.users.theirs.contains_key(id) {
+        if living.contains(operation) && !servers.contains(operation) && !of_users(value) {
             violations.push(format!("{id} of {operation} is left, whose server is gone"));
         }
     }
@@ -243,12 +447,13 @@ fn what_was_given_is_there(world: &World) -> Vec<String> {
         let unwanted = world.unwanted.contains(&given.server);
         let terminated = world.users.terminated.contains(&given.server);
         let there = exists(&resources.servers, &given.server);
-        if world.accepted.contains(&given.server) && there {
+        if world.accepted.contains(&given.server) && there && !world.users.have(&given.server) {
             violations.push(format!("server {} was to be cleaned up and is there", given.server));
         }
         if unwanted || terminated {
             continue;
         }
+        let parted = world.users.parted.contains(&given.server);
         if !there {
             violations.push(format!("server {} ({:?}) was given and is gone", given.server, given.shape));
             continue;
@@ -269,7 +474,7 @@ fn what_was_given_is_there(world: &World) -> Vec<String> {
             Shape::Local => (1, 1),
             Shape::WithExisting => (0, 2),
         };
-        if addresses < least_addresses || volumes < least_volumes {
+        if !parted && (addresses < least_addresses || volumes < least_volumes) {
             violations.push(format!(
                 "server {} ({:?}) has {addresses} addresses and {volumes} volumes",
                 given.server, given.shape

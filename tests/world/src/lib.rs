@@ -22,10 +22,13 @@ mod laws;
 mod runner;
 mod story;
 mod users;
+mod wire;
 mod world;
 
 pub use day::{Day, DayEvent, Setting, Swap, Timed};
 pub use day_world::{Answer, Ask, Belief, Call, DayWorld, Done, Request};
 pub use disk::Disk;
-pub use story::{CLUSTERS, Cast, Event, Oddity, PROCESSES, RUNNER, SEATS, Shape, Story, User, What};
+pub use story::{
+    CLUSTERS, Cast, Collection, Endpoint, Event, Oddity, OutageKind, PROCESSES, RUNNER, SEATS, Shape, Story, User, What,
+};
 pub use world::{Ending, keep_compiled_policies, run};

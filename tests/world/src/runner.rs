@@ -112,6 +112,11 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
+    /// One that wants so many instances.
+    pub(crate) fn wanting(demand: usize) -> Self {
+        Self { demand, ..Self::default() }
+    }
+
     /// A new process knows nothing.
     pub(crate) fn restart(&mut self) {
         self.pending = 0;

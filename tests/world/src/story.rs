@@ -102,6 +102,23 @@ pub enum What {
     CancelCluster { chosen: usize },
     /// A user of the account does something.
     User(User),
+    /// Somebody cancels an operation of the journal through this process, as `operation cancel` does.
+    Cancel { process: usize, chosen: usize },
+    /// A process gets a signal to end: the journal says that what it makes is cancelled before anybody is told so.
+    Signal { process: usize },
+    /// From here on the clock of a process's machine is ahead by so many milliseconds.
+    SetClock { process: usize, ahead: u64 },
+    /// Somebody copies a process's state directory, starts a process like it on the copy, and asks it for everything.
+    Copy { process: usize },
+    /// Somebody makes a backup of a process's state directory.
+    BackUp { process: usize },
+    /// Somebody ends the processes of a machine, puts the last backup in the place of their state directory, and
+    /// starts them.
+    Restore { process: usize },
+    /// Somebody says that a restored state directory is to be used, and starts its processes again.
+    TakeOver { process: usize },
+    /// One endpoint fails from here on, whatever else works.
+    Outage { endpoint: Endpoint, kind: OutageKind },
 }
 
 /// What a process asks for.
@@ -136,6 +153,102 @@ pub enum User {
     Rename { server: usize },
     /// Deletes a server of ours with its local disks.
     Terminate { server: usize },
+    /// Deletes a server of ours and nothing else.
+    Delete { server: usize },
+    /// Takes our tags off a server.
+    TakeServer { server: usize },
+    /// Takes our tags off an address of a server.
+    TakeAddress { server: usize },
+    /// Takes our tags off a volume of a server.
+    TakeVolume { server: usize },
+    /// Attaches a volume of a server of ours to a server of their own.
+    MoveVolume { server: usize },
+    /// Protects a server.
+    Protect { server: usize },
+}
+
+/// What can fail while everything else works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// The list of a collection.
+    List(Collection),
+    /// Reads of its members by their ids.
+    Read(Collection),
+    /// Deletions of its members.
+    Delete(Collection),
+    /// Actions of servers.
+    Act,
+}
+
+/// A collection of one of the APIs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collection {
+    /// Servers.
+    Servers,
+    /// Addresses.
+    Addresses,
+    /// Local volumes.
+    LocalVolumes,
+    /// Volumes of Block Storage.
+    BlockVolumes,
+}
+
+/// How an endpoint fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutageKind {
+    /// 403 in Scaleway's own form.
+    Forbidden,
+    /// 404 of something that is not Scaleway.
+    UntypedNotFound,
+    /// 410 of the same.
+    UntypedGone,
+    /// 500 in Scaleway's own form.
+    ServerError,
+    /// 503 of the gateway.
+    Unavailable,
+}
+
+impl Endpoint {
+    /// Whether a call is one of this endpoint's.
+    pub(crate) fn is(self, method: &str, path: &str) -> bool {
+        let (wanted, collection, has_id) = match self {
+            Self::List(collection) => ("GET", collection, false),
+            Self::Read(collection) => ("GET", collection, true),
+            Self::Delete(collection) => ("DELETE", collection, true),
+            Self::Act => ("POST", Collection::Servers, true),
+        };
+        let (api, name) = match collection {
+            Collection::Servers => ("instance", "servers"),
+            Collection::Addresses => ("instance", "ips"),
+            Collection::LocalVolumes => ("instance", "volumes"),
+            Collection::BlockVolumes => ("block", "volumes"),
+        };
+        let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+        let fits = matches!(segments[..], [of, _, "zones", _, collection, ..] if of == api && collection == name);
+        let ends = match self {
+            Self::Act => segments.len() == 7 && segments[6] == "action",
+            _ => segments.len() == 5 + usize::from(has_id),
+        };
+        method == wanted && fits && ends
+    }
+}
+
+impl OutageKind {
+    /// Its status and body.
+    pub(crate) fn answer(self) -> (http::StatusCode, &'static str) {
+        use http::StatusCode as S;
+        match self {
+            Self::Forbidden => {
+                (S::FORBIDDEN, r#"{"details":[],"message":"insufficient permissions","type":"permissions_denied"}"#)
+            }
+            Self::UntypedNotFound => (S::NOT_FOUND, r#"{"type":"about:blank","title":"Not Found","status":404}"#),
+            Self::UntypedGone => (S::GONE, r#"{"type":"about:blank","title":"Gone","status":410}"#),
+            Self::ServerError => {
+                (S::INTERNAL_SERVER_ERROR, r#"{"message":"Internal error","type":"internal_server_error"}"#)
+            }
+            Self::Unavailable => (S::SERVICE_UNAVAILABLE, r#"{"message":"upstream request timeout"}"#),
+        }
+    }
 }
 
 /// A way in which Scaleway differs from what is believed, under which the laws can still be stated: whatever is made,
@@ -161,6 +274,8 @@ pub enum Oddity {
     GoneForbidden,
     /// Writing user data is answered with a body.
     UserDataBody,
+    /// Servers show volumes of Block Storage under a type that nobody knows yet.
+    NewVolumeType,
     /// The key may no longer see a server of ours: lists leave it out, by its id it is answered 403.
     Forbidden { server: usize },
 }
@@ -193,7 +308,12 @@ impl Story {
         };
         let cast = Cast { clusters, runner };
         let count = random.random_range(4..24);
-        let events = (0..count).map(|_| Event { after: delay(&mut random), what: what(&mut random, cast) }).collect();
+        let mut events: Vec<Event> =
+            (0..count).map(|_| Event { after: delay(&mut random), what: what(&mut random, cast) }).collect();
+        for _ in 0..random.random_range(0..3) {
+            let at = random.random_range(0..=events.len());
+            events.splice(at..at, scene(&mut random, cast));
+        }
         Self { seed, cast, supervised, events }
     }
 
@@ -277,6 +397,155 @@ fn what(random: &mut ChaCha8Rng, cast: Cast) -> What {
         }
         80..84 => What::Start { process: seat },
         _ => What::User(user(random)),
+    }
+}
+
+/// Some events that belong together, so close that one falls into the other.
+fn scene(random: &mut ChaCha8Rng, cast: Cast) -> Vec<Event> {
+    let process = random.random_range(0..PROCESSES);
+    let chosen = random.random_range(0..8);
+    let seat = *cast.seats().choose(random).unwrap_or(&process);
+    let event = |after: u64, what: What| Event { after, what };
+    let create = What::Create { process, shape: *SHAPES.choose(random).unwrap_or(&Shape::Local) };
+    match random.random_range(0..16) {
+        // A user acts while a removal waits for a slow answer.
+        0..4 => {
+            let path = SLOW_PATHS.choose(random).unwrap_or(&"/**");
+            let kind = FaultKind::Delay(Duration::from_millis(random.random_range(2_000..25_000)));
+            let effect = if random.random_bool(0.5) { Effect::Before } else { Effect::After };
+            let slow = What::Fault { method: "GET", path, nth: Some(random.random_range(1..4)), kind, effect };
+            let removal =
+                if random.random_bool(0.7) { What::CleanUp { process, chosen } } else { What::Sweep { process } };
+            vec![
+                event(delay(random), create),
+                event(20_000, slow),
+                event(random.random_range(0..100), removal),
+                event(random.random_range(0..12_000), What::User(user_at_edge(random))),
+            ]
+        }
+        // A signal in any window of a creation, and perhaps a kill after it.
+        4..7 => {
+            let cancel = if random.random_bool(0.6) {
+                What::Signal { process }
+            } else {
+                // In the same process, or in another one of the same journal.
+                let other = if process == 0 { 2 } else { process };
+                What::Cancel { process: if random.random_bool(0.5) { other } else { process }, chosen }
+            };
+            let mut events = vec![event(delay(random), create), event(random.random_range(0..12_000), cancel)];
+            // The longest window is that of a call that hangs.
+            if random.random_bool(0.5) {
+                let path = "/instance/v1/zones/*/servers/*/action";
+                let kind = FaultKind::Delay(Duration::from_millis(random.random_range(2_000..25_000)));
+                let effect = if random.random_bool(0.5) { Effect::Before } else { Effect::After };
+                events.insert(0, event(0, What::Fault { method: "POST", path, nth: Some(1), kind, effect }));
+            }
+            if random.random_bool(0.7) {
+                let soon = if random.random_bool(0.5) { 500 } else { 10_000 };
+                events.push(event(random.random_range(0..soon), What::Kill { process }));
+                events.push(event(delay(random), What::Start { process }));
+            }
+            events
+        }
+        7 | 8 => {
+            vec![event(delay(random), create), event(random.random_range(0..15_000), What::Copy { process: seat })]
+        }
+        9 => {
+            let mut events = vec![
+                event(delay(random), create),
+                event(random.random_range(0..15_000), What::BackUp { process: 0 }),
+                event(delay(random), What::Create { process: 0, shape: Shape::Everything }),
+                event(delay(random), What::Restore { process: 0 }),
+            ];
+            if random.random_bool(0.5) {
+                events.push(event(delay(random), What::TakeOver { process: 0 }));
+            }
+            events
+        }
+        10..12 => {
+            let ahead = *AHEAD.choose(random).unwrap_or(&0);
+            let back = *AHEAD.choose(random).unwrap_or(&0);
+            let lost = What::Fault {
+                method: "POST",
+                path: PATHS.choose(random).unwrap_or(&"/**"),
+                nth: Some(random.random_range(1..6)),
+                kind: FaultKind::DroppedConnection,
+                effect: if random.random_bool(0.5) { Effect::Before } else { Effect::After },
+            };
+            let mut events = vec![event(delay(random), What::SetClock { process, ahead })];
+            if random.random_bool(0.6) {
+                events.push(event(0, lost));
+            }
+            events.push(event(random.random_range(0..2_000), create));
+            if random.random_bool(0.5) {
+                events.push(event(random.random_range(0..20_000), What::Kill { process }));
+            }
+            if random.random_bool(0.8) {
+                let back = if random.random_bool(0.7) { 0 } else { back };
+                events.push(event(delay(random), What::SetClock { process, ahead: back }));
+                events.push(event(random.random_range(0..2_000), What::Start { process }));
+            }
+            events
+        }
+        12..15 => {
+            let collections =
+                [Collection::Servers, Collection::Addresses, Collection::LocalVolumes, Collection::BlockVolumes];
+            let collection = *collections.choose(random).unwrap_or(&Collection::Servers);
+            let endpoint = match random.random_range(0..8) {
+                0..3 => Endpoint::List(collection),
+                3..5 => Endpoint::Read(collection),
+                5..7 => Endpoint::Delete(collection),
+                _ => Endpoint::Act,
+            };
+            let kinds = [
+                OutageKind::Forbidden,
+                OutageKind::UntypedNotFound,
+                OutageKind::UntypedGone,
+                OutageKind::ServerError,
+                OutageKind::Unavailable,
+            ];
+            let outage = What::Outage { endpoint, kind: *kinds.choose(random).unwrap_or(&OutageKind::Forbidden) };
+            let mut events = vec![event(delay(random), create), event(random.random_range(0..20_000), outage)];
+            if random.random_bool(0.7) {
+                events.push(event(random.random_range(0..2_000), What::CleanUp { process, chosen }));
+            }
+            events
+        }
+        _ => vec![
+            event(delay(random), What::Behave { as_if: Oddity::NewVolumeType }),
+            event(random.random_range(0..1_000), create),
+        ],
+    }
+}
+
+/// The shapes of servers in scenes: those with local disks as often as others.
+const SHAPES: [Shape; 4] = [Shape::Local, Shape::Local, Shape::Everything, Shape::Bare];
+
+/// What can be slow while a user acts.
+const SLOW_PATHS: [&str; 8] = [
+    "/instance/v1/zones/*/servers",
+    "/instance/v1/zones/*/servers/*",
+    "/instance/v1/zones/*/ips",
+    "/instance/v1/zones/*/ips/*",
+    "/instance/v1/zones/*/volumes",
+    "/instance/v1/zones/*/volumes/*",
+    "/block/v1/zones/*/volumes",
+    "/block/v1/zones/*/volumes/*",
+];
+
+/// By how much a clock can be ahead.
+const AHEAD: [u64; 5] = [0, 2 * HOUR, 26 * HOUR, 40 * 24 * HOUR, 365 * 24 * HOUR];
+const HOUR: u64 = 3_600_000;
+
+fn user_at_edge(random: &mut ChaCha8Rng) -> User {
+    let server = random.random_range(0..8);
+    match random.random_range(0..8) {
+        0 | 1 => User::TakeServer { server },
+        2 => User::TakeAddress { server },
+        3 | 4 => User::TakeVolume { server },
+        5 => User::MoveVolume { server },
+        6 => User::Delete { server },
+        _ => User::Protect { server },
     }
 }
 
@@ -388,7 +657,7 @@ mod tests {
                 seen.insert(words.split([' ', '{']).next().unwrap_or_default().to_owned());
             }
         }
-        assert!(seen.len() >= 24, "{seen:?}");
+        assert!(seen.len() >= 27, "{seen:?}");
     }
 
     #[test]

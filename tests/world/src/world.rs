@@ -2,35 +2,33 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use windlass_cluster::{ClusterControl, ClusterStatus, Clusters};
 use windlass_fleeting::{Dependencies, ScalewayGroup};
 use windlass_lifecycle::{
-    AddressKind, Clock, CloudInit, Control, Durability, Error, ExtraVolume, ImageChoice, Journal, Lifecycle,
-    OperationId, Options, Part, Round, ServerSpecification, StateDirectory, Supervisor, SupervisorOptions,
-    SweepRequest, Target, VolumeKind,
+    Abandonment, AddressKind, Aftermath, Cancellation, Clock, CloudInit, Control, Durability, Error, ExtraVolume,
+    ImageChoice, Journal, Lifecycle, OperationFilter, OperationId, OperationKind, OperationState, Options, Part, Round,
+    ServerSpecification, StateDirectory, Supervisor, SupervisorOptions, SweepRequest, Target, VolumeKind,
 };
 use windlass_policy::{DecisionLogOptions, Host, HostOptions};
-use windlass_scaleway::{Client, Transport, TransportError};
-use windlass_simulator::{Behaviour, Fault, FaultRule, Simulator};
+use windlass_scaleway::Client;
+use windlass_simulator::{Behaviour, Fault, FaultKind, FaultRule, Simulator};
 
 use crate::account::{OWNER, ZONE, settings, zone};
 use crate::disk::Disk;
 use crate::runner::{GroupShape, Runner};
-use crate::story::{CLUSTERS, Cast, Oddity, RUNNER, SEATS, Shape, Story, What};
+use crate::story::{CLUSTERS, Cast, Oddity, PROCESSES, RUNNER, SEATS, Shape, Story, What};
 use crate::users::Users;
+use crate::wire::{Between, Ledger, Sender, Wire};
 use crate::{farm, laws, runner};
 
 /// 2026-09-21T14:13:20Z.
@@ -48,6 +46,13 @@ const GRACE: Duration = Duration::from_secs(2 * 3_600);
 const LONGEST: Duration = Duration::from_secs(6 * 3_600);
 /// Rounds that a world may need until it rests.
 const ROUNDS: usize = 12;
+/// The round in which users take the protection off servers, and an operator abandons what a restored journal leaves
+/// alone.
+const RELEASE: usize = 2;
+/// Within this time a process hears that another one has cancelled its operation.
+pub(crate) const HEARD: Duration = Duration::from_secs(3);
+/// How long a process on a copy is asked for things.
+const ON_COPY: Duration = Duration::from_secs(120);
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,41 +117,13 @@ pub(crate) fn policy_host() -> Host {
     Host::new(options).expect("the built-in policies load")
 }
 
-/// The network of a process: nothing leaves it, and nothing arrives, once its disk has lost power. What has left it
-/// arrives at Scaleway although its caller is gone, or does not: the seed decides for each call.
-struct Wire {
-    inner: Arc<dyn Transport>,
-    disk: Arc<Disk>,
-    random: Mutex<ChaCha8Rng>,
-}
-
-impl Transport for Wire {
-    fn send(&self, request: http::Request<Bytes>) -> BoxFuture<'static, Result<http::Response<Bytes>, TransportError>> {
-        if self.disk.is_lost() {
-            return futures::future::pending().boxed();
-        }
-        let (sent, disk) = (self.inner.send(request), Arc::clone(&self.disk));
-        let outlives = self.random.lock().random_bool(0.5);
-        async move {
-            let answer = if outlives {
-                // It ends only with the world.
-                tokio::spawn(sent).await.unwrap_or_else(|error| Err(TransportError::Lost(error.into())))
-            } else {
-                sent.await
-            };
-            if disk.is_lost() {
-                return futures::future::pending().await;
-            }
-            answer
-        }
-        .boxed()
-    }
-}
-
 /// What a task of a process ended with.
 enum Done {
-    Created(Option<(OperationId, String)>),
+    Created(OperationId, String),
+    /// A creation ended so.
+    Failed(OperationId, Aftermath),
     CleanedUp {
+        creation: OperationId,
         server: String,
         clean: bool,
     },
@@ -168,6 +145,8 @@ enum Role {
 
 struct Process {
     role: Role,
+    /// What a signal ends of what it resumes.
+    control: Control,
     /// Work that ends.
     tasks: JoinSet<Done>,
     /// Work that goes on by itself: a supervisor's, or the runner's.
@@ -176,7 +155,7 @@ struct Process {
 
 impl Process {
     fn new(role: Role) -> Self {
-        Self { role, tasks: JoinSet::new(), ongoing: JoinSet::new() }
+        Self { role, control: Control::new(), tasks: JoinSet::new(), ongoing: JoinSet::new() }
     }
 
     fn lifecycle(&self) -> Option<&Lifecycle> {
@@ -203,6 +182,21 @@ fn folder() -> tempfile::TempDir {
     made.or_else(|_| tempfile::tempdir()).expect("a temporary folder")
 }
 
+/// As `cp -a` does.
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &to)?;
+        } else {
+            std::fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
+}
+
 /// A server that somebody was given.
 #[derive(Clone, Debug)]
 pub(crate) struct Given {
@@ -224,6 +218,21 @@ pub(crate) struct World {
     /// One for each disk, and the state directory in it that holds a journal.
     folders: Vec<(tempfile::TempDir, PathBuf)>,
     disks: Vec<Arc<Disk>>,
+    /// The clock of each disk's machine.
+    clocks: Vec<Arc<AtomicU64>>,
+    /// What unknown operations' resources are spared for being young, however far a clock is ahead.
+    grace: Duration,
+    backups: Vec<Option<tempfile::TempDir>>,
+    /// Disks on which a backup was restored that nobody has taken over.
+    on_copy: [bool; DISKS],
+    /// Disks on which a backup was restored, ever.
+    pub(crate) restored: [bool; DISKS],
+    pub(crate) ledger: Arc<Ledger>,
+    between: Arc<Mutex<Between>>,
+    /// Whether lists or single answers were wrong, so that nobody can know what there is.
+    pub(crate) misled: bool,
+    /// Creations whose journal said that they are cancelled, with their disks, and since when.
+    pub(crate) cancelled: BTreeMap<OperationId, (usize, Duration)>,
     processes: Vec<Option<Process>>,
     starts: u64,
     pub(crate) runner: Arc<Mutex<Runner>>,
@@ -246,7 +255,14 @@ pub(crate) struct World {
 
 impl World {
     async fn new(story: &Story) -> Self {
-        Self::of(story.seed, story.cast, story.supervised, policies()).await
+        let mut world = Self::of(story.seed, story.cast, story.supervised, policies()).await;
+        let ahead = story.events.iter().map(|event| match event.what {
+            What::SetClock { ahead, .. } => ahead,
+            _ => 0,
+        });
+        // What tells how young something is are two clocks, of who made it and of who sweeps.
+        world.grace += Duration::from_millis(ahead.max().unwrap_or(0));
+        world
     }
 
     /// A world in which nobody lives yet.
@@ -267,17 +283,27 @@ impl World {
             .expect("the simulator makes a network");
         let folders: Vec<_> = (0..DISKS).map(folder_of).collect();
         let disks = folders.iter().map(|(_, state)| Arc::new(Disk::under(state).expect("a folder"))).collect();
+        let origin = Instant::now();
         Self {
-            users: Users::new(client, simulator.clone()),
+            users: Users::new(client, simulator.clone(), origin),
             simulator,
             seed,
             cast,
             supervised,
-            origin: Instant::now(),
+            origin,
             network,
             policies,
             folders,
             disks,
+            clocks: (0..DISKS).map(|_| Arc::new(AtomicU64::new(NOW))).collect(),
+            grace: SweepRequest::new(Vec::new()).grace,
+            backups: (0..DISKS).map(|_| None).collect(),
+            on_copy: [false; DISKS],
+            restored: [false; DISKS],
+            ledger: Arc::new(Ledger::new(origin)),
+            between: Arc::default(),
+            misled: false,
+            cancelled: BTreeMap::new(),
             processes: (0..SEATS).map(|_| None).collect(),
             starts: 0,
             runner: Arc::default(),
@@ -350,17 +376,21 @@ impl World {
     /// Takes note of what a process's tasks have ended with.
     fn collect(&mut self, index: usize) {
         let Some(process) = &mut self.processes[index] else { return };
-        while let Some(done) = process.tasks.try_join_next() {
+        let ended: Vec<_> = std::iter::from_fn(|| process.tasks.try_join_next()).collect();
+        for done in ended {
             match done {
-                Ok(Done::Created(Some((operation, server)))) => {
+                Ok(Done::Created(operation, server)) => {
                     self.created += 1;
                     let shape = self.shapes.get(&operation).copied().unwrap_or(Shape::Bare);
                     self.given.insert(server.clone(), Given { process: index, operation, server, shape });
                 }
-                Ok(Done::CleanedUp { server, clean: true }) => {
-                    if laws::exists(&self.simulator.resources().servers, &server) {
-                        self.problems.push(format!("a cleanup of server {server} ended clean, and it is there"));
-                    }
+                Ok(Done::Failed(operation, aftermath)) => {
+                    let said = laws::what_is_said_of_a_failure_is_so(self, index, &operation, &aftermath);
+                    self.problems.extend(said);
+                }
+                Ok(Done::CleanedUp { creation, server, clean: true }) => {
+                    let said = laws::what_a_cleanup_says_is_so(self, index, &creation, &server);
+                    self.problems.extend(said);
                 }
                 Ok(Done::Round(round)) => self.restless.extend(work_of(index, &round)),
                 Ok(Done::Clusters(work)) => self.restless.extend(work),
@@ -369,6 +399,11 @@ impl World {
                 Err(_) => {}
             }
         }
+    }
+
+    /// The journal of a process that creates servers, while it lives.
+    pub(crate) fn journal_of(&self, index: usize) -> Option<&Journal> {
+        self.processes[index].as_ref().and_then(Process::lifecycle).map(Lifecycle::journal)
     }
 
     pub(crate) async fn kill(&mut self, index: usize) {
@@ -422,13 +457,19 @@ impl World {
 
     /// What a process stands on.
     fn dependencies(&self, index: usize) -> Dependencies {
-        let random = Mutex::new(ChaCha8Rng::seed_from_u64(self.seed ^ (self.starts << 40)));
-        let disk = Arc::clone(&self.disks[DISK_OF[index]]);
-        let wire = Wire { inner: self.simulator.transport(), disk, random };
+        let machine = DISK_OF[index];
+        let wire = Wire {
+            inner: self.simulator.transport(),
+            by: Sender { seat: index, start: self.starts, on_copy: self.on_copy[machine] },
+            disk: Arc::clone(&self.disks[machine]),
+            random: Mutex::new(ChaCha8Rng::seed_from_u64(self.seed ^ (self.starts << 40))),
+            ledger: Arc::clone(&self.ledger),
+            between: Arc::clone(&self.between),
+        };
         Dependencies {
             client: Client::with_transport(settings(), Arc::new(wire)).expect("valid settings"),
             policies: Arc::clone(&self.policies),
-            clock: Clock::Simulated { start: Arc::new(AtomicU64::new(NOW)), origin: self.origin },
+            clock: Clock::Simulated { start: Arc::clone(&self.clocks[machine]), origin: self.origin },
             durability: Durability::FullInline,
             seed: Some(self.seed ^ (self.starts << 32)),
             host: None,
@@ -470,17 +511,32 @@ impl World {
     /// Opens what a process works with, and lets it work.
     async fn open(&mut self, index: usize) -> anyhow::Result<Process> {
         let disk = DISK_OF[index];
-        let dependencies = self.dependencies(index);
         if index == RUNNER {
             self.runner.lock().restart();
+        }
+        let (folder, state) = (self.folders[disk].0.path().to_owned(), self.folders[disk].1.clone());
+        let (dependencies, runner) = (self.dependencies(index), Arc::clone(&self.runner));
+        self.open_on(index, &folder, &state, dependencies, runner).await
+    }
+
+    /// The same on this folder, with the state directory in it that holds the journal.
+    async fn open_on(
+        &self,
+        index: usize,
+        folder: &Path,
+        state: &Path,
+        dependencies: Dependencies,
+        runner: Arc<Mutex<Runner>>,
+    ) -> anyhow::Result<Process> {
+        if index == RUNNER {
             let shape = GroupShape::default();
-            let group = Arc::new(runner::start(self.folders[disk].0.path().to_owned(), &shape, dependencies).await?);
+            let group = Arc::new(runner::start(folder.to_owned(), &shape, dependencies).await?);
             let mut process = Process::new(Role::Runner(Arc::clone(&group)));
-            process.ongoing.spawn(runner::work(group, Arc::clone(&self.runner)));
+            process.ongoing.spawn(runner::work(group, runner));
             return Ok(process);
         }
         let Dependencies { client, policies, clock, durability, seed, .. } = dependencies;
-        let state = StateDirectory::open(&self.folders[disk].1)?;
+        let state = StateDirectory::open(state)?;
         let mut options = Options::new(client.clone(), Arc::clone(&policies), state.clone());
         options.owner = Some(OWNER.parse()?);
         options.durability = durability;
@@ -491,11 +547,12 @@ impl World {
             let clusters = farm::open(lifecycle, client, policies, &state, clock, seed.unwrap_or(self.seed))?;
             return Ok(Process::new(Role::Clusters(clusters)));
         }
-        let supervisor = Supervisor::new(lifecycle.clone(), supervision());
+        let supervisor = Supervisor::new(lifecycle.clone(), supervision(self.grace));
         let creations = Vec::new();
         let mut process = Process::new(Role::Servers { lifecycle, supervisor: supervisor.clone(), creations });
         if self.supervised {
-            process.ongoing.spawn(async move { supervisor.run(&Control::new(), |_| {}).await });
+            let control = process.control.clone();
+            process.ongoing.spawn(async move { supervisor.run(&control, |_| {}).await });
         }
         Ok(process)
     }
@@ -505,8 +562,8 @@ impl World {
         let Some(process) = &mut self.processes[index] else { return };
         match &process.role {
             Role::Servers { supervisor, .. } => {
-                let supervisor = supervisor.clone();
-                let round = async move { Done::Round(Box::new(supervisor.round(parts, &Control::new()).await)) };
+                let (supervisor, control) = (supervisor.clone(), process.control.clone());
+                let round = async move { Done::Round(Box::new(supervisor.round(parts, &control).await)) };
                 process.tasks.spawn(round);
             }
             Role::Clusters(clusters) => {
@@ -546,8 +603,7 @@ impl World {
     }
 
     async fn specification(&mut self, shape: Shape) -> ServerSpecification {
-        let group = "ci".parse().expect("a valid group name");
-        let mut wanted = ServerSpecification::new(group, zone(), "DEV1-S", ImageChoice::parse("ubuntu_noble"));
+        let mut wanted = plain_specification();
         match shape {
             Shape::Bare => {}
             Shape::Everything => {
@@ -593,8 +649,8 @@ impl World {
         tasks.spawn(async move {
             let operation = pending.id().clone();
             match pending.run(&control).await {
-                Ok(created) => Done::Created(Some((operation, created.server.id))),
-                Err(_) => Done::Created(None),
+                Ok(created) => Done::Created(operation, created.server.id),
+                Err(error) => Done::Failed(operation, error.aftermath()),
             }
         });
     }
@@ -611,12 +667,14 @@ impl World {
         let Given { operation, server, .. } = candidates[chosen % candidates.len()].clone();
         self.unwanted.push(server.clone());
         // Where it was not accepted, it may have been written down all the same.
+        let creation = operation.clone();
         let Ok(pending) = lifecycle.begin_cleanup(&Target::Operation(operation)).await else { return };
         self.accepted.push(server.clone());
         process.tasks.spawn(async move {
             match pending.run(&Control::new()).await {
                 Ok(cleaned) => {
-                    Done::CleanedUp { server, clean: cleaned.report.is_clean() && cleaned.report.kept.is_empty() }
+                    let clean = cleaned.report.is_clean() && cleaned.report.kept.is_empty();
+                    Done::CleanedUp { creation, server, clean }
                 }
                 Err(_) => Done::Other,
             }
@@ -637,16 +695,17 @@ impl World {
             What::Resume { process } => self.round(process, &[Part::Resume]),
             What::Sweep { process } => self.round(process, &[Part::Sweep]),
             What::Fault { method, path, nth, kind, effect } => {
+                self.misled |= matches!(
+                    kind,
+                    FaultKind::Omit(_) | FaultKind::OmitKeepTotal(_) | FaultKind::NotFound | FaultKind::Late(_)
+                );
                 let rule = FaultRule { method: Some(method.to_owned()), path: path.to_owned(), nth, kind, effect };
                 if let Err(error) = self.simulator.add_fault(rule) {
                     self.problems.push(format!("the simulator refused a fault: {error}"));
                 }
             }
             What::Behave { as_if } => self.behave(as_if),
-            What::FaultsEnd => {
-                self.simulator.clear_faults();
-                self.simulator.clear_behaviours();
-            }
+            What::FaultsEnd => self.end_faults(),
             What::Kill { process } => self.kill(process).await,
             What::LosePower { process, at_sync, took_effect } => {
                 self.disks[DISK_OF[process]].lose_power_at(at_sync, took_effect);
@@ -661,6 +720,187 @@ impl World {
                 let faults = self.suspend_faults();
                 self.users.act(user).await;
                 self.restore_faults(faults);
+            }
+            What::Cancel { process, chosen } => self.cancel(process, chosen).await,
+            What::Signal { process } => self.signal(process).await,
+            What::SetClock { process, ahead } => {
+                self.clocks[DISK_OF[process]].store(NOW + ahead, Ordering::Relaxed);
+            }
+            What::Copy { process } => self.work_on_copy(process).await,
+            What::BackUp { process } => {
+                let disk = DISK_OF[process];
+                let backup = folder();
+                if copy(self.folders[disk].0.path(), backup.path()).is_ok() && !self.on_copy[disk] {
+                    self.backups[disk] = Some(backup);
+                }
+            }
+            What::Restore { process } => self.restore(DISK_OF[process]).await,
+            What::TakeOver { process } => self.take_over(DISK_OF[process]).await,
+            What::Outage { endpoint, kind } => self.between.lock().outages.push((endpoint, kind)),
+        }
+    }
+
+    fn end_faults(&self) {
+        self.simulator.clear_faults();
+        self.simulator.clear_behaviours();
+        *self.between.lock() = Between::default();
+    }
+
+    /// The creations that a process's journal holds open.
+    fn open_creations(&self, index: usize) -> Vec<OperationId> {
+        let Some(journal) = self.journal_of(index) else { return Vec::new() };
+        let open = journal.operations(&in_state(OperationState::Open)).unwrap_or_default();
+        let creations = open.into_iter().filter(|operation| operation.kind == OperationKind::CreateServer);
+        creations.map(|operation| operation.id).collect()
+    }
+
+    async fn cancel(&mut self, index: usize, chosen: usize) {
+        let open = self.open_creations(index);
+        let Some(lifecycle) = self.processes[index].as_ref().and_then(Process::lifecycle).cloned() else { return };
+        if open.is_empty() {
+            return;
+        }
+        let id = &open[chosen % open.len()];
+        if let Ok(Cancellation::Noted) = lifecycle.cancel(id, "somebody").await {
+            self.are_cancelled(index, vec![id.clone()]);
+        }
+    }
+
+    async fn signal(&mut self, index: usize) {
+        let open = self.open_creations(index);
+        let Some(Process { role: Role::Servers { lifecycle, creations, .. }, control, .. }) =
+            &mut self.processes[index]
+        else {
+            return;
+        };
+        let mut controls = std::mem::take(creations);
+        // What this process resumes later is another signal's.
+        controls.push(std::mem::take(control));
+        let runner = lifecycle.runner();
+        let is_own = |id: &OperationId| lifecycle.journal().operation(id).is_ok_and(|it| it.runner == runner);
+        let own: Vec<OperationId> = open.into_iter().filter(is_own).collect();
+        let mut durable = true;
+        for control in controls {
+            durable &= control.cancel_durably("SIGTERM").await.is_ok();
+        }
+        if durable {
+            self.are_cancelled(index, own);
+        }
+    }
+
+    /// The journal says so of those of them that had not ended before.
+    fn are_cancelled(&mut self, index: usize, ids: Vec<OperationId>) {
+        let open = self.open_creations(index);
+        let (disk, now) = (DISK_OF[index], self.age());
+        let cancelled = ids.into_iter().filter(|id| open.contains(id) && !self.disks[disk].is_lost());
+        self.cancelled.extend(cancelled.map(|id| (id, (disk, now))));
+    }
+
+    /// A process like this one on a copy of its state directory, which is asked for everything.
+    async fn work_on_copy(&mut self, index: usize) {
+        let disk = DISK_OF[index];
+        let folder = folder();
+        if copy(self.folders[disk].0.path(), folder.path()).is_err() {
+            return;
+        }
+        self.starts += 1;
+        let was = std::mem::replace(&mut self.on_copy[disk], true);
+        let dependencies = self.dependencies(index);
+        self.on_copy[disk] = was;
+        let path = folder.path().to_owned();
+        let state = if index == RUNNER { runner::folder_of_group(path.clone()) } else { path.clone() };
+        let runner = Arc::new(Mutex::new(Runner::wanting(2)));
+        let work = async {
+            let Ok(mut process) = self.open_on(index, &path, &state, dependencies, runner).await else { return };
+            match &process.role {
+                Role::Servers { lifecycle, supervisor, .. } => {
+                    let control = Control::new();
+                    supervisor.round(&Part::ALL, &control).await;
+                    for given in self.given.values().filter(|given| DISK_OF[given.process] == disk) {
+                        let _ = lifecycle.cleanup(&Target::Operation(given.operation.clone()), &control).await;
+                    }
+                    let wanted = plain_specification();
+                    let _ = lifecycle.create_server(wanted, &control).await;
+                }
+                Role::Clusters(clusters) => {
+                    let control = ClusterControl::new();
+                    let _ = clusters.resume(&control).await;
+                    for chosen in 0..2 {
+                        let _ = clusters.terminate(&farm::name(chosen), true, &control).await;
+                        let _ = clusters.create(farm::specification(chosen, 1), &control).await;
+                    }
+                }
+                Role::Runner(group) => {
+                    tokio::time::sleep(ON_COPY / 2).await;
+                    group.stop().await;
+                }
+            }
+            process.ongoing.shutdown().await;
+        };
+        let _ = tokio::time::timeout(ON_COPY, work).await;
+    }
+
+    /// Puts the last backup in the place of a state directory, and starts its processes again.
+    async fn restore(&mut self, disk: usize) {
+        let seats: Vec<usize> = self.cast.seats().into_iter().filter(|seat| DISK_OF[*seat] == disk).collect();
+        let Some(backup) = &self.backups[disk] else { return };
+        let (backup, folder) = (backup.path().to_owned(), self.folders[disk].0.path().to_owned());
+        for &seat in &seats {
+            self.kill(seat).await;
+        }
+        let replaced = (|| {
+            for entry in std::fs::read_dir(&folder)? {
+                let entry = entry?;
+                if entry.file_type()?.is_dir() {
+                    std::fs::remove_dir_all(entry.path())?;
+                } else {
+                    std::fs::remove_file(entry.path())?;
+                }
+            }
+            copy(&backup, &folder)
+        })();
+        if let Err(error) = replaced {
+            self.problems.push(format!("the backup cannot be restored: {error}"));
+        }
+        self.disks[disk].replaced();
+        (self.on_copy[disk], self.restored[disk]) = (true, true);
+        // What the journal heard since then it has forgotten.
+        let given = &self.given;
+        self.accepted.retain(|server| given.get(server).is_none_or(|given| DISK_OF[given.process] != disk));
+        self.cancelled.retain(|_, (of, _)| *of != disk);
+        for &seat in &seats {
+            self.start(seat).await;
+        }
+    }
+
+    async fn take_over(&mut self, disk: usize) {
+        if !std::mem::take(&mut self.on_copy[disk]) {
+            return;
+        }
+        let seats: Vec<usize> = self.cast.seats().into_iter().filter(|seat| DISK_OF[*seat] == disk).collect();
+        for &seat in &seats {
+            self.kill(seat).await;
+        }
+        if let Err(error) = std::fs::remove_file(self.folders[disk].1.join("history")) {
+            self.problems.push(format!("the restored state directory cannot be taken over: {error}"));
+        }
+        for &seat in &seats {
+            self.start(seat).await;
+        }
+    }
+
+    /// An operator lets go what a restored journal does not dare to undo.
+    async fn abandon_what_was_started_elsewhere(&mut self) {
+        for disk in (0..DISKS).filter(|disk| self.restored[*disk]) {
+            let Some(seat) = (0..PROCESSES).find(|seat| DISK_OF[*seat] == disk) else { continue };
+            let Some(lifecycle) = self.processes[seat].as_ref().and_then(Process::lifecycle).cloned() else { continue };
+            let left = lifecycle.journal().operations(&in_state(OperationState::Left)).unwrap_or_default();
+            let elsewhere = |report: &serde_json::Value| report.to_string().contains("not by this journal");
+            for operation in left.iter().filter(|operation| operation.report.as_ref().is_some_and(elsewhere)) {
+                let by = Abandonment { by: "an operator".to_owned(), reason: None };
+                if let Ok(pending) = lifecycle.begin_abandon(&operation.id).await {
+                    let _ = pending.run(&by).await;
+                }
             }
         }
     }
@@ -683,6 +923,7 @@ impl World {
     }
 
     fn behave(&mut self, as_if: Oddity) {
+        self.misled |= as_if != Oddity::NewVolumeType;
         let behaviour = match as_if {
             Oddity::FilterIgnored => Behaviour::TagFilterIgnored,
             Oddity::FilterEmpty => Behaviour::TagFilterEmpty,
@@ -693,6 +934,10 @@ impl World {
             Oddity::TotalOff => Behaviour::TotalOff,
             Oddity::GoneForbidden => Behaviour::GoneForbidden,
             Oddity::UserDataBody => Behaviour::UserDataBody,
+            Oddity::NewVolumeType => {
+                self.between.lock().new_volume_type = true;
+                return;
+            }
             Oddity::Forbidden { server } => {
                 let server = self.users.server_of_ours(server);
                 let Some(id) = server.as_ref().and_then(|server| server["id"].as_str()) else { return };
@@ -707,17 +952,23 @@ impl World {
     /// The same end for every story: faults end, everybody lives, and their supervisors make rounds until none has
     /// anything to do any more.
     async fn come_to_rest(&mut self) {
-        self.simulator.clear_faults();
-        self.simulator.clear_behaviours();
+        self.end_faults();
         for disk in &self.disks {
             disk.keep_power();
         }
         self.resting = true;
+        for disk in 0..DISKS {
+            self.take_over(disk).await;
+        }
         let seats = self.cast.seats();
         let mut quiet = 0;
         for number in 0..ROUNDS {
             for &seat in &seats {
                 self.start(seat).await;
+            }
+            if number == RELEASE {
+                self.problems.extend(laws::what_users_took_is_theirs(self));
+                self.users.unprotect().await;
             }
             self.let_pass(if quiet == 0 { SECOND_LOOK } else { GRACE }).await;
             for process in self.processes.iter_mut().flatten().filter(|process| process.lifecycle().is_some()) {
@@ -739,6 +990,9 @@ impl World {
                 }
                 // One after the other: of two that share a journal, one may take things up.
                 self.finish().await;
+            }
+            if number >= RELEASE {
+                self.abandon_what_was_started_elsewhere().await;
             }
             quiet = if self.restless.is_empty() { quiet + 1 } else { 0 };
             if quiet == 2 {
@@ -786,11 +1040,24 @@ impl World {
     }
 }
 
+fn in_state(state: OperationState) -> OperationFilter {
+    let mut filter = OperationFilter::default();
+    filter.states.push(state);
+    filter
+}
+
+fn plain_specification() -> ServerSpecification {
+    let group = "ci".parse().expect("a valid group name");
+    ServerSpecification::new(group, zone(), "DEV1-S", ImageChoice::parse("ubuntu_noble"))
+}
+
 /// What a process's supervisor does.
-fn supervision() -> SupervisorOptions {
+fn supervision(grace: Duration) -> SupervisorOptions {
     let mut options = SupervisorOptions::default();
     options.resume_interval = RESUME_INTERVAL;
-    options.sweep = Some(SweepRequest::new(vec![zone()]));
+    let mut sweep = SweepRequest::new(vec![zone()]);
+    sweep.grace = grace;
+    options.sweep = Some(sweep);
     options
 }
 

@@ -29,6 +29,9 @@ struct Arguments {
     /// Threads; absent: one for each core.
     #[arg(long)]
     threads: Option<usize>,
+    /// Only seeds whose stories, as they are told, hold this word: `Copy`, `Protect`. Several: all of them.
+    #[arg(long)]
+    with: Vec<String>,
     /// Tells the story of each seed.
     #[arg(long)]
     tell: bool,
@@ -66,6 +69,10 @@ fn main() -> ExitCode {
                         return;
                     }
                     let story = Story::of_seed(from + number);
+                    let told = if arguments.with.is_empty() { String::new() } else { story.to_string() };
+                    if !arguments.with.iter().all(|word| told.contains(word)) {
+                        continue;
+                    }
                     let ending = run(&story);
                     calls.fetch_add(ending.calls as u64, Ordering::Relaxed);
                     created.fetch_add(ending.created as u64, Ordering::Relaxed);
