@@ -125,7 +125,11 @@ impl Effects {
         }
     }
 
-    fn of(entries: &[Entry]) -> Self {
+    pub(crate) fn made_nothing(&self) -> bool {
+        self.there.is_empty() && self.removed.is_empty()
+    }
+
+    pub(crate) fn of(entries: &[Entry]) -> Self {
         let mut effects = Self::default();
         entries.iter().for_each(|entry| effects.take(&entry.step, entry.phase, entry.resource.as_ref(), &entry.data));
         effects

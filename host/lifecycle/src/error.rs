@@ -305,6 +305,16 @@ pub struct OperationFailure {
     pub report: Report,
     /// What policies said, in order.
     pub reasons: Vec<String>,
+    /// Whether it had made nothing.
+    pub nothing_was_made: bool,
+}
+
+impl OperationFailure {
+    /// What was done about it, in one line.
+    #[must_use]
+    pub fn undone(&self) -> String {
+        if self.nothing_was_made { "nothing was made".to_owned() } else { self.report.words() }
+    }
 }
 
 impl std::fmt::Display for OperationFailure {
@@ -315,7 +325,7 @@ impl std::fmt::Display for OperationFailure {
             self.operation,
             self.step,
             crate::failure::words(&self.cause),
-            self.report.words()
+            self.undone()
         )
     }
 }

@@ -32,6 +32,29 @@ fn class(class: ErrorClass) -> FailureClass {
     }
 }
 
+/// What a failed call that was to make something had for an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// None: it never left, or was turned away by the rate limit.
+    None,
+    /// None, in Scaleway's own words (assumption: refusals-have-no-effect).
+    Refused,
+    /// The failure does not tell.
+    Unknown,
+}
+
+/// See [`Effect`].
+pub(crate) fn effect(failure: &Failure) -> Effect {
+    let is_own = |word: &String| windlass_scaleway::ApiError::is_own_type(word);
+    match failure.status {
+        _ if failure.ambiguous => Effect::Unknown,
+        None => Effect::None,
+        Some(_) if failure.class == FailureClass::RateLimited => Effect::None,
+        Some(400..500) if failure.error_type.as_ref().is_some_and(is_own) => Effect::Refused,
+        Some(_) => Effect::Unknown,
+    }
+}
+
 pub(crate) fn bounded(text: &str) -> String {
     text[..text.floor_char_boundary(LONGEST_MESSAGE)].to_owned()
 }

@@ -1,14 +1,17 @@
 //! What exists of an operation: from the journal, by tag search, and on the servers themselves. Everything is read
 //! from Scaleway at the time of asking, and judged by [`Claims`] on our side.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use futures::StreamExt;
+use futures::stream;
 use windlass_policy::slots::rollback::Evidence;
 use windlass_scaleway::types::block::{BlockVolume, ListBlockVolumes};
 use windlass_scaleway::types::instance::{
     Ip, ListIps, ListServers, ListVolumes, PrivateNic, Server, ServerVolume, Volume,
 };
 
+use crate::failure;
 use crate::journal::note::Note;
 use crate::journal::{ResourceKind, ResourceName};
 use crate::ownership::{Candidate, Claims, Provenance, volume_name};
@@ -28,11 +31,43 @@ pub(crate) struct Scope {
     /// Volumes of unknown types that came with our servers and that neither API shows: nobody knows whether they are
     /// there.
     pub(crate) unplaced: BTreeSet<ResourceName>,
+    /// What could not be seen. It is not asked for again: that is for the next try of the operation.
+    pub(crate) unseen: Unseen,
 }
 
 impl Scope {
     pub(crate) fn new(claims: Claims) -> Self {
-        Self { claims, spare: BTreeSet::new(), kept: BTreeSet::new(), unplaced: BTreeSet::new() }
+        Self {
+            claims,
+            spare: BTreeSet::new(),
+            kept: BTreeSet::new(),
+            unplaced: BTreeSet::new(),
+            unseen: Unseen::default(),
+        }
+    }
+}
+
+/// What could not be seen, and why.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Unseen {
+    /// Lists of these kinds, in which something may stand that the journal does not name.
+    lists: BTreeMap<ResourceKind, String>,
+    /// Resources that the journal names.
+    resources: BTreeMap<ResourceName, String>,
+}
+
+impl Unseen {
+    /// Why a list could not be read.
+    pub(crate) fn list(&self) -> Option<&String> {
+        self.lists.values().next()
+    }
+
+    pub(crate) fn resources(&self) -> impl Iterator<Item = (&ResourceName, &String)> + Clone {
+        self.resources.iter()
+    }
+
+    pub(crate) fn holds(&self, id: &str) -> bool {
+        self.resources.keys().any(|name| name.id == id)
     }
 }
 
@@ -89,9 +124,18 @@ fn evidence(provenance: Provenance) -> Evidence {
 
 /// Looks for everything in the scope. Journals what is ours of it, so that a successor knows volumes that lose their
 /// server before they carry a tag.
+///
+/// What the journal names is read by its id. Lists only add what lost answers have made, so they are asked for where
+/// an answer may have been lost. What cannot be seen is noted in the scope, and hides nothing else.
 pub(crate) async fn gather(run: &Run, scope: &mut Scope) -> Result<Vec<Found>, Stop> {
-    let mut look =
-        Look { run, claims: &mut scope.claims, found: Vec::new(), seen: BTreeSet::new(), unplaced: BTreeSet::new() };
+    let mut look = Look {
+        run,
+        claims: &mut scope.claims,
+        unseen: &mut scope.unseen,
+        found: Vec::new(),
+        seen: BTreeSet::new(),
+        unplaced: BTreeSet::new(),
+    };
     let tagged = look.search().await?;
     // Servers first: whether an address or a volume is in use depends on whose server it is attached to.
     tagged.servers.into_iter().for_each(|server| look.server(server));
@@ -133,6 +177,7 @@ struct Tagged {
 struct Look<'a> {
     run: &'a Run,
     claims: &'a mut Claims,
+    unseen: &'a mut Unseen,
     found: Vec<Found>,
     seen: BTreeSet<String>,
     unplaced: BTreeSet<ResourceName>,
@@ -149,7 +194,7 @@ impl Look<'_> {
         }
     }
 
-    async fn search(&self) -> Result<Tagged, Stop> {
+    async fn search(&mut self) -> Result<Tagged, Stop> {
         let run = self.run;
         let Some(operation) = self.claims.operation() else {
             return Ok(Tagged::default());
@@ -163,18 +208,41 @@ impl Look<'_> {
         // Block Storage matches any of the tags: the narrower one is asked for.
         let block_volumes = ListBlockVolumes { tags: wanted[1..].to_vec(), ..ListBlockVolumes::default() };
         let (servers, ips, local_volumes, block_volumes) = futures::join!(
-            run.look("list-servers", || instance.list_servers(&servers)),
-            run.look("list-ips", || instance.list_ips(&ips)),
-            run.look("list-local-volumes", || instance.list_volumes(&local_volumes)),
-            run.look("list-block-volumes", || block.list_volumes(&block_volumes)),
+            self.list(ResourceKind::Server, "list-servers", || instance.list_servers(&servers)),
+            self.list(ResourceKind::Ip, "list-ips", || instance.list_ips(&ips)),
+            self.list(ResourceKind::LocalVolume, "list-local-volumes", || instance.list_volumes(&local_volumes)),
+            self.list(ResourceKind::BlockVolume, "list-block-volumes", || block.list_volumes(&block_volumes)),
         );
-        let mut tagged =
-            Tagged { servers: servers?, ips: ips?, local_volumes: local_volumes?, block_volumes: block_volumes? };
+        let mut tagged = Tagged {
+            servers: self.listed(ResourceKind::Server, servers)?,
+            ips: self.listed(ResourceKind::Ip, ips)?,
+            local_volumes: self.listed(ResourceKind::LocalVolume, local_volumes)?,
+            block_volumes: self.listed(ResourceKind::BlockVolume, block_volumes)?,
+        };
         tagged.servers.retain(|server| server.has_all_tags(&wanted));
         tagged.ips.retain(|ip| ip.has_all_tags(&wanted));
         tagged.local_volumes.retain(|volume| volume.has_all_tags(&wanted));
         tagged.block_volumes.retain(|volume| volume.has_all_tags(&wanted));
         Ok(tagged)
+    }
+
+    /// The list of a kind, where something may stand in it that the journal does not name.
+    async fn list<T, Fut>(&self, kind: ResourceKind, step: &str, list: impl FnMut() -> Fut) -> Result<Vec<T>, Stop>
+    where
+        Fut: Future<Output = Result<Vec<T>, windlass_scaleway::Error>>,
+    {
+        if !self.claims.may_have_lost(kind) || self.unseen.lists.contains_key(&kind) {
+            return Ok(Vec::new());
+        }
+        self.run.look(step, list).await
+    }
+
+    /// Notes a list that could not be read.
+    fn listed<T>(&mut self, kind: ResourceKind, listed: Result<Vec<T>, Stop>) -> Result<Vec<T>, Stop> {
+        listed.or_else(|stop| {
+            self.unseen.lists.insert(kind, why(stop)?);
+            Ok(Vec::new())
+        })
     }
 
     /// Takes a server in when it is ours, with the volumes that came into being with it. Another one is nobody's
@@ -235,64 +303,59 @@ impl Look<'_> {
     /// Reads all of these that were not seen, and takes in what is ours. Those that are proven absent are given back.
     /// Absence takes two answers; who was answered so for the first time is asked again after one wait for all.
     async fn read_all(&mut self, names: Vec<ResourceName>) -> Result<Vec<ResourceName>, Stop> {
-        let (mut absent, mut again) = (Vec::new(), Vec::new());
-        for name in names {
-            if self.seen.contains(&name.id) {
-                continue;
-            }
-            match self.read(&name).await? {
-                Read::Here => {}
-                Read::Absent => absent.push(name),
-                Read::SaidAbsent => again.push(name),
-            }
-        }
+        let mut absent = Vec::new();
+        let again = self.read_once(names, &mut absent).await?;
         if !again.is_empty() {
             self.run.sleep("look", self.run.shared.limits.poll_interval).await?;
-        }
-        for name in again {
-            if let Read::Absent = self.read(&name).await? {
-                absent.push(name);
-            }
+            self.read_once(again, &mut absent).await?;
         }
         Ok(absent)
     }
 
-    async fn read(&mut self, name: &ResourceName) -> Result<Read, Stop> {
-        let (run, id) = (self.run, name.id.as_str());
-        let instance = run.shared.client.instance(&run.zone);
-        match name.kind {
-            ResourceKind::Server => {
-                let asked = run.ask("get-server", id, || instance.get_server(id)).await?;
-                Ok(Read::of(asked, |server| self.server(server)))
-            }
-            ResourceKind::Ip => {
-                let asked = run.ask("get-ip", id, || instance.get_ip(id)).await?;
-                Ok(Read::of(asked, |ip| self.ip(ip)))
-            }
-            ResourceKind::BlockVolume => {
-                let block = run.shared.client.block(&run.zone);
-                let asked = run.ask("get-block-volume", id, || block.get_volume(id)).await?;
-                Ok(Read::of(asked, |volume| self.block_volume(volume)))
-            }
-            ResourceKind::LocalVolume => {
-                let asked = run.ask("get-local-volume", id, || instance.get_volume(id)).await?;
-                Ok(Read::of(asked, |volume| self.local_volume(volume)))
-            }
-            // Which API would hold it is not known, so both are asked, and what both say proves nothing.
-            ResourceKind::Volume => {
-                for kind in [ResourceKind::BlockVolume, ResourceKind::LocalVolume] {
-                    let name = ResourceName { kind, ..name.clone() };
-                    if let Read::Here = Box::pin(self.read(&name)).await? {
-                        return Ok(Read::Here);
+    /// Reads these side by side. Returns those that are said to be absent for the first time.
+    async fn read_once(
+        &mut self,
+        names: Vec<ResourceName>,
+        absent: &mut Vec<ResourceName>,
+    ) -> Result<Vec<ResourceName>, Stop> {
+        let run = self.run;
+        let is_known = |id: &str| self.seen.contains(id) || self.unseen.holds(id);
+        let names: Vec<ResourceName> = names.into_iter().filter(|name| !is_known(&name.id)).collect();
+        let reads = names.into_iter().map(|name| async move {
+            let read = read(run, name.kind, &name.id).await;
+            (name, read)
+        });
+        let reads: Vec<_> = stream::iter(reads).buffered(run.shared.limits.parallel_steps.max(1)).collect().await;
+        let mut again = Vec::new();
+        for (name, read) in reads {
+            match read {
+                Ok(Asked::Here(Some(resource))) => self.take(resource),
+                Ok(Asked::Here(None)) => {}
+                Ok(Asked::SaidAbsent) => again.push(name),
+                Ok(Asked::Absent) => {
+                    if name.kind == ResourceKind::Volume && self.claims.knows_as_made(&name.id) {
+                        self.unplaced.insert(name.clone());
+                    }
+                    absent.push(name);
+                }
+                Err(stop) => {
+                    let why = why(stop)?;
+                    // What only hangs on our servers is not to go, and what was proven absent stays so.
+                    if self.claims.knows(&name.id) && !run.absences.proves(&name.id) {
+                        self.unseen.resources.insert(name, why);
                     }
                 }
-                if self.claims.knows_as_made(id) {
-                    self.unplaced.insert(name.clone());
-                }
-                Ok(Read::Absent)
             }
-            // A NIC exists with its server only, and shows there. Hosts are never undone by a plan.
-            ResourceKind::PrivateNic | ResourceKind::AppleSiliconServer => Ok(Read::Here),
+        }
+        Ok(again)
+    }
+
+    fn take(&mut self, resource: Resource) {
+        match resource {
+            Resource::Server(server) => self.server(*server),
+            Resource::Ip(ip) => self.ip(*ip),
+            Resource::BlockVolume(volume) => self.block_volume(*volume),
+            Resource::LocalVolume(volume) => self.local_volume(*volume),
         }
     }
 
@@ -333,16 +396,15 @@ impl Look<'_> {
     /// What is attached to the servers and the search left out.
     async fn volumes_of_servers(&mut self) -> Result<(), Stop> {
         for server in self.servers() {
-            for volume in server.get().volumes.values() {
-                if self.seen.contains(&volume.id) {
-                    continue;
-                }
-                let name = volume_name(volume, self.run.zone.as_str());
-                // Of what was there before nothing is asked: it is not ours. One of an unknown type hangs there as the
-                // server says, whatever the two APIs say.
-                let unknown = name.kind == ResourceKind::Volume;
-                let gone = !self.claims.existed(&volume.id) && !self.read_all(vec![name.clone()]).await?.is_empty();
-                if unknown || !gone {
+            let volumes = server.get().volumes.values().filter(|volume| !self.seen.contains(&volume.id));
+            let names: Vec<_> = volumes.map(|it| (volume_name(it, self.run.zone.as_str()), it)).collect();
+            // Of what was there before nothing is asked: it is not ours.
+            let ours = names.iter().filter(|(name, _)| !self.claims.existed(&name.id));
+            let gone = self.read_all(ours.map(|(name, _)| name.clone()).collect()).await?;
+            for (name, volume) in names {
+                // One of an unknown type hangs there as the server says, whatever the two APIs say.
+                // Of one that could not be read it is not known whether it is ours.
+                if name.kind == ResourceKind::Volume || !gone.contains(&name) && !self.unseen.holds(&name.id) {
                     self.attached(name, volume, &server);
                 }
             }
@@ -372,23 +434,52 @@ impl Look<'_> {
     }
 }
 
-/// What a read of something by its id says.
-enum Read {
-    Here,
-    /// It is not there, for the first time.
-    SaidAbsent,
-    Absent,
+/// A resource as it was read by its id.
+enum Resource {
+    Server(Box<Server>),
+    Ip(Box<Ip>),
+    BlockVolume(Box<BlockVolume>),
+    LocalVolume(Box<Volume>),
 }
 
-impl Read {
-    fn of<T>(asked: Asked<T>, take: impl FnOnce(T)) -> Self {
-        match asked {
-            Asked::Here(value) => {
-                take(value);
-                Self::Here
-            }
-            Asked::SaidAbsent => Self::SaidAbsent,
-            Asked::Absent => Self::Absent,
+/// Reads a resource by its id. Nothing where it has no life of its own: it shows with its server.
+async fn read(run: &Run, kind: ResourceKind, id: &str) -> Result<Asked<Option<Resource>>, Stop> {
+    let (instance, block) = (run.shared.client.instance(&run.zone), run.shared.client.block(&run.zone));
+    Ok(match kind {
+        ResourceKind::Server => {
+            let asked = run.ask("get-server", id, || instance.get_server(id)).await?;
+            asked.map(|server| Some(Resource::Server(Box::new(server))))
         }
+        ResourceKind::Ip => {
+            let asked = run.ask("get-ip", id, || instance.get_ip(id)).await?;
+            asked.map(|ip| Some(Resource::Ip(Box::new(ip))))
+        }
+        ResourceKind::BlockVolume => {
+            let asked = run.ask("get-block-volume", id, || block.get_volume(id)).await?;
+            asked.map(|volume| Some(Resource::BlockVolume(Box::new(volume))))
+        }
+        ResourceKind::LocalVolume => {
+            let asked = run.ask("get-local-volume", id, || instance.get_volume(id)).await?;
+            asked.map(|volume| Some(Resource::LocalVolume(Box::new(volume))))
+        }
+        // Which API would hold it is not known, so both are asked, and what both say proves nothing.
+        ResourceKind::Volume => {
+            for kind in [ResourceKind::BlockVolume, ResourceKind::LocalVolume] {
+                if let here @ Asked::Here(_) = Box::pin(read(run, kind, id)).await? {
+                    return Ok(here);
+                }
+            }
+            Asked::Absent
+        }
+        // A NIC exists with its server only. Hosts are never undone by a plan.
+        ResourceKind::PrivateNic | ResourceKind::AppleSiliconServer => Asked::Here(None),
+    })
+}
+
+/// Why something could not be seen. Any other end is the operation's.
+fn why(stop: Stop) -> Result<String, Stop> {
+    match stop {
+        Stop::Failed(failed) => Ok(format!("{}: {}", failed.step, failure::words(&failed.failure))),
+        other => Err(other),
     }
 }

@@ -15,6 +15,7 @@ use windlass_scaleway::types::block::{BlockVolume, UpdateBlockVolume};
 use windlass_scaleway::types::instance::{ListServers, Server};
 use windlass_scaleway::{Client, Zone};
 
+use crate::aftermath::Effects;
 use crate::cancels::Cancels;
 use crate::change::{BlockVolumeChange, change};
 use crate::clock::{Clock, Randomness};
@@ -476,6 +477,8 @@ pub(crate) async fn fail(
 
 /// What the caller of an operation hears that failed and was closed so.
 pub(crate) fn failed(run: &Run, state: OperationState, cause: StepFailure, report: Report) -> Error {
+    let nothing_was_made = state == OperationState::Undone
+        && run.shared.journal.entries(&run.id).is_ok_and(|entries| Effects::of(&entries).made_nothing());
     Error::Failed(Box::new(OperationFailure {
         operation: run.id.clone(),
         kind: run.kind,
@@ -484,6 +487,7 @@ pub(crate) fn failed(run: &Run, state: OperationState, cause: StepFailure, repor
         cause: cause.failure,
         report,
         reasons: run.reasons(),
+        nothing_was_made,
     }))
 }
 

@@ -11,6 +11,7 @@ use windlass_scaleway::types::block::BlockVolume;
 use windlass_scaleway::types::instance::{Ip, PrivateNic, Server, ServerState, ServerVolume, Volume};
 
 use crate::Error;
+use crate::failure::{self, Effect};
 use crate::identifier::{OperationId, OwnerName};
 use crate::journal::note::{Note, Record};
 use crate::journal::step::{Create, Step};
@@ -398,8 +399,9 @@ pub(crate) fn volume_name(volume: &ServerVolume, zone: &str) -> ResourceName {
     }
 }
 
-/// The kinds of which a creation may have had an effect that the journal does not name: one that failed in any way,
-/// since an answer may be wrong about the effect, and one that was under way when its process died.
+/// The kinds of which a creation may have had an effect that the journal does not name: of a call that failed, since an
+/// answer may be wrong about the effect, and of one that was under way when its process died. A call that never left
+/// had none, nor had the last call where Scaleway refused it; one that was refused and sent again may have had two.
 fn lost_answers(entries: &[Entry]) -> Result<BTreeSet<ResourceKind>, Error> {
     let mut under_way: BTreeMap<ResourceKind, usize> = BTreeMap::new();
     let mut lost = BTreeSet::new();
@@ -410,9 +412,13 @@ fn lost_answers(entries: &[Entry]) -> Result<BTreeSet<ResourceKind>, Error> {
         match record {
             Record::Begun(_) => *open += 1,
             Record::Done(_) => *open = open.saturating_sub(1),
-            Record::Failed { .. } | Record::About { .. } => {
-                lost.insert(kind);
-            }
+            Record::Failed { gave_up, .. } => match (entry.failure().map(|it| failure::effect(&it)), gave_up.is_some())
+            {
+                (Some(Effect::None | Effect::Refused), true) => *open = open.saturating_sub(1),
+                (Some(Effect::None), false) => {}
+                _ => drop(lost.insert(kind)),
+            },
+            Record::About { .. } => drop(lost.insert(kind)),
             Record::Noted(_) => {}
         }
     }
@@ -423,6 +429,7 @@ fn lost_answers(entries: &[Entry]) -> Result<BTreeSet<ResourceKind>, Error> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use windlass_policy::slots::types::{Failure, FailureClass};
     use windlass_scaleway::types::block::BlockReference;
     use windlass_scaleway::types::instance::{Reference, VolumeType};
 
@@ -735,11 +742,46 @@ mod tests {
             (vec![begun.clone(), done.clone()], false),
             (vec![begun.clone(), done.clone(), begun.clone()], true),
             (vec![begun.clone(), begun.clone(), done.clone()], true),
-            (vec![begun.clone(), failed, begun, done], true),
+            (vec![begun.clone(), failed.clone(), begun.clone(), done.clone()], true),
+            (vec![begun.clone(), failed], true),
         ] {
             let claims = claims(&entries);
             assert_eq!(claims.may_have_lost(ResourceKind::Ip), lost, "{entries:?}");
             assert!(!claims.may_have_lost(ResourceKind::Server));
+        }
+    }
+
+    #[test]
+    fn a_call_that_never_left_or_was_refused_at_last_has_lost_nothing() {
+        let begun = entry("create-ip", Phase::Intent, None, json!({ "kind": "ipv4" }));
+        let failed = |failure: &Failure, wait: Option<u64>| {
+            entry("create-ip", Phase::Failure, None, json!({ "failure": failure, "wait": wait }))
+        };
+        let unsent = Failure::of_class(FailureClass::Connection, "connection refused");
+        let ambiguous = Failure { ambiguous: true, ..unsent.clone() };
+        let answered = |status, word: Option<&str>, class| Failure {
+            status: Some(status),
+            error_type: word.map(str::to_owned),
+            ..Failure::of_class(class, "no")
+        };
+        let refused = answered(403, Some("permissions_denied"), FailureClass::PermissionDenied);
+        let untyped = answered(404, None, FailureClass::Other);
+        let gateways = answered(404, Some("about:blank"), FailureClass::Other);
+        let broken = answered(500, Some("internal_server_error"), FailureClass::ServerError);
+        let limited = answered(429, None, FailureClass::RateLimited);
+        for (failures, lost) in [
+            (vec![failed(&unsent, None)], false),
+            (vec![failed(&unsent, Some(5)), failed(&unsent, None)], false),
+            (vec![failed(&limited, Some(5)), failed(&refused, None)], false),
+            (vec![failed(&unsent, Some(5))], true),
+            (vec![failed(&refused, Some(5)), failed(&refused, None)], true),
+            (vec![failed(&ambiguous, Some(5)), failed(&unsent, None)], true),
+            (vec![failed(&untyped, None)], true),
+            (vec![failed(&gateways, None)], true),
+            (vec![failed(&broken, None)], true),
+        ] {
+            let entries = [vec![begun.clone()], failures].concat();
+            assert_eq!(claims(&entries).may_have_lost(ResourceKind::Ip), lost, "{entries:?}");
         }
     }
 

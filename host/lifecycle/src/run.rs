@@ -77,6 +77,16 @@ pub(crate) enum Asked<T> {
     Absent,
 }
 
+impl<T> Asked<T> {
+    pub(crate) fn map<U>(self, map: impl FnOnce(T) -> U) -> Asked<U> {
+        match self {
+            Self::Here(value) => Asked::Here(map(value)),
+            Self::SaidAbsent => Asked::SaidAbsent,
+            Self::Absent => Asked::Absent,
+        }
+    }
+}
+
 /// Why an operation does not go on that somebody has cancelled.
 pub(crate) fn cancelled() -> Failure {
     failure::of_class(FailureClass::Cancelled, "the operation was cancelled")

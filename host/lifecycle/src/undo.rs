@@ -14,7 +14,7 @@ use crate::change::protected_words;
 use crate::control::Happening;
 use crate::execute::{End, StepEnd, execute};
 use crate::failure;
-use crate::inventory::{Found, Scope, Thing, gather};
+use crate::inventory::{Found, Scope, Thing, Unseen, gather};
 use crate::journal::note::Note;
 use crate::journal::{Entry, OperationKind, ResourceKind, ResourceName};
 use crate::report::{Left, Report};
@@ -93,27 +93,20 @@ pub(crate) async fn undo(run: &Run, scope: &mut Scope, cause: Option<&StepFailur
     let mut round = 0;
     loop {
         round += 1;
-        let found = match gather(run, scope).await {
-            Ok(found) => found,
-            Err(Stop::Failed(failed)) => {
-                let why = format!("{}: {}", failed.step, failure::words(&failed.failure));
-                return Ok(told(going.unseen(staying, why, scope, run)));
-            }
-            Err(other) => return Err(other),
-        };
+        let found = gather(run, scope).await?;
         let found = staying.take(found, scope, run.kind);
         let there = going.note(&found);
-        let found = going.without_protected(found);
+        let found = going.without_protected(found, &scope.unseen);
         let last = round > ROUNDS || (round > 1 && began.elapsed() > ROUNDS_END);
         if last || !found.iter().any(Found::owned) {
-            return Ok(told(going.ended(staying, &there, &scope.unplaced)));
+            return Ok(told(going.ended(staying, &there, scope)));
         }
         if round > 1 {
             run.sleep("undo", Duration::from_secs(u64::from(round))).await?;
         }
         let Some(steps) = ask(run, &found, cause).await? else {
             going.undecided(&found);
-            return Ok(told(going.ended(staying, &there, &scope.unplaced)));
+            return Ok(told(going.ended(staying, &there, scope)));
         };
         keep(run, scope, &mut staying, &found, &steps).await?;
         for end in execute(run, &scope.claims, &found, &steps).await? {
@@ -182,8 +175,9 @@ impl Going {
         there
     }
 
-    /// Takes out what somebody protected, with all that hangs on it: it is left, without a try.
-    fn without_protected(&mut self, found: Vec<Found>) -> Vec<Found> {
+    /// Takes out what somebody protected, with all that hangs on it: it is left, without a try. So is what hangs on a
+    /// server that could not be read, since that may be protected as well.
+    fn without_protected(&mut self, found: Vec<Found>, unseen: &Unseen) -> Vec<Found> {
         let mut parts: BTreeMap<String, String> = BTreeMap::new();
         for resource in &found {
             let Thing::Server(server) = &resource.thing else { continue };
@@ -195,13 +189,16 @@ impl Going {
                 parts.insert(server.id.clone(), server.id.clone());
             }
         }
-        let attached = |resource: &Found| resource.attached_to.clone().filter(|server| parts.contains_key(server));
+        let stays = |server: &String| parts.contains_key(server) || unseen.holds(server);
+        let attached = |resource: &Found| resource.attached_to.clone().filter(stays);
         let holder = |resource: &Found| parts.get(&resource.name.id).cloned().or_else(|| attached(resource));
         let (protected, rest): (Vec<Found>, Vec<Found>) = found.into_iter().partition(|it| holder(it).is_some());
         for resource in protected {
             let Some(server) = holder(&resource) else { continue };
             let why = if resource.name.id == server {
                 protected_words(&server)
+            } else if unseen.holds(&server) {
+                format!("it belongs to server {server}, which could not be read")
             } else {
                 format!("it belongs to server {server}, which is protected")
             };
@@ -230,55 +227,32 @@ impl Going {
         }
     }
 
-    /// What was seen, is not kept, and was not taken back.
-    fn gone_or_left(self, staying: &Staying) -> (Vec<ResourceName>, BTreeMap<String, String>) {
+    /// The report of the look at the end: what it showed is left, and so is what could not be read.
+    fn ended(self, staying: Staying, there: &[ResourceName], scope: &Scope) -> Report {
         let Self { seen, problems, taken } = self;
-        let rest = seen
+        let unseen = &scope.unseen;
+        let stays = |name: &ResourceName| scope.kept.contains(&name.id) || scope.spare.contains(&name.id);
+        // A NIC shows with its server only.
+        let could_be_read = |name: &ResourceName| {
+            !unseen.holds(&name.id) && !name.server.as_deref().is_some_and(|server| unseen.holds(server))
+        };
+        let shown = there.iter().map(|name| (name, "it was still there at the last look".to_owned()));
+        let unread = unseen.resources().filter(|(name, _)| !stays(name));
+        let unverified = unseen.list().or(unread.clone().map(|(_, why)| why).next()).cloned();
+        let unread = unread.map(|(name, why)| (name, format!("whether it is gone could not be seen: {why}")));
+        let unplaced = scope.unplaced.iter().filter(|volume| !staying.kept.contains(volume));
+        let left = shown
+            .chain(unread)
+            .map(|(name, why)| (name, problems.get(&name.id).cloned().unwrap_or(why)))
+            .chain(unplaced.map(|volume| (volume, UNPLACED.to_owned())))
+            .map(|(name, why)| Left { resource: name.clone(), why })
+            .collect();
+        let removed = seen
             .into_values()
-            .filter(|resource| !taken.contains(&resource.id) && !staying.kept.contains(resource))
+            .filter(|name| !taken.contains(&name.id) && !staying.kept.contains(name) && !there.contains(name))
+            .filter(could_be_read)
             .collect();
-        (rest, problems)
-    }
-
-    /// The report when the look at the end showed what is still there.
-    fn ended(self, staying: Staying, there: &[ResourceName], unplaced: &BTreeSet<ResourceName>) -> Report {
-        let (rest, problems) = self.gone_or_left(&staying);
-        let unplaced = unplaced.iter().filter(|volume| !staying.kept.contains(volume));
-        let left = there
-            .iter()
-            .map(|resource| Left {
-                resource: resource.clone(),
-                why: problems
-                    .get(&resource.id)
-                    .cloned()
-                    .unwrap_or_else(|| "it was still there at the last look".to_owned()),
-            })
-            .chain(unplaced.map(|volume| Left { resource: volume.clone(), why: UNPLACED.to_owned() }))
-            .collect();
-        let removed = rest.into_iter().filter(|resource| !there.contains(resource)).collect();
-        Report { removed, kept: staying.kept, left, abandoned: Vec::new(), unverified: None, look_at: None }
-    }
-
-    /// The report when nobody could see what is there: left is whatever the journal names, until it is seen to be gone.
-    fn unseen(mut self, staying: Staying, why: String, scope: &Scope, run: &Run) -> Report {
-        // What has no life of its own is not named beside what it belongs to.
-        let stays = |id: &str| scope.kept.contains(id) || scope.spare.contains(id) || run.absences.proves(id);
-        let named = scope.claims.known().filter(|name| name.kind != ResourceKind::PrivateNic && !stays(&name.id));
-        self.seen.extend(named.map(|name| (name.id.clone(), name.clone())));
-        let (rest, problems) = self.gone_or_left(&staying);
-        let unseen = || "whether it is gone could not be seen".to_owned();
-        let left = rest
-            .into_iter()
-            .map(|resource| Left { why: problems.get(&resource.id).cloned().unwrap_or_else(unseen), resource })
-            .collect();
-        Report {
-            removed: Vec::new(),
-            kept: staying.kept,
-            left,
-            abandoned: Vec::new(),
-            unverified: Some(why),
-            look_at: None,
-        }
+        Report { removed, kept: staying.kept, left, abandoned: Vec::new(), unverified, look_at: None }
     }
 }
 

@@ -171,7 +171,7 @@ fn creation_failure(work: &Work, failed: &[&Error], created: &[Created], count: 
                 first_operation.get_or_insert_with(|| failed.operation.to_string());
                 let cause = failure_words(&failed.cause);
                 failure.causes.push(format!("{} at {}: {cause}", failed.operation, failed.step));
-                failure.undone.push(format!("{}: {}", failed.operation, failed.report.words()));
+                failure.undone.push(format!("{}: {}", failed.operation, failed.undone()));
                 failure
                     .left
                     .extend(failed.report.look_at.map(|at| unverified(&failed.operation, work.zone.as_str(), at)));

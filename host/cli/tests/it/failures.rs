@@ -127,3 +127,34 @@ fn new_work_does_not_wait_for_what_is_left() {
     // A person who asks gets a try at once.
     world.run(&["operation", "resume"]).expect(3).says("locked by Scaleway");
 }
+
+/// Whatever it costs to find out that nothing can be made here, it is paid once.
+#[test]
+fn a_creation_that_sends_nothing_leaves_nothing_that_later_commands_pay_for() {
+    const SOME_IMAGE: &str = "11111111-0000-4000-8000-000000000001";
+    let world = World::new("50");
+    world.configure(IMPATIENT);
+    world.fault("*", "/**", "permission-denied");
+    for (case, more) in [
+        ("every call is forbidden", vec!["--image", "ubuntu_noble"]),
+        ("no image is looked up", vec!["--image", SOME_IMAGE]),
+        ("a zone that does not exist", vec!["--image", "ubuntu_noble", "--zone", "fr-par-9"]),
+        ("nobody listens there", vec!["--image", "ubuntu_noble", "--api-url", "http://127.0.0.1:1"]),
+        (
+            "nobody listens there, and no image is looked up",
+            vec!["--image", SOME_IMAGE, "--api-url", "http://127.0.0.1:1"],
+        ),
+    ] {
+        if case == "a zone that does not exist" {
+            world.control("DELETE", "faults", "");
+        }
+        let create = ["server", "create", "--group", "ci", "--type", "DEV1-S", "--output", "json"];
+        let ran = world.run(&[&create[..], &more].concat());
+        assert_eq!(ran.code, 1, "{case}: {}", ran.stderr);
+        let ran = ran.says("nothing was made");
+        assert_eq!(ran.json()["error"]["left"].as_array().unwrap().len(), 0, "{case}");
+        let open = world.json(&["operation", "list", "--open"]);
+        assert_eq!(open["operations"].as_array().unwrap().len(), 0, "{case}: {open}");
+        assert_eq!(world.resources(), 0, "{case}");
+    }
+}

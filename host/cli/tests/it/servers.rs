@@ -148,7 +148,9 @@ fn a_protected_server_is_refused_before_anything_is_touched() {
 fn what_could_not_be_looked_up_is_listed_with_the_ids_of_the_journal() {
     let world = World::new("50");
     world.fault("POST", "/instance/v1/zones/*/servers/*/action", "permission-denied");
-    world.fault("GET", "/instance/v1/zones/*/ips", "permission-denied");
+    for path in ["/instance/v1/zones/*/servers/*", "/instance/v1/zones/*/ips/*", "/block/v1/zones/*/volumes/*"] {
+        world.fault("GET", path, "permission-denied");
+    }
     let failed = world.create("1").expect(3);
     let resources = world.control("GET", "resources", "");
     for kind in ["servers", "ips", "volumes"] {

@@ -140,6 +140,12 @@ impl Entry {
         })
     }
 
+    /// The failure of an attempt, where the entry tells of one that can be read.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        let failure = self.data.get("failure").filter(|_| self.phase == Phase::Failure)?;
+        Failure::deserialize(failure).ok()
+    }
+
     /// The resource that was kept, where the entry says that one was.
     pub(crate) fn kept(&self) -> Option<&ResourceName> {
         match (self.phase, self.step == KEPT) {

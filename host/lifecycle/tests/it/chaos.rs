@@ -218,7 +218,7 @@ fn faults_that_do_not_end_are_told_truthfully_and_the_next_start_cleans() {
         ("DELETE", "/instance/v1/zones/*/ips/*"),
         ("DELETE", "/block/v1/zones/*/volumes/*"),
         ("POST", "/instance/v1/zones/*/servers/*/action"),
-        ("GET", "/instance/v1/zones/*/ips"),
+        ("GET", "/instance/v1/zones/*/ips/*"),
         ("GET", "/instance/v1/zones/*/servers/*"),
     ] {
         for kind in [FaultKind::InternalServerError, FaultKind::PermissionDenied] {

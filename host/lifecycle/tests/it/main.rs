@@ -22,4 +22,5 @@ mod support;
 mod swap;
 mod sweeping;
 mod taking_over;
+mod unseen;
 mod waiting;

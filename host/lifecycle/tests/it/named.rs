@@ -328,7 +328,7 @@ fn a_server_that_is_protected_between_the_look_and_the_deletion_stays() {
         let created = lifecycle.create_server(world.everything(), &Control::new()).await.unwrap();
         let id = created.server.id.as_str();
         world.simulator.set_server_state(id, ForcedState::Stopped).unwrap();
-        let slow = FaultRule::new("GET", "/block/v1/zones/*/volumes", FaultKind::Delay(Duration::from_secs(12)));
+        let slow = FaultRule::new("GET", "/block/v1/zones/*/volumes/*", FaultKind::Delay(Duration::from_secs(12)));
         world.simulator.add_fault(slow.nth(1)).unwrap();
         let protect = async {
             tokio::time::sleep(Duration::from_secs(6)).await;

@@ -366,16 +366,16 @@ fn an_address_that_is_given_away_while_its_deletion_is_tried_again_stays() {
 }
 
 #[test]
-fn a_server_that_a_user_takes_over_during_a_slow_list_stays_whole() {
+fn a_server_that_a_user_takes_over_during_a_slow_look_stays_whole() {
     run(async {
-        for (seed, listed) in [(119, "/block/v1/zones/*/volumes"), (120, "/instance/v1/zones/*/ips")] {
+        for (seed, looked_at) in [(119, "/block/v1/zones/*/volumes/*"), (120, "/instance/v1/zones/*/ips/*")] {
             let world = World::new(seed).await;
             let lifecycle = world.start();
             let created = create(&lifecycle, world.everything()).await;
             let before = world.resources();
             world
                 .simulator
-                .add_fault(FaultRule::new("GET", listed, FaultKind::Delay(Duration::from_secs(12))).nth(1))
+                .add_fault(FaultRule::new("GET", looked_at, FaultKind::Delay(Duration::from_secs(12))).nth(1))
                 .unwrap();
             world.simulator.clear_requests();
             let take_over = async {

@@ -209,12 +209,15 @@ impl ApiError {
 }
 
 impl ApiError {
-    /// Whether the body's `type` is a word as Scaleway's are, known or not. A problem document has an address there, or
+    /// Whether a body's `type` is a word as Scaleway's are, known or not. A problem document has an address there, or
     /// `about:blank`.
+    #[must_use]
+    pub fn is_own_type(word: &str) -> bool {
+        !word.is_empty() && word.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
+    }
+
     fn has_own_type(&self) -> bool {
-        let is_word =
-            |word: &str| !word.is_empty() && word.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'));
-        self.error_type.as_deref().is_some_and(is_word)
+        self.error_type.as_deref().is_some_and(Self::is_own_type)
     }
 
     /// Whether this is Scaleway's own refusal, which had no effect; see
