@@ -72,6 +72,7 @@ pub(crate) async fn start(
         zonal: ZonalIds::default(),
         watched_tags: Vec::new(),
         max_size: shape.max_size,
+        max_leftovers: 10,
         max_parallel_creates: 20,
         suspend: false,
         delete_on_shutdown: shape.delete_on_shutdown,

@@ -38,6 +38,8 @@ pub struct AppleSiliconConfiguration {
     pub release_requested: Option<Requested>,
     /// The most hosts at any time.
     pub max_size: u32,
+    /// How many may be left that should be released; with more, none is claimed.
+    pub max_leftovers: u32,
     /// Whether all hosts are released when the runner shuts the group down.
     pub delete_on_shutdown: bool,
     /// Where the journal, compiled policies and the decision log are kept.

@@ -17,6 +17,7 @@ pub(super) struct Common {
     /// Empty where none could be read.
     pub(super) zones: Vec<Zone>,
     pub(super) max_size: Option<u32>,
+    pub(super) max_leftovers: u32,
     pub(super) delete_on_shutdown: bool,
     pub(super) state_directory: Option<PathBuf>,
     pub(super) policies: Policies,

@@ -34,6 +34,8 @@ pub struct Configuration {
     pub watched_tags: Vec<String>,
     /// The most instances at any time.
     pub max_size: u32,
+    /// How many may be left that should be gone; with more, nothing is created.
+    pub max_leftovers: u32,
     /// How many creations run at the same time.
     pub max_parallel_creates: u32,
     /// Whether instances can be suspended (`stop_in_place`; a server stopped in place is still billed).

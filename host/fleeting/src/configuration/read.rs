@@ -27,6 +27,8 @@ use super::{Configuration, GroupConfiguration, MetricsAddress, ProcessEnvironmen
 
 /// How many creations run at the same time, unless configured.
 const DEFAULT_MAX_PARALLEL_CREATES: u32 = 20;
+/// How many may be left before creations pause, unless configured.
+const DEFAULT_MAX_LEFTOVERS: u32 = 10;
 /// The most instances of a group, unless configured. The runner refuses a group that holds fewer than its
 /// `max_instances`, and the message names this key.
 const DEFAULT_MAX_SIZE: u32 = 1_000;
@@ -136,6 +138,7 @@ fn common(reader: &mut Reader<'_>, kind: Kind) -> Common {
     let adopt = reader.object.contains_key("adopt").then(|| reader.flag("adopt"));
     let (settings, zones) = settings(reader, default_zone);
     let max_size = reader.number("max_size", 1, u64::from(u32::MAX)).and_then(|size| u32::try_from(size).ok());
+    let max_leftovers = reader.number("max_leftovers", 0, u64::from(u32::MAX)).and_then(|it| u32::try_from(it).ok());
     let delete_on_shutdown = reader.flag("delete_on_shutdown");
     let state_directory = state_directory(reader);
     let policies = match reader.object.remove("policies") {
@@ -164,6 +167,7 @@ fn common(reader: &mut Reader<'_>, kind: Kind) -> Common {
         settings,
         zones,
         max_size,
+        max_leftovers: max_leftovers.unwrap_or(DEFAULT_MAX_LEFTOVERS),
         delete_on_shutdown,
         state_directory,
         policies,
@@ -208,6 +212,7 @@ fn instances(reader: &mut Reader<'_>, common: Common) -> Option<Configuration> {
         zonal: zonal?,
         watched_tags,
         max_size,
+        max_leftovers: common.max_leftovers,
         max_parallel_creates: max_parallel_creates
             .and_then(|count| u32::try_from(count).ok())
             .unwrap_or(DEFAULT_MAX_PARALLEL_CREATES),

@@ -92,6 +92,7 @@ pub(super) fn hosts(reader: &mut Reader<'_>, common: Common) -> Option<AppleSili
         release_requested,
         adopt: common.adopt,
         max_size: common.max_size.unwrap_or(DEFAULT_MAX_SIZE),
+        max_leftovers: common.max_leftovers,
         delete_on_shutdown: common.delete_on_shutdown,
         state_directory: common.state_directory?,
         policies: common.policies,

@@ -28,6 +28,7 @@ const KEYS: &[&str] = &[
     "image",
     "kind",
     "location",
+    "max_leftovers",
     "max_parallel_creates",
     "max_reap_share",
     "max_reaps",

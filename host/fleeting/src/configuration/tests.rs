@@ -57,7 +57,7 @@ fn the_least_configuration_has_the_defaults_of_the_existing_plugins() {
     assert_eq!(read.server.addresses, [AddressKind::Ipv4, AddressKind::Ipv6]);
     assert_eq!(read.server.root_volume.kind, VolumeKind::Block);
     assert_eq!(read.server.deadline_milliseconds, 600_000);
-    assert_eq!((read.max_size, read.max_parallel_creates), (1_000, 20));
+    assert_eq!((read.max_size, read.max_parallel_creates, read.max_leftovers), (1_000, 20, 10));
     assert_eq!(read.state_directory, PathBuf::from("/var/lib/windlass"));
     assert!(!read.suspend && !read.delete_on_shutdown && read.metrics.is_none());
 }
@@ -263,6 +263,7 @@ fn our_own_keys_are_read() {
             "create_timeout": "5m",
             "max_parallel_creates": 7,
             "max_size": 50,
+            "max_leftovers": 0,
             "suspend": true,
             "delete_on_shutdown": true,
             "metrics": "unix:/run/windlass/metrics.sock",
@@ -274,7 +275,7 @@ fn our_own_keys_are_read() {
     .unwrap();
     assert_eq!(read.server.deadline_milliseconds, 300_000);
     assert_eq!(read.server.root_volume.operations_per_second, Some(15_000));
-    assert_eq!((read.max_size, read.max_parallel_creates), (50, 7));
+    assert_eq!((read.max_size, read.max_parallel_creates, read.max_leftovers), (50, 7, 0));
     assert_eq!(read.metrics, Some(MetricsAddress::Unix("/run/windlass/metrics.sock".into())));
     assert_eq!(read.policies.chain(SlotName::Retry).len(), 1);
     assert!(read.suspend && read.delete_on_shutdown);

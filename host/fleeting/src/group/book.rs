@@ -1,20 +1,27 @@
 //! What a group knows of its members. Pure data: no calls, no clock.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use windlass_lifecycle::OperationId;
 use windlass_policy::slots::state_mapping::{Operation, ServerState};
+use windlass_scaleway::Zone;
 
 use super::entry::{Entry, Event, Phase};
 use super::places::Place;
 use crate::observe::names;
 use crate::protocol::State;
 
+/// How long a removal may take before its member counts as left.
+const REMOVAL_TAKES: Duration = Duration::from_secs(120);
+
 /// All members, by id.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
     entries: BTreeMap<String, Entry>,
+    /// Whether the latest removal that ended left something.
+    removals_fail: bool,
 }
 
 impl Book {
@@ -43,6 +50,19 @@ impl Book {
         self.entries.values().filter(|entry| matches!(entry.phase(), Phase::Left { .. })).count()
     }
 
+    /// How many the runner counts no more although they are not gone: something of them is left, or their removal takes
+    /// too long. While removals fail, all that are being removed are among them, since they will probably be left.
+    /// Counted are those in the zones that `counts` names.
+    pub(crate) fn leftovers(&mut self, now: u64, counts: impl Fn(&Zone) -> bool) -> usize {
+        let takes_too_long = |time: Duration| self.removals_fail || time > REMOVAL_TAKES;
+        let is_left = |entry: &mut Entry| {
+            let leaving = entry.leaves_for(now);
+            let is_left = matches!(entry.phase(), Phase::Left { .. }) || leaving.is_some_and(takes_too_long);
+            is_left && counts(&entry.place.zone)
+        };
+        self.entries.values_mut().map(is_left).filter(|is_left| *is_left).count()
+    }
+
     /// How many the group has at each place, those included of which something is left, and how many of them are being
     /// created.
     pub(crate) fn counts(&self) -> BTreeMap<Place, (u32, u32)> {
@@ -57,8 +77,7 @@ impl Book {
 
     /// Whether something is being removed.
     pub(crate) fn is_removing(&self) -> bool {
-        let leaves = |entry: &Entry| entry.phase().in_flight() == Operation::Cleanup || entry.phase().is_unwanted();
-        self.entries.values().any(leaves)
+        self.entries.values().any(|entry| entry.phase().is_leaving())
     }
 
     /// The member that this operation removes, or left.
@@ -72,7 +91,14 @@ impl Book {
 
     /// Takes in what happened to a member. Answers the phase before it, where it changed anything.
     pub(crate) fn apply(&mut self, id: &str, event: &Event) -> Option<Phase> {
-        self.entries.get_mut(id)?.apply(event)
+        let entry = self.entries.get_mut(id)?;
+        let before = entry.apply(event)?;
+        match entry.phase() {
+            Phase::Left { .. } if !matches!(before, Phase::Left { .. }) => self.removals_fail = true,
+            Phase::Gone if before.in_flight() == Operation::Cleanup => self.removals_fail = false,
+            _ => {}
+        }
+        Some(before)
     }
 
     /// Notes which server is its.
@@ -112,6 +138,22 @@ impl Book {
             entry.has_run = true;
         }
     }
+}
+
+/// Whether so many are `leftovers` that nothing more is to be made. It says so.
+pub(crate) fn is_paused(leftovers: usize, demanded: u32, max_leftovers: u32) -> bool {
+    let paused = leftovers > max_leftovers as usize;
+    if paused {
+        tracing::error!(
+            demanded,
+            leftovers,
+            max_leftovers,
+            "nothing is created while so much is left that should be gone; max_leftovers in plugin_config bounds it, and \
+             `windlass operation list --open` tells what is left and why"
+        );
+        metrics::counter!(names::INCREASES_PAUSED).increment(1);
+    }
+    paused
 }
 
 /// Takes in what happened to a member, and shows how many are left that should be gone.

@@ -110,7 +110,7 @@ async fn ask_of(client: &Client, configuration: &Configuration, zone: &Zone) -> 
                 ErrorClass::AuthenticationDenied | ErrorClass::PermissionDenied => {
                     Unchecked::Wrong(vec![problem("secret_key", words(&error))])
                 }
-                ErrorClass::NotFound => Unchecked::Wrong(vec![problem("zone", words(&error))]),
+                ErrorClass::NotFound => Unchecked::Silent(problem("zone", words(&error))),
                 _ => Unchecked::Silent(problem("endpoint", words(&error))),
             });
         }

@@ -8,6 +8,8 @@
 //!   forgotten at once.
 //! - Nobody ever asks for the deletion of one that is reported as `deleting`.
 
+use std::time::Duration;
+
 use windlass_lifecycle::OperationId;
 use windlass_policy::slots::state_mapping::{Action, Mapping, Operation, Report, ServerState};
 
@@ -124,6 +126,11 @@ impl Phase {
         matches!(self, Self::Creating { unwanted: true } | Self::CalledOff)
     }
 
+    /// Whether it is on its way out.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.in_flight() == Operation::Cleanup || self.is_unwanted()
+    }
+
     /// Whether its server should be there, and can be asked to go.
     pub(crate) fn stands(&self) -> bool {
         matches!(self, Self::Idle { .. } | Self::Suspending | Self::Resuming)
@@ -160,6 +167,8 @@ pub(crate) struct Entry {
     pub(crate) seen: Option<(ServerState, u64)>,
     /// Whether it ever ran.
     pub(crate) has_run: bool,
+    /// Since when it has been seen on its way out, in milliseconds since 1970.
+    leaving: Option<u64>,
     known: Known,
 }
 
@@ -171,7 +180,16 @@ impl Entry {
 
     /// One that is there already.
     pub(crate) fn found(operation: OperationId, place: Place, phase: Phase) -> Self {
-        Self { operation, phase, place, server: None, seen: None, has_run: false, known: Known::Forgotten }
+        Self {
+            operation,
+            phase,
+            place,
+            server: None,
+            seen: None,
+            has_run: false,
+            leaving: None,
+            known: Known::Forgotten,
+        }
     }
 
     /// What is being done with it.
@@ -186,6 +204,15 @@ impl Entry {
         }
         let after = self.phase.after(event, &self.operation)?;
         Some(std::mem::replace(&mut self.phase, after))
+    }
+
+    /// For how long it has been seen on its way out, if it is.
+    pub(super) fn leaves_for(&mut self, now: u64) -> Option<Duration> {
+        if !self.phase.is_leaving() {
+            self.leaving = None;
+            return None;
+        }
+        Some(Duration::from_millis(now.saturating_sub(*self.leaving.get_or_insert(now))))
     }
 
     /// Whether it was suspended and not resumed since.

@@ -20,6 +20,7 @@ use windlass_scaleway::{Client, Zone};
 use super::addresses::LastAddresses;
 use super::book::{self, Book};
 use super::claim::Lock;
+use super::closed::ClosedZones;
 use super::entry::{Entry, Event, Phase};
 use super::ids::Ids;
 use super::looks::Looks;
@@ -66,6 +67,8 @@ pub(crate) struct Fleet {
     pub(crate) zones: Vec<Zone>,
     /// When each zone was looked at last with success.
     pub(crate) looked: Mutex<BTreeMap<Zone, Instant>>,
+    /// Zones that are closed for good.
+    pub(crate) closed: Mutex<ClosedZones>,
     /// The zones of what the journal knew of at the start.
     pub(crate) known_zones: BTreeSet<Zone>,
     pub(crate) gauges: Gauges,
@@ -126,6 +129,11 @@ impl Fleet {
     /// Accepts as many creations as there is room for, each in the journal under its id before this answers. The
     /// machines are made in the background.
     pub(crate) async fn increase(self: &Arc<Self>, count: u32) -> Result<u32, Failure> {
+        // Nothing is made in a closed zone, so what is left there lets nothing grow.
+        let leftovers = self.book.lock().leftovers(self.lifecycle.now(), |zone| !self.closed.lock().holds(zone));
+        if book::is_paused(leftovers, count, self.configuration.max_leftovers) {
+            return Ok(0);
+        }
         let occupied = u32::try_from(self.book.lock().occupied()).unwrap_or(u32::MAX);
         let room = count.min(self.configuration.max_size.saturating_sub(occupied));
         if room < count {

@@ -11,6 +11,7 @@
 //! - `apple_silicon` is the other kind of group, laid out alike: Macs. What both share beside the book: `looks` (what
 //!   was seen last, for updates and heartbeats), `judge` (the question about a listing), `pause` (after failures), and
 //!   `tasks` (work beside the calls).
+//! - `closed` are the zones that are closed for good.
 //! - `places` are the zones with their server types: what failed where, and where the policy has instances made.
 
 mod addresses;
@@ -20,6 +21,7 @@ mod background;
 mod book;
 mod check;
 mod claim;
+mod closed;
 mod connection;
 mod entry;
 mod error;

@@ -22,6 +22,7 @@ use super::background;
 use super::book::Book;
 use super::check::{Learned, check};
 use super::claim::{Lock, claim};
+use super::closed::says_closed;
 use super::entry::{Entry, Event, Phase};
 use super::error::StartError;
 use super::fleet::{Fleet, PARALLEL_CLEANUPS};
@@ -213,6 +214,7 @@ async fn begin(
         places: Mutex::new(Places::new(places)),
         zones,
         looked: Mutex::default(),
+        closed: Mutex::default(),
         known_zones,
         suspensions,
         adopted,
@@ -251,8 +253,11 @@ pub(super) async fn members(
             Err(error) => silent.push((zone, error)),
         }
     }
-    if state.is_fresh() || silent.len() == configuration.zones.len() {
-        return silent.into_iter().next().map_or(Ok(members), |(_, error)| Err(error.into()));
+    // A closed zone cannot answer; what it shows one day is left alone.
+    let must_answer = |error: &windlass_lifecycle::Error| state.is_fresh() && !says_closed(error);
+    let all_silent = silent.len() == configuration.zones.len();
+    if let Some(position) = silent.iter().position(|(_, error)| all_silent || must_answer(error)) {
+        return Err(silent.swap_remove(position).1.into());
     }
     for (zone, error) in silent {
         tracing::warn!(

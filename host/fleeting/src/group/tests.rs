@@ -1,5 +1,6 @@
 //! The group on a simulated Scaleway, under simulated time.
 
+mod leftovers;
 mod registry;
 mod zones;
 
@@ -80,6 +81,7 @@ async fn try_start(
         zones: vec![zone],
         zonal: ZonalIds::default(),
         max_size: 10,
+        max_leftovers: 10,
         max_parallel_creates: 10,
         suspend: false,
         delete_on_shutdown: false,

@@ -16,6 +16,7 @@ use windlass_policy::slots::types::{Failure as Cause, FailureClass};
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance as scaleway;
 
+use super::closed::says_closed;
 use super::entry::{Entry, Phase};
 use super::fleet::Fleet;
 use super::judge::{PARALLEL_LOOKS, ServerTypes, count, judge};
@@ -122,6 +123,8 @@ impl Fleet {
             self.last_addresses.retain(|id| book.get(id).is_some());
         }
         self.show_servers(&servers, &silent);
+        // Seen at each look, so that it is known for how long each has been on its way out.
+        self.book.lock().leftovers(self.lifecycle.now(), |_| true);
         self.gauges.policies(&self.policies.status());
         for id in vanished {
             // Its addresses and volumes are still there.
@@ -154,20 +157,51 @@ impl Fleet {
         Ok(Seen { reports, unseen })
     }
 
-    /// The group's servers in a zone. Where there are others, one that hangs does not keep them waiting for long.
+    /// The group's servers in a zone. Where there are others, one that hangs does not keep them waiting for long, and
+    /// one that is closed is asked rarely.
     pub(super) async fn list(&self, zone: &Zone) -> Result<Vec<Machine>, Failure> {
         let listing = self.lifecycle.machines(std::slice::from_ref(zone), Some(&self.configuration.group));
-        let machines = if self.zones.len() == 1 {
-            listing.await
-        } else {
-            let late = |_| Failure(format!("{zone} did not answer within {} s", ZONE_PATIENCE.as_secs()));
-            tokio::time::timeout(ZONE_PATIENCE, listing).await.map_err(late)?
+        if self.zones.len() == 1 {
+            return listing.await.map_err(|error| Failure::from_error(&error));
+        }
+        if let Some(why) = self.closed.lock().answer(zone, Instant::now()) {
+            return Err(why);
+        }
+        let late = || Failure(format!("{zone} did not answer within {} s", ZONE_PATIENCE.as_secs()));
+        let (machines, is_closed) = match tokio::time::timeout(ZONE_PATIENCE, listing).await {
+            Ok(Ok(machines)) => (Ok(machines), false),
+            Ok(Err(error)) => (Err(Failure::from_error(&error)), says_closed(&error)),
+            Err(_) => (Err(late()), false),
         };
-        machines.map_err(|error| Failure::from_error(&error))
+        self.note_closed(zone, machines.as_ref().err(), is_closed);
+        machines
+    }
+
+    /// Notes whether a zone answers as one that is closed, and says once that it is.
+    fn note_closed(&self, zone: &Zone, failure: Option<&Failure>, is_closed: bool) {
+        let mut closed = self.closed.lock();
+        let changed = match failure {
+            None => closed.listed(zone),
+            Some(failure) => closed.refused(zone, is_closed, failure, Instant::now()),
+        };
+        if !changed {
+            return;
+        }
+        metrics::gauge!(names::ZONE_CLOSED, "zone" => zone.to_string()).set(f64::from(closed.holds(zone)));
+        match failure {
+            None => tracing::info!(%zone, "it can be listed again"),
+            Some(failure) => tracing::warn!(
+                %zone,
+                "it answers like a zone that is closed, so the group goes on without it. What it had there is told as \
+                 it was seen last, or not at all, and is left as it is; `windlass operation abandon` lets go of what \
+                 cannot be removed: {failure}"
+            ),
+        }
     }
 
     /// Goes on without the zones that could not be asked, if that is possible: not where none could, and not where the
-    /// journal has instances in one that was never seen, since the runner would take them for gone.
+    /// journal has instances in one that was never seen, since the runner would take them for gone. For one that is
+    /// closed nobody can wait.
     fn note_silence(&self, silent: &BTreeMap<Zone, Failure>) -> Result<(), Failure> {
         let mut newly = Vec::new();
         {
@@ -183,7 +217,9 @@ impl Fleet {
             }
         }
         let seen = self.looked.lock();
-        let unknown = silent.iter().find(|(zone, _)| self.known_zones.contains(zone) && !seen.contains_key(zone));
+        let closed = self.closed.lock();
+        let is_awaited = |zone: &Zone| self.known_zones.contains(zone) && !seen.contains_key(zone);
+        let unknown = silent.iter().find(|(zone, _)| is_awaited(zone) && !closed.holds(zone));
         let all = (silent.len() == self.zones.len()).then(|| silent.iter().next()).flatten();
         match unknown.or(all) {
             Some((_, failure)) => Err(failure.clone()),

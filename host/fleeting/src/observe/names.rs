@@ -11,8 +11,12 @@ pub const CLEANUPS: &str = "windlass_fleeting_cleanups_total";
 pub const REAPS: &str = "windlass_fleeting_reaps_total";
 /// Gauge: instances of which something is left that should be gone, and is tried again.
 pub const LEFT: &str = "windlass_fleeting_left";
-/// Counter: Increase calls that were answered with 0 because of the pause after hopeless failures.
+/// Counter: Increase calls that were answered with 0 because of the pause after hopeless failures, or because more is
+/// left than `max_leftovers`.
 pub const INCREASES_PAUSED: &str = "windlass_fleeting_increases_paused_total";
+/// Gauge `zone`: 1 for a zone that answers as one that is closed, so that the group goes on without it; 0 when it
+/// answers again.
+pub const ZONE_CLOSED: &str = "windlass_fleeting_zone_closed";
 /// Histogram: seconds that an Update took.
 pub const UPDATE_SECONDS: &str = "windlass_fleeting_update_seconds";
 /// Gauge `zone`, `type`: the group's servers at Scaleway, in whatever state, by server type.

@@ -10,6 +10,7 @@ use windlass_policy::slots::types::{Failure as Cause, FailureClass};
 
 use super::Hosts;
 use super::start::UNIQUE_DIGITS;
+use crate::group::book;
 use crate::group::entry::{Entry, Event, Phase};
 use crate::group::fleet::now_ms;
 use crate::group::pause::{is_hopeless, pause_after};
@@ -34,6 +35,10 @@ impl Hosts {
                 "no host is claimed for now, since it would fail again: {why}"
             );
             metrics::counter!(names::INCREASES_PAUSED).increment(1);
+            return Ok(0);
+        }
+        let leftovers = self.book.lock().leftovers(self.lifecycle.now(), |_| true);
+        if book::is_paused(leftovers, count, self.configuration.max_leftovers) {
             return Ok(0);
         }
         let occupied = u32::try_from(self.book.lock().occupied()).unwrap_or(u32::MAX);

@@ -646,3 +646,68 @@ async fn each_zone_has_its_part_of_the_brake() {
     assert_eq!(seen, Some([5, 1, 1, 0]));
     group.stop().await;
 }
+
+/// The zone answers nothing any more but that it is not there.
+fn close(simulator: &Simulator, zone: &str) {
+    for product in ["instance", "block"] {
+        let path = format!("/{product}/v1/zones/{zone}/**");
+        simulator.add_fault(FaultRule::new("*", path, FaultKind::NotFound)).unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_start_a_closed_zone_holds_the_others_up_for_a_minute_only_and_is_asked_rarely() {
+    let simulator = Simulator::new(Options::default());
+    let folder = tempfile::tempdir().unwrap();
+    let (group, ids) = one_in_each(&simulator, folder.path()).await;
+    group.stop().await;
+    drop(group);
+    close(&simulator, "fr-par-3");
+    let group = start_in(&ZONES, policies(), &simulator, folder.path()).await;
+    assert!(group.update().await.is_err(), "it may be a gateway");
+    seconds(61).await;
+    let _ = group.update().await;
+    let others: BTreeMap<String, State> =
+        ids.iter().filter(|(zone, _)| *zone != "fr-par-3").map(|(_, id)| (id.clone(), State::Running)).collect();
+    simulator.clear_requests();
+    for _ in 0..120 {
+        assert_eq!(told_of(&group).await, others, "of what cannot be seen nothing is said, least that it is deleted");
+        seconds(10).await;
+    }
+    let is_list = |path: &str| path == "/instance/v1/zones/fr-par-3/servers";
+    let asked = simulator.requests().iter().filter(|call| is_list(&call.path)).count();
+    assert!(asked < 20, "{asked} lists in twenty minutes, those of the sweep included");
+    assert_eq!(group.increase(2).await, Ok(2));
+    seconds(120).await;
+    assert_eq!(ZONES.map(|zone| count_in(&simulator, zone)), [3, 1, 1]);
+    simulator.clear_faults();
+    seconds(600).await;
+    assert_eq!(told_of(&group).await.get(&ids["fr-par-3"]), Some(&State::Running), "it is back");
+    group.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_seen_in_a_zone_before_it_closed_is_told_on_and_a_fresh_group_starts_without_it() {
+    let simulator = Simulator::new(Options::default());
+    let folder = tempfile::tempdir().unwrap();
+    let (group, ids) = one_in_each(&simulator, folder.path()).await;
+    close(&simulator, "fr-par-3");
+    let all: BTreeMap<String, State> = ids.values().map(|id| (id.clone(), State::Running)).collect();
+    for _ in 0..15 {
+        seconds(60).await;
+        assert_eq!(told_of(&group).await, all);
+    }
+    group.stop().await;
+    drop(group);
+    let empty = tempfile::tempdir().unwrap();
+    let fresh = |configuration: &mut Configuration| {
+        configuration.zones = zones(&ZONES);
+        configuration.group = "others".parse().unwrap();
+        configuration.server.group = "others".parse().unwrap();
+        configuration.owner = Some("others".parse().unwrap());
+    };
+    let group = try_start(policies(), &simulator, empty.path(), fresh).await.unwrap();
+    assert_eq!(told_of(&group).await.len(), 0);
+    assert_eq!(group.increase(1).await, Ok(1));
+    group.stop().await;
+}
