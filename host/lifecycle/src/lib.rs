@@ -62,6 +62,7 @@ mod name;
 mod other_owners;
 mod ownership;
 mod poller;
+mod reader;
 mod recording;
 mod remembered;
 mod report;
@@ -103,6 +104,7 @@ pub use machines::{
     ReclaimRequest, ReleaseOutcome, ReleaseRequest, Released, Stranded,
 };
 pub use other_owners::OtherOwners;
+pub use reader::open_to_read;
 pub use remembered::RememberedServer;
 pub use report::{Left, Report};
 pub use requested_by::{RequestedBy, Requester};

@@ -30,6 +30,7 @@ use crate::shared::{Active, Shared};
 use crate::specification::ServerSpecification;
 use crate::stop::stored_cause;
 use crate::stop::{StepFailure, Stop};
+use crate::supervisor::JOURNAL_KEEPS;
 use crate::sweep::{self, SweepSpecification};
 use crate::undo::kept_by;
 use crate::{Error, failure, in_flight, machines, tags};
@@ -172,10 +173,18 @@ impl Lifecycle {
     /// As [`Lifecycle::resume`], for operations that were interrupted: those that are open and that nobody has tried to
     /// end yet. For who is about to begin new work, which never waits for what is left for longer.
     ///
+    /// It also forgets some of the operations that ended thirty days ago and explain nothing any more, since nothing
+    /// else may run where this is called.
+    ///
     /// # Errors
     /// As there.
     pub async fn resume_interrupted(&self, control: &Control) -> Result<Resumed, Error> {
-        self.resume_these(Taking::Interrupted, control).await
+        let resumed = self.resume_these(Taking::Interrupted, control).await?;
+        let before = self.now().saturating_sub(milliseconds(JOURNAL_KEEPS));
+        if let Err(error) = self.shared.journal.prune_some(before).await {
+            tracing::warn!(%error, "old operations could not be forgotten");
+        }
+        Ok(resumed)
     }
 
     /// As [`Lifecycle::resume`], for what is due: operations that were interrupted, second looks, and left-overs whose

@@ -23,6 +23,8 @@ const FIRST_RETRY: Duration = Duration::from_secs(5);
 /// What a part that was told to end may take to reach its next safe point. After that it is dropped where it stands:
 /// the journal knows how far it is.
 const END_PATIENCE: Duration = Duration::from_secs(5);
+/// How long ended operations stay in the journal, unless configured.
+pub(crate) const JOURNAL_KEEPS: Duration = Duration::from_secs(30 * 24 * 3_600);
 /// Unexplained resources that are told of one by one.
 const MOST_TOLD: usize = 20;
 /// A wait is its interval less up to this share of it, so that processes that started together do not work together.
@@ -90,7 +92,7 @@ impl Default for SupervisorOptions {
             resume_interval: Duration::from_secs(60),
             sweep: None,
             sweep_interval: Duration::from_secs(3_600),
-            journal_keeps: Duration::from_secs(30 * 24 * 3_600),
+            journal_keeps: JOURNAL_KEEPS,
             prune_interval: Duration::from_secs(24 * 3_600),
             part_limit: Duration::from_secs(1_800),
         }

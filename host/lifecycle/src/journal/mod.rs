@@ -29,11 +29,14 @@ pub use record::{Entry, Operation, OperationFilter, OperationKind, OperationStat
 
 use crate::Error;
 use crate::identifier::OperationId;
+use crate::reader::{Reader, connect, open_to_read};
 use crate::state_directory::{JOURNAL_FILE, StateDirectory};
 use write::{Write, Writer};
 
-/// How long a process waits for another one's write.
-const BUSY: Duration = Duration::from_secs(10);
+/// Operations that one transaction of a prune removes at most: a tenth of a second, measured with 15 entries each.
+const PRUNED_AT_ONCE: u32 = 1_000;
+/// Between two of them. SQLite gives the lock to whoever asks in time, and waiting processes ask every 100 ms.
+const PRUNE_PAUSE: Duration = Duration::from_millis(150);
 
 /// What a finished write is proof against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -53,21 +56,13 @@ pub struct Journal {
     path: PathBuf,
     writer: Option<Writer>,
     reader: Mutex<Connection>,
+    is_snapshot: bool,
 }
 
 impl std::fmt::Debug for Journal {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Journal").field("path", &self.path).finish_non_exhaustive()
     }
-}
-
-fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Error> {
-    let failed = |source| Error::JournalOpen { path: path.to_owned(), source };
-    let connection =
-        Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW)
-            .map_err(failed)?;
-    connection.busy_timeout(BUSY).map_err(failed)?;
-    Ok(connection)
 }
 
 impl Journal {
@@ -78,15 +73,15 @@ impl Journal {
     /// no journal or cannot be opened.
     pub fn open(state: &StateDirectory, durability: Durability) -> Result<Self, Error> {
         let path = state.journal_path()?;
-        let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let failed = |source| Error::JournalOpen { path: path.clone(), source };
+        let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(failed)?;
         let synchronous = match durability {
             Durability::Full | Durability::FullInline => "full",
             Durability::Process => "off",
         };
         connection.pragma_update(None, "synchronous", synchronous).map_err(failed)?;
         schema::prepare(&mut connection, &path)?;
-        let reader = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let reader = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(failed)?;
         reader.pragma_update(None, "query_only", true).map_err(failed)?;
         let writer = match durability {
             Durability::Full => {
@@ -94,10 +89,11 @@ impl Journal {
             }
             Durability::FullInline | Durability::Process => Writer::inline(connection),
         };
-        Ok(Self { path, writer: Some(writer), reader: Mutex::new(reader) })
+        Ok(Self { path, writer: Some(writer), reader: Mutex::new(reader), is_snapshot: false })
     }
 
-    /// Opens the journal for reading only: for `operation list`, while others write.
+    /// Opens the journal for reading only: for `operation list`, while others write. Also on a disk that is full or
+    /// read-only ([`Journal::is_snapshot`]).
     ///
     /// # Errors
     /// [`Error::JournalAbsent`] where there is none, or an empty file; otherwise as [`Journal::open`].
@@ -106,9 +102,8 @@ impl Journal {
         if !state.handle().exists(JOURNAL_FILE) {
             return Err(Error::JournalAbsent { path });
         }
-        // A reader of a WAL file must be able to write its index; the pragma forbids the rest.
-        let reader = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let failed = |source| Error::JournalOpen { path: path.clone(), source };
+        let Reader { connection: reader, is_snapshot } = open_to_read(&path).map_err(failed)?;
         // One statement: the tables and their version may come from another process between two.
         let look = "select (select count(*) from sqlite_schema), user_version from pragma_user_version";
         let (tables, found): (i64, i64) =
@@ -122,7 +117,14 @@ impl Journal {
         }
         schema::prepare_reader(&reader, found).map_err(failed)?;
         reader.pragma_update(None, "query_only", true).map_err(failed)?;
-        Ok(Self { path, writer: None, reader: Mutex::new(reader) })
+        Ok(Self { path, writer: None, reader: Mutex::new(reader), is_snapshot })
+    }
+
+    /// Whether it shows what the file held when it was opened, since nothing can be written there, and is to be opened
+    /// again for each look.
+    #[must_use]
+    pub fn is_snapshot(&self) -> bool {
+        self.is_snapshot
     }
 
     /// The file, for messages.
@@ -204,12 +206,25 @@ impl Journal {
     }
 
     /// Forgets operations that ended before `before` (milliseconds since 1970) and explain nothing that may still
-    /// exist. Returns how many.
+    /// exist. Returns how many. A few at a time, with pauses, so that other processes can write meanwhile.
     ///
     /// # Errors
-    /// When the journal cannot be written.
+    /// When the journal cannot be written. What was forgotten until then stays so.
     pub async fn prune(&self, before: u64) -> Result<usize, Error> {
-        self.write(Write::Prune { before }).await
+        let mut pruned = 0;
+        loop {
+            let step = self.prune_some(before).await?;
+            pruned += step;
+            if step < PRUNED_AT_ONCE as usize {
+                return Ok(pruned);
+            }
+            tokio::time::sleep(PRUNE_PAUSE).await;
+        }
+    }
+
+    /// The same for the oldest of them, in one transaction.
+    pub(crate) async fn prune_some(&self, before: u64) -> Result<usize, Error> {
+        self.write(Write::Prune { before, most: PRUNED_AT_ONCE }).await
     }
 
     /// Operations, the newest first.

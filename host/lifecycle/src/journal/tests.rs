@@ -111,7 +111,7 @@ async fn a_write_that_fails_takes_no_other_of_its_batch_with_it() {
 fn a_commit_that_cannot_begin_says_so_to_each_of_its_writes() {
     let mut connection = Connection::open_in_memory().unwrap();
     connection.execute_batch("begin").unwrap();
-    let answers = write::commit(&mut connection, &[Write::Prune { before: 1 }, Write::Prune { before: 2 }]);
+    let answers = write::commit(&mut connection, &[Write::Prune { before: 1, most: 1 }, Write::Prune { before: 2, most: 1 }]);
     assert_eq!(answers.len(), 2);
     for answer in answers {
         assert!(
@@ -508,6 +508,43 @@ async fn pruning_keeps_what_explains_a_living_server() {
     let mut expected = vec![id(1), id(3), id(5)];
     expected.sort();
     assert_eq!(rest, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prune_of_many_operations_lets_another_process_write_in_between() {
+    const STEP: i64 = PRUNED_AT_ONCE as i64;
+    const OLD: i64 = 3 * STEP + 1;
+    let (_folder, state) = state();
+    let journal = Journal::open(&state, Durability::Process).unwrap();
+    let connection = Connection::open(journal.path()).unwrap();
+    connection
+        .execute_batch(&format!(
+            "with recursive number(n) as (select 1 union all select n + 1 from number where n < {OLD})
+             insert into operations
+                 (id, kind, grouping, zone, owner, specification, policies, runner, state, created_at, updated_at)
+             select 'old-' || n, 'create-server', 'ci', 'z', 'o', '{{}}', '[]', 'r', 'undone', 5, 5 from number;
+             insert into entries (operation, sequence, step, phase, data, at)
+             select id, 1, 'create-ip', 'intent', '{{}}', 5 from operations;"
+        ))
+        .unwrap();
+    let old = || -> rusqlite::Result<i64> {
+        connection.query_row("select count(*) from operations where created_at = 5", [], |row| row.get(0))
+    };
+    let other = Journal::open(&state, Durability::Process).unwrap();
+    let mut left = Vec::new();
+    let writes = async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        for seed in 1..=3 {
+            other.begin(new(&id(seed), 20)).await.unwrap();
+            left.push(old().unwrap());
+            tokio::time::sleep(PRUNE_PAUSE).await;
+        }
+    };
+    let (pruned, ()) = tokio::join!(journal.prune(10), writes);
+    assert_eq!(pruned.unwrap() as i64, OLD);
+    assert_eq!(left, [OLD - STEP, OLD - 2 * STEP, OLD - 3 * STEP]);
+    let entries: i64 = connection.query_row("select count(*) from entries", [], |row| row.get(0)).unwrap();
+    assert_eq!((old().unwrap(), entries), (0, 0));
 }
 
 /// Whether an operation still says something about what exists: what a prune has to keep.

@@ -35,9 +35,11 @@ pub(super) enum Write {
         closing: Box<Closing>,
         notes: Vec<NewEntry>,
     },
-    /// Removes operations that ended before this instant and explain nothing that may still exist.
+    /// Removes operations that ended before this instant and explain nothing that may still exist: the oldest, so many
+    /// at most.
     Prune {
         before: u64,
+        most: u32,
     },
 }
 
@@ -187,17 +189,22 @@ fn apply(connection: &Connection, write: &Write) -> Result<usize, Error> {
             }
             apply(connection, &Write::Close(closing.clone()))
         }
-        Write::Prune { before } => {
-            let condition = prunable();
-            connection
-                .execute(
-                    &format!("delete from entries where operation in (select id from operations where {condition})"),
-                    [milliseconds(*before)],
-                )
+        Write::Prune { before, most } => {
+            let find = format!("select id from operations where {} order by created_at limit ?2", prunable());
+            let found: Vec<String> = connection
+                .prepare_cached(&find)
+                .and_then(|mut statement| {
+                    statement.query_map(params![milliseconds(*before), most], |row| row.get(0))?.collect()
+                })
                 .map_err(failed)?;
-            connection
-                .execute(&format!("delete from operations where {condition}"), [milliseconds(*before)])
-                .map_err(failed)
+            for (table, column) in [("entries", "operation"), ("operations", "id")] {
+                let delete = format!("delete from {table} where {column} = ?1");
+                let mut delete = connection.prepare_cached(&delete).map_err(failed)?;
+                for operation in &found {
+                    delete.execute([operation]).map_err(failed)?;
+                }
+            }
+            Ok(found.len())
         }
     }
 }
