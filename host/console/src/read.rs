@@ -237,7 +237,7 @@ impl Source {
     /// The journal; none where nothing was ever done.
     fn journal(&self) -> Result<Option<Arc<Journal>>, Error> {
         let mut known = self.journal.lock();
-        if known.is_none() {
+        if known.as_ref().is_none_or(|journal| journal.is_snapshot()) {
             *known = match Journal::read_only(&self.state) {
                 Ok(journal) => Some(Arc::new(journal)),
                 Err(LifecycleError::JournalAbsent { .. }) => None,

@@ -13,7 +13,7 @@ use windlass_inspect::listing::{Listing, with_notes};
 use windlass_inspect::output::{fields, table};
 use windlass_lifecycle::{
     AddressKind, Aftermath, CleanedUp, CloudInit, Control, CreatedServer, Error, ExtraVolume, GroupName, ImageChoice,
-    Left, Machine, Operation, OperationId, RememberedServer, Report, RequestedBy, ResourceKind, ResourceName,
+    Journal, Left, Machine, Operation, OperationId, RememberedServer, Report, RequestedBy, ResourceKind, ResourceName,
     RootVolume, ServerSpecification, Target, VolumeKind,
 };
 use windlass_scaleway::Zone;
@@ -394,7 +394,10 @@ struct Shown<'m> {
 }
 
 async fn show(context: &Context, arguments: &ShowServer) -> Result<(), Failure> {
-    let work = context.work(None, None)?;
+    let work = match context.work(None, None) {
+        Ok(work) => work,
+        Err(failure) => return show_remembered(context, &arguments.server, failure),
+    };
     let machines = machines(&work, None).await?;
     let Some(machine) = listed(&machines, &arguments.server)? else {
         return show_gone(context, &work, &arguments.server).await;
@@ -442,6 +445,25 @@ async fn show(context: &Context, arguments: &ShowServer) -> Result<(), Failure> 
             ("operations", operations.join("\n")),
         ])
     });
+    Ok(())
+}
+
+/// Shows what the journal knows of a server, where the state directory cannot be written: its removal, or its creation.
+fn show_remembered(context: &Context, text: &str, failure: Failure) -> Result<(), Failure> {
+    let state = context.state_directory()?;
+    let inspector = context.inspector(&state);
+    let Some(journal) = inspector.journal()?.filter(Journal::is_snapshot) else { return Err(failure) };
+    let known = journal.known_servers(text);
+    let known = known.map_err(|error| lifecycle_failure("the journal cannot be read", &error))?;
+    let creation = known.iter().find_map(|server| server.created_by.as_ref());
+    if known.iter().any(|server| server.removed_by.is_some()) {
+        inspector.gone_servers(&known);
+    } else if let Some(creation) = creation {
+        inspector.operation(creation.id.as_str())?;
+    } else {
+        return Err(failure);
+    }
+    context.output.say(&format!("note: {}, so this is what the journal says", failure.message));
     Ok(())
 }
 

@@ -28,4 +28,5 @@ mod state;
 mod support;
 mod telemetry;
 mod tutorial;
+mod unwritable;
 mod upgrade;

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use windlass_lifecycle::{Durability, StateDirectory};
+use windlass_lifecycle::{Durability, StateDirectory, open_to_read};
 
 use super::{Begin, Change, ClusterStore, Fence, Requests, StoreError, StoredCluster};
 use crate::failure::short;
@@ -132,10 +132,7 @@ impl SqliteClusterStore {
             return Ok(None);
         }
         let failed = |error: rusqlite::Error| StoreError::Open { path: path.clone(), problem: error.to_string() };
-        // A reader of a WAL file must be able to write its index; the pragma forbids the rest.
-        let flags =
-            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        let connection = Connection::open_with_flags(&path, flags).map_err(failed)?;
+        let connection = open_to_read(&path).map_err(failed)?.connection;
         connection.pragma_update(None, "query_only", true).map_err(failed)?;
         let found: i64 = connection.query_row("pragma user_version", [], |row| row.get(0)).map_err(failed)?;
         match found {

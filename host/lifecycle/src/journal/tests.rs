@@ -111,7 +111,8 @@ async fn a_write_that_fails_takes_no_other_of_its_batch_with_it() {
 fn a_commit_that_cannot_begin_says_so_to_each_of_its_writes() {
     let mut connection = Connection::open_in_memory().unwrap();
     connection.execute_batch("begin").unwrap();
-    let answers = write::commit(&mut connection, &[Write::Prune { before: 1, most: 1 }, Write::Prune { before: 2, most: 1 }]);
+    let answers =
+        write::commit(&mut connection, &[Write::Prune { before: 1, most: 1 }, Write::Prune { before: 2, most: 1 }]);
     assert_eq!(answers.len(), 2);
     for answer in answers {
         assert!(
