@@ -12,7 +12,7 @@ use crate::runner::GROUP_OWNER;
 use crate::story::Shape;
 use crate::users::{Mark, holders_of, is_tagged, operation_of};
 use crate::wire::{Sent, id_of};
-use crate::world::{HEARD, World};
+use crate::world::{HEARD, World, disk_of};
 
 /// How old the read may be that a removal follows from, where none of its process's calls was slow.
 const FRESH: Duration = Duration::from_secs(2);
@@ -287,10 +287,12 @@ fn what_was_to_be_undone_is_undone(journals: &[(usize, Journal)]) -> Vec<String>
 fn nothing_of_ours_is_unexplained(world: &World, journals: &[(usize, Journal)]) -> Vec<String> {
     let mut living = BTreeSet::new();
     let mut known = BTreeSet::new();
-    for (_, journal) in journals {
+    for (disk, journal) in journals {
         let Ok(operations) = journal.operations(&OperationFilter::default()) else { continue };
         for operation in operations {
-            known.insert(format!("windlass-operation={}", operation.id));
+            if !world.restored[*disk] {
+                known.insert(format!("windlass-operation={}", operation.id));
+            }
             if operation.kind == OperationKind::CreateServer
                 && matches!(operation.state, OperationState::Done | OperationState::Kept | OperationState::Abandoned)
                 && operation.ended_by.is_none()
@@ -323,7 +325,7 @@ fn nothing_of_ours_is_unexplained(world: &World, journals: &[(usize, Journal)]) 
                 continue;
             }
             let operation = tags.iter().find(|tag| tag.starts_with("windlass-operation=")).copied().unwrap_or_default();
-            // A journal that was restored does not know it: it is told to the operator, and spared.
+            // A journal that was restored does not know what was made since: it is told to the operator, and spared.
             if is_restored && !known.contains(operation) {
                 continue;
             }
@@ -350,7 +352,8 @@ fn nothing_of_ours_is_unexplained(world: &World, journals: &[(usize, Journal)]) 
         let Some(operation) = operation.into_iter().find(|tag| tag.starts_with("windlass-operation=")) else {
             continue;
         };
-        if living.contains(operation) && !servers.contains(operation) && !of_users(value) {
+        let is_forgotten = is_restored && !known.contains(operation);
+        if living.contains(operation) && !servers.contains(operation) && !of_users(value) && !is_forgotten {
             violations.push(format!("{id} of {operation} is left, whose server is gone"));
         }
     }
@@ -450,7 +453,9 @@ fn what_was_given_is_there(world: &World) -> Vec<String> {
         if world.accepted.contains(&given.server) && there && !world.users.have(&given.server) {
             violations.push(format!("server {} was to be cleaned up and is there", given.server));
         }
-        if unwanted || terminated {
+        // A start may have begun to power it on, as the restored journal has it; it is undone where it does not run.
+        let stopped = world.restored[disk_of(given.process)] && world.users.touched.contains(given.operation.as_str());
+        if unwanted || terminated || stopped {
             continue;
         }
         let parted = world.users.parted.contains(&given.server);

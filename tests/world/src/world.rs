@@ -166,6 +166,11 @@ impl Process {
     }
 }
 
+/// The disk that a process keeps its journal on.
+pub(crate) fn disk_of(process: usize) -> usize {
+    DISK_OF[process]
+}
+
 /// The folder of a disk, with its state directory.
 fn folder_of(disk: usize) -> (tempfile::TempDir, PathBuf) {
     let folder = folder();

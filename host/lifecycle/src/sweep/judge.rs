@@ -33,6 +33,8 @@ pub(super) struct Known {
     pub(super) claims: Claims,
     /// What it kept, and what the operation kept that ended it.
     pub(super) kept: BTreeSet<String>,
+    /// Whether a start has left it alone, since somebody else had started its server.
+    pub(super) started_elsewhere: bool,
 }
 
 /// What a judgement is made from, beside the resource.
@@ -84,6 +86,10 @@ impl Case<'_> {
         }
         if operation.is_left_alone() {
             return Standing::Abandoned;
+        }
+        if known.started_elsewhere && operation.state == OperationState::Left && operation.ended_by.is_none() {
+            let why = format!("operation {id} was interrupted, and somebody else started its server");
+            return spared(why, "it may be in use; to remove it, delete the server");
         }
         let alive = operation.state == OperationState::Done && operation.ended_by.is_none();
         if alive {
@@ -266,6 +272,7 @@ mod tests {
             },
             claims: Claims::of_creation(&owner, &id(), &specification, &entries).unwrap(),
             kept: BTreeSet::from(["kept".to_owned()]),
+            started_elsewhere: false,
         }
     }
 

@@ -20,7 +20,8 @@ use crate::change::protected_words;
 use crate::cleanup::CleanedUp;
 use crate::control::Control;
 use crate::identifier::OperationId;
-use crate::journal::{ResourceKind, ResourceName};
+use crate::journal::note::{Note, Record};
+use crate::journal::{Entry, ResourceKind, ResourceName};
 use crate::lifecycle::{Lifecycle, claims_of_creation};
 use crate::requested_by::{RequestedBy, Requester};
 use crate::shared::Shared;
@@ -192,7 +193,9 @@ impl<'a> ZoneSweep<'a> {
                 if let Some(ended_by) = &operation.ended_by {
                     kept.extend(kept_by(&journal.entries(ended_by)?).map(|name| name.id.clone()));
                 }
-                Some(Known { operation, claims, kept })
+                let is_started = |entry: &Entry| matches!(entry.record(), Ok(Record::Noted(Note::StartedElsewhere)));
+                let started_elsewhere = entries.iter().any(is_started);
+                Some(Known { operation, claims, kept, started_elsewhere })
             }
             Err(Error::OperationUnknown { .. }) => None,
             Err(error) => return Err(error),
@@ -341,7 +344,7 @@ impl Lifecycle {
     ///
     /// # What is reported and stays all the same Servers of operations that this journal does not know, and what is
     /// attached to them, unless [`running_too`](SweepRequest::running_too) is set; protected servers; what is attached
-    /// to anything that is there; what carries the tags of an operation that did not make it.
+    /// to anything that is there; what an interrupted creation made whose server somebody else started; what carries the tags of an operation that did not make it.
     ///
     /// # Errors
     /// [`Error::Scaleway`] when a zone cannot be listed, and the journal's errors. That something could not be removed

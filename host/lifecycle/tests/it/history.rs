@@ -73,6 +73,12 @@ fn a_server_that_runs_and_was_never_called_off_is_not_undone() {
         let after = world.resources();
         assert_eq!((after.servers.len(), after.ips.len(), after.volumes.len()), (1, 2, 2));
         assert_eq!(before.count(), after.count());
+        // Neither does a sweep take it for what a failed creation left.
+        let mut everything = SweepRequest::new(vec![zone()]);
+        everything.grace = Duration::ZERO;
+        let swept = next.sweep(&everything, &Control::new()).await.unwrap();
+        assert!(swept.cleanups.is_empty() && swept.unexplained.iter().all(|it| it.spared.is_some()), "{swept:?}");
+        assert_eq!(world.resources().count(), before.count());
         // Whoever wants it gone says so.
         let cleaned = next.cleanup(&Target::Operation(id), &Control::new()).await.unwrap();
         assert!(cleaned.report.is_clean(), "{}", cleaned.report.words());
