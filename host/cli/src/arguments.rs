@@ -237,7 +237,7 @@ pub(crate) struct CreateServer {
     /// The kind of the root volume
     #[arg(long, value_enum, value_name = "KIND")]
     pub(crate) volume_type: Option<VolumeType>,
-    /// One more volume: block:20GB, local:20GB, or the id of an existing volume (repeatable)
+    /// One more volume: block:20GB, local:20GB, scratch:1600GB, or the id of an existing volume (repeatable)
     #[arg(long = "extra-volume", value_name = "VOLUME", value_parser = parse_extra_volume)]
     pub(crate) extra_volumes: Vec<ExtraVolume>,
     /// A private network to attach the server to, by id (repeatable)
@@ -796,18 +796,20 @@ fn parse_tag(text: &str) -> Result<String, String> {
 fn parse_extra_volume(text: &str) -> Result<ExtraVolume, String> {
     if let Some((kind, size)) = text.split_once(':') {
         let kind = VolumeType::from_str(kind, true)
-            .map_err(|_| format!("'{kind}' is no kind of volume: write block:20GB or local:20GB"))?;
+            .map_err(|_| format!("'{kind}' is no kind of volume: write block:20GB, local:20GB or scratch:1600GB"))?;
         return Ok(ExtraVolume::New(kind, parse_size(size)?));
     }
-    let is_uuid = text.len() == 36
-        && text.char_indices().all(|(position, character)| match position {
+    // Terraform prints the zone before the id; whether it is the right one is seen when the zone is known.
+    let id = text.split_once('/').map_or(text, |(_, id)| id);
+    let is_uuid = id.len() == 36
+        && id.char_indices().all(|(position, character)| match position {
             8 | 13 | 18 | 23 => character == '-',
             _ => character.is_ascii_hexdigit(),
         });
     if is_uuid {
         Ok(ExtraVolume::Existing(text.to_owned()))
     } else {
-        Err("write block:20GB or local:20GB for a new volume, or the id of an existing one".to_owned())
+        Err("write block:20GB, local:20GB or scratch:1600GB for a new volume, or the id of an existing one".to_owned())
     }
 }
 

@@ -75,6 +75,9 @@ pub(crate) enum VolumeType {
     /// Local storage (`l_ssd`): goes with the server.
     #[value(alias = "l_ssd")]
     Local,
+    /// Scratch storage (`scratch`) of types with a GPU: goes with the server. Not for the root volume.
+    #[value(hide = true)]
+    Scratch,
 }
 
 /// `[limits]`.

@@ -158,10 +158,12 @@ impl Clusters {
         wanted.check()?;
         let cluster = wanted.name.clone();
         let Some(stored) = self.shared.store.cluster(&cluster).await? else {
+            self.refuse_same_names(wanted, None).await?;
             let plan = ClusterPlan::of_creation(wanted)?;
             return Ok(ClusterDifference { cluster, creates: true, changes: Vec::new(), plan, outdated: Vec::new() });
         };
         let merged = merged(&stored, wanted)?;
+        self.refuse_same_names(&merged, Some(&stored.cluster.specification)).await?;
         let changes = compare(&stored.cluster.specification, &merged);
         let outdated = outdated(&stored.cluster, &merged, &stored.nodes);
         let as_wanted = Cluster { specification: merged.clone(), ..stored.cluster };
@@ -190,6 +192,7 @@ impl Clusters {
             };
             self.refuse_busy(&stored).await?;
             let merged = merged(&stored, wanted)?;
+            self.refuse_same_names(&merged, Some(&stored.cluster.specification)).await?;
             let request = counts(&merged);
             match self.begin_scale(stored, Some(merged), &request, control).await {
                 // Somebody was quicker: look again at what it does.

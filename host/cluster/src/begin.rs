@@ -19,7 +19,7 @@ use crate::resume::ended_by_another;
 use crate::run::{Book, Run};
 use crate::selection::{ScaleRequest, select};
 use crate::shared::Active;
-use crate::specification::ClusterSpecification;
+use crate::specification::{ClusterSpecification, InvalidSpecification};
 use crate::stages::validate;
 use crate::status::{CalledOff, ClusterOutcome};
 use crate::store::{Begin, Requests, StoreError, StoredCluster};
@@ -38,6 +38,7 @@ impl Clusters {
     /// [`Error::Specification`] for what can be seen without asking, and the store's.
     pub async fn validate(&self, specification: &ClusterSpecification) -> Result<Vec<Failure>, Error> {
         specification.check()?;
+        self.refuse_same_names(specification, None).await?;
         let mut problems = validate::hook_problems(self.shared.hooks.as_ref(), specification);
         let mut there = BTreeMap::new();
         for node in self.shared.store.cluster(&specification.name).await?.iter().flat_map(|stored| &stored.nodes) {
@@ -74,6 +75,7 @@ impl Clusters {
             Some(stored) if is_empty_error(&stored) => Some(stored.fence),
             Some(stored) => return Err(exists(stored.cluster.state)),
         };
+        self.refuse_same_names(&specification, None).await?;
         let now = shared.clock.now();
         let (mut nodes, mut counts, mut last_index) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
         for (group, data) in &specification.groups {
@@ -97,6 +99,26 @@ impl Clusters {
             Err(Error::Store(StoreError::Overtaken | StoreError::Gone)) => Err(exists(ClusterState::Creating)),
             ended => ended,
         }
+    }
+
+    /// Refuses groups whose nodes would be called as another cluster's; those that a cluster of before has stay.
+    pub(crate) async fn refuse_same_names(
+        &self,
+        specification: &ClusterSpecification,
+        before: Option<&ClusterSpecification>,
+    ) -> Result<(), Error> {
+        let others = match self.shared.store.clusters().await {
+            Ok(others) => others,
+            // One record that cannot be read does not hold up other clusters.
+            Err(error) => {
+                tracing::warn!(cluster = %specification.name, %error, "names of other clusters' nodes were not compared");
+                return Ok(());
+            }
+        };
+        let mut new = specification.clone();
+        new.groups.retain(|name, _| before.is_none_or(|before| !before.groups.contains_key(name)));
+        let problems = others.iter().flat_map(|other| new.groups_named_as_in(&other.cluster.specification)).collect();
+        Ok(InvalidSpecification::all_of(problems)?)
     }
 
     /// Lets nodes come and go, in several groups at once: validate → decommission → resize → configure → start →

@@ -46,12 +46,16 @@ impl ClusterSpecification {
     /// Its place is a key, or a line.
     pub fn parse(text: &str, format: Format) -> Result<Self, InvalidSpecification> {
         // Both may quote the text.
-        Self::parse_whole(text, format)
-            .map_err(|error| InvalidSpecification::new(short(error.place), short(error.problem)))
+        let shortened =
+            |error: InvalidSpecification| InvalidSpecification::new(short(error.place), short(error.problem));
+        Self::parse_whole(text, format).map_err(|mut error| {
+            let also = std::mem::take(&mut error.also).into_iter().map(shortened).collect();
+            InvalidSpecification { also, ..shortened(error) }
+        })
     }
 
     fn parse_whole(text: &str, format: Format) -> Result<Self, InvalidSpecification> {
-        let specification: Self = match format {
+        let mut specification: Self = match format {
             Format::Toml => toml::from_str(text).map_err(|error| {
                 let line = error.span().map_or(1, |span| line_of(text, span.start));
                 InvalidSpecification::new(format!("line {line}"), with_nearest(error.message()))
@@ -63,6 +67,7 @@ impl ClusterSpecification {
                 InvalidSpecification::new(format!("line {line}"), with_nearest(words))
             })?,
         };
+        specification.normalize();
         specification.check()?;
         Ok(specification)
     }

@@ -1,6 +1,6 @@
 //! What a cluster is to be, as data.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -20,17 +20,28 @@ pub(crate) const MOST_NODES: u32 = 10_000;
 
 /// A specification asks for something that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {problem}")]
+#[error("{place}: {problem}{}", also.iter().map(|other| format!("; {other}")).collect::<String>())]
 pub struct InvalidSpecification {
     /// The key, or the line.
     pub place: String,
     /// What is wrong and what would be right.
     pub problem: String,
+    /// What else is wrong.
+    pub also: Vec<InvalidSpecification>,
 }
 
 impl InvalidSpecification {
     pub(crate) fn new(place: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self { place: place.into(), problem: problem.into() }
+        Self { place: place.into(), problem: problem.into(), also: Vec::new() }
+    }
+
+    /// Several problems as one error; none where there are none.
+    pub(crate) fn all_of(problems: Vec<Self>) -> Result<(), Self> {
+        let mut problems = problems.into_iter();
+        match problems.next() {
+            None => Ok(()),
+            Some(first) => Err(Self { also: problems.collect(), ..first }),
+        }
     }
 }
 
@@ -208,66 +219,94 @@ impl ClusterSpecification {
         Ok(value)
     }
 
+    /// Writes server types and ids as Scaleway has them ([`ServerSpecification::normalize`]), so that what is stored and
+    /// what is compared with it look alike.
+    pub fn normalize(&mut self) {
+        let names: Vec<NodeGroupName> = self.groups.keys().cloned().collect();
+        for name in names {
+            let mut server = self.server(&name, "", None);
+            server.normalize();
+            let Some(group) = self.groups.get_mut(&name) else { continue };
+            group.types = server.types;
+            if let ImageChoice::Id(id) = server.image {
+                group.image = id;
+            }
+            group.private_networks = server.private_networks;
+            group.security_group = server.security_group;
+            group.placement_group = server.placement_group;
+        }
+    }
+
     /// Checks what can be checked without asking Scaleway.
     ///
     /// # Errors
-    /// It names the place and what would be right.
+    /// All of the [problems](Self::problems).
     pub fn check(&self) -> Result<(), InvalidSpecification> {
+        InvalidSpecification::all_of(self.problems())
+    }
+
+    /// The groups that cannot stand beside another cluster's, since their nodes would have its nodes' names: hooks, and
+    /// the inventories that they make, know nodes by these. `cluster-a` with the group `b` and `cluster` with `a-b` are
+    /// such clusters.
+    pub(crate) fn groups_named_as_in(&self, other: &Self) -> Vec<InvalidSpecification> {
+        let mut problems = Vec::new();
+        for group in self.groups.keys().filter(|_| self.name != other.name) {
+            let node = self.name.node(group, 1);
+            if let Some(same) = other.groups.keys().find(|theirs| other.name.node(theirs, 1) == node) {
+                let (cluster, place) = (&other.name, format!("groups.{group}"));
+                let words = format!(
+                    "its nodes would be called {node} and so on, as those of group {same} of cluster {cluster}; give \
+                     it another name"
+                );
+                problems.push(InvalidSpecification::new(place, words));
+            }
+        }
+        problems
+    }
+
+    /// Everything that is known to be wrong, without asking Scaleway: each names its place and what would be right.
+    #[must_use]
+    pub fn problems(&self) -> Vec<InvalidSpecification> {
+        let mut problems = Vec::new();
+        let mut add = |place: String, words: String| problems.push(InvalidSpecification::new(place, words));
         if self.groups.is_empty() || self.groups.len() > MOST_GROUPS {
-            return Err(InvalidSpecification::new("groups", format!("there must be 1 to {MOST_GROUPS} node groups")));
+            add("groups".to_owned(), format!("there must be 1 to {MOST_GROUPS} node groups"));
         }
         let total = self.groups.values().fold(0_u32, |sum, group| sum.saturating_add(group.count));
         if total > MOST_NODES {
-            return Err(InvalidSpecification::new("groups", format!("{total} nodes are more than {MOST_NODES}")));
+            add("groups".to_owned(), format!("{total} nodes are more than {MOST_NODES}"));
         }
         if self.wait_deadline < Duration::from_secs(1) || self.wait_deadline > Duration::from_secs(86_400) {
-            return Err(InvalidSpecification::new("wait_deadline", "it is below a second or above a day"));
+            add("wait_deadline".to_owned(), "it is below a second or above a day".to_owned());
         }
-        let mut known = BTreeSet::new();
-        for (name, group) in &self.groups {
+        for (number, (name, group)) in self.groups.iter().enumerate() {
             let place = |field: &str| format!("groups.{name}.{field}");
-            for (number, volume) in group.volumes.iter().enumerate() {
-                if volume.size.is_none() {
-                    return Err(InvalidSpecification::new(
-                        place(&format!("volumes[{number}].size")),
-                        "it is needed, for example 20GB",
-                    ));
+            let without_size = group.volumes.iter().position(|volume| volume.size.is_none());
+            if let Some(volume) = without_size {
+                add(place(&format!("volumes[{volume}].size")), "it is needed, for example 20GB".to_owned());
+            }
+            // Existing volumes cannot be named, so the number of nodes only shows in their names, which are checked.
+            for problem in self.server(name, &self.name.node(name, 1), None).problems(1) {
+                match problem.field {
+                    // It is one for all groups.
+                    "deadline_milliseconds" if number > 0 => {}
+                    "deadline_milliseconds" => add("server_deadline".to_owned(), problem.problem),
+                    // Told by its number.
+                    "volumes" if without_size.is_some() => {}
+                    field => add(place(field), problem.problem),
                 }
             }
-            for network in &group.private_networks {
-                if !known.insert((name, network)) {
-                    return Err(InvalidSpecification::new(
-                        place("private_networks"),
-                        format!("{network:?} is named twice"),
-                    ));
-                }
-                if uuid::Uuid::parse_str(network).is_err() {
-                    return Err(InvalidSpecification::new(
-                        place("private_networks"),
-                        format!("{network:?} is no id of a private network"),
-                    ));
-                }
-            }
-            self.server(name, &self.name.node(name, 1), None).check().map_err(|error| match error {
-                windlass_lifecycle::Error::Specification { field: "deadline_milliseconds", problem: words } => {
-                    InvalidSpecification::new("server_deadline", words)
-                }
-                windlass_lifecycle::Error::Specification { field, problem: words } => {
-                    InvalidSpecification::new(place(field), words)
-                }
-                other => InvalidSpecification::new(format!("groups.{name}"), other.to_string()),
-            })?;
         }
         for (name, hook) in [
             ("decommission", &self.hooks.decommission),
             ("configure", &self.hooks.configure),
             ("start", &self.hooks.start),
         ] {
-            if let Some(hook) = hook {
-                hook.check().map_err(|words| InvalidSpecification::new(format!("hooks.{name}"), words))?;
+            if let Some(Err(words)) = hook.as_ref().map(Hook::check) {
+                add(format!("hooks.{name}"), words);
             }
         }
-        Ok(())
+        problems
     }
 
     /// The server behind a node. The group must be one of this specification's.

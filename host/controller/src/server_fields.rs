@@ -18,6 +18,7 @@ pub(crate) fn volume_kind(volume: &Volume) -> VolumeKind {
     match volume.kind.unwrap_or_default() {
         VolumeType::BlockStorage => VolumeKind::Block,
         VolumeType::LocalSsd => VolumeKind::Local,
+        VolumeType::Scratch => VolumeKind::Scratch,
     }
 }
 

@@ -37,6 +37,7 @@
 
 mod abandon;
 mod absence;
+mod account;
 mod aftermath;
 mod cancels;
 mod capabilities;
@@ -62,6 +63,7 @@ mod name;
 mod other_owners;
 mod ownership;
 mod poller;
+mod quotas;
 mod reader;
 mod recording;
 mod remembered;
@@ -83,6 +85,7 @@ mod watch;
 
 pub use abandon::{AbandonTarget, AbandonedResource, Abandonment, PendingAbandonment};
 pub use absence::read_or_absent;
+pub use account::{AccountProblem, Catalogue, account_problems, volume_problems};
 pub use aftermath::Aftermath;
 pub use cancels::Cancellation;
 pub use capabilities::scaleway_capabilities;
@@ -104,6 +107,7 @@ pub use machines::{
     ReclaimRequest, ReleaseOutcome, ReleaseRequest, Released, Stranded,
 };
 pub use other_owners::OtherOwners;
+pub use quotas::{QuotaDemand, QuotaRefusal, check_quotas};
 pub use reader::open_to_read;
 pub use remembered::RememberedServer;
 pub use report::{Left, Report};
@@ -112,7 +116,7 @@ pub use resume::{Resumed, ResumedOperation, UnverifiedOperation, WaitingOperatio
 pub use shared::Limits;
 pub use specification::{
     AddressKind, AddressPool, CloudInit, DEFAULT_DEADLINE_MILLISECONDS, ExtraVolume, ImageChoice, RootVolume,
-    ServerSpecification, VolumeKind,
+    ServerSpecification, SpecificationProblem, VolumeKind,
 };
 pub use state_directory::StateDirectory;
 pub use supervisor::{Part, Problem, Round, Supervisor, SupervisorOptions};

@@ -15,6 +15,7 @@ use windlass_scaleway::types::block::{BlockVolume, UpdateBlockVolume};
 use windlass_scaleway::types::instance::{ListServers, Server};
 use windlass_scaleway::{Client, Zone};
 
+use crate::account::Catalogues;
 use crate::aftermath::Effects;
 use crate::cancels::Cancels;
 use crate::change::{BlockVolumeChange, change};
@@ -33,7 +34,7 @@ use crate::poller::Poller;
 use crate::report::Report;
 use crate::run::{Run, cancelled};
 use crate::shared::{Active, Limits, Shared};
-use crate::specification::ServerSpecification;
+use crate::specification::{ServerSpecification, numbered};
 use crate::state_directory::StateDirectory;
 use crate::stop::{StepFailure, Stop};
 use crate::trace::cause_words;
@@ -146,6 +147,7 @@ impl Lifecycle {
                 randomness,
                 limits: options.limits,
                 images: Arc::default(),
+                catalogues: Catalogues::default(),
                 pooled_ips: ActiveKeys::default(),
                 machines: Machines::default(),
                 runner,
@@ -224,7 +226,8 @@ impl Lifecycle {
     ///
     /// # Errors
     /// [`Error::Specification`], or the journal's errors.
-    pub async fn begin_create(&self, specification: ServerSpecification) -> Result<PendingCreate, Error> {
+    pub async fn begin_create(&self, mut specification: ServerSpecification) -> Result<PendingCreate, Error> {
+        specification.normalize();
         specification.check()?;
         let policies = self.shared.policies.pin();
         let group = specification.group.clone();
@@ -245,8 +248,9 @@ impl Lifecycle {
     pub async fn begin_create_as(
         &self,
         id: OperationId,
-        specification: ServerSpecification,
+        mut specification: ServerSpecification,
     ) -> Result<PendingCreate, Error> {
+        specification.normalize();
         specification.check()?;
         if !id.is_of(&specification.group) {
             return Err(Error::Specification {
@@ -365,9 +369,7 @@ impl Lifecycle {
                 return Err(Error::NotBegun);
             }
             let mut specification = specification.clone();
-            if count > 1 {
-                specification.name = specification.name.map(|name| format!("{name}-{}", number + 1));
-            }
+            specification.name = specification.name.map(|name| numbered(&name, number + 1, count));
             self.create_server(specification, control).await
         };
         let mut results: Vec<_> = stream::iter(0..count)

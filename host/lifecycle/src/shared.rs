@@ -11,6 +11,7 @@ use windlass_concurrency::{ActiveKey, ActiveKeys};
 use windlass_policy::{Host, PinnedPolicies};
 use windlass_scaleway::{Client, Zone};
 
+use crate::account::Catalogues;
 use crate::cancels::Cancels;
 use crate::clock::{Clock, Randomness};
 use crate::history::History;
@@ -84,6 +85,7 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) poller: Poller,
     pub(crate) images: Arc<Images>,
+    pub(crate) catalogues: Catalogues,
     /// Addresses of pools that creations of this process have taken.
     pub(crate) pooled_ips: ActiveKeys<String>,
     pub(crate) machines: Machines,

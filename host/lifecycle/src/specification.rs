@@ -1,6 +1,6 @@
 //! What a server is to be, as data.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
@@ -24,6 +24,14 @@ const MOST_POOLED: usize = 1_000;
 /// Tags of one server at most, and bytes of one.
 const MOST_TAGS: usize = 64;
 const LONGEST_TAG: usize = 4096;
+/// Bytes of all tags of one server at most. The journal's row of a creation holds them, too
+/// (assumption: server-text-limits).
+const MOST_TAG_BYTES: usize = 64 * 1024;
+/// The smallest root volume of an image of the marketplace (assumption: marketplace-root-volume).
+const SMALLEST_ROOT: u64 = 10_000_000_000;
+/// Bytes of a server's name at most. Neither a recording nor Scaleway's SDK shows a limit
+/// (assumption: server-text-limits).
+const LONGEST_NAME: usize = 128;
 
 /// How long a create may take by default, in milliseconds: ten times the longest recorded boot, rounded up.
 pub const DEFAULT_DEADLINE_MILLISECONDS: u64 = 600_000;
@@ -155,23 +163,31 @@ impl AddressPool {
         is_named && ip.ip_type == IpType::RoutedIpv4 && !ip.tags.iter().any(|tag| tags::is_ours(tag))
     }
 
-    fn check(&self) -> Result<(), Error> {
+    fn find_problems(&self, zone: &Zone, count: usize, problems: &mut Problems) {
         let field = "address_pool";
         match self {
-            Self::Ips(named) if named.is_empty() => Err(problem(field, "it names no address")),
-            Self::Ips(named) if named.len() > MOST_POOLED => {
-                Err(problem(field, format!("{} are more than {MOST_POOLED}", named.len())))
-            }
-            Self::Ips(named) if named.iter().any(|name| name.is_empty() || name.len() > 128) => {
-                Err(problem(field, "one is empty or longer than 128 bytes"))
+            Self::Ips(named) => {
+                if named.is_empty() {
+                    problems.add(field, "it names no address");
+                } else if named.len() > MOST_POOLED {
+                    problems.add(field, format!("{} are more than {MOST_POOLED}", named.len()));
+                } else if named.len() < count {
+                    problems.add(field, format!("it names {}, too few for {count} servers", named.len()));
+                }
+                if named.iter().any(|name| name.is_empty() || name.len() > LONGEST_NAME) {
+                    problems.add(field, format!("one is empty or longer than {LONGEST_NAME} bytes"));
+                }
+                for elsewhere in named.iter().filter_map(|name| zone.local_id(name).err()) {
+                    problems.add(field, elsewhere.to_string());
+                }
             }
             Self::Tag(tag) if tag.is_empty() || tag.len() > LONGEST_TAG || tag.contains(',') => {
-                Err(problem(field, format!("the tag is empty, longer than {LONGEST_TAG} bytes, or holds a comma")))
+                problems.add(field, format!("the tag is empty, longer than {LONGEST_TAG} bytes, or holds a comma"));
             }
             Self::Tag(tag) if tags::is_ours(tag) => {
-                Err(problem(field, format!("{tag:?} begins with `{}`, which is reserved", tags::PREFIX)))
+                problems.add(field, format!("{tag:?} begins with `{}`, which is reserved", tags::PREFIX));
             }
-            Self::Ips(_) | Self::Tag(_) => Ok(()),
+            Self::Tag(_) => {}
         }
     }
 }
@@ -204,6 +220,9 @@ pub enum VolumeKind {
     Block,
     /// The hypervisor's disk: goes when its server is terminated.
     Local,
+    /// A fast disk beside a GPU, for data that can be made again: goes when its server is terminated. Never a root
+    /// volume (assumption: scratch-volumes).
+    Scratch,
 }
 
 impl VolumeKind {
@@ -211,13 +230,17 @@ impl VolumeKind {
         match self {
             Self::Block => VolumeType::BlockStorage,
             Self::Local => VolumeType::LocalSsd,
+            Self::Scratch => VolumeType::Scratch,
         }
     }
 
-    pub(crate) fn image_storage(self) -> ImageStorage {
+    /// Which release of an image a root volume of this kind is made of.
+    #[must_use]
+    pub fn image_storage(self) -> ImageStorage {
         match self {
             Self::Block => ImageStorage::BlockStorage,
-            Self::Local => ImageStorage::Local,
+            // Refused as a root volume.
+            Self::Local | Self::Scratch => ImageStorage::Local,
         }
     }
 }
@@ -286,8 +309,41 @@ impl Serialize for CloudInit {
     }
 }
 
-fn problem(field: &'static str, problem: impl Into<String>) -> Error {
-    Error::Specification { field, problem: problem.into() }
+/// Something in a specification that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecificationProblem {
+    /// The field, as the specification names it.
+    pub field: &'static str,
+    /// What is wrong and what would be right.
+    pub problem: String,
+}
+
+impl fmt::Display for SpecificationProblem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.field, self.problem)
+    }
+}
+
+struct Problems(Vec<SpecificationProblem>);
+
+impl Problems {
+    fn add(&mut self, field: &'static str, problem: impl Into<String>) {
+        self.0.push(SpecificationProblem { field, problem: problem.into() });
+    }
+
+    /// An id that is none, or of another zone.
+    fn add_id(&mut self, field: &'static str, text: &str, zone: &Zone, of: &str) {
+        match zone.local_id(text) {
+            Err(elsewhere) => self.add(field, elsewhere.to_string()),
+            Ok(id) if uuid::Uuid::parse_str(id).is_err() => self.add(field, format!("{text:?} is no id of {of}")),
+            Ok(_) => {}
+        }
+    }
+}
+
+/// The name of one of several servers.
+pub(crate) fn numbered(name: &str, number: usize, count: usize) -> String {
+    if count > 1 { format!("{name}-{number}") } else { name.to_owned() }
 }
 
 impl ServerSpecification {
@@ -320,95 +376,191 @@ impl ServerSpecification {
         self.name.as_deref().unwrap_or(operation.as_str())
     }
 
+    /// Writes everything as Scaleway has it: server types in upper case, and ids without the zone or region that
+    /// Terraform prints before them. What is of another zone or region stays, and is one of the [problems](Self::problems).
+    pub fn normalize(&mut self) {
+        let zone = &self.zone;
+        let local = |text: &mut String| {
+            if let Ok(id) = zone.local_id(text)
+                && id.len() < text.len()
+            {
+                *text = id.to_owned();
+            }
+        };
+        self.types.iter_mut().for_each(|server_type| server_type.make_ascii_uppercase());
+        if let ImageChoice::Label(text) | ImageChoice::Id(text) = &mut self.image {
+            local(text);
+            self.image = ImageChoice::parse(text);
+        }
+        if let Some(AddressPool::Ips(ips)) = &mut self.address_pool {
+            ips.iter_mut().for_each(local);
+        }
+        for volume in &mut self.volumes {
+            if let ExtraVolume::Existing { id } = volume {
+                local(id);
+            }
+        }
+        self.private_networks.iter_mut().for_each(local);
+        self.security_group.iter_mut().chain(&mut self.placement_group).for_each(local);
+    }
+
     /// Checks what can be checked without asking Scaleway.
     ///
     /// # Errors
     /// [`Error::Specification`], for the first field that is wrong.
     pub fn check(&self) -> Result<(), Error> {
+        match self.problems(1).into_iter().next() {
+            None => Ok(()),
+            Some(SpecificationProblem { field, problem }) => Err(Error::Specification { field, problem }),
+        }
+    }
+
+    /// Everything that is known to be wrong with so many servers of this kind, without asking Scaleway.
+    #[must_use]
+    pub fn problems(&self, count: usize) -> Vec<SpecificationProblem> {
+        let mut normal = self.clone();
+        normal.normalize();
+        let mut problems = Problems(Vec::new());
+        normal.find_problems(count, &mut problems);
+        problems.0
+    }
+
+    fn find_problems(&self, count: usize, problems: &mut Problems) {
         if self.types.is_empty() {
-            return Err(problem("types", "at least one server type is needed, for example DEV1-S"));
+            problems.add("types", "at least one server type is needed, for example DEV1-S");
         }
         for (field, texts) in [("types", &self.types), ("private_networks", &self.private_networks)] {
             if texts.len() > MOST_PARTS {
-                return Err(problem(field, format!("{} are more than {MOST_PARTS}", texts.len())));
+                problems.add(field, format!("{} are more than {MOST_PARTS}", texts.len()));
             }
-            if texts.iter().any(|text| text.is_empty() || text.len() > 128) {
-                return Err(problem(field, "one is empty or longer than 128 bytes"));
+            if texts.iter().any(|text| text.is_empty() || text.len() > LONGEST_NAME) {
+                problems.add(field, format!("one is empty or longer than {LONGEST_NAME} bytes"));
             }
         }
-        if let Some(name) = &self.name
-            && (name.is_empty() || name.len() > 128)
-        {
-            return Err(problem("name", "it is empty or longer than 128 bytes"));
-        }
-        match &self.image {
-            ImageChoice::Label(text) | ImageChoice::Id(text) if text.is_empty() || text.len() > 128 => {
-                return Err(problem("image", "it is empty or longer than 128 bytes"));
+        if let Some(name) = &self.name {
+            let longest = numbered(name, count, count).len();
+            if name.is_empty() || name.len() > LONGEST_NAME {
+                problems.add("name", format!("it is empty or longer than {LONGEST_NAME} bytes"));
+            } else if longest > LONGEST_NAME {
+                let words =
+                    format!("with the numbers of {count} servers it has {longest} bytes, more than {LONGEST_NAME}");
+                problems.add("name", words);
             }
-            ImageChoice::Name(text) | ImageChoice::Tag(text) if text.is_empty() || text.len() > LONGEST_TAG => {
-                return Err(problem("image", format!("its name or tag is empty or longer than {LONGEST_TAG} bytes")));
-            }
-            _ => {}
         }
+        self.find_problems_of_image(problems);
         if let Some(pool) = &self.address_pool {
-            pool.check()?;
+            pool.find_problems(&self.zone, count, problems);
         }
         if self.addresses.len() > MOST_PARTS || self.volumes.len() > MOST_PARTS {
-            return Err(problem("addresses and volumes", format!("at most {MOST_PARTS} of each")));
+            problems.add("addresses and volumes", format!("at most {MOST_PARTS} of each"));
         }
-        if self.root_volume.kind == VolumeKind::Local && self.root_volume.operations_per_second.is_some() {
-            return Err(problem("root_volume", "operations per second can only be chosen on Block Storage"));
-        }
-        if self.root_volume.size.is_some_and(|size| size == 0 || size % 512 != 0) {
-            return Err(problem("root_volume", "the size is no positive multiple of 512 bytes"));
-        }
-        for volume in &self.volumes {
-            match volume {
-                ExtraVolume::New { size, .. } if *size == 0 || size % 512 != 0 => {
-                    return Err(problem("volumes", "a size is no positive multiple of 512 bytes"));
-                }
-                ExtraVolume::New { kind: VolumeKind::Local, operations_per_second: Some(_), .. } => {
-                    return Err(problem("volumes", "operations per second can only be chosen on Block Storage"));
-                }
-                ExtraVolume::Existing { id } if uuid::Uuid::parse_str(id).is_err() => {
-                    return Err(problem("volumes", format!("{id:?} is no id of a volume")));
-                }
-                _ => {}
+        self.find_problems_of_volumes(count, problems);
+        let mut networks = BTreeSet::new();
+        for network in &self.private_networks {
+            problems.add_id("private_networks", network, &self.zone, "a private network");
+            if !networks.insert(network) {
+                problems.add("private_networks", format!("{network:?} is named twice"));
             }
         }
-        if self.tags.len() > MOST_TAGS {
-            return Err(problem("tags", format!("{} are more than {MOST_TAGS}", self.tags.len())));
-        }
-        for tag in &self.tags {
-            // The text of a tag may be a key; the message names its number.
-            if tag.is_empty() || tag.len() > LONGEST_TAG || tag.contains(',') {
-                return Err(problem(
-                    "tags",
-                    format!(
-                        "one is empty, longer than {LONGEST_TAG} bytes, or holds a comma, which Scaleway's filters \
-                         cannot ask for"
-                    ),
-                ));
-            }
-            if tags::is_ours(tag) {
-                return Err(problem("tags", format!("{tag:?} begins with `{}`, which is reserved", tags::PREFIX)));
+        for (field, group) in [("security_group", &self.security_group), ("placement_group", &self.placement_group)] {
+            if let Some(Err(elsewhere)) = group.as_ref().map(|group| self.zone.local_id(group)) {
+                problems.add(field, elsewhere.to_string());
             }
         }
+        self.find_problems_of_tags(problems);
         if let Some(cloud_init) = &self.cloud_init
             && cloud_init.content().len() > LONGEST_CLOUD_INIT
         {
-            return Err(problem(
+            let length = cloud_init.content().len();
+            problems.add(
                 "cloud_init",
-                format!(
-                    "{} bytes are more than the {LONGEST_CLOUD_INIT} that Scaleway takes",
-                    cloud_init.content().len()
-                ),
-            ));
+                format!("{length} bytes are more than the {LONGEST_CLOUD_INIT} that Scaleway takes"),
+            );
         }
         if self.deadline_milliseconds < 1_000 || self.deadline_milliseconds > 24 * 3_600_000 {
-            return Err(problem("deadline_milliseconds", "it is below a second or above a day"));
+            problems.add("deadline_milliseconds", "it is below a second or above a day");
         }
-        Ok(())
+    }
+
+    fn find_problems_of_image(&self, problems: &mut Problems) {
+        match &self.image {
+            ImageChoice::Label(text) | ImageChoice::Id(text) if text.is_empty() || text.len() > LONGEST_NAME => {
+                problems.add("image", format!("it is empty or longer than {LONGEST_NAME} bytes"));
+            }
+            ImageChoice::Label(text) | ImageChoice::Id(text) => {
+                if let Err(elsewhere) = self.zone.local_id(text) {
+                    problems.add("image", elsewhere.to_string());
+                }
+            }
+            ImageChoice::Name(text) | ImageChoice::Tag(text) if text.is_empty() || text.len() > LONGEST_TAG => {
+                problems.add("image", format!("its name or tag is empty or longer than {LONGEST_TAG} bytes"));
+            }
+            ImageChoice::Name(_) | ImageChoice::Tag(_) => {}
+        }
+    }
+
+    fn find_problems_of_volumes(&self, count: usize, problems: &mut Problems) {
+        const NO_OPERATIONS: &str = "operations per second can only be chosen on Block Storage";
+        let is_wrong = |size: u64| size == 0 || size % 512 != 0;
+        if self.root_volume.kind != VolumeKind::Block && self.root_volume.operations_per_second.is_some() {
+            problems.add("root_volume", NO_OPERATIONS);
+        }
+        if self.root_volume.kind == VolumeKind::Scratch {
+            problems.add("root_volume", "no image can be on scratch storage; add a further volume of it");
+        }
+        if self.root_volume.size.is_some_and(is_wrong) {
+            problems.add("root_volume", "the size is no positive multiple of 512 bytes");
+        }
+        if let (ImageChoice::Label(_), Some(size @ 1..SMALLEST_ROOT)) = (&self.image, self.root_volume.size) {
+            let words = format!(
+                "{} GB are too small for an image of the marketplace, which needs {} GB; units are GB, TB, GiB and TiB",
+                size as f64 / 1e9,
+                SMALLEST_ROOT / 1_000_000_000
+            );
+            problems.add("root_volume", words);
+        }
+        let mut existing = BTreeSet::new();
+        for volume in &self.volumes {
+            match volume {
+                ExtraVolume::New { kind, size, operations_per_second } => {
+                    if is_wrong(*size) {
+                        problems.add("volumes", "a size is no positive multiple of 512 bytes");
+                    }
+                    if *kind != VolumeKind::Block && operations_per_second.is_some() {
+                        problems.add("volumes", NO_OPERATIONS);
+                    }
+                }
+                ExtraVolume::Existing { id } => {
+                    problems.add_id("volumes", id, &self.zone, "a volume");
+                    if !existing.insert(id) {
+                        problems.add("volumes", format!("{id:?} is named twice"));
+                    } else if count > 1 {
+                        let words = format!("{id} can be attached to one server, and {count} are to have it");
+                        problems.add("volumes", words);
+                    }
+                }
+            }
+        }
+    }
+
+    fn find_problems_of_tags(&self, problems: &mut Problems) {
+        if self.tags.len() > MOST_TAGS {
+            problems.add("tags", format!("{} are more than {MOST_TAGS}", self.tags.len()));
+        }
+        let total: usize = self.tags.iter().map(String::len).sum();
+        if total > MOST_TAG_BYTES {
+            problems.add("tags", format!("{total} bytes in all are more than {MOST_TAG_BYTES}"));
+        }
+        // The text of a tag may be a key; the message tells its rule.
+        if self.tags.iter().any(|tag| tag.is_empty() || tag.len() > LONGEST_TAG || tag.contains(',')) {
+            let words = format!(
+                "one is empty, longer than {LONGEST_TAG} bytes, or holds a comma, which Scaleway's filters cannot ask for"
+            );
+            problems.add("tags", words);
+        }
+        for tag in self.tags.iter().filter(|tag| tags::is_ours(tag)) {
+            problems.add("tags", format!("{tag:?} begins with `{}`, which is reserved", tags::PREFIX));
+        }
     }
 
     /// Ids of volumes that exist already and are attached: never ours.
@@ -420,10 +572,10 @@ impl ServerSpecification {
     }
 
     /// The positions of the volumes that come into being with the server: the boot volume's, and those of new local
-    /// ones. New Block Storage volumes are made before it, and all else that hangs there somebody attached.
+    /// and scratch ones. New Block Storage volumes are made before it, and all else that hangs there somebody attached.
     pub(crate) fn positions_made(&self) -> impl Iterator<Item = String> {
         let local = self.volumes.iter().enumerate().filter_map(|(index, volume)| match volume {
-            ExtraVolume::New { kind: VolumeKind::Local, .. } => Some((index + 1).to_string()),
+            ExtraVolume::New { kind: VolumeKind::Local | VolumeKind::Scratch, .. } => Some((index + 1).to_string()),
             _ => None,
         });
         std::iter::once("0".to_owned()).chain(local)
@@ -451,7 +603,7 @@ impl ServerSpecification {
         tags: Vec<String>,
     ) -> CreateServer {
         let mut volumes = BTreeMap::new();
-        if self.root_volume.size.is_some() || self.root_volume.kind == VolumeKind::Local {
+        if self.root_volume.size.is_some() || self.root_volume.kind != VolumeKind::Block {
             volumes.insert(
                 "0".to_owned(),
                 VolumeTemplate {
@@ -464,15 +616,15 @@ impl ServerSpecification {
         for (index, volume) in self.volumes.iter().enumerate() {
             let position = index + 1;
             let template = match volume {
-                ExtraVolume::New { kind: VolumeKind::Local, size, .. } => VolumeTemplate {
-                    name: Some(format!("{name}-{position}")),
-                    size: Some(*size),
-                    volume_type: Some(VolumeType::LocalSsd),
-                    ..VolumeTemplate::default()
-                },
                 ExtraVolume::New { kind: VolumeKind::Block, .. } => VolumeTemplate {
                     id: block_volumes.get(&position).cloned(),
                     volume_type: Some(VolumeType::BlockStorage),
+                    ..VolumeTemplate::default()
+                },
+                ExtraVolume::New { kind, size, .. } => VolumeTemplate {
+                    name: Some(format!("{name}-{position}")),
+                    size: Some(*size),
+                    volume_type: Some(kind.volume_type()),
                     ..VolumeTemplate::default()
                 },
                 ExtraVolume::Existing { id } => VolumeTemplate {
@@ -496,5 +648,107 @@ impl ServerSpecification {
             placement_group: self.placement_group.clone(),
             ..CreateServer::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "11111111-1111-4111-8111-111111111111";
+
+    fn good() -> ServerSpecification {
+        let image = ImageChoice::parse("ubuntu_noble");
+        ServerSpecification::new("ci".parse().unwrap(), "fr-par-1".parse().unwrap(), "DEV1-S", image)
+    }
+
+    /// The problems of a changed specification, in words.
+    fn problems(count: usize, change: impl FnOnce(&mut ServerSpecification)) -> Vec<String> {
+        let mut changed = good();
+        change(&mut changed);
+        changed.problems(count).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_name_is_measured_with_the_numbers_of_all_servers() {
+        let named = |length: usize, count: usize| problems(count, |it| it.name = Some("n".repeat(length)));
+        assert_eq!((named(128, 1), named(126, 9)), (Vec::new(), Vec::new()));
+        assert_eq!(named(126, 12), ["name: with the numbers of 12 servers it has 129 bytes, more than 128"]);
+    }
+
+    #[test]
+    fn an_existing_volume_is_for_one_server_and_once() {
+        let volume = || ExtraVolume::Existing { id: ID.to_owned() };
+        assert_eq!(problems(1, |it| it.volumes = vec![volume()]), Vec::<String>::new());
+        let found = problems(2, |it| it.volumes = vec![volume()]);
+        assert_eq!(found, [format!("volumes: {ID} can be attached to one server, and 2 are to have it")]);
+        let found = problems(1, |it| it.volumes = vec![volume(), volume()]);
+        assert!(found.len() == 1 && found[0].contains("named twice"), "{found:?}");
+    }
+
+    #[test]
+    fn all_mistakes_are_told_at_once() {
+        let found = problems(1, |it| {
+            it.types = Vec::new();
+            it.tags = vec!["t".repeat(4_092); 64];
+            it.private_networks = vec!["lan".to_owned()];
+            it.root_volume.size = Some(1_000_000_000);
+        });
+        let fields: Vec<&str> = found.iter().filter_map(|problem| problem.split(':').next()).collect();
+        assert_eq!(fields, ["types", "root_volume", "private_networks", "tags"], "{found:?}");
+        assert!(found[1].contains("1 GB are too small") && found[1].contains("units are GB"), "{found:?}");
+        assert!(found[3].contains("261888 bytes in all"), "{found:?}");
+    }
+
+    #[test]
+    fn ids_as_terraform_prints_them_are_taken_where_zone_and_region_agree() {
+        let all = |location: &str| {
+            let mut it = good();
+            let id = || format!("{location}/{ID}");
+            it.image = ImageChoice::parse(&id());
+            it.volumes = vec![ExtraVolume::Existing { id: id() }];
+            it.private_networks = vec![id()];
+            (it.security_group, it.placement_group) = (Some(id()), Some(id()));
+            it.address_pool = Some(AddressPool::Ips(vec![id()]));
+            it
+        };
+        for location in ["fr-par-1", "fr-par"] {
+            let mut it = all(location);
+            assert_eq!(it.problems(1), [], "{location}");
+            it.normalize();
+            assert_eq!(it.image, ImageChoice::Id(ID.to_owned()));
+            assert_eq!(it.volumes, [ExtraVolume::Existing { id: ID.to_owned() }]);
+            assert_eq!(it.private_networks, [ID]);
+            assert_eq!((it.security_group.as_deref(), it.placement_group.as_deref()), (Some(ID), Some(ID)));
+            assert_eq!(it.address_pool, Some(AddressPool::Ips(vec![ID.to_owned()])));
+        }
+        for location in ["fr-par-2", "nl-ams"] {
+            let found = all(location).problems(1);
+            let fields: BTreeSet<&str> = found.iter().map(|problem| problem.field).collect();
+            let every = ["address_pool", "image", "placement_group", "private_networks", "security_group", "volumes"];
+            assert_eq!(fields, every.into(), "{found:?}");
+            assert!(found[0].problem.ends_with(&format!("is in {location}, and this is fr-par-1")), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn server_types_are_written_in_upper_case() {
+        let mut it = good();
+        it.types = vec!["dev1-s".to_owned(), "Pro2-XS".to_owned()];
+        it.normalize();
+        assert_eq!(it.types, ["DEV1-S", "PRO2-XS"]);
+    }
+
+    #[test]
+    fn a_scratch_volume_is_made_with_its_server_and_is_no_root() {
+        let mut it = good();
+        it.volumes =
+            vec![ExtraVolume::New { kind: VolumeKind::Scratch, size: 512_000_000_000, operations_per_second: None }];
+        let made = it.create_request("n", "H100-1-80G", ID, &[], &BTreeMap::new(), Vec::new());
+        assert_eq!(made.volumes["1"].volume_type, Some(VolumeType::Scratch));
+        assert_eq!(it.positions_made().collect::<Vec<_>>(), ["0", "1"]);
+        let root = RootVolume { kind: VolumeKind::Scratch, ..RootVolume::default() };
+        let found = problems(1, |it| it.root_volume = root);
+        assert!(found.len() == 1 && found[0].contains("no image can be on scratch storage"), "{found:?}");
     }
 }

@@ -56,7 +56,7 @@ pub mod types;
 pub use api::{AppleSiliconApi, BlockApi, IamApi, InstanceApi, IpamApi, MarketplaceApi};
 pub use client::{Client, RawAnswer};
 pub use error::{ApiError, DeadlinePhase, Error, ErrorClass, ErrorDetail, MalformedAnswer};
-pub use location::{InvalidLocation, Region, Zone};
+pub use location::{IdElsewhere, InvalidLocation, Region, Zone};
 pub use sent::Sent;
 pub use settings::{
     ConfigurationError, DEFAULT_API_URL, Environment, ExplicitSettings, Limits, SecretKey, Settings, SettingsPlaces,

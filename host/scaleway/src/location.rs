@@ -22,6 +22,23 @@ pub struct InvalidLocation {
     example: &'static str,
 }
 
+/// An id of another zone or region than the one where it is used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is in {found}, and this is {wanted}")]
+pub struct IdElsewhere {
+    text: String,
+    found: String,
+    wanted: String,
+}
+
+/// The id in a text that Terraform printed (`fr-par-1/UUID`, `fr-par/UUID`), with what stands before it.
+fn split_id(text: &str) -> (Option<&str>, &str) {
+    match text.split_once('/') {
+        Some((location, id)) if location.parse::<Zone>().is_ok() || is_region(location) => (Some(location), id),
+        _ => (None, text),
+    }
+}
+
 impl Region {
     /// The regions whose zones are known to serve Instances (SDK).
     pub const KNOWN: [&'static str; 4] = ["fr-par", "nl-ams", "pl-waw", "it-mil"];
@@ -44,6 +61,20 @@ impl Zone {
         &self.0
     }
 
+    /// The id in a text that may hold this zone, or its region, before the id: `fr-par-1/UUID`, as Terraform prints ids.
+    ///
+    /// # Errors
+    /// [`IdElsewhere`] where another zone or region stands there.
+    pub fn local_id<'t>(&self, text: &'t str) -> Result<&'t str, IdElsewhere> {
+        match split_id(text) {
+            (None, id) => Ok(id),
+            (Some(location), id) if location == self.0 || location == self.region().0 => Ok(id),
+            (Some(other), _) => {
+                Err(IdElsewhere { text: quoted(text), found: other.to_owned(), wanted: self.to_string() })
+            }
+        }
+    }
+
     /// The region the zone lies in: `fr-par` for `fr-par-1`.
     pub fn region(&self) -> Region {
         let (region, _number) =
@@ -59,9 +90,9 @@ fn is_region(text: &str) -> bool {
         && bytes.iter().enumerate().all(|(index, byte)| index == 2 || byte.is_ascii_lowercase())
 }
 
-/// Quotes at most 40 characters of what somebody typed, without control characters.
+/// Quotes at most 64 characters of what somebody typed, without control characters.
 fn quoted(text: &str) -> String {
-    text.chars().take(40).map(|character| if character.is_control() { '?' } else { character }).collect()
+    text.chars().take(64).map(|character| if character.is_control() { '?' } else { character }).collect()
 }
 
 impl FromStr for Region {
@@ -136,6 +167,22 @@ mod tests {
             let zone: Zone = name.parse().unwrap();
             assert!(Region::KNOWN.contains(&zone.region().as_str()), "{name}");
         }
+    }
+
+    #[test]
+    fn an_id_may_stand_behind_its_own_zone_or_region_only() {
+        const ID: &str = "11111111-1111-4111-8111-111111111111";
+        let zone: Zone = "fr-par-1".parse().unwrap();
+        let text = |location: &str| format!("{location}/{ID}");
+        for accepted in [ID.to_owned(), text("fr-par-1"), text("fr-par")] {
+            assert_eq!(zone.local_id(&accepted), Ok(ID), "{accepted}");
+        }
+        for location in ["fr-par-2", "nl-ams", "nl-ams-1"] {
+            let words = zone.local_id(&text(location)).unwrap_err().to_string();
+            assert!(words.ends_with(&format!("is in {location}, and this is fr-par-1")), "{words}");
+        }
+        // No location, so it is left to whoever reads ids.
+        assert_eq!(zone.local_id("farm/web"), Ok("farm/web"));
     }
 
     #[test]

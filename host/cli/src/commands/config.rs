@@ -245,6 +245,7 @@ fn server(context: &Context) -> Vec<Value> {
             server.volume_type.map(|kind| match kind {
                 VolumeType::Block => "block".to_owned(),
                 VolumeType::Local => "local".to_owned(),
+                VolumeType::Scratch => "scratch".to_owned(),
             }),
         ),
         ("server.private_networks", list(&server.private_networks)),

@@ -12,9 +12,9 @@ use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::listing::{Listing, with_notes};
 use windlass_inspect::output::{fields, table};
 use windlass_lifecycle::{
-    AddressKind, Aftermath, CleanedUp, CloudInit, Control, CreatedServer, Error, ExtraVolume, GroupName, ImageChoice,
-    Journal, Left, Machine, Operation, OperationId, RememberedServer, Report, RequestedBy, ResourceKind, ResourceName,
-    RootVolume, ServerSpecification, Target, VolumeKind,
+    AccountProblem, AddressKind, Aftermath, CleanedUp, CloudInit, Control, CreatedServer, Error, ExtraVolume,
+    GroupName, ImageChoice, Journal, Left, Machine, Operation, OperationId, RememberedServer, Report, RequestedBy,
+    ResourceKind, ResourceName, RootVolume, ServerSpecification, Target, VolumeKind,
 };
 use windlass_scaleway::Zone;
 
@@ -111,7 +111,11 @@ async fn create(context: &Context, arguments: CreateServer) -> Result<(), Failur
     let count = arguments.count as usize;
     let work = context.work(arguments.project.as_deref(), arguments.parallel)?;
     let specification = specification(context, &work, &arguments)?;
-    specification.check().map_err(|error| Failure::usage(error.to_string()))?;
+    refuse(specification.problems(count))?;
+    // Everything that costs nothing comes before the first address.
+    refuse(
+        work.lifecycle.account_problems(&specification, count).await.into_iter().filter(AccountProblem::is_certain),
+    )?;
 
     let (control, events) = Control::with_events();
     let interrupted = interrupt::listen(&control, context.output)?;
@@ -150,6 +154,20 @@ async fn create(context: &Context, arguments: CreateServer) -> Result<(), Failur
         return Ok(());
     }
     Err(creation_failure(&work, &failed, &created, count, was_interrupted).with_partial(document))
+}
+
+/// Refuses what is known beforehand to fail, with all of its mistakes.
+fn refuse(problems: impl IntoIterator<Item = impl ToString>) -> Result<(), Failure> {
+    let mut problems: Vec<String> = problems.into_iter().map(|problem| problem.to_string()).collect();
+    match problems.len() {
+        0 => Ok(()),
+        1 => Err(Failure::usage(problems.remove(0))),
+        count => {
+            let mut failure = Failure::usage(format!("{count} mistakes in what is asked for; nothing was touched"));
+            failure.causes = problems;
+            Err(failure)
+        }
+    }
 }
 
 /// What an operation that is left open has made.
@@ -272,6 +290,7 @@ fn volume_kind(kind: VolumeType) -> VolumeKind {
     match kind {
         VolumeType::Block => VolumeKind::Block,
         VolumeType::Local => VolumeKind::Local,
+        VolumeType::Scratch => VolumeKind::Scratch,
     }
 }
 
@@ -347,10 +366,17 @@ fn doing(machine: &Machine) -> String {
     }
 }
 
+/// The id of a text that may hold the zone as well, as Terraform prints ids.
+fn local_id<'t>(zone: &Zone, text: &'t str) -> Result<&'t str, Failure> {
+    zone.local_id(text)
+        .map_err(|elsewhere| Failure::usage(elsewhere.to_string()).remedy("name its zone: --zone, or SCW_DEFAULT_ZONE"))
+}
+
 /// The one server that a text names: by its id, else by its operation, else by its name where only one has it.
 ///
 /// An id comes first, whatever others are called, so that a server can always be told from its namesakes.
-fn listed<'m>(machines: &'m [Machine], text: &str) -> Result<Option<&'m Machine>, Failure> {
+fn listed<'m>(machines: &'m [Machine], zone: &Zone, text: &str) -> Result<Option<&'m Machine>, Failure> {
+    let text = local_id(zone, text)?;
     let operation_of = |machine: &Machine| machine.operation.as_ref().map(ToString::to_string);
     let by_id = machines.iter().find(|machine| machine.id == text);
     let by_operation = || machines.iter().filter(|machine| operation_of(machine).as_deref() == Some(text)).collect();
@@ -399,8 +425,8 @@ async fn show(context: &Context, arguments: &ShowServer) -> Result<(), Failure> 
         Err(failure) => return show_remembered(context, &arguments.server, failure),
     };
     let machines = machines(&work, None).await?;
-    let Some(machine) = listed(&machines, &arguments.server)? else {
-        return show_gone(context, &work, &arguments.server).await;
+    let Some(machine) = listed(&machines, &work.zone, &arguments.server)? else {
+        return show_gone(context, &work, local_id(&work.zone, &arguments.server)?).await;
     };
     let operations = work.lifecycle.journal().operations_of_resource(&machine.id);
     let operations = operations.map_err(|error| lifecycle_failure("the journal cannot be read", &error))?;
@@ -649,9 +675,9 @@ async fn named(
 ) -> Result<Vec<Subject>, Failure> {
     let mut subjects: Vec<Subject> = Vec::new();
     for text in texts {
-        let subject = match listed(machines, text)? {
+        let subject = match listed(machines, &work.zone, text)? {
             Some(machine) => Subject::of_machine(machine, &work.zone, None),
-            None => remembered(context, work, text).await?,
+            None => remembered(context, work, local_id(&work.zone, text)?).await?,
         };
         if !subjects.iter().any(|known| known.id == subject.id) {
             subjects.push(subject);

@@ -93,6 +93,32 @@ fn names(status: &Value) -> Vec<&str> {
 }
 
 #[test]
+fn a_cluster_whose_nodes_would_be_called_as_another_clusters_is_refused() {
+    let world = World::new("100");
+    let write = |cluster: &str, group: &str, types: &str| {
+        let text = format!(
+            "name = '{cluster}'\nzone = 'fr-par-1'\n[groups.{group}]\ncount = 1\ntypes = ['{types}']\n\
+             image = 'ubuntu_noble'\n"
+        );
+        world.write(&format!("{cluster}_{group}.toml"), text.as_bytes()).to_str().unwrap().to_owned()
+    };
+    let first = write("a-b", "c", "dev1-s");
+    world.run(&["cluster", "create", &first]).expect(0);
+    let servers = || world.control("GET", "resources", "")["servers"].as_array().unwrap().len();
+    let same = write("a", "b-c", "DEV1-S");
+    for command in ["create", "validate", "apply", "diff"] {
+        let ran = world.run(&["cluster", command, &same]).expect(2);
+        ran.says("its nodes would be called a-b-c-1 and so on, as those of group c of cluster a-b");
+    }
+    assert_eq!(servers(), 1);
+    // Another group of the same cluster may have any name, and what a cluster has stays.
+    world.run(&["cluster", "create", &write("a", "b", "DEV1-S")]).expect(0);
+    world.run(&["cluster", "apply", &same, "--yes"]).expect(2);
+    world.run(&["cluster", "apply", &first, "--yes"]).expect(0);
+    assert_eq!(servers(), 2);
+}
+
+#[test]
 fn a_cluster_is_created_scaled_both_ways_at_once_and_terminated_with_its_hooks_in_order() {
     let farm = Farm::new();
     let created =

@@ -226,6 +226,91 @@ fn options_reach_the_server() {
 }
 
 #[test]
+fn what_is_known_wrong_is_refused_before_anything_is_made() {
+    const ID: &str = "33333333-3333-4333-8333-333333333333";
+    let world = World::new("50");
+    let create = |options: &[&str]| {
+        let server = ["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble"];
+        world.run(&[&server, options].concat())
+    };
+    let (long, tag, elsewhere) = ("n".repeat(126), "t".repeat(4_092), format!("fr-par-2/{ID}"));
+    let tags: Vec<&str> = std::iter::repeat_n(["--tag", tag.as_str()], 64).flatten().collect();
+    let cases: [(&[&str], &str); 11] = [
+        (&["--name", &long, "--count", "12"], "with the numbers of 12 servers it has 129 bytes"),
+        (&["--extra-volume", ID, "--count", "2"], "can be attached to one server, and 2 are to have it"),
+        (&tags, "bytes in all are more than"),
+        (&["--private-network", "lan"], "is no id of a private network"),
+        (&["--volume-size", "1GB"], "too small for an image of the marketplace, which needs 10 GB; units are GB"),
+        (&["--security-group", &elsewhere], "is in fr-par-2, and this is fr-par-1"),
+        // What only Scaleway knows.
+        (&["--type", "DVE1-M"], "fr-par-1 has no server type DVE1-M; did you mean DEV1-M?"),
+        (&["--private-network", ID], "fr-par has no private network"),
+        (&["--extra-volume", ID], "there is no Block Storage volume"),
+        (&["--volume-type", "local", "--volume-size", "90GB"], "DEV1-S takes 20 GB of local volumes"),
+        (&["--extra-volume", "scratch:100GB"], "DEV1-S has no scratch storage"),
+    ];
+    for (options, words) in cases {
+        create(options).expect(2).says(words);
+    }
+    let image = ["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", ID];
+    world.run(&image).expect(2).says("there is no image");
+    let both = create(&["--private-network", "lan", "--name", &"n".repeat(129)]).expect(2);
+    let both = both.says("2 mistakes").says("private_networks: ").says("name: ");
+    assert!(!both.stderr.contains("operation"), "{}", both.stderr);
+    let requests = world.control("GET", "requests", "");
+    let made: Vec<&Value> = requests.as_array().unwrap().iter().filter(|request| request["method"] != "GET").collect();
+    assert!(made.is_empty(), "{made:?}");
+    assert_eq!(world.json(&["operation", "list"])["operations"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn types_in_lower_case_and_ids_as_terraform_prints_them_are_understood() {
+    let world = World::new("50");
+    let volume = r#"{"name": "data", "perf_iops": 5000, "from_empty": {"size": 5000000000}}"#;
+    let volume = world.call("POST", "/block/v1/zones/fr-par-1/volumes", volume);
+    let volume = volume["id"].as_str().unwrap();
+    world.until(|resources| resources["volumes"][0]["status"] == "available");
+    let image =
+        world.call("GET", "/marketplace/v2/local-images?image_label=ubuntu_noble&zone=fr-par-1&type=instance_sbs", "");
+    let releases = image["local_images"].as_array().unwrap();
+    let release = |arch: &str| {
+        let release = releases.iter().find(|release| release["arch"] == arch).unwrap();
+        format!("fr-par-1/{}", release["id"].as_str().unwrap())
+    };
+    let other = ["server", "create", "--group", "ci", "--type", "dev1-s", "--image", &release("arm64")];
+    world.run(&other).expect(2).says("is for arm64, and DEV1-S is x86_64");
+    let image = release("x86_64");
+    let attached = format!("fr-par-1/{volume}");
+    let options = ["--type", "dev1-s", "--image", &image, "--extra-volume", &attached];
+    world.run(&[&["server", "create", "--group", "ci", "--name", "web"], &options[..]].concat()).expect(0);
+    let listed = world.json(&["server", "list"]);
+    assert_eq!(listed["servers"][0]["server_type"], "DEV1-S");
+    let id = listed["servers"][0]["id"].as_str().unwrap();
+    world.run(&["server", "show", &format!("fr-par-2/{id}")]).expect(2).says("is in fr-par-2");
+    world.run(&["server", "show", &format!("fr-par-1/{id}")]).expect(0);
+    world.run(&["server", "delete", "--yes", &format!("fr-par-1/{id}")]).expect(0);
+    assert_eq!(world.resources(), 1, "the volume that was there before");
+}
+
+#[test]
+fn scratch_storage_comes_and_goes_with_its_server() {
+    let world = World::new("50");
+    let options = ["--type", "H100-1-80G", "--image", "ubuntu_jammy_gpu_os_12", "--zone", "fr-par-2"];
+    let create = |scratch: &str| {
+        let command = ["server", "create", "--group", "ci", "--extra-volume", scratch];
+        world.run(&[&command, &options[..]].concat())
+    };
+    create("scratch:1601GB").expect(2).says("H100-1-80G takes 1600 GB of scratch storage, and 1601 GB are wanted");
+    create("scratch:1600GB").expect(0);
+    let volumes = world.control("GET", "resources", "")["volumes"].clone();
+    let scratch = volumes.as_array().unwrap().iter().find(|volume| volume["volume_type"] == "scratch");
+    let tags = scratch.unwrap_or_else(|| panic!("{volumes}"))["tags"].to_string();
+    assert!(tags.contains("windlass-owner="), "{tags}");
+    world.run(&["server", "delete", "--yes", "--group", "ci", "--zone", "fr-par-2"]).expect(0);
+    assert_eq!(world.resources(), 0);
+}
+
+#[test]
 fn defaults_for_servers_come_from_the_configuration_and_options_win() {
     let world = World::new("50");
     world.configure("[server]\ntype = 'DEV1-S'\nimage = 'ubuntu_noble'\nipv4 = 0\ntags = ['from-file']\n");

@@ -3,7 +3,6 @@
 
 pub(crate) mod hook;
 pub(crate) mod look;
-pub(crate) mod quotas;
 pub(crate) mod see;
 pub(crate) mod servers;
 pub(crate) mod validate;

@@ -1,17 +1,14 @@
 //! Asking Scaleway whether it has what is wanted, before anything is spent.
 //!
-//! Asked: whether each server type exists in the zone, and one of each group's is in stock; whether the image fits it;
-//! whether security groups, placement groups and private networks exist; and whether the cloud-init files can be read.
-//! Looked at here: whether the hooks' programs, secrets and keys are there. Quotas are asked where they can be
-//! ([`quotas`]).
+//! Asked: what each group's server needs ([`account_problems`]), and whether the cloud-init files can be read. Looked at
+//! here: whether the hooks' programs, secrets and keys are there. Quotas are asked where they can be
+//! ([`check_quotas`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_lifecycle::{ImageChoice, VolumeKind};
+use windlass_lifecycle::{AccountProblem, Catalogue, QuotaDemand, QuotaRefusal, account_problems, check_quotas};
 use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_scaleway::Client;
-use windlass_scaleway::types::instance::{ServerType, Stock};
-use windlass_scaleway::types::marketplace::ImageStorage;
 
 use crate::cloud_init::ReadCloudInit;
 use crate::failure;
@@ -20,13 +17,6 @@ use crate::name::NodeGroupName;
 use crate::record::{NodeRole, Stage};
 use crate::run::{Run, Stop};
 use crate::specification::{ClusterSpecification, NodeGroup};
-use crate::stages::quotas;
-
-/// What Scaleway says about a zone's server types.
-struct Catalogue {
-    types: BTreeMap<String, ServerType>,
-    stock: BTreeMap<String, Stock>,
-}
 
 fn wrong(place: String, problem: impl std::fmt::Display) -> Failure {
     failure::of_class(FailureClass::InvalidArguments, format!("{place}: {problem}"))
@@ -41,12 +31,10 @@ pub(crate) async fn validate(run: &Run, growing: &BTreeSet<NodeGroupName>) -> Re
     }
     let (client, cloud_inits) = (&run.shared.client, run.shared.cloud_inits.as_ref());
     let catalogue = &run.attempt(step, || catalogue(client, &specification)).await?;
-    let demand = demand(run);
-    run.attempt(step, || quotas::check(client, &specification, &demand)).await?;
+    let demand = demand(run, &specification);
+    run.attempt(step, || quota_problem(client, &specification, &demand)).await?;
     for name in growing {
-        let Some(group) = specification.groups.get(name) else { continue };
-        let checked =
-            run.attempt(step, || check_group(client, cloud_inits, &specification, catalogue, name, group)).await;
+        let checked = run.attempt(step, || check_group(client, cloud_inits, &specification, catalogue, name)).await;
         let at = run.now();
         let event = match &checked {
             Ok(()) => Run::done(step, name.as_str()),
@@ -71,11 +59,11 @@ pub(crate) async fn problems(
         Ok(catalogue) => catalogue,
         Err(failed) => return vec![failed],
     };
-    let made = specification.groups.iter().map(|(name, group)| (name.clone(), group.count.into())).collect();
-    let demand = quotas::Demand { made, given_back: there };
-    let mut problems = Vec::from_iter(quotas::check(client, specification, &demand).await.err());
-    for (name, group) in &specification.groups {
-        problems.extend(check_group(client, cloud_inits, specification, &catalogue, name, group).await.err());
+    let demand =
+        demand_of(specification, |name, group| (group.count.into(), there.get(name).copied().unwrap_or_default()));
+    let mut problems = Vec::from_iter(quota_problem(client, specification, &demand).await.err());
+    for name in specification.groups.keys() {
+        problems.extend(group_problems(client, cloud_inits, specification, &catalogue, name).await);
     }
     problems
 }
@@ -92,13 +80,27 @@ pub(crate) fn hook_problems(runner: &dyn RunHooks, specification: &ClusterSpecif
     by_name.into_iter().filter_map(problem).collect()
 }
 
-async fn catalogue(client: &Client, specification: &ClusterSpecification) -> Result<Catalogue, Failure> {
-    let instance = client.instance(&specification.zone);
-    let of_error = |error| windlass_lifecycle::failure_of(&error);
-    let (types, stock) = futures::future::try_join(instance.list_server_types(), instance.server_type_availability())
-        .await
-        .map_err(of_error)?;
-    Ok(Catalogue { types, stock })
+/// Everything that is wrong with a group; what would fail for certain comes first.
+async fn group_problems(
+    client: &Client,
+    cloud_inits: &dyn ReadCloudInit,
+    specification: &ClusterSpecification,
+    catalogue: &Catalogue,
+    name: &NodeGroupName,
+) -> Vec<Failure> {
+    let place = |field: &str| format!("groups.{name}.{field}");
+    let server = specification.server(name, name.as_str(), None);
+    let mut found = account_problems(client, &server, catalogue).await;
+    found.sort_by_key(|problem| !problem.is_certain());
+    let placed = |AccountProblem { field, mut failure }| {
+        failure.message = failure::bounded(&format!("{}: {}", place(field), failure.message));
+        failure
+    };
+    let mut problems: Vec<Failure> = found.into_iter().map(placed).collect();
+    if let Err(problem) = cloud_inits.read(specification, name).await {
+        problems.push(failure::of_class(FailureClass::InvalidArguments, place(&problem)));
+    }
+    problems
 }
 
 async fn check_group(
@@ -107,105 +109,51 @@ async fn check_group(
     specification: &ClusterSpecification,
     catalogue: &Catalogue,
     name: &NodeGroupName,
-    group: &NodeGroup,
 ) -> Result<(), Failure> {
-    let place = |field: &str| format!("groups.{name}.{field}");
-    let zone = &specification.zone;
-    let instance = client.instance(zone);
-    let of_error = |error: windlass_scaleway::Error, place: String| {
-        let mut failed = windlass_lifecycle::failure_of(&error);
-        failed.message = failure::bounded(&format!("{place}: {}", failed.message));
-        failed
-    };
-    for server_type in &group.types {
-        let known = catalogue.types.iter().any(|(known, data)| {
-            known.eq_ignore_ascii_case(server_type)
-                || data.alt_names.iter().any(|alt| alt.eq_ignore_ascii_case(server_type))
-        });
-        if !known {
-            let near = catalogue
-                .types
-                .keys()
-                .map(|known| (strsim::jaro_winkler(&server_type.to_uppercase(), known), known))
-                .max_by(|left, right| left.0.total_cmp(&right.0));
-            let near = near.map(|(_, near)| format!("; did you mean {near}?")).unwrap_or_default();
-            return Err(wrong(place("types"), format!("{zone} has no server type {server_type}{near}")));
-        }
+    match group_problems(client, cloud_inits, specification, catalogue, name).await.into_iter().next() {
+        None => Ok(()),
+        Some(problem) => Err(problem),
     }
-    let out = |server_type: &String| {
-        catalogue
-            .stock
-            .iter()
-            .any(|(known, stock)| known.eq_ignore_ascii_case(server_type) && *stock == Stock::Shortage)
-    };
-    if group.types.iter().all(out) {
-        let words = format!("{}: {} has no {} left", place("types"), zone, group.types.join(" and no "));
-        return Err(failure::of_class(FailureClass::OutOfStock, words));
-    }
-    match ImageChoice::parse(&group.image) {
-        // Never parsed from a text.
-        ImageChoice::Name(_) | ImageChoice::Tag(_) => {}
-        ImageChoice::Id(id) => {
-            instance.get_image(&id).await.map_err(|error| of_error(error, place("image")))?;
-        }
-        ImageChoice::Label(label) => {
-            let storage = match group.root_volume.kind {
-                VolumeKind::Block => ImageStorage::BlockStorage,
-                VolumeKind::Local => ImageStorage::Local,
-            };
-            for server_type in group.types.iter().filter(|server_type| !out(server_type)) {
-                client
-                    .marketplace()
-                    .resolve_image(&label, zone, server_type, storage.clone())
-                    .await
-                    .map_err(|error| of_error(error, place("image")))?;
-            }
-        }
-    }
-    if let Some(id) = &group.security_group {
-        instance.get_security_group(id).await.map_err(|error| of_error(error, place("security_group")))?;
-    }
-    if let Some(id) = &group.placement_group {
-        instance.get_placement_group(id).await.map_err(|error| of_error(error, place("placement_group")))?;
-    }
-    for network in &group.private_networks {
-        // An id is a UUID (checked before), so it needs no escaping.
-        let path = format!("/vpc/v2/regions/{}/private-networks/{network}", zone.region());
-        let answer =
-            client.send_raw("GET", &path, None).await.map_err(|error| of_error(error, place("private_networks")))?;
-        let class = match answer.status {
-            200..=299 => continue,
-            404 => {
-                let words = format!("{} has no private network {network}", zone.region());
-                return Err(wrong(place("private_networks"), words));
-            }
-            401 | 403 => FailureClass::PermissionDenied,
-            429 => FailureClass::RateLimited,
-            _ => FailureClass::ServerError,
-        };
-        let mut failed = failure::of_class(class, format!("{}: {network}", place("private_networks")));
-        (failed.method, failed.path, failed.status) = (Some("GET".to_owned()), Some(path), Some(answer.status));
-        return Err(failed);
-    }
-    cloud_inits
-        .read(specification, name)
-        .await
-        .map(drop)
-        .map_err(|problem| failure::of_class(FailureClass::InvalidArguments, place(&problem)))
 }
 
-/// How many servers the operation makes in each group, and how many leave it.
-fn demand(run: &Run) -> quotas::Demand {
-    let mut demand = quotas::Demand::default();
-    for node in run.book.lock().nodes.values() {
-        let count = match node.role {
-            NodeRole::Made => &mut demand.made,
-            NodeRole::Leaving => &mut demand.given_back,
-            NodeRole::Staying => continue,
-        };
-        *count.entry(node.group.clone()).or_default() += 1;
-    }
-    demand
+async fn catalogue(client: &Client, specification: &ClusterSpecification) -> Result<Catalogue, Failure> {
+    Catalogue::of(client, &specification.zone).await.map_err(|error| windlass_lifecycle::failure_of(&error))
+}
+
+/// How many servers come and go, group by group.
+fn demand_of(
+    specification: &ClusterSpecification,
+    count: impl Fn(&NodeGroupName, &NodeGroup) -> (u64, u64),
+) -> Vec<QuotaDemand> {
+    let demand = |(name, group): (&NodeGroupName, &NodeGroup)| {
+        let (made, given_back) = count(name, group);
+        QuotaDemand { types: group.types.clone(), made, given_back }
+    };
+    specification.groups.iter().map(demand).collect()
+}
+
+/// The demand of an operation: the nodes that it makes, and those that leave.
+fn demand(run: &Run, specification: &ClusterSpecification) -> Vec<QuotaDemand> {
+    let book = run.book.lock();
+    demand_of(specification, |name, _| {
+        let count = |role| book.nodes.values().filter(|node| node.group == *name && node.role == role).count() as u64;
+        (count(NodeRole::Made), count(NodeRole::Leaving))
+    })
+}
+
+/// Fails when a quota is certain to be exceeded, with the place in the specification.
+async fn quota_problem(
+    client: &Client,
+    specification: &ClusterSpecification,
+    demand: &[QuotaDemand],
+) -> Result<(), Failure> {
+    let placed = |QuotaRefusal { demand, mut failure }| {
+        let group = demand.and_then(|position| specification.groups.keys().nth(position));
+        let place = group.map_or_else(|| "groups".to_owned(), |name| format!("groups.{name}.types"));
+        failure.message = format!("{place}: {}", failure.message);
+        failure
+    };
+    check_quotas(client, &specification.zone, demand).await.map_err(placed)
 }
 
 /// The groups that the operation makes nodes in.

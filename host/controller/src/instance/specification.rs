@@ -41,8 +41,9 @@ pub(super) fn specification(
     if let Some(seconds) = spec.create_deadline_seconds {
         wanted.deadline_milliseconds = u64::from(seconds) * 1000;
     }
-    wanted.check().map_err(|error| format!("spec: {error}"))?;
-    Ok(wanted)
+    wanted.normalize();
+    let problems: Vec<String> = wanted.problems(1).iter().map(ToString::to_string).collect();
+    if problems.is_empty() { Ok(wanted) } else { Err(format!("spec: {}", problems.join("; "))) }
 }
 
 /// Reads the bootstrap data.
@@ -108,7 +109,7 @@ mod tests {
             "types": ["PRO2-XS", "DEV1-S"], "image": "ubuntu_noble",
             "rootVolume": {"type": "sbs_volume", "sizeGB": 20, "iops": 15000},
             "additionalVolumes": [{"type": "l_ssd", "sizeGB": 10}],
-            "publicIPs": ["routed_ipv4", "routed_ipv6"], "privateNetworks": ["n"], "securityGroup": "g",
+            "publicIPs": ["routed_ipv4", "routed_ipv6"], "privateNetworks": ["fr-par/11111111-2222-4333-8444-555555555555"], "securityGroup": "g",
             "placementGroup": "p",
             "project": "q", "tags": ["team"], "createDeadlineSeconds": 300,
         }))

@@ -41,6 +41,11 @@ pub(super) async fn create(
             Err(outcome) => return outcome,
         }
     }
+    let found = context.lifecycle.account_problems(&specification, 0).await;
+    let certain: Vec<String> = found.iter().filter(|it| it.is_certain()).map(ToString::to_string).collect();
+    if !certain.is_empty() {
+        return Outcome::Failed { reason: "CreationFailed", message: format!("spec: {}", certain.join("; ")) };
+    }
     let pending = match context.lifecycle.begin_create(specification).await {
         Ok(pending) => pending,
         Err(error) => return failed(error, "CreationFailed"),

@@ -163,6 +163,9 @@ pub enum VolumeType {
     /// The hypervisor's disk.
     #[serde(rename = "l_ssd")]
     LocalSsd,
+    /// Scratch storage beside a GPU. Not for a root volume.
+    #[serde(rename = "scratch")]
+    Scratch,
 }
 
 /// Kinds of flexible addresses.

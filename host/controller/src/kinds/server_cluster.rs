@@ -149,12 +149,9 @@ pub struct ServerClusterGroup {
     /// Whether Scaleway gives each node a dynamic address at power-on.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "dynamicIPRequired")]
     pub dynamic_ip_required: Option<bool>,
-    /// Ids of private networks to join.
+    /// Ids of private networks to join, also with their region before them (`fr-par/UUID`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(
-        length(max = 8),
-        inner(length(max = 36), regex(pattern = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"))
-    )]
+    #[schemars(length(max = 8), inner(length(max = 64)))]
     pub private_networks: Option<Vec<String>>,
     /// Id of a security group. Absent: the project's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -76,6 +76,7 @@ pub(super) fn specification(name: &str, spec: &ServerClusterSpec) -> Result<Clus
             start: hooks.start.as_ref().map(hook),
         };
     }
+    wanted.normalize();
     Ok(wanted)
 }
 

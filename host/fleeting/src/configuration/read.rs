@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use windlass_lifecycle::{
-    AddressKind, AddressPool, CloudInit, Error, ExtraVolume, GroupName, ImageChoice, OwnerName, RootVolume,
-    ServerSpecification, VolumeKind,
+    AddressKind, AddressPool, CloudInit, ExtraVolume, GroupName, ImageChoice, OwnerName, RootVolume,
+    ServerSpecification, SpecificationProblem, VolumeKind,
 };
 use windlass_policy::slots::SlotName;
 use windlass_policy::slots::state_mapping::MAX_WATCHED_TAGS;
@@ -381,7 +381,7 @@ fn server(
     let (security_group, security_groups) = zones::zonal_id(reader, "security_group", zones);
     let (placement_group, placement_groups) = zones::zonal_id(reader, "placement_group", zones);
     let zonal = ZonalIds { security_groups, placement_groups, private_networks: networks_of_regions };
-    let address_pool = address_pool(reader);
+    let address_pool = address_pool(reader, zones);
     let mut addresses = Vec::new();
     let no_ipv4 = reader.flag("public_ipv4_disabled");
     if no_ipv4 && address_pool.is_some() {
@@ -419,28 +419,29 @@ fn server(
     server.tags = tags;
     server.cloud_init = cloud_init.map(CloudInit::new);
     server.deadline_milliseconds = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
-    let mut checked = server.check();
+    server.normalize();
+    let mut problems = server.problems(1);
     for ids in zonal.private_networks.values() {
         let mut of_region = server.clone();
         of_region.private_networks.clone_from(ids);
-        checked = checked.and_then(|()| of_region.check());
+        let new = of_region.problems(1).into_iter().filter(|problem| !problems.contains(problem));
+        problems.extend(new.collect::<Vec<_>>());
     }
-    match checked {
-        Ok(()) => Some((server, zonal)),
-        Err(Error::Specification { field, problem }) => {
-            let key = match field {
-                "deadline_milliseconds" => "create_timeout",
-                "address_pool" => "reserved_ip_tag",
-                field => field,
-            };
-            reader.wrong(key, problem);
-            None
-        }
-        Err(error) => {
-            reader.wrong("", error.to_string());
-            None
+    for SpecificationProblem { field, problem } in &problems {
+        let key = match *field {
+            "deadline_milliseconds" => "create_timeout",
+            "address_pool" => "reserved_ip_tag",
+            "types" => "server_type",
+            "volumes" => "extra_volumes",
+            "root_volume" => "volume_type",
+            field => field,
+        };
+        // What a key's own rule has refused is not refused once more.
+        if !reader.problems.iter().any(|known| known.place.split(['[', '.']).next() == Some(key)) {
+            reader.wrong(key, problem.clone());
         }
     }
+    problems.is_empty().then_some((server, zonal))
 }
 
 /// A label, an id, or a table that says which of the project's own images.
@@ -479,8 +480,10 @@ fn volume(reader: &mut Reader<'_>, type_key: &str, iops_key: &str) -> (VolumeKin
     let kind = match reader.text(type_key).as_deref() {
         None | Some("sbs" | "sbs_volume" | "block") => VolumeKind::Block,
         Some("l_ssd" | "local") => VolumeKind::Local,
+        Some("scratch") => VolumeKind::Scratch,
         Some(other) => {
-            reader.wrong(type_key, format!("{other:?} is unknown; it is \"sbs_volume\" (the default) or \"l_ssd\""));
+            let words = "it is \"sbs_volume\" (the default), \"l_ssd\", or, for an extra volume, \"scratch\"";
+            reader.wrong(type_key, format!("{other:?} is unknown; {words}"));
             VolumeKind::Block
         }
     };
@@ -491,7 +494,7 @@ fn volume(reader: &mut Reader<'_>, type_key: &str, iops_key: &str) -> (VolumeKin
         }
         number.and_then(|number| u32::try_from(number).ok())
     });
-    if kind == VolumeKind::Local && operations.is_some() {
+    if kind != VolumeKind::Block && operations.is_some() {
         reader.wrong(iops_key, format!("can only be chosen for {type_key} = \"sbs_volume\""));
     }
     // What was refused here is not refused once more by the specification.
@@ -532,8 +535,14 @@ fn extra_volumes(reader: &mut Reader<'_>) -> Vec<ExtraVolume> {
 }
 
 /// Addresses that are handed round.
-fn address_pool(reader: &mut Reader<'_>) -> Option<AddressPool> {
-    let (ips, tag) = (reader.texts("reserved_ips"), reader.text("reserved_ip_tag"));
+fn address_pool(reader: &mut Reader<'_>, zones: &[Zone]) -> Option<AddressPool> {
+    let (mut ips, tag) = (reader.texts("reserved_ips"), reader.text("reserved_ip_tag"));
+    // Each is in one of the zones; which, Init asks.
+    for ip in &mut ips {
+        if let Some(id) = zones.iter().find_map(|zone| zone.local_id(ip).ok()) {
+            *ip = id.to_owned();
+        }
+    }
     for (index, ip) in ips.iter().enumerate() {
         let place = format!("reserved_ips[{index}]");
         if uuid::Uuid::parse_str(ip).is_err() && ip.parse::<Ipv4Addr>().is_err() {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use windlass_policy::cut;
+use windlass_scaleway::Zone;
 
 use super::environment::read_file;
 use super::problem::Problem;
@@ -206,6 +207,21 @@ impl Reader<'_> {
     pub(super) fn uuid(&mut self, key: &str, text: &str) {
         if uuid::Uuid::parse_str(text).is_err() {
             self.wrong(key, format!("{text:?} is no id (a UUID) of Scaleway"));
+        }
+    }
+
+    /// An id that is used in these zones. The zone or region that Terraform prints before it is taken off.
+    pub(super) fn local_id<'z>(&mut self, key: &str, text: &str, zones: impl IntoIterator<Item = &'z Zone>) -> String {
+        match zones.into_iter().map(|zone| zone.local_id(text)).collect::<Result<Vec<_>, _>>() {
+            Ok(ids) => {
+                let id = ids.first().copied().unwrap_or(text);
+                self.uuid(key, id);
+                id.to_owned()
+            }
+            Err(elsewhere) => {
+                self.wrong(key, elsewhere.to_string());
+                text.to_owned()
+            }
         }
     }
 

@@ -64,10 +64,7 @@ pub(super) fn zonal_id(
     zones: &[Zone],
 ) -> (Option<String>, BTreeMap<Zone, String>) {
     let Some(table) = table(reader, key) else {
-        let id = reader.text(key);
-        if let Some(id) = &id {
-            reader.uuid(key, id);
-        }
+        let id = reader.text(key).map(|text| reader.local_id(key, &text, zones));
         return (id, BTreeMap::new());
     };
     let mut ids = BTreeMap::new();
@@ -75,8 +72,8 @@ pub(super) fn zonal_id(
         let place = format!("{key}.{name}");
         let Some(zone) = named(reader, &place, &name, zones.iter()) else { continue };
         match value {
-            Value::String(id) => {
-                reader.uuid(&place, &id);
+            Value::String(text) => {
+                let id = reader.local_id(&place, &text, [&zone]);
                 ids.insert(zone, id);
             }
             other => reader.wrong(place, format!("expected a text, found {}", kind(&other))),
@@ -95,10 +92,8 @@ pub(super) fn private_networks(
 ) -> (Vec<String>, BTreeMap<Region, Vec<String>>) {
     let key = "private_networks";
     let Some(table) = table(reader, key) else {
-        let ids = reader.texts(key);
-        for (index, id) in ids.iter().enumerate() {
-            reader.uuid(&format!("{key}[{index}]"), id);
-        }
+        let texts = reader.texts(key).into_iter().enumerate();
+        let ids = texts.map(|(index, text)| reader.local_id(&format!("{key}[{index}]"), &text, zones)).collect();
         return (ids, BTreeMap::new());
     };
     let regions: BTreeSet<Region> = zones.iter().map(Zone::region).collect();
@@ -113,9 +108,9 @@ pub(super) fn private_networks(
         let mut texts = Vec::new();
         for id in ids {
             match id {
-                Value::String(id) => {
-                    reader.uuid(&place, &id);
-                    texts.push(id);
+                Value::String(text) => {
+                    let of_region = zones.iter().filter(|zone| zone.region() == region);
+                    texts.push(reader.local_id(&place, &text, of_region));
                 }
                 other => reader.wrong(&place, format!("expected a text or a list of texts, found {}", kind(&other))),
             }

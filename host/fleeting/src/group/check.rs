@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::future::join_all;
-use windlass_lifecycle::{AddressPool, ImageChoice, ServerSpecification, VolumeKind};
+use windlass_lifecycle::{AddressPool, ImageChoice, ServerSpecification, volume_problems};
 use windlass_scaleway::types::instance::{Architecture, IpType, ListImages, ListIps, ServerType};
-use windlass_scaleway::types::marketplace::ImageStorage;
 use windlass_scaleway::{Client, Error, ErrorClass, Zone};
 
 use super::places::Place;
@@ -171,6 +170,11 @@ fn check_types<'a>(
             Some(_) => {}
             None => first = Some((name, &server_type.arch)),
         }
+        problems.extend(
+            volume_problems(&configuration.server, name, server_type)
+                .into_iter()
+                .map(|words| problem("extra_volumes", words)),
+        );
         found.push((name.clone(), server_type));
     }
     if found.is_empty() || configuration.zones.len() == 1 {
@@ -230,10 +234,7 @@ async fn check_image(
 ) -> Result<Family, Problem> {
     match &server.image {
         ImageChoice::Label(label) => {
-            let storage = match server.root_volume.kind {
-                VolumeKind::Block => ImageStorage::BlockStorage,
-                VolumeKind::Local => ImageStorage::Local,
-            };
+            let storage = server.root_volume.kind.image_storage();
             let marketplace = client.marketplace();
             let resolved = join_all(
                 types.iter().map(|(name, _)| marketplace.resolve_image(label, &server.zone, name, storage.clone())),

@@ -131,7 +131,7 @@ fn a_volume_that_a_user_attached_survives_the_removal_of_its_server() {
                 let id = created.server.id.clone();
                 let theirs = match kind {
                     VolumeKind::Block => attach_block(&world, &id).await,
-                    VolumeKind::Local => attach_local(&world, &id).await,
+                    VolumeKind::Local | VolumeKind::Scratch => attach_local(&world, &id).await,
                 };
                 let target = if by_id {
                     Target::Server { zone: zone(), id }

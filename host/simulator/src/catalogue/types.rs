@@ -159,7 +159,7 @@ pub(crate) struct ServerType {
     /// Bytes of local volumes, at most; 0: none at all.
     pub(crate) local_storage: u64,
     /// Bytes of scratch storage, at most, and number of volumes.
-    scratch: (u64, u64),
+    pub(crate) scratch: (u64, u64),
 }
 
 /// All types of a zone, in the API's alphabetical order. They are the same for every simulator and so made once.

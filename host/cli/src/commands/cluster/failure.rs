@@ -23,9 +23,12 @@ fn words_of(error: &Error) -> Failure {
         }
         Error::Name { .. } | Error::UnknownGroup { .. } => Failure::usage(error.to_string()),
         Error::Node { .. } => Failure::usage(error.to_string()),
-        Error::Specification(wrong) => Failure::usage("the specification is wrong; nothing was touched")
-            .at(wrong.place.clone())
-            .because(wrong.problem.clone()),
+        Error::Specification(wrong) => {
+            let first = Failure::usage("the specification is wrong; nothing was touched")
+                .at(wrong.place.clone())
+                .because(wrong.problem.clone());
+            wrong.also.iter().fold(first, |failure, other| failure.because(other.to_string()))
+        }
         Error::SpecificationFile { path, problem } => {
             Failure::usage("the specification cannot be read").at(path.display().to_string()).because(problem.clone())
         }

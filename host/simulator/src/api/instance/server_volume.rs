@@ -60,6 +60,16 @@ pub(super) fn wanted(
         let help = format!("{} takes at most {} bytes of l_ssd, {local} were asked for", kind.name, kind.local_storage);
         return Err(Refusal::invalid_argument("volumes", Reason::Constraint, help));
     }
+    let scratch = wanted.values().filter_map(|volume| match volume {
+        Wanted::Local { volume_type, size, .. } if volume_type == "scratch" => Some(*size),
+        _ => None,
+    });
+    let (largest, most) = kind.scratch;
+    if scratch.clone().count() as u64 > most || scratch.clone().sum::<u64>() > largest {
+        // Assumption: as for l_ssd; the limits are the type's `scratch_storage_max_...`.
+        let help = format!("{} takes at most {most} volumes of scratch storage, of {largest} bytes in all", kind.name);
+        return Err(Refusal::invalid_argument("volumes", Reason::Constraint, help));
+    }
     Ok(wanted)
 }
 

@@ -1,0 +1,383 @@
+//! Whether Scaleway has what a specification names, asked before the first call that costs anything.
+//!
+//! Asked: whether the server types exist in the zone, hold the local and scratch volumes, and one of them is in stock;
+//! whether the image fits them; whether security groups, placement groups, private networks and volumes exist, and
+//! nobody has the volumes. A read that is refused or fails says nothing about the specification, so it is told apart.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use windlass_policy::slots::types::{Failure, FailureClass};
+use windlass_scaleway::types::instance::{ListImages, ServerType, Stock};
+use windlass_scaleway::{Client, Zone};
+
+use crate::failure::{of_class, of_error, words};
+use crate::lifecycle::Lifecycle;
+use crate::quotas::{QuotaDemand, check_quotas};
+use crate::specification::{ExtraVolume, ImageChoice, ServerSpecification, VolumeKind};
+
+/// What one field of a specification names, and Scaleway does not have.
+#[derive(Clone, Debug)]
+pub struct AccountProblem {
+    /// The field, as the specification names it.
+    pub field: &'static str,
+    /// Why.
+    pub failure: Failure,
+}
+
+impl AccountProblem {
+    fn new(field: &'static str, class: FailureClass, words: impl AsRef<str>) -> Self {
+        Self { field, failure: of_class(class, words) }
+    }
+
+    fn of_error(field: &'static str, error: &windlass_scaleway::Error) -> Self {
+        Self { field, failure: of_error(error) }
+    }
+
+    /// Whether the creation would fail. Otherwise only this look has failed.
+    #[must_use]
+    pub fn is_certain(&self) -> bool {
+        matches!(
+            self.failure.class,
+            FailureClass::NotFound
+                | FailureClass::InvalidArguments
+                | FailureClass::PreconditionFailed
+                | FailureClass::OutOfStock
+                | FailureClass::QuotaExceeded
+        )
+    }
+}
+
+impl fmt::Display for AccountProblem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.field, words(&self.failure))
+    }
+}
+
+/// What a zone offers.
+#[derive(Clone, Debug)]
+pub struct Catalogue {
+    /// The server types by name.
+    pub types: BTreeMap<String, ServerType>,
+    /// How many there are of each.
+    pub stock: BTreeMap<String, Stock>,
+}
+
+impl Catalogue {
+    /// Asks for it.
+    ///
+    /// # Errors
+    /// The client's.
+    pub async fn of(client: &Client, zone: &Zone) -> Result<Self, windlass_scaleway::Error> {
+        let instance = client.instance(zone);
+        let (types, stock) =
+            futures::future::try_join(instance.list_server_types(), instance.server_type_availability()).await?;
+        Ok(Self { types, stock })
+    }
+
+    fn find(&self, name: &str) -> Option<&ServerType> {
+        self.types.get(name).or_else(|| {
+            let is_alternative = |data: &&ServerType| data.alt_names.iter().any(|alt| alt.eq_ignore_ascii_case(name));
+            self.types.values().find(is_alternative)
+        })
+    }
+
+    fn is_out(&self, name: &str) -> bool {
+        self.stock.get(name) == Some(&Stock::Shortage)
+    }
+
+    fn find_problems(&self, wanted: &ServerSpecification, problems: &mut Vec<AccountProblem>) {
+        let (zone, types) = (&wanted.zone, &wanted.types);
+        for name in types {
+            let Some(server_type) = self.find(name) else {
+                let near = self.types.keys().max_by(|left, right| {
+                    strsim::jaro_winkler(name, left).total_cmp(&strsim::jaro_winkler(name, right))
+                });
+                let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+                let words = format!("{zone} has no server type {name}{near}");
+                problems.push(AccountProblem::new("types", FailureClass::InvalidArguments, words));
+                continue;
+            };
+            for words in volume_problems(wanted, name, server_type) {
+                problems.push(AccountProblem::new("volumes", FailureClass::InvalidArguments, words));
+            }
+        }
+        if !types.is_empty() && types.iter().all(|name| self.is_out(name)) {
+            let words = format!("{zone} has no {} left", types.join(" and no "));
+            problems.push(AccountProblem::new("types", FailureClass::OutOfStock, words));
+        }
+    }
+}
+
+/// The local and scratch volumes that a server type does not take, by the limits in the catalogue.
+#[must_use]
+pub fn volume_problems(wanted: &ServerSpecification, name: &str, server_type: &ServerType) -> Vec<String> {
+    let sizes = |wanted_kind: VolumeKind| -> Vec<u64> {
+        let root = (wanted.root_volume.kind == wanted_kind).then_some(wanted.root_volume.size).flatten();
+        let extra = wanted.volumes.iter().filter_map(|volume| match volume {
+            ExtraVolume::New { kind, size, .. } if *kind == wanted_kind => Some(*size),
+            ExtraVolume::New { .. } | ExtraVolume::Existing { .. } => None,
+        });
+        root.into_iter().chain(extra).collect()
+    };
+    let mut problems = Vec::new();
+    let local = sizes(VolumeKind::Local);
+    let total: u64 = local.iter().sum();
+    if let Some(constraint) = server_type.volumes_constraint.as_ref().filter(|it| total > it.max_size) {
+        let words =
+            format!("{name} takes {} of local volumes, and {} are wanted", shown(constraint.max_size), shown(total));
+        problems.push(words);
+    }
+    if let Some(constraint) = server_type.per_volume_constraint.get("l_ssd").filter(|it| it.max_size > 0) {
+        let (least, most) = (constraint.min_size, constraint.max_size);
+        for size in local.iter().filter(|size| !(least..=most).contains(size)) {
+            let words =
+                format!("a local volume of {name} has {} to {}, not {}", shown(least), shown(most), shown(*size));
+            problems.push(words);
+        }
+    }
+    let scratch = sizes(VolumeKind::Scratch);
+    let total: u64 = scratch.iter().sum();
+    let (most, largest) = (server_type.scratch_storage_max_volumes_count, server_type.scratch_storage_max_size);
+    if !scratch.is_empty() && (most == 0 || largest == 0) {
+        problems.push(format!("{name} has no scratch storage"));
+    } else if scratch.len() > most as usize {
+        problems.push(format!("{name} takes {most} scratch volumes, and {} are wanted", scratch.len()));
+    } else if total > largest {
+        problems.push(format!("{name} takes {} of scratch storage, and {} are wanted", shown(largest), shown(total)));
+    }
+    problems
+}
+
+/// A size in the unit that Scaleway counts in.
+fn shown(bytes: u64) -> String {
+    format!("{} GB", bytes as f64 / 1e9)
+}
+
+/// How long what a zone offers is taken as it was read, and how long the whole look may take.
+const FRESH: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What the zones offer, as it was read last.
+pub(crate) type Catalogues = Mutex<BTreeMap<Zone, (Instant, Arc<Catalogue>)>>;
+
+impl Lifecycle {
+    /// What Scaleway does not have for so many servers of a specification, and what could not be seen; see
+    /// [`account_problems`] and [`check_quotas`]. Many creations in one zone read its catalogue once a minute. Where Scaleway does not answer
+    /// in time nothing is found: the creation will tell. For a `count` of 0 no quotas are asked: whoever makes servers
+    /// one by one would ask them for each.
+    pub async fn account_problems(&self, specification: &ServerSpecification, count: usize) -> Vec<AccountProblem> {
+        let client = &self.shared.client;
+        let look = async {
+            let mut problems = match self.catalogue(&specification.zone).await {
+                Ok(catalogue) => account_problems(client, specification, &catalogue).await,
+                Err(error) => return vec![AccountProblem::of_error("types", &error)],
+            };
+            if count == 0 {
+                return problems;
+            }
+            let demand = QuotaDemand { types: specification.types.clone(), made: count as u64, given_back: 0 };
+            if let Err(refusal) = check_quotas(client, &specification.zone, &[demand]).await {
+                problems.push(AccountProblem { field: "count", failure: refusal.failure });
+            }
+            problems
+        };
+        tokio::time::timeout(PATIENCE, look).await.unwrap_or_default()
+    }
+
+    async fn catalogue(&self, zone: &Zone) -> Result<Arc<Catalogue>, windlass_scaleway::Error> {
+        let fresh = |known: &(Instant, Arc<Catalogue>)| (known.0.elapsed() < FRESH).then(|| Arc::clone(&known.1));
+        if let Some(catalogue) = self.shared.catalogues.lock().get(zone).and_then(fresh) {
+            return Ok(catalogue);
+        }
+        let catalogue = Arc::new(Catalogue::of(&self.shared.client, zone).await?);
+        self.shared.catalogues.lock().insert(zone.clone(), (Instant::now(), Arc::clone(&catalogue)));
+        Ok(catalogue)
+    }
+}
+
+/// What Scaleway does not have of what a specification names, and what could not be seen.
+pub async fn account_problems(
+    client: &Client,
+    specification: &ServerSpecification,
+    catalogue: &Catalogue,
+) -> Vec<AccountProblem> {
+    let mut wanted = specification.clone();
+    wanted.normalize();
+    let mut problems = Vec::new();
+    catalogue.find_problems(&wanted, &mut problems);
+    let (image, groups, networks, volumes) = futures::join!(
+        image_problem(client, &wanted, catalogue),
+        group_problems(client, &wanted),
+        network_problems(client, &wanted),
+        existing_volume_problems(client, &wanted),
+    );
+    problems.extend(image);
+    problems.extend(groups);
+    problems.extend(networks);
+    problems.extend(volumes);
+    problems
+}
+
+async fn image_problem(client: &Client, wanted: &ServerSpecification, catalogue: &Catalogue) -> Option<AccountProblem> {
+    let (zone, image) = (&wanted.zone, &wanted.image);
+    let usable: Vec<(&String, &ServerType)> = wanted
+        .types
+        .iter()
+        .filter(|name| !catalogue.is_out(name))
+        .filter_map(|name| Some((name, catalogue.find(name)?)))
+        .collect();
+    match image {
+        ImageChoice::Label(label) => {
+            let (marketplace, storage) = (client.marketplace(), wanted.root_volume.kind.image_storage());
+            for (name, _) in usable {
+                if let Err(error) = marketplace.resolve_image(label, zone, name, storage.clone()).await {
+                    return Some(AccountProblem::of_error("image", &error));
+                }
+            }
+            None
+        }
+        ImageChoice::Id(id) => match client.instance(zone).get_image(id).await {
+            Ok(image) => {
+                let (name, data) = usable.into_iter().find(|(_, data)| data.arch != image.arch)?;
+                let words = format!("{id} is for {}, and {name} is {}", image.arch.as_str(), data.arch.as_str());
+                Some(AccountProblem::new("image", FailureClass::InvalidArguments, words))
+            }
+            Err(error) if error.is_not_found() => {
+                let words = format!("there is no image {id} in {zone}");
+                Some(AccountProblem::new("image", FailureClass::NotFound, words))
+            }
+            Err(error) => Some(AccountProblem::of_error("image", &error)),
+        },
+        ImageChoice::Name(_) | ImageChoice::Tag(_) => {
+            let project = wanted.project.as_deref().or(client.settings().project_id());
+            let request = ListImages { project: project.map(str::to_owned), public: Some(false), arch: None };
+            let images = match client.instance(zone).list_images(&request).await {
+                Ok(images) => images,
+                Err(error) => return Some(AccountProblem::of_error("image", &error)),
+            };
+            let (_, without) =
+                usable.iter().find(|(_, data)| image.newest_of(&images, &data.arch, project).is_none())?;
+            let words = format!("the project has no image of this name or tag for {} in {zone}", without.arch.as_str());
+            Some(AccountProblem::new("image", FailureClass::NotFound, words))
+        }
+    }
+}
+
+async fn group_problems(client: &Client, wanted: &ServerSpecification) -> Vec<AccountProblem> {
+    let (zone, instance) = (&wanted.zone, client.instance(&wanted.zone));
+    let problem = |field, id: &str, error: &windlass_scaleway::Error| match error.is_not_found() {
+        true => AccountProblem::new(field, FailureClass::NotFound, format!("there is no {id} in {zone}")),
+        false => AccountProblem::of_error(field, error),
+    };
+    let mut problems = Vec::new();
+    if let Some(id) = &wanted.security_group
+        && let Err(error) = instance.get_security_group(id).await
+    {
+        problems.push(problem("security_group", id, &error));
+    }
+    if let Some(id) = &wanted.placement_group
+        && let Err(error) = instance.get_placement_group(id).await
+    {
+        problems.push(problem("placement_group", id, &error));
+    }
+    problems
+}
+
+async fn network_problems(client: &Client, wanted: &ServerSpecification) -> Vec<AccountProblem> {
+    const FIELD: &str = "private_networks";
+    let region = wanted.zone.region();
+    let mut problems = Vec::new();
+    for id in wanted.private_networks.iter().filter(|id| uuid::Uuid::parse_str(id).is_ok()) {
+        let path = format!("/vpc/v2/regions/{region}/private-networks/{id}");
+        let answer = match client.send_raw("GET", &path, None).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                problems.push(AccountProblem::of_error(FIELD, &error));
+                continue;
+            }
+        };
+        let class = match answer.status {
+            200..=299 => continue,
+            404 => {
+                let words = format!("{region} has no private network {id}");
+                problems.push(AccountProblem::new(FIELD, FailureClass::NotFound, words));
+                continue;
+            }
+            401 | 403 => FailureClass::PermissionDenied,
+            429 => FailureClass::RateLimited,
+            _ => FailureClass::ServerError,
+        };
+        let mut failure = of_class(class, format!("whether there is {id} cannot be seen"));
+        (failure.method, failure.path, failure.status) = (Some("GET".to_owned()), Some(path), Some(answer.status));
+        problems.push(AccountProblem { field: FIELD, failure });
+    }
+    problems
+}
+
+async fn existing_volume_problems(client: &Client, wanted: &ServerSpecification) -> Vec<AccountProblem> {
+    const FIELD: &str = "volumes";
+    let (zone, block) = (&wanted.zone, client.block(&wanted.zone));
+    let mut problems = Vec::new();
+    for id in wanted.existing_volumes().filter(|id| uuid::Uuid::parse_str(id).is_ok()) {
+        match block.get_volume(id).await {
+            Ok(volume) => {
+                if let Some(server) = volume.references.first() {
+                    let words = format!("{id} is attached to {}; detach it first", server.product_resource_id);
+                    problems.push(AccountProblem::new(FIELD, FailureClass::PreconditionFailed, words));
+                }
+            }
+            Err(error) if error.is_not_found() => {
+                let words = format!("there is no Block Storage volume {id} in {zone}");
+                problems.push(AccountProblem::new(FIELD, FailureClass::NotFound, words));
+            }
+            Err(error) => problems.push(AccountProblem::of_error(FIELD, &error)),
+        }
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::specification::ExtraVolume;
+    use windlass_scaleway::types::instance::SizeConstraint;
+
+    fn gpu() -> ServerType {
+        ServerType {
+            volumes_constraint: Some(SizeConstraint { min_size: 0, max_size: 40_000_000_000 }),
+            scratch_storage_max_size: 1_600_000_000_000,
+            scratch_storage_max_volumes_count: 1,
+            ..ServerType::default()
+        }
+    }
+
+    fn problems(server_type: &ServerType, volumes: &[(VolumeKind, u64)]) -> Vec<String> {
+        let image = ImageChoice::parse("ubuntu_noble");
+        let mut wanted = ServerSpecification::new("ci".parse().unwrap(), "fr-par-2".parse().unwrap(), "G", image);
+        let new = |(kind, gigabytes): &(VolumeKind, u64)| ExtraVolume::New {
+            kind: *kind,
+            size: gigabytes * 1_000_000_000,
+            operations_per_second: None,
+        };
+        wanted.volumes = volumes.iter().map(new).collect();
+        volume_problems(&wanted, "G", server_type)
+    }
+
+    #[test]
+    fn scratch_storage_is_measured_by_what_the_type_has() {
+        use VolumeKind::{Block, Local, Scratch};
+        let none = Vec::<String>::new();
+        assert_eq!(problems(&gpu(), &[(Scratch, 1_600), (Local, 40), (Block, 9_000)]), none);
+        assert_eq!(problems(&ServerType::default(), &[(Scratch, 1)]), ["G has no scratch storage"]);
+        let words = problems(&gpu(), &[(Scratch, 1), (Scratch, 1)]);
+        assert_eq!(words, ["G takes 1 scratch volumes, and 2 are wanted"]);
+        let words = problems(&gpu(), &[(Scratch, 1_601)]);
+        assert_eq!(words, ["G takes 1600 GB of scratch storage, and 1601 GB are wanted"]);
+        assert_eq!(problems(&gpu(), &[(Local, 41)]), ["G takes 40 GB of local volumes, and 41 GB are wanted"]);
+    }
+}
