@@ -77,13 +77,25 @@ impl Transport for HttpTransport {
 
 fn classify(error: reqwest::Error) -> TransportError {
     let error = error.without_url();
-    if error.is_connect() {
+    if error.is_connect() && is_about_certificate(&error) {
+        TransportError::Untrusted(error.into())
+    } else if error.is_connect() {
         TransportError::NotConnected(error.into())
     } else if error.is_builder() {
         TransportError::Unsendable(error.into())
     } else {
         TransportError::Lost(error.into())
     }
+}
+
+/// Whether the certificate at the other end was refused here.
+fn is_about_certificate(error: &(dyn std::error::Error + 'static)) -> bool {
+    if let Some(of_tls) = error.downcast_ref() {
+        return matches!(of_tls, rustls::Error::InvalidCertificate(_));
+    }
+    // An error of I/O does not tell what it wraps as its source.
+    let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    wrapped.is_some_and(|wrapped| is_about_certificate(wrapped)) || error.source().is_some_and(is_about_certificate)
 }
 
 pub(crate) fn is_loopback(url: &url::Url) -> bool {

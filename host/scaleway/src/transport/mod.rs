@@ -34,6 +34,13 @@ pub enum TransportError {
     /// No connection could be made: the request never left.
     #[error("no connection could be made, the request was not sent: {}", chain(.0.as_ref()))]
     NotConnected(#[source] Cause),
+    /// The certificate at the other end is not trusted here: the request never left. Asking again changes nothing.
+    #[error(
+        "the API's certificate is not trusted, the request was not sent: {}; if a proxy or a private authority signs \
+         it, add that authority to this machine's certificates, or name it in SSL_CERT_FILE",
+        chain(.0.as_ref())
+    )]
+    Untrusted(#[source] Cause),
     /// The connection was lost after the request may have left. It may still take effect
     /// (assumption: late-effect-within-second-look).
     #[error("the connection was lost before an answer came: {}", chain(.0.as_ref()))]
@@ -71,7 +78,7 @@ impl TransportError {
     /// Whether the request may have arrived, and taken effect.
     pub fn may_have_arrived(&self) -> bool {
         match self {
-            TransportError::NotConnected(_) | TransportError::Unsendable(_) => false,
+            TransportError::NotConnected(_) | TransportError::Untrusted(_) | TransportError::Unsendable(_) => false,
             TransportError::Lost(_) | TransportError::AnswerTooLarge { .. } => true,
         }
     }
@@ -80,7 +87,8 @@ impl TransportError {
         match self {
             TransportError::NotConnected(_) | TransportError::Lost(_) => ErrorClass::Connection,
             TransportError::AnswerTooLarge { .. } => ErrorClass::MalformedAnswer,
-            TransportError::Unsendable(_) => ErrorClass::InvalidArguments,
+            // What this machine has to change, not the API.
+            TransportError::Untrusted(_) | TransportError::Unsendable(_) => ErrorClass::InvalidArguments,
         }
     }
 }

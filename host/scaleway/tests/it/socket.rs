@@ -1,5 +1,6 @@
 //! The HTTP transport over real sockets. Real time passes here: milliseconds, and no assertion on how many.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -116,6 +117,34 @@ async fn a_refused_connection_was_not_sent() {
         error.to_string().contains("was not sent") && error.to_string().to_lowercase().contains("refused"),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn a_certificate_of_an_unknown_authority_stops_a_call_before_it_is_sent() {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+    let served = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(served));
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let accepted = acceptor.accept(stream).await;
+            assert!(accepted.is_err(), "the client must refuse the certificate");
+        }
+    });
+    let client = client(&url, Limits::default());
+    let error = client.instance(&zone()).create_server(&Default::default()).await.unwrap_err();
+    assert!(matches!(error, Error::Transport { source: TransportError::Untrusted(_), .. }), "{error}");
+    // Nothing to look up, and nothing that another try would change.
+    assert_eq!((error.is_ambiguous(), error.class()), (false, ErrorClass::InvalidArguments));
+    assert!(error.to_string().contains("not trusted, the request was not sent"), "{error}");
 }
 
 #[tokio::test]
