@@ -167,14 +167,18 @@ pub(crate) type Catalogues = Mutex<BTreeMap<Zone, (Instant, Arc<Catalogue>)>>;
 
 impl Lifecycle {
     /// What Scaleway does not have for so many servers of a specification, and what could not be seen; see
-    /// [`account_problems`] and [`check_quotas`]. Many creations in one zone read its catalogue once a minute. Where Scaleway does not answer
-    /// in time nothing is found: the creation will tell. For a `count` of 0 no quotas are asked: whoever makes servers
-    /// one by one would ask them for each.
+    /// [`account_problems`] and [`check_quotas`]. Many creations in one zone read its catalogue once a minute. Where
+    /// Scaleway does not answer in time nothing is found: the creation will tell. For a `count` of 0 no quotas are
+    /// asked: whoever makes servers one by one would ask them for each.
     pub async fn account_problems(&self, specification: &ServerSpecification, count: usize) -> Vec<AccountProblem> {
         let client = &self.shared.client;
         let look = async {
             let mut problems = match self.catalogue(&specification.zone).await {
                 Ok(catalogue) => account_problems(client, specification, &catalogue).await,
+                Err(error) if error.is_not_found() => {
+                    let words = format!("Scaleway offers no servers in a zone {} ({error})", specification.zone);
+                    return vec![AccountProblem::new("zone", FailureClass::NotFound, words)];
+                }
                 Err(error) => return vec![AccountProblem::of_error("types", &error)],
             };
             if count == 0 {
