@@ -35,9 +35,9 @@ fn class(class: ErrorClass) -> FailureClass {
 /// What a failed call that was to make something had for an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// None: it never left, or was turned away by the rate limit.
+    /// None: it never left.
     None,
-    /// None, in Scaleway's own words (assumption: refusals-have-no-effect).
+    /// None, in Scaleway's own words or by the rate limit (assumption: refusals-have-no-effect).
     Refused,
     /// The failure does not tell.
     Unknown,
@@ -49,7 +49,7 @@ pub(crate) fn effect(failure: &Failure) -> Effect {
     match failure.status {
         _ if failure.ambiguous => Effect::Unknown,
         None => Effect::None,
-        Some(_) if failure.class == FailureClass::RateLimited => Effect::None,
+        Some(_) if failure.class == FailureClass::RateLimited => Effect::Refused,
         Some(400..500) if failure.error_type.as_ref().is_some_and(is_own) => Effect::Refused,
         Some(_) => Effect::Unknown,
     }

@@ -240,7 +240,10 @@ impl Look<'_> {
     /// Notes a list that could not be read.
     fn listed<T>(&mut self, kind: ResourceKind, listed: Result<Vec<T>, Stop>) -> Result<Vec<T>, Stop> {
         listed.or_else(|stop| {
-            self.unseen.lists.insert(kind, why(stop)?);
+            let why = why(stop)?;
+            if !self.claims.was_refused(kind) {
+                self.unseen.lists.insert(kind, why);
+            }
             Ok(Vec::new())
         })
     }

@@ -81,7 +81,17 @@ enum Lost {
     /// The journal knows nothing of the operation.
     Everything,
     /// Of these kinds.
-    Kinds(BTreeSet<ResourceKind>),
+    Kinds(BTreeMap<ResourceKind, Doubt>),
+}
+
+/// How likely a creation had an effect that the journal does not name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Doubt {
+    /// Scaleway refused each call, which is believed: it is looked for what a wrong word has made, where that can be
+    /// seen.
+    Refused,
+    /// Nobody knows.
+    Unknown,
 }
 
 /// What the journal proves to be ours of one operation, or of what a sweep removes.
@@ -115,7 +125,7 @@ impl Claims {
             server_name: None,
             known: BTreeMap::new(),
             tagged: BTreeSet::new(),
-            lost: Lost::Kinds(BTreeSet::new()),
+            lost: Lost::Kinds(BTreeMap::new()),
             positions: BTreeSet::from([BOOT.to_owned()]),
             answered: BTreeSet::new(),
             existing: BTreeSet::new(),
@@ -149,7 +159,11 @@ impl Claims {
     /// know either. Other servers with that tag were not named.
     pub(crate) fn of_named(owner: &OwnerName, server: ResourceName, operation: Option<OperationId>) -> Self {
         let beside = [ResourceKind::Ip, ResourceKind::BlockVolume, ResourceKind::LocalVolume];
-        let mut claims = Self { operation, lost: Lost::Kinds(BTreeSet::from(beside)), ..Self::none(owner) };
+        let mut claims = Self {
+            operation,
+            lost: Lost::Kinds(beside.map(|kind| (kind, Doubt::Unknown)).into()),
+            ..Self::none(owner)
+        };
         claims.name(server);
         claims
     }
@@ -283,8 +297,13 @@ impl Claims {
     pub(crate) fn may_have_lost(&self, kind: ResourceKind) -> bool {
         match &self.lost {
             Lost::Everything => true,
-            Lost::Kinds(kinds) => kinds.contains(&kind),
+            Lost::Kinds(kinds) => kinds.contains_key(&kind),
         }
+    }
+
+    /// Whether, for all that is known, none of this kind was lost: where it cannot be looked for, it is believed.
+    pub(crate) fn was_refused(&self, kind: ResourceKind) -> bool {
+        matches!(&self.lost, Lost::Kinds(kinds) if kinds.get(&kind) == Some(&Doubt::Refused))
     }
 
     /// The proof for a server. One that only its tag leads to must be as its creation left it.
@@ -401,28 +420,43 @@ pub(crate) fn volume_name(volume: &ServerVolume, zone: &str) -> ResourceName {
 
 /// The kinds of which a creation may have had an effect that the journal does not name: of a call that failed, since an
 /// answer may be wrong about the effect, and of one that was under way when its process died. A call that never left
-/// had none, nor had the last call where Scaleway refused it; one that was refused and sent again may have had two.
-fn lost_answers(entries: &[Entry]) -> Result<BTreeSet<ResourceKind>, Error> {
+/// had none. The last call that Scaleway refused had none in its own words; one that was refused and sent again may
+/// have had two.
+fn lost_answers(entries: &[Entry]) -> Result<BTreeMap<ResourceKind, Doubt>, Error> {
     let mut under_way: BTreeMap<ResourceKind, usize> = BTreeMap::new();
-    let mut lost = BTreeSet::new();
+    let mut lost: BTreeMap<ResourceKind, Doubt> = BTreeMap::new();
     for entry in entries {
         let record = entry.record()?;
         let Some(kind) = Step::makes(&entry.step) else { continue };
         let open = under_way.entry(kind).or_default();
-        match record {
-            Record::Begun(_) => *open += 1,
-            Record::Done(_) => *open = open.saturating_sub(1),
+        let doubt = match record {
+            Record::Begun(_) => {
+                *open += 1;
+                continue;
+            }
+            Record::Done(_) => {
+                *open = open.saturating_sub(1);
+                continue;
+            }
             Record::Failed { gave_up, .. } => match (entry.failure().map(|it| failure::effect(&it)), gave_up.is_some())
             {
-                (Some(Effect::None | Effect::Refused), true) => *open = open.saturating_sub(1),
-                (Some(Effect::None), false) => {}
-                _ => drop(lost.insert(kind)),
+                (Some(effect @ (Effect::None | Effect::Refused)), true) => {
+                    *open = open.saturating_sub(1);
+                    if effect == Effect::None {
+                        continue;
+                    }
+                    Doubt::Refused
+                }
+                (Some(Effect::None), false) => continue,
+                _ => Doubt::Unknown,
             },
-            Record::About { .. } => drop(lost.insert(kind)),
-            Record::Noted(_) => {}
-        }
+            Record::About { .. } => Doubt::Unknown,
+            Record::Noted(_) => continue,
+        };
+        let known = lost.entry(kind).or_insert(doubt);
+        *known = doubt.max(*known);
     }
-    lost.extend(under_way.into_iter().filter(|(_, open)| *open > 0).map(|(kind, _)| kind));
+    lost.extend(under_way.into_iter().filter(|(_, open)| *open > 0).map(|(kind, _)| (kind, Doubt::Unknown)));
     Ok(lost)
 }
 
@@ -772,17 +806,21 @@ mod tests {
         for (failures, lost) in [
             (vec![failed(&unsent, None)], false),
             (vec![failed(&unsent, Some(5)), failed(&unsent, None)], false),
-            (vec![failed(&limited, Some(5)), failed(&refused, None)], false),
             (vec![failed(&unsent, Some(5))], true),
             (vec![failed(&refused, Some(5)), failed(&refused, None)], true),
+            (vec![failed(&limited, Some(5)), failed(&refused, None)], true),
             (vec![failed(&ambiguous, Some(5)), failed(&unsent, None)], true),
             (vec![failed(&untyped, None)], true),
             (vec![failed(&gateways, None)], true),
             (vec![failed(&broken, None)], true),
         ] {
             let entries = [vec![begun.clone()], failures].concat();
-            assert_eq!(claims(&entries).may_have_lost(ResourceKind::Ip), lost, "{entries:?}");
+            let claims = claims(&entries);
+            let believed = !claims.may_have_lost(ResourceKind::Ip) || claims.was_refused(ResourceKind::Ip);
+            assert_eq!(believed, !lost, "{entries:?}");
         }
+        let looked_for = claims(&[begun.clone(), failed(&refused, None)]);
+        assert!(looked_for.may_have_lost(ResourceKind::Ip), "a refusal may be wrong");
     }
 
     #[test]
