@@ -501,7 +501,7 @@ impl ServerSpecification {
 
     fn find_problems_of_volumes(&self, count: usize, problems: &mut Problems) {
         const NO_OPERATIONS: &str = "operations per second can only be chosen on Block Storage";
-        let is_wrong = |size: u64| size == 0 || size % 512 != 0;
+        let is_wrong = |size: u64| size == 0 || !size.is_multiple_of(512);
         if self.root_volume.kind != VolumeKind::Block && self.root_volume.operations_per_second.is_some() {
             problems.add("root_volume", NO_OPERATIONS);
         }
