@@ -35,7 +35,7 @@ const LONGEST_WAITS: Duration = Duration::from_secs(1_800);
 const MOST_ATTEMPTS: u32 = 500;
 /// How often a look-up of the host's own is tried: it decides whether anything is left, so no policy is asked.
 const LOOK_UPS: u32 = 8;
-/// The same where the answer is one that seldom changes by waiting (no permission, wrong arguments).
+/// The same where the answer is one that seldom changes by waiting (no permission, wrong arguments, no such place).
 const HOPELESS_LOOK_UPS: u32 = 3;
 /// Reasons of one operation at most; later ones are counted in the decision log only.
 const MOST_REASONS: usize = 50;
@@ -666,9 +666,10 @@ impl Run {
                 Err(error) => error,
             };
             let most = match error.class() {
-                ErrorClass::PermissionDenied | ErrorClass::AuthenticationDenied | ErrorClass::InvalidArguments => {
-                    HOPELESS_LOOK_UPS
-                }
+                ErrorClass::PermissionDenied
+                | ErrorClass::AuthenticationDenied
+                | ErrorClass::InvalidArguments
+                | ErrorClass::NotFound => HOPELESS_LOOK_UPS,
                 _ => LOOK_UPS,
             };
             let longest = 250_u64 << attempt.min(5);

@@ -20,7 +20,7 @@ const LISTS: [&str; 4] = [
 ];
 
 /// What Scaleway answers that is of no use to anybody, whatever is asked.
-const ANSWERS: [FaultKind; 3] = [FaultKind::PermissionDenied, FaultKind::NotFound, FaultKind::QuotaExceeded];
+const ANSWERS: [FaultKind; 2] = [FaultKind::PermissionDenied, FaultKind::NotFound];
 
 impl World {
     fn always(&self, method: &str, path: &str, kind: FaultKind) {
