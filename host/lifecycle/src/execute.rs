@@ -252,16 +252,13 @@ impl PlanStep<'_> {
         let (run, claims, what) = (self.run, self.claims, &what);
         let judge = |resource: &T| (what(resource), ());
         let outcome = run.attempt(self.step, |_| change(&run.shared.client, &run.zone, claims, id, judge)).await?;
-        self.ended(id, outcome)
+        self.ended(outcome)
     }
 
-    fn ended<R>(&self, id: &str, outcome: Outcome<R>) -> Result<Change, Stop> {
+    fn ended<R>(&self, outcome: Outcome<R>) -> Result<Change, Stop> {
         match outcome {
-            Outcome::Gone => {
-                self.run.absences.prove(id, true);
-                Ok(Change::Made)
-            }
-            Outcome::Judged(_) => Ok(Change::Made),
+            // Whether it is gone is for the look at the end to prove.
+            Outcome::Gone | Outcome::Judged(_) => Ok(Change::Made),
             Outcome::NotOurs => Ok(Change::NotOurs),
             Outcome::Protected(server) => Err(Stop::failed(self.step, protected(&server))),
             // Only a termination takes volumes, and `delete_server` sends none with this one again.
@@ -292,7 +289,7 @@ impl PlanStep<'_> {
                     }
                 })
                 .await?;
-            let Outcome::Judged(told) = outcome else { return self.ended(id, outcome) };
+            let Outcome::Judged(told) = outcome else { return self.ended(outcome) };
             let mut looks = 0_u32;
             let gone = run
                 .shared
@@ -368,14 +365,14 @@ impl PlanStep<'_> {
                 }
             })
             .await?;
-        self.ended(id, outcome)
+        self.ended(outcome)
     }
 
     async fn delete_private_nic(&self, server: &str, id: &str) -> Result<Change, Stop> {
         let (run, claims) = (self.run, self.claims);
         let outcome =
             run.attempt(self.step, |_| delete_private_nic(&run.shared.client, &run.zone, claims, server, id)).await?;
-        self.ended(id, outcome)
+        self.ended(outcome)
     }
 
     /// Takes a volume, ours or not, off a server of ours.
