@@ -131,7 +131,7 @@ impl StateDirectory {
         self.write_history(Some(now), |directory, temporary| directory.rename(temporary, directory, FILE))
     }
 
-    /// Begins the history, where none was begun. Gives its id, and what shows that it took place elsewhere.
+    /// Begins the history, where none was begun. Gives it, and what shows that it took place elsewhere.
     pub(crate) fn begin_history(&self) -> Result<(History, Option<String>), Error> {
         if !self.handle().exists(FILE) {
             // Of two processes that start together one wins.

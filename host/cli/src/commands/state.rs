@@ -1,5 +1,7 @@
 //! `windlass state`: where state is kept, and whether it can be relied on.
 
+use std::collections::BTreeMap;
+
 use serde_json::json;
 use windlass_inspect::failure::Failure;
 use windlass_inspect::output::table;
@@ -26,11 +28,7 @@ fn show(context: &Context) -> Result<(), Failure> {
     };
     let history = read(state.history())?.map(|history| history.id);
     let moved = read(state.moved())?;
-    let operations = match Journal::read_only(&state) {
-        Ok(journal) => read(journal.counts())?,
-        Err(Error::JournalAbsent { .. }) => Default::default(),
-        Err(error) => return Err(lifecycle_failure("the journal cannot be read", &error)),
-    };
+    let operations = operations(&state)?;
     let document = json!({
         "state_directory": state.path(),
         "owner": owner,
@@ -78,12 +76,17 @@ async fn take_over(context: &Context, arguments: &TakeOverState) -> Result<(), F
     Ok(())
 }
 
-fn open_operations(state: &StateDirectory) -> Result<usize, Failure> {
+/// How many operations of each state the journal has; none where there is no journal yet.
+fn operations(state: &StateDirectory) -> Result<BTreeMap<OperationState, u64>, Failure> {
     let counts = match Journal::read_only(state) {
-        Ok(journal) => read(journal.counts())?,
-        Err(Error::JournalAbsent { .. }) => return Ok(0),
-        Err(error) => return Err(lifecycle_failure("the journal cannot be read", &error)),
+        Err(Error::JournalAbsent { .. }) => return Ok(BTreeMap::new()),
+        journal => journal.and_then(|journal| journal.counts()),
     };
+    counts.map_err(|error| lifecycle_failure("the journal cannot be read", &error))
+}
+
+fn open_operations(state: &StateDirectory) -> Result<usize, Failure> {
+    let counts = operations(state)?;
     let open = [OperationState::Open, OperationState::Left, OperationState::Unverified];
     let open: u64 = open.iter().filter_map(|state| counts.get(state)).sum();
     Ok(usize::try_from(open).unwrap_or(usize::MAX))
