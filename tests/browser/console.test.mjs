@@ -190,7 +190,9 @@ test("everything is reached by keyboard, in the order in which it stands, with t
 
 test("a decision that is put to another policy shows the difference", async () => {
   const page = await open(browser);
-  const put = all.filter((path) => path.includes("policy=reap-all") || path.includes("policy=broken"));
+  // Of each slot one decision is among the pages: each is put to both.
+  const put = all.filter((path) => /^\/decisions\/[^?]+$/.test(path))
+    .flatMap((path) => ["reap-all", "broken"].map((policy) => `${path}?policy=${policy}.rules.toml`));
   const seen = [];
   for (const path of put) {
     await page.goto(good + path);

@@ -85,7 +85,7 @@ impl UnreadRecord {
     }
 }
 
-/// A decision without its question and answer.
+/// A decision as a list shows it. Its written form leaves out the question and the answer, which can be large.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct DecisionSummary {
