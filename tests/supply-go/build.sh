@@ -19,8 +19,8 @@ build() {
     wanted=$(cat "$module"/* | sha256sum; go env GOVERSION GOARCH)
     if [[ -x "$binaries/$binary" && -f "$stamp" && "$(cat "$stamp")" == "$wanted" ]]; then return; fi
     echo "building $binary ($package)"
-    # Niced, since the machine may be compiling Rust meanwhile. No cgo: nothing of this machine gets in.
-    (cd "$module" && CGO_ENABLED=0 GOFLAGS='' nice -n 10 go build -trimpath -buildvcs=false -mod=readonly \
+    # No cgo: nothing of this machine gets in.
+    (cd "$module" && CGO_ENABLED=0 GOFLAGS='' go build -trimpath -buildvcs=false -mod=readonly \
         -ldflags "-s -w" -o "$binaries/$binary.new" "$package")
     mv "$binaries/$binary.new" "$binaries/$binary"
     printf '%s' "$wanted" >"$stamp"

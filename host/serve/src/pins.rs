@@ -17,14 +17,13 @@ const MAX_TOKEN_BYTES: usize = 32 << 10;
 const MAX_POLICIES: usize = 64;
 /// The longest name or version of a policy, in bytes.
 const MAX_WORD_BYTES: usize = 128;
-/// Pins that are ready to decide. Others are made ready again when they are asked.
-const READY: usize = 64;
-
 /// The pins of a host.
 pub(crate) struct Pins {
     host: Host,
     /// The digests of the built-in defaults' components.
     built_in: Vec<Digest>,
+    /// How many are kept ready to decide.
+    most_ready: usize,
     /// The last used first.
     ready: Mutex<VecDeque<(Bytes, PinnedPolicies)>>,
     /// Policies of a former moment are loaded one pin after the other.
@@ -32,11 +31,12 @@ pub(crate) struct Pins {
 }
 
 impl Pins {
-    pub(crate) fn new(host: Host) -> Pins {
+    pub(crate) fn new(host: Host, most_ready: usize) -> Pins {
         let built_in = SlotName::ALL.into_iter().filter_map(windlass_policy::built_in_component);
         Pins {
             host,
             built_in: built_in.map(Digest::of).collect(),
+            most_ready,
             ready: Mutex::default(),
             restoring: Semaphore::new(1),
         }
@@ -105,7 +105,7 @@ impl Pins {
         ready.retain(|(known, _)| known != token);
         // A copy: the token's bytes may be a part of a message, which would be held whole.
         ready.push_front((Bytes::copy_from_slice(token), pin.clone()));
-        ready.truncate(READY);
+        ready.truncate(self.most_ready);
     }
 }
 

@@ -51,6 +51,8 @@ pub struct ServeLimits {
     pub request_bytes: usize,
     /// What the requests of more than 64 KiB may have together, in bytes. Default 8 MiB.
     pub large_requests_bytes: usize,
+    /// Pins that are kept ready to decide. Others are made ready again when they are asked. Default 64.
+    pub ready_pins: usize,
     /// How long a request may take to come, to be answered, and its response to be taken; each. Default 10 s.
     pub request_time: Duration,
     /// After so long without a request a connection is closed. Default 5 min.
@@ -65,6 +67,7 @@ impl Default for ServeLimits {
             connections: 256,
             request_bytes: 1 << 20,
             large_requests_bytes: 8 << 20,
+            ready_pins: 64,
             request_time: Duration::from_secs(10),
             idle_time: Duration::from_secs(300),
             drain_time: Duration::from_secs(5),
@@ -88,7 +91,7 @@ pub async fn serve(socket: Socket, host: Host, options: ServeOptions, end: Cance
     let started_at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let server = Arc::new(Server {
         answers: Answers {
-            pins: Pins::new(host),
+            pins: Pins::new(host, options.limits.ready_pins),
             counters: Counters::default(),
             version: options.version.clone(),
             started_at: u64::try_from(started_at).unwrap_or(u64::MAX),

@@ -7,7 +7,7 @@ use windlass_proof::{ProofOptions, prove};
 use crate::support::{Scene, a_part, laws_of};
 
 /// How many questions of each space a test run asks; `windlass policy prove` asks all.
-const QUESTIONS: u64 = 6_000;
+const QUESTIONS: u64 = 2_000;
 
 fn keeps_its_laws(slot: SlotName) {
     keeps_its_laws_within(slot, Vec::new());

@@ -42,14 +42,14 @@ async fn a_pin_keeps_its_policies_across_a_swap_and_a_restart() {
 
 #[tokio::test]
 async fn more_pins_than_are_kept_ready_are_all_kept() {
-    let server = Server::new().await;
+    let server = Server::with(|options| options.limits.ready_pins = 2).await;
     let mut client = server.client().await;
     let mut pins = Vec::new();
-    for milliseconds in 2..80 {
+    for milliseconds in 2..8 {
         pins.push((milliseconds - 1, client.pin().await.token));
         server.swap(milliseconds);
     }
-    for (milliseconds, token) in pins.iter().step_by(7) {
+    for (milliseconds, token) in &pins {
         assert_eq!(client.waits(token).await, *milliseconds);
     }
 }
@@ -98,7 +98,7 @@ async fn no_decision_is_lost_while_policies_are_swapped() {
             decisions
         }));
     }
-    for milliseconds in 2..=20 {
+    for milliseconds in 2..=6 {
         let swapping = Arc::clone(&server);
         tokio::task::spawn_blocking(move || swapping.swap(milliseconds)).await.unwrap();
     }
