@@ -149,7 +149,7 @@ func number(t testing.TB, variable string, otherwise int64) int64 {
 // policies that a seed draws: no job loses its instance, capacity becomes truth whenever things are quiet, and nothing
 // is left in the end. WINDLASS_DAYS says how many seeds, WINDLASS_DAYS_FROM from which on.
 func TestADayOfGitLabsOwnLoopEndsWithCapacityTrueAndNothingLeft(t *testing.T) {
-	from, count := number(t, "WINDLASS_DAYS_FROM", 1), number(t, "WINDLASS_DAYS", 3)
+	from, count := number(t, "WINDLASS_DAYS_FROM", 1), number(t, "WINDLASS_DAYS", 1)
 	workers := number(t, "WINDLASS_DAYS_PROCESSES", 2)
 	var next, calls, given, jobs, lost, settled, rested atomic.Int64
 	begun := time.Now()

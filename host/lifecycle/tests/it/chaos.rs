@@ -167,7 +167,7 @@ fn a_fault_of_any_kind_at_any_call_of_a_cleanup_leaves_nothing() {
 
 #[test]
 fn pairs_of_faults_at_random_leave_the_complete_server_or_nothing() {
-    let seeds = seeds("WINDLASS_CHAOS_SEED", number("WINDLASS_CHAOS_COUNT", 600));
+    let seeds = seeds("WINDLASS_CHAOS_SEED", number("WINDLASS_CHAOS_COUNT", 200));
     let calls = run(calls_of_create()).len() as u64;
     let (mut done, mut left) = (0, 0);
     let count = seeds.len();
