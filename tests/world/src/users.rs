@@ -76,6 +76,8 @@ pub(crate) struct Users {
     pub(crate) terminated: Vec<String>,
     /// Operations whose servers a user stopped or deleted, or tried to.
     pub(crate) touched: BTreeSet<String>,
+    /// Servers that a user stopped.
+    stopped: BTreeSet<String>,
     /// What they took of ours, by id.
     pub(crate) taken: BTreeMap<String, Taken>,
     /// Servers of ours that a user took something off, or deleted what was on them.
@@ -99,6 +101,7 @@ impl Users {
             theirs: BTreeMap::new(),
             terminated: Vec::new(),
             touched: BTreeSet::new(),
+            stopped: BTreeSet::new(),
             taken: BTreeMap::new(),
             parted: BTreeSet::new(),
         }
@@ -178,10 +181,9 @@ impl Users {
     /// A server of ours that was handed over: users don't see one before it runs.
     fn server_in_use(&self, chosen: usize) -> Option<Value> {
         let server = self.server_of_ours(chosen)?;
-        let stopped_by_user = || operation_of(&server).is_some_and(|operation| self.touched.contains(operation));
         let is_in_use = match server["state"].as_str()? {
             "running" | "stopped in place" => true,
-            "stopped" => stopped_by_user(),
+            "stopped" => self.stopped.contains(server["id"].as_str()?),
             _ => false,
         };
         is_in_use.then_some(server)
@@ -334,7 +336,9 @@ impl Users {
             User::PowerOff { server } => {
                 if let Some(server) = self.server_of_ours(server) {
                     self.touch(&server);
-                    self.action(&server, "poweroff").await;
+                    if self.action(&server, "poweroff").await {
+                        self.stopped.extend(server["id"].as_str().map(str::to_owned));
+                    }
                 }
             }
             User::Rename { server } => {
