@@ -38,7 +38,8 @@ pub struct CleanedUp {
 /// What to clean up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The server that this operation created, with everything that belongs to it.
+    /// The server that this operation created, with everything that belongs to it. Where the journal is a backup that
+    /// is older than the server, it is the oldest one with the operation's tags, with what else carries them.
     Operation(OperationId),
     /// A server by its id, whether or not the journal knows it. It must carry our owner tag.
     Server {
@@ -87,7 +88,7 @@ impl From<&Target> for CleanupRequest {
 pub(crate) struct CleanupSpecification {
     pub(crate) creation: Option<OperationId>,
     pub(crate) server: Option<String>,
-    /// What carries this operation's tag, which the journal does not know.
+    /// What carries this operation's tag, which the journal does not know, or knows from before it went on elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tagged: Option<OperationId>,
     #[serde(default, skip_serializing_if = "RequestedBy::is_unknown")]
@@ -107,9 +108,10 @@ pub struct PendingCleanup {
 }
 
 impl Lifecycle {
-    /// Opens a cleanup in the journal and calls nobody.
+    /// Opens a cleanup in the journal. It asks Scaleway only for what the journal does not name.
     ///
     /// # Errors
+    /// [`Error::Scaleway`] when that cannot be listed;
     /// [`Error::CleanupUnderWay`] when one for the same server is open, [`Error::OperationRunning`] when the server is
     /// still being created, [`Error::OperationUnknown`] for an operation that the journal does not know.
     pub async fn begin_cleanup(&self, request: impl Into<CleanupRequest>) -> Result<PendingCleanup, Error> {
@@ -119,19 +121,27 @@ impl Lifecycle {
         let mut tagged = None;
         let (creation, server, zone) = match &target {
             Target::Tagged { zone, operation } => match shared.journal.operation(operation) {
-                Ok(creation) => (Some(creation), None, Some(zone.clone())),
+                Ok(creation) => (Some(creation), None, zone.clone()),
                 Err(Error::OperationUnknown { .. }) => {
                     let server = self.find_created(zone, operation).await?.map(|server| server.id);
                     tagged = Some(operation.clone());
-                    (None, server, Some(zone.clone()))
+                    (None, server, zone.clone())
                 }
                 Err(error) => return Err(error),
             },
             Target::Operation(id) => {
                 let creation = shared.journal.operation(id)?;
-                (Some(creation), None, None)
+                let zone = parse_zone(&creation.zone)?;
+                // A backup may be older than the server: what was made since carries the tags.
+                let server =
+                    match shared.began_elsewhere(creation.created_at) && shared.journal.servers_made(id)?.is_empty() {
+                        true => self.find_created(&zone, id).await?.map(|server| server.id),
+                        false => None,
+                    };
+                tagged = server.is_some().then(|| id.clone());
+                (Some(creation), server, zone)
             }
-            Target::Server { zone, id } => (creation_of(shared, id)?, Some(id.clone()), Some(zone.clone())),
+            Target::Server { zone, id } => (creation_of(shared, id)?, Some(id.clone()), zone.clone()),
         };
         if let Some(creation) = &creation
             && creation.state == OperationState::Open
@@ -143,11 +153,6 @@ impl Lifecycle {
             server,
             tagged,
             requested_by,
-        };
-        let zone = match (zone, &creation) {
-            (Some(zone), _) => zone,
-            (None, Some(creation)) => parse_zone(&creation.zone)?,
-            (None, None) => unreachable!("an operation that is unknown was refused above"),
         };
         let group: GroupName = match &creation {
             Some(creation) => creation.group.parse()?,
@@ -229,7 +234,11 @@ pub(crate) async fn clean_up(
             let row = shared.journal.operation(creation)?;
             let created: ServerSpecification = serde_json::from_value(row.specification)
                 .map_err(|error| Error::journal_row("operations", creation.as_str(), "specification", error))?;
-            creation_scope(shared, creation, &created)?
+            let mut scope = creation_scope(shared, creation, &created)?;
+            if let (Some(server), Some(_)) = (&specification.server, &specification.tagged) {
+                scope.claims.name_with_its_tag(server_name(run, server));
+            }
+            scope
         }
         None => match claims_of_unknown(run, active, specification).await? {
             Ok(claims) => Scope::new(claims),
@@ -254,6 +263,10 @@ pub(crate) async fn clean_up(
     Ok(CleanedUp { operation: run.id.clone(), report })
 }
 
+fn server_name(run: &Run, id: &str) -> ResourceName {
+    ResourceName { kind: ResourceKind::Server, id: id.to_owned(), zone: run.zone.to_string(), server: None }
+}
+
 /// What can be claimed where the journal knows nothing of the creation. The inner error is how the cleanup ended
 /// already, since the server could not be seen.
 async fn claims_of_unknown(
@@ -268,7 +281,7 @@ async fn claims_of_unknown(
             None => Claims::none(&shared.owner),
         }));
     };
-    let name = ResourceName { kind: ResourceKind::Server, id: id.clone(), zone: run.zone.to_string(), server: None };
+    let name = server_name(run, id);
     let instance = shared.client.instance(&run.zone);
     let server = match run.look_one("get-server", id, || instance.get_server(id)).await {
         Ok(server) => server,
@@ -299,7 +312,7 @@ async fn claims_of_unknown(
     let tagged = server.and_then(|server| crate::tags::operation_of(&server.tags));
     let operation = match tagged {
         Some(operation) => match shared.journal.operation(&operation) {
-            Ok(_) => None,
+            Ok(known) => shared.began_elsewhere(known.created_at).then_some(operation),
             Err(Error::OperationUnknown { .. }) => Some(operation),
             Err(error) => return Err(error),
         },

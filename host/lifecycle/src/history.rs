@@ -198,6 +198,11 @@ impl StateDirectory {
 }
 
 impl Shared {
+    /// See [`Lifecycle::began_elsewhere`](crate::Lifecycle::began_elsewhere).
+    pub(crate) fn began_elsewhere(&self, began_at: u64) -> bool {
+        self.history.taken_over_at.is_some_and(|taken_over_at| began_at < taken_over_at)
+    }
+
     /// Looks in these zones whether the state directory was set back: whether there are servers of this history whose
     /// operations are younger than all that the journal knows. A zone is looked at until it has shown none.
     ///

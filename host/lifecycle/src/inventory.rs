@@ -336,7 +336,9 @@ impl Look<'_> {
                 Ok(Asked::Here(None)) => {}
                 Ok(Asked::SaidAbsent) => again.push(name),
                 Ok(Asked::Absent) => {
-                    if name.kind == ResourceKind::Volume && self.claims.knows_as_made(&name.id) {
+                    let is_unknown = name.kind == ResourceKind::Volume && self.claims.knows_as_made(&name.id);
+                    // An earlier operation may have seen it in one of the two.
+                    if is_unknown && !run.shared.journal.has_placed(&name.id)? {
                         self.unplaced.insert(name.clone());
                     }
                     absent.push(name);
@@ -406,8 +408,9 @@ impl Look<'_> {
             let gone = self.read_all(ours.map(|(name, _)| name.clone()).collect()).await?;
             for (name, volume) in names {
                 // One of an unknown type hangs there as the server says, whatever the two APIs say.
+                let is_there = name.kind == ResourceKind::Volume || !gone.contains(&name);
                 // Of one that could not be read it is not known whether it is ours.
-                if name.kind == ResourceKind::Volume || !gone.contains(&name) && !self.unseen.holds(&name.id) {
+                if is_there && !self.unseen.holds(&name.id) {
                     self.attached(name, volume, &server);
                 }
             }

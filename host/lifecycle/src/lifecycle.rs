@@ -181,7 +181,7 @@ impl Lifecycle {
     /// copy or a restored backup: it may have gone on elsewhere, and what belongs to it may be in use.
     #[must_use]
     pub fn began_elsewhere(&self, began_at: u64) -> bool {
-        self.shared.history.taken_over_at.is_some_and(|taken_over_at| began_at < taken_over_at)
+        self.shared.began_elsewhere(began_at)
     }
 
     /// The journal, to read.
@@ -194,6 +194,12 @@ impl Lifecycle {
     #[must_use]
     pub fn owner(&self) -> &OwnerName {
         &self.shared.owner
+    }
+
+    /// Whether a server carries this owner's tag, and no other owner's: who takes it off has taken the server over.
+    #[must_use]
+    pub fn owns(&self, server: &Server) -> bool {
+        tags::carries_owner(&server.tags, &self.shared.owner)
     }
 
     /// This process's name in the state directory: it lives as long as the process does

@@ -234,6 +234,13 @@ impl Claims {
         self.add(resource, Known::Named);
     }
 
+    /// Names a server that somebody asked to remove, with all that carries its operation's tag and that nobody uses:
+    /// the journal is from before they were made.
+    pub(crate) fn name_with_its_tag(&mut self, server: ResourceName) {
+        self.lost = Lost::Everything;
+        self.name(server);
+    }
+
     /// Takes up a volume that a server's creation made.
     pub(crate) fn made(&mut self, resource: ResourceName) {
         self.add(resource, Known::Made);

@@ -294,6 +294,11 @@ impl Users {
         });
     }
 
+    /// Whether something of ours is protected.
+    pub(crate) fn protect_something(&self) -> bool {
+        self.taken.values().any(|taken| taken.mark == Mark::Protected)
+    }
+
     /// Whether a user has made this their own, so that nothing of ours may change it.
     pub(crate) fn have(&self, id: &str) -> bool {
         self.theirs.contains_key(id) || self.taken.get(id).is_some_and(|taken| taken.mark != Mark::Protected)

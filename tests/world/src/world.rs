@@ -886,7 +886,9 @@ impl World {
         for &seat in &seats {
             self.kill(seat).await;
         }
-        if let Err(error) = std::fs::remove_file(self.folders[disk].1.join("history")) {
+        let clock = Clock::Simulated { start: Arc::clone(&self.clocks[disk]), origin: self.origin };
+        let taken = StateDirectory::open(&self.folders[disk].1).and_then(|it| it.take_history_over(clock.now()));
+        if let Err(error) = taken {
             self.problems.push(format!("the restored state directory cannot be taken over: {error}"));
         }
         for &seat in &seats {
@@ -1000,7 +1002,8 @@ impl World {
                 self.abandon_what_was_started_elsewhere().await;
             }
             quiet = if self.restless.is_empty() { quiet + 1 } else { 0 };
-            if quiet == 2 {
+            // What somebody protected is to go as well, afterwards.
+            if quiet >= 2 && !self.users.protect_something() {
                 break;
             }
         }

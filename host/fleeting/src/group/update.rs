@@ -126,9 +126,9 @@ impl Fleet {
         // Seen at each look, so that it is known for how long each has been on its way out.
         self.book.lock().leftovers(self.lifecycle.now(), |_| true);
         self.gauges.policies(&self.policies.status());
-        for id in vanished {
+        for (id, why) in vanished {
             // Its addresses and volumes are still there.
-            let requested_by = RequestedBy::new(Requester::Plugin, "its server was deleted by somebody else");
+            let requested_by = RequestedBy::new(Requester::Plugin, why);
             if let Err(error) = self.begin_cleanup(&id, &requested_by).await {
                 tracing::error!(
                     instance = id,
@@ -292,13 +292,13 @@ impl Fleet {
     }
 
     /// Asks by id for servers that should be there and were not listed: a listing that leaves a server out proves
-    /// nothing. What is found joins the others; what is proven gone is returned. Zones that could not be listed are not
-    /// asked again.
+    /// nothing. What is found joins the others; what is proven gone, or not ours any more, is returned with the reason.
+    /// Zones that could not be listed are not asked again.
     async fn look_for_missing(
         &self,
         servers: &mut BTreeMap<String, scaleway::Server>,
         silent: &BTreeMap<Zone, Failure>,
-    ) -> Vec<String> {
+    ) -> Vec<(String, &'static str)> {
         let missing: Vec<(String, Zone, String)> = self
             .book
             .lock()
@@ -315,11 +315,12 @@ impl Fleet {
         let mut vanished = Vec::new();
         for (id, answer) in looked {
             match answer {
-                Ok(Some(server)) => {
+                Ok(Some(server)) if self.lifecycle.owns(&server) => {
                     self.book.lock().saw(&id, &server.id, state(&server.state), self.lifecycle.now());
                     servers.insert(id, server);
                 }
-                Ok(None) => vanished.push(id),
+                Ok(Some(_)) => vanished.push((id, "somebody took its server over: it carries our tags no more")),
+                Ok(None) => vanished.push((id, "its server was deleted by somebody else")),
                 Err(error) => tracing::warn!(
                     instance = id,
                     error = &error as &dyn std::error::Error,

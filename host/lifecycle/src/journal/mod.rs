@@ -274,6 +274,11 @@ impl Journal {
         self.read(|reader| read::creations_named(reader, text))
     }
 
+    /// Whether an entry says which API holds this volume.
+    pub(crate) fn has_placed(&self, volume: &str) -> Result<bool, Error> {
+        self.read(|reader| read::has_placed(reader, volume))
+    }
+
     /// Whether an operation has kept this resource on purpose, whatever became of its mark.
     pub(crate) fn is_kept(&self, resource_id: &str) -> Result<bool, Error> {
         self.read(|reader| read::is_kept(reader, resource_id))

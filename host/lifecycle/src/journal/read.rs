@@ -251,6 +251,17 @@ pub(super) fn open_cleanup(connection: &Connection, specification: &Value) -> Re
     Ok(found.into_iter().next())
 }
 
+/// Whether an entry is about this volume as one of Block Storage or of the Instance API.
+pub(super) fn has_placed(connection: &Connection, volume: &str) -> Result<bool, Error> {
+    let mut statement = connection
+        .prepare_cached(
+            "select exists (select 1 from entries
+             where resource_id = ?1 and resource_kind in ('block-volume', 'local-volume'))",
+        )
+        .map_err(Error::journal_read)?;
+    statement.query_row([volume], |row| row.get(0)).map_err(Error::journal_read)
+}
+
 /// Whether an entry says that this resource was kept on purpose.
 pub(super) fn is_kept(connection: &Connection, resource_id: &str) -> Result<bool, Error> {
     let mut statement = connection
