@@ -119,7 +119,7 @@ impl Lifecycle {
         shared.check_history()?;
         let CleanupRequest { target, requested_by } = request.into();
         let mut tagged = None;
-        let (creation, server, zone) = match &target {
+        let (creation, mut server, zone) = match &target {
             Target::Tagged { zone, operation } => match shared.journal.operation(operation) {
                 Ok(creation) => (Some(creation), None, zone.clone()),
                 Err(Error::OperationUnknown { .. }) => {
@@ -132,21 +132,22 @@ impl Lifecycle {
             Target::Operation(id) => {
                 let creation = shared.journal.operation(id)?;
                 let zone = parse_zone(&creation.zone)?;
-                // A backup may be older than the server: what was made since carries the tags.
-                let server =
-                    match shared.began_elsewhere(creation.created_at) && shared.journal.servers_made(id)?.is_empty() {
-                        true => self.find_created(&zone, id).await?.map(|server| server.id),
-                        false => None,
-                    };
-                tagged = server.is_some().then(|| id.clone());
-                (Some(creation), server, zone)
+                (Some(creation), None, zone)
             }
             Target::Server { zone, id } => (creation_of(shared, id)?, Some(id.clone()), zone.clone()),
         };
-        if let Some(creation) = &creation
-            && creation.state == OperationState::Open
-        {
-            return Err(Error::OperationRunning { operation: creation.id.clone() });
+        if let Some(creation) = &creation {
+            if creation.state == OperationState::Open {
+                return Err(Error::OperationRunning { operation: creation.id.clone() });
+            }
+            // A backup may be older than the server: what was made since carries the tags.
+            if server.is_none()
+                && shared.began_elsewhere(creation.created_at)
+                && shared.journal.servers_made(&creation.id)?.is_empty()
+            {
+                server = self.find_created(&zone, &creation.id).await?.map(|server| server.id);
+                tagged = server.is_some().then(|| creation.id.clone());
+            }
         }
         let specification = CleanupSpecification {
             creation: creation.as_ref().map(|creation| creation.id.clone()),
