@@ -251,7 +251,6 @@ fn can_be_abandoned(shared: &Shared, operation: &Operation) -> Result<(), Error>
 fn unfinished(shared: &Shared, target: &AbandonTarget) -> Result<Vec<OperationId>, Error> {
     let open = shared.journal.operations(&OperationFilter {
         states: vec![OperationState::Open, OperationState::Left, OperationState::Unverified],
-        limit: Some(10_000),
         ..OperationFilter::default()
     })?;
     let is_of_it = |operation: &Operation| match target {

@@ -13,9 +13,6 @@ use crate::specification::ServerSpecification;
 use crate::undo::kept_by;
 use crate::{Error, tags};
 
-/// Creations of one group at most that are looked through.
-const MOST: u32 = 10_000;
-
 /// A server that this journal has created, or tried to.
 #[derive(Clone, Debug)]
 pub struct RememberedServer {
@@ -53,14 +50,7 @@ impl Lifecycle {
         let by_id: Vec<Operation> = by_id.into_iter().filter(is_creation).collect();
         let (candidates, by_name) = match by_id.is_empty() {
             false => (by_id, false),
-            true => {
-                let filter = OperationFilter {
-                    kind: Some(OperationKind::CreateServer),
-                    limit: Some(MOST),
-                    ..OperationFilter::default()
-                };
-                (shared.journal.operations(&filter)?, true)
-            }
+            true => (shared.journal.creations_named(text)?, true),
         };
         let mut found = Vec::new();
         for operation in candidates {
@@ -85,7 +75,6 @@ impl Lifecycle {
             kind: Some(OperationKind::CreateServer),
             group: Some(group.to_string()),
             states: vec![OperationState::Done, OperationState::Kept, OperationState::Left, OperationState::Unverified],
-            limit: Some(MOST),
             ..OperationFilter::default()
         })?;
         let mut found = Vec::new();

@@ -35,8 +35,6 @@ use crate::sweep::{self, SweepSpecification};
 use crate::undo::kept_by;
 use crate::{Error, failure, in_flight, machines, tags};
 
-/// Open operations in one pass at most. What is more than that waits for the next.
-const MOST: u32 = 10_000;
 /// Policies that no open operation needs are forgotten after this.
 const POLICY_GRACE: Duration = Duration::from_secs(24 * 3600);
 /// The first wait before something that is left is tried again. Each later one is twice as long.
@@ -247,7 +245,6 @@ impl Lifecycle {
         let _lock = shared.state_directory.lock_recovery()?;
         let mut open = shared.journal.operations(&OperationFilter {
             states: vec![OperationState::Open, OperationState::Left, OperationState::Unverified],
-            limit: Some(MOST),
             ..OperationFilter::default()
         })?;
         open.reverse();
@@ -325,7 +322,6 @@ impl Lifecycle {
     fn forget_policies(&self) {
         let open = self.shared.journal.operations(&OperationFilter {
             states: vec![OperationState::Open, OperationState::Left, OperationState::Unverified],
-            limit: Some(MOST),
             ..OperationFilter::default()
         });
         let Ok(open) = open else { return };

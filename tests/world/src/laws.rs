@@ -58,11 +58,15 @@ impl Calls {
         Self { all, reads }
     }
 
-    /// The last read of this resource that this call's process had begun before it.
+    /// The read of this resource that was answered last before this call, in the same process; of several operations
+    /// that work there at once, one that found it.
     fn read_before(&self, call: &Sent, resource: &str) -> Option<&Sent> {
-        let reads = self.reads.get(&(call.by.start, resource.to_owned()))?;
-        let before = |sent: &&Sent| sent.by == call.by && sent.answered.is_some_and(|(at, _)| at <= call.at);
-        reads.iter().rev().map(|index| &self.all[*index]).find(before)
+        let reads = self.reads.get(&(call.by.start, resource.to_owned()))?.iter().map(|index| &self.all[*index]);
+        let before = reads.filter_map(|sent| {
+            let (at, status) = sent.answered.filter(|(at, _)| sent.by == call.by && *at <= call.at)?;
+            Some((call.at - at <= FRESH && status == 200, at, sent))
+        });
+        before.max_by_key(|(found, at, _)| (*found, *at)).map(|(.., sent)| sent)
     }
 
     /// Whether a call of this process in this time was slow.

@@ -218,7 +218,10 @@ fn operations_of(state: &StateDirectory, mark: &str) -> Result<Option<Begun>, Fa
         Err(Error::JournalAbsent { .. }) => return Ok(None),
         Err(error) => return Err(unread(&error)),
     };
-    let operations = journal.operations(&OperationFilter::default()).map_err(|error| unread(&error))?;
+    // It has just begun, so it is among the newest, and this is asked several times a second.
+    let mut filter = OperationFilter::default();
+    filter.limit = Some(1_000);
+    let operations = journal.operations(&filter).map_err(|error| unread(&error))?;
     // A number of a process is used again: only what the mark's lock says to live, or has just ended, is meant.
     let newest = operations.iter().find(|operation| operation.runner.starts_with(mark));
     let Some(newest) = newest.filter(|operation| is_recent(operation.updated_at)) else { return Ok(None) };

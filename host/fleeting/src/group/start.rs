@@ -36,9 +36,6 @@ use crate::connect::{Family, KeyPair};
 use crate::observe::{self, Gauges};
 use crate::protocol::ConnectorConfig;
 
-/// Operations that are read from the journal at most.
-const MOST_OPERATIONS: u32 = 100_000;
-
 /// What a group stands on beside its configuration.
 pub struct Dependencies {
     /// Speaks to Scaleway.
@@ -335,7 +332,6 @@ fn book_of_journal(
     let mut book = Book::default();
     let mut filter = OperationFilter::default();
     filter.states = vec![OperationState::Open, OperationState::Left];
-    filter.limit = Some(MOST_OPERATIONS);
     let unfinished = lifecycle.journal().operations(&filter)?;
     // Nobody here takes up what another owner's process left.
     let ours = |operation: &Operation| operation.owner == lifecycle.owner().as_str();
@@ -368,7 +364,6 @@ fn book_of_journal(
     filter.group = Some(configuration.group.to_string());
     filter.kind = Some(OperationKind::CreateServer);
     filter.not_ended = true;
-    filter.limit = Some(MOST_OPERATIONS);
     let done = lifecycle.journal().operations(&filter)?;
     let candidates = done
         .into_iter()

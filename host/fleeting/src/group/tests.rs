@@ -16,7 +16,7 @@ use windlass_lifecycle::{
 use windlass_policy::slots::state_mapping::{Action, Operation, ServerState, Verdict};
 use windlass_policy::slots::{Slot as _, SlotName, StateMapping};
 use windlass_policy::{Brake, DecisionFilter, Host, HostOptions, Link, Policies};
-use windlass_scaleway::types::instance::{CreateIp, IpType};
+use windlass_scaleway::types::instance::{CreateIp, IpType, UpdateServer};
 use windlass_scaleway::{Client, Settings};
 use windlass_simulator::{FaultKind, FaultRule, Options, Simulator};
 
@@ -38,6 +38,10 @@ fn policies() -> Arc<Host> {
         (folder, Arc::new(host))
     });
     Arc::clone(host)
+}
+
+fn client_of(simulator: &Simulator) -> Client {
+    Client::with_transport(Settings::new(KEY.parse().unwrap()), simulator.transport()).unwrap()
 }
 
 async fn start(simulator: &Simulator, folder: &Path) -> ScalewayGroup {
@@ -269,7 +273,7 @@ async fn a_policy_that_would_reap_every_instance_is_braked_and_all_run_on() {
 #[tokio::test]
 async fn the_configured_brake_is_that_of_the_groups_policies() {
     let simulator = Simulator::new(Options::default());
-    let client = Client::with_transport(Settings::new(KEY.parse().unwrap()), simulator.transport()).unwrap();
+    let client = client_of(&simulator);
     let settings = json!({ "behaviour": "delete-foreign", "during": "decide" });
     let reaping = Link::bytes(windlass_test_guests::HOSTILE.bytes).with_settings(settings);
     let policies = Policies::built_in().with(SlotName::StateMapping, reaping);
@@ -294,6 +298,29 @@ async fn running_one(simulator: &Simulator, folder: &Path) -> (ScalewayGroup, St
     assert_eq!(told(&group).await, [State::Running]);
     let id = simulator.resources().servers[0]["name"].as_str().unwrap().to_owned();
     (group, id)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_whose_server_a_user_takes_over_is_gone_and_its_server_stays() {
+    let simulator = Simulator::new(Options::default());
+    let folder = tempfile::tempdir().unwrap();
+    let (group, id) = running_one(&simulator, folder.path()).await;
+    let server = simulator.resources().servers[0]["id"].as_str().unwrap().to_owned();
+    let taken = UpdateServer { tags: Some(vec!["role=web".to_owned()]), ..UpdateServer::default() };
+    client_of(&simulator).instance(&"fr-par-1".parse().unwrap()).update_server(&server, &taken).await.unwrap();
+    told(&group).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let states = told(&group).await;
+    assert!(states.iter().all(|state| *state == State::Deleted), "{id}: {states:?}");
+    group.stop().await;
+    drop(group);
+    let group = start(&simulator, folder.path()).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(told(&group).await, []);
+    let resources = simulator.resources();
+    assert_eq!((resources.servers.len(), resources.volumes.len()), (1, 1));
+    assert_eq!(resources.servers[0]["state"], "running");
+    group.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -600,7 +627,7 @@ async fn two_hosts_with_one_name_and_owner_leave_each_others_servers_alone() {
 #[tokio::test]
 async fn the_deadline_that_follows_from_create_timeout_is_the_policys() {
     let simulator = Simulator::new(Options::default());
-    let client = Client::with_transport(Settings::new(KEY.parse().unwrap()), simulator.transport()).unwrap();
+    let client = client_of(&simulator);
     let folder = tempfile::tempdir().unwrap();
     let state = StateDirectory::open(folder.path()).unwrap();
     let mut question = StateMapping::example();
@@ -623,7 +650,7 @@ const POOL: &str = "ci-egress";
 
 /// Reserves addresses with the pool's tag.
 async fn reserve(simulator: &Simulator, count: usize) -> Vec<String> {
-    let client = Client::with_transport(Settings::new(KEY.parse().unwrap()), simulator.transport()).unwrap();
+    let client = client_of(simulator);
     let mut ids = Vec::new();
     for _ in 0..count {
         let request = CreateIp { tags: vec![POOL.to_owned()], ..CreateIp::default() };
@@ -696,7 +723,7 @@ async fn a_pool_of_what_is_not_there_or_not_free_for_all_is_refused_at_init() {
     let ids = reserve(&simulator, 2).await;
     let resources = simulator.resources();
     let address = |place: usize| resources.ips[place]["address"].as_str().unwrap().to_owned();
-    let client = Client::with_transport(Settings::new(KEY.parse().unwrap()), simulator.transport()).unwrap();
+    let client = client_of(&simulator);
     let instance = client.instance(&"fr-par-1".parse().unwrap());
     let other = CreateIp { tags: vec!["windlass-owner=a".into(), "mine".into()], ..CreateIp::default() };
     let owned = instance.create_ip(&other).await.unwrap().id;
@@ -750,7 +777,7 @@ async fn an_image_of_ones_own_is_looked_for_at_init_and_is_that_of_each_new_inst
     }
     let (group, _) = running_one(&simulator, folder.path()).await;
     let server = simulator.resources().servers[0]["id"].as_str().unwrap().to_owned();
-    let client = Client::with_transport(Settings::new(KEY.parse().unwrap()), simulator.transport()).unwrap();
+    let client = client_of(&simulator);
     let place = format!("/instance/v1/zones/fr-par-1/servers/{server}/action");
     let body = r#"{"action":"backup","name":"ci-image"}"#;
     let answer = client.send_raw("POST", &place, Some(body.into())).await.unwrap();

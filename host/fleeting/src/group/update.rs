@@ -319,7 +319,7 @@ impl Fleet {
                     self.book.lock().saw(&id, &server.id, state(&server.state), self.lifecycle.now());
                     servers.insert(id, server);
                 }
-                Ok(Some(_)) => vanished.push((id, "somebody took its server over: it carries our tags no more")),
+                Ok(Some(_)) => vanished.push((id, "somebody took its server over: it no longer carries our tags")),
                 Ok(None) => vanished.push((id, "its server was deleted by somebody else")),
                 Err(error) => tracing::warn!(
                     instance = id,

@@ -15,8 +15,6 @@ use super::record::{
 use crate::Error;
 use crate::identifier::OperationId;
 
-/// Rows of one listing at most, where the caller names no number.
-const LIMIT: u32 = 1_000;
 /// Entries of one operation at most. A create with a hundred retries writes a few hundred.
 const ENTRIES: u32 = 100_000;
 
@@ -163,7 +161,10 @@ pub(super) fn operations(connection: &Connection, filter: &OperationFilter) -> R
             " and (created_at, rowid) < (select created_at, rowid from operations where id = ?{id})"
         ));
     }
-    sql.push_str(&format!(" order by created_at desc, rowid desc limit {}", filter.limit.unwrap_or(LIMIT)));
+    sql.push_str(" order by created_at desc, rowid desc");
+    if let Some(limit) = filter.limit {
+        sql.push_str(&format!(" limit {limit}"));
+    }
     collect(connection, &sql, &parameters, read_operation)
 }
 
@@ -194,7 +195,7 @@ pub(super) fn operations_of_resource(connection: &Connection, resource_id: &str)
         &format!(
             "select {OPERATION_COLUMNS} from operations
              where id in (select operation from entries where resource_id = ?1)
-             order by rowid desc limit {LIMIT}"
+             order by rowid desc"
         ),
         &[resource_id.to_owned()],
         read_operation,
@@ -220,7 +221,7 @@ pub(super) fn creations_named(connection: &Connection, text: &str) -> Result<Vec
                and (id = ?1
                     or case when json_valid(specification)
                             then coalesce(json_extract(specification, '$.name') = ?1, false) else false end{by_address})
-             order by rowid desc limit {LIMIT}"
+             order by rowid desc"
         ),
         &[text.to_owned()],
         read_operation,

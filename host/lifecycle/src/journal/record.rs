@@ -287,6 +287,6 @@ pub struct OperationFilter {
     pub not_ended: bool,
     /// Only those that are older than this one, in the order of the listing: the next page.
     pub before: Option<OperationId>,
-    /// At most so many, the newest first. Absent: 1,000.
+    /// At most so many, the newest first. Absent: all.
     pub limit: Option<u32>,
 }

@@ -408,6 +408,19 @@ async fn creations_whose_servers_were_removed_are_not_listed_where_only_the_livi
 }
 
 #[tokio::test]
+async fn a_listing_without_a_limit_leaves_out_nothing() {
+    let (_folder, state) = state();
+    let journal = Journal::open(&state, Durability::Process).unwrap();
+    for number in 1..=1_001 {
+        journal.begin(new(&id(number), number)).await.unwrap();
+    }
+    let all = journal.operations(&OperationFilter::default()).unwrap();
+    assert_eq!((all.len(), &all.last().unwrap().id), (1_001, &id(1)));
+    let newest = journal.operations(&OperationFilter { limit: Some(2), ..OperationFilter::default() }).unwrap();
+    assert_eq!(newest.len(), 2);
+}
+
+#[tokio::test]
 async fn an_empty_file_is_a_journal_that_is_still_to_be_made() {
     let (folder, state) = state();
     std::fs::write(folder.path().join(JOURNAL_FILE), "").unwrap();

@@ -88,7 +88,6 @@ impl Lifecycle {
         let cleaned = Cleaned::of(&shared.journal.operations(&OperationFilter {
             states: vec![OperationState::Open],
             kind: Some(OperationKind::CleanupServer),
-            limit: Some(10_000),
             ..OperationFilter::default()
         })?);
         let abandoned = shared.journal.abandoned()?;

@@ -132,6 +132,29 @@ fn a_restored_directory_is_only_read_until_it_is_taken_over() {
 }
 
 #[test]
+fn a_removal_by_operation_finds_what_was_made_after_the_backup() {
+    run(async {
+        let world = World::new(77).await;
+        let lifecycle = world.start();
+        let pending = lifecycle.begin_create(world.everything()).await.unwrap();
+        let id = pending.id().clone();
+        let backup = tempfile::tempdir().unwrap();
+        copy(world.folder.path(), backup.path());
+        pending.run(&Control::new()).await.unwrap();
+        drop(lifecycle);
+        std::fs::remove_dir_all(world.folder.path()).unwrap();
+        copy(backup.path(), world.folder.path());
+        StateDirectory::open(world.folder.path()).unwrap().take_history_over(NOW).unwrap();
+        let restored = world.start();
+        restored.resume(&Control::new()).await.unwrap();
+        assert_eq!(world.resources().servers.len(), 1, "what this journal did not make is only told");
+        let cleaned = restored.cleanup(&Target::Operation(id), &Control::new()).await.unwrap();
+        assert!(cleaned.report.is_clean(), "{}", cleaned.report.words());
+        world.assert_empty("deleted by its operation");
+    });
+}
+
+#[test]
 fn a_directory_that_was_set_back_in_place_takes_nothing_over() {
     run(async {
         let world = World::new(74).await;

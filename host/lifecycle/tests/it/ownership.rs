@@ -618,6 +618,43 @@ fn a_volume_of_an_unknown_type_that_no_api_shows_is_left_with_its_id() {
 }
 
 #[test]
+fn a_volume_of_an_unknown_type_that_cannot_be_read_is_left_with_its_id() {
+    run(async {
+        let world = World::new(124).await;
+        let lifecycle = under_new_volume_type(&world, false);
+        let mut specification = world.everything();
+        specification.volumes.clear();
+        let created = create(&lifecycle, specification).await;
+        let volume = world.resources().volumes[0]["id"].as_str().unwrap().to_owned();
+        let unread = FaultRule::new("GET", "/block/v1/zones/*/volumes/*", FaultKind::PermissionDenied);
+        world.simulator.add_fault(unread).unwrap();
+        let target = Target::Operation(created.operation);
+        let cleaned = lifecycle.cleanup(&target, &Control::new()).await.unwrap();
+        let left: Vec<&str> = cleaned.report.left.iter().map(|left| left.resource.id.as_str()).collect();
+        assert!(left.contains(&volume.as_str()), "{}", cleaned.report.words());
+        world.simulator.clear_faults();
+        let resumed = lifecycle.resume(&Control::new()).await.unwrap();
+        assert!(resumed.is_clean(), "{resumed:?}");
+        world.assert_empty("read again");
+    });
+}
+
+#[test]
+fn a_volume_of_an_unknown_type_that_was_removed_before_is_not_left() {
+    run(async {
+        let world = World::new(125).await;
+        let lifecycle = under_new_volume_type(&world, false);
+        let created = create(&lifecycle, world.everything()).await;
+        for time in ["first", "second"] {
+            let target = Target::Operation(created.operation.clone());
+            let cleaned = lifecycle.cleanup(&target, &Control::new()).await.unwrap();
+            assert!(cleaned.report.is_clean(), "{time}: {}", cleaned.report.words());
+            world.assert_empty(time);
+        }
+    });
+}
+
+#[test]
 fn one_wrong_not_found_at_any_read_hides_nothing_that_is_left() {
     run(async {
         for nth in 1..=8 {

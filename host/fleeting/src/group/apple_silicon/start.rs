@@ -34,8 +34,6 @@ const LISTING_SERVES: Duration = Duration::from_secs(2);
 const MARK_BYTES: usize = 3;
 /// The file with the claims of this state directory that hosts carry.
 const CLAIMED: &str = "claimed";
-/// Operations that are read from the journal at most.
-const MOST_OPERATIONS: u32 = 100_000;
 /// Hexadecimal digits of the rest of a name.
 pub(super) const UNIQUE_DIGITS: usize = 12;
 
@@ -248,7 +246,6 @@ pub(super) fn was_claimed(lifecycle: &Lifecycle, claim: &str) -> Result<bool, wi
     for kind in [OperationKind::AdoptMachine, OperationKind::OrderMachine] {
         let mut filter = OperationFilter::default();
         filter.kind = Some(kind);
-        filter.limit = Some(MOST_OPERATIONS);
         let ours = |operation: &Operation| operation.owner == lifecycle.owner().as_str();
         let operations = lifecycle.journal().operations(&filter)?;
         if operations.iter().any(|operation| ours(operation) && operation.specification["claim"] == claim) {

@@ -388,7 +388,7 @@ async fn what_nothing_explains_is_swept_in_every_zone_although_one_cannot_be_ask
     let folder = tempfile::tempdir().unwrap();
     let (group, _) = one_in_each(&simulator, folder.path()).await;
     let owner = group.fleet.get().unwrap().lifecycle.owner().to_string();
-    let client = Client::with_transport(Settings::new(KEY.parse().unwrap()), simulator.transport()).unwrap();
+    let client = client_of(&simulator);
     let lost = |zone: &'static str| {
         let (client, owner) = (client.clone(), owner.clone());
         async move {
@@ -478,7 +478,7 @@ async fn refusal(simulator: &Simulator, change: impl FnOnce(&mut Configuration))
 #[tokio::test(start_paused = true)]
 async fn ids_that_are_valid_in_one_zone_only_are_refused_for_the_others_by_name() {
     let simulator = Simulator::new(Options::default());
-    let client = Client::with_transport(Settings::new(KEY.parse().unwrap()), simulator.transport()).unwrap();
+    let client = client_of(&simulator);
     let make = |path: String, key: &'static str| {
         let client = client.clone();
         async move {
