@@ -144,7 +144,7 @@ fn a_removal_by_operation_finds_what_was_made_after_the_backup() {
         drop(lifecycle);
         std::fs::remove_dir_all(world.folder.path()).unwrap();
         copy(backup.path(), world.folder.path());
-        StateDirectory::open(world.folder.path()).unwrap().take_history_over(NOW).unwrap();
+        StateDirectory::open(world.folder.path()).unwrap().take_history_over(NOW + 7_200_000).unwrap();
         let restored = world.start();
         restored.resume(&Control::new()).await.unwrap();
         assert_eq!(world.resources().servers.len(), 1, "what this journal did not make is only told");
