@@ -26,6 +26,9 @@ struct Arguments {
     /// Goes on after a violation, up to this many.
     #[arg(long, default_value_t = 1)]
     violations: usize,
+    /// Tells a violation as it was drawn, instead of looking for the shortest story that shows it.
+    #[arg(long)]
+    as_drawn: bool,
     /// Threads; absent: one for each core.
     #[arg(long)]
     threads: Option<usize>,
@@ -94,8 +97,11 @@ fn main() -> ExitCode {
     });
     let broken = broken.into_inner();
     for (story, ending) in &broken {
-        let shortest = story.shrink(SHRINKS, |story| !run(story).violations.is_empty());
         println!("\nVIOLATION with seed {}: {}", story.seed, ending.violations.join("; "));
+        if arguments.as_drawn {
+            continue;
+        }
+        let shortest = story.shrink(SHRINKS, |story| !run(story).violations.is_empty());
         println!("The shortest story that shows one ({} of {} events):", shortest.events.len(), story.events.len());
         print!("{shortest}");
         for violation in run(&shortest).violations {
