@@ -67,11 +67,12 @@ func tunnel(registry http.Handler, address string) http.Handler {
 		}
 		there := check(net.Dial("tcp", address))
 		writer.WriteHeader(http.StatusOK)
-		here, _, err := writer.(http.Hijacker).Hijack()
+		here, buffered, err := writer.(http.Hijacker).Hijack()
 		if err != nil {
 			log.Fatal(err)
 		}
-		go func() { io.Copy(there, here); there.Close() }()
+		// What the client has sent by now may be in the buffer.
+		go func() { io.Copy(there, buffered); there.Close() }()
 		go func() { io.Copy(here, there); here.Close() }()
 	})
 }
