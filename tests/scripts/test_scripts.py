@@ -24,7 +24,7 @@ TYPED = ["state-mapping", "release", "provisioning"]
 # The other tests have policies of the slot `retry` in JavaScript and Python.
 EVERY_SLOT = bool(os.environ.get("WINDLASS_SCRIPTS_EVERY_SLOT"))
 EVERY = [(slot, language) for slot in SLOTS for language in ("javascript", "python")]
-CASES = EVERY if EVERY_SLOT else [("state-mapping", "javascript"), ("rollback", "python")]
+CASES = EVERY if EVERY_SLOT else [("state-mapping", "javascript")]
 HAS = {"javascript": ["node", "npm"], "python": ["python3"]}
 LARGEST = 2**64 - 1
 

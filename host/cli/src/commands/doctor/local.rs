@@ -175,7 +175,7 @@ fn judged_space(bytes: u64) -> Check {
     }
 }
 
-/// Whether this program can read the journal, who else works with it, and what waits in it.
+/// Whether this program can read the journal and may go on with it, who else works with it, and what waits in it.
 fn journal(state: &StateDirectory) -> Check {
     let journal = match Journal::read_only(state) {
         Ok(journal) => journal,
@@ -185,6 +185,15 @@ fn journal(state: &StateDirectory) -> Check {
         }
         Err(error) => return Check::failed(JOURNAL, error.to_string()),
     };
+    match state.moved() {
+        Ok(None) => {}
+        Ok(Some(evidence)) => {
+            let finding = format!("{evidence}, so nothing is created, undone or removed with it");
+            return Check::failed(JOURNAL, finding)
+                .remedy("windlass state take-over, if nothing uses that history any more; or name another --state-dir");
+        }
+        Err(error) => return Check::failed(JOURNAL, error.to_string()),
+    }
     let mut filter = OperationFilter::default();
     filter.states = vec![OperationState::Open];
     let open = match journal.operations(&filter) {
