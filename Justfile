@@ -498,8 +498,3 @@ _mdbook:
 changelog *arguments="--unreleased":
     @command -v git-cliff >/dev/null || cargo install --locked git-cliff --version {{ git_cliff }} --no-default-features
     @git-cliff --config cliff.toml {{ arguments }}
-
-# State of an older revision under this one, and back: `just test-upgrade v0.1.0`.
-[group('test')]
-test-upgrade *revision: _programs
-    @tests/upgrade/run {{ revision }}

@@ -137,7 +137,7 @@ pub(crate) fn steps(entries: &[Entry]) -> Vec<Step> {
                     close(&mut open, &entry.step, position);
                 }
             }
-            // Without the entry before, which an older version did not write.
+            // The intent before it is damaged, or was never written.
             (Phase::Outcome, None) => steps.push(Step::new(entry, End::Done)),
             (Phase::Failure, None) => {
                 let mut step = Step::new(entry, End::Failed);

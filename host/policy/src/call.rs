@@ -37,9 +37,8 @@ fn decide<'q, S: Slot>(
 pub(crate) fn ask<S: Slot>(policy: &LoadedPolicy, question: &S::Question) -> (Result<S::Answer, Failure>, Trace) {
     let started = Instant::now();
     let mut store = new_store(policy.engine(), policy.limits(), Guest::new(policy.limits(), None));
-    let answer = policy.instance_pre().instantiate(&mut store).and_then(|instance| match policy.adapter::<S>() {
-        None => decide::<S>(policy, &mut store, &instance)?.call(&mut store, (question,)).map(|(answer,)| answer),
-        Some(adapter) => (adapter.call)(&mut store, &instance, policy.decide_export(), question),
+    let answer = policy.instance_pre().instantiate(&mut store).and_then(|instance| {
+        decide::<S>(policy, &mut store, &instance)?.call(&mut store, (question,)).map(|(answer,)| answer)
     });
     finish(policy, started, store, answer)
 }
@@ -54,12 +53,9 @@ pub(crate) async fn ask_waiting<S: Slot>(
     let guest = Guest::new(policy.limits(), Some(Box::new(host_calls)));
     let mut store = new_store(policy.engine(), policy.limits(), guest);
     let answer = match policy.instance_pre().instantiate_async(&mut store).await {
-        Ok(instance) => match policy.adapter::<S>() {
-            None => match decide::<S>(policy, &mut store, &instance) {
-                Ok(function) => function.call_async(&mut store, (question,)).await.map(|(answer,)| answer),
-                Err(error) => Err(error),
-            },
-            Some(adapter) => (adapter.call_waiting)(&mut store, &instance, policy.decide_export(), question).await,
+        Ok(instance) => match decide::<S>(policy, &mut store, &instance) {
+            Ok(function) => function.call_async(&mut store, (question,)).await.map(|(answer,)| answer),
+            Err(error) => Err(error),
         },
         Err(error) => Err(error),
     };

@@ -26,7 +26,6 @@ use crate::engine::{Engines, Purpose};
 use crate::error::{Error, Refusal};
 use crate::limits::{Limits, MAX_COMPONENT_BYTES};
 use crate::load::snapshot::compile;
-use crate::slots::CONTRACT_VERSIONS;
 
 /// How long a child may take. One policy takes a few hundred milliseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -192,7 +191,7 @@ fn compile_request(state: &Dir, mut input: impl Read) -> Result<(), CompileError
     let Request { settings, limits } = serde_json::from_slice(head).map_err(|error| wrong(&error))?;
     let engines = Engines::new()?;
     let purpose = Purpose { class: Class::of(component), fuel: limits.fuel.is_some() };
-    let compiled = compile(&engines, purpose, component, &settings, &limits, CONTRACT_VERSIONS)?;
+    let compiled = compile(&engines, purpose, component, &settings, &limits)?;
     Cache::open(state)?.put(engines.get(purpose)?, CacheKey::of(component, &settings), &compiled);
     Ok(())
 }

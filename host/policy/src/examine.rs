@@ -6,6 +6,7 @@ use crate::class::Class;
 use crate::engine::features;
 use crate::error::Refusal;
 use crate::slot_name::SlotName;
+use crate::slots::CONTRACT_VERSION;
 use crate::text::{one_line, short};
 
 /// The interface that every policy exports.
@@ -80,13 +81,13 @@ impl Examination {
     ///
     /// # Errors
     /// [`Refusal::LacksExport`].
-    pub(crate) fn export(&self, interface: &str, version: &str) -> Result<&str, Refusal> {
+    pub(crate) fn export(&self, interface: &str) -> Result<&str, Refusal> {
         let fits = |export: &&String| {
             let (name, its_version) = split_version(export);
-            name == interface && its_version.is_some_and(|its_version| is_compatible(its_version, version))
+            name == interface && its_version.is_some_and(|its_version| is_compatible(its_version, CONTRACT_VERSION))
         };
         self.exports.iter().find(fits).map(String::as_str).ok_or_else(|| Refusal::LacksExport {
-            expected: format!("{interface}@{version}"),
+            expected: format!("{interface}@{CONTRACT_VERSION}"),
             found: list(&self.exports),
         })
     }

@@ -13,6 +13,7 @@ use crate::failure_kind::FailureKind;
 use crate::guest_time::GuestTime;
 use crate::host_calls::{HostCallFailed, HostCalls};
 use crate::limits::Limits;
+use crate::slots::CONTRACT_VERSION;
 use crate::text::{MAX_REASON_BYTES, one_line, without_controls};
 
 /// How much a log line matters. The guest chooses.
@@ -101,19 +102,15 @@ impl Guest {
     }
 }
 
-/// Offers `windlass:policy/log`, which every policy may import, under the name of each version. It has been the same in
-/// all of them so far.
-pub(crate) fn link_log(linker: &mut Linker<Guest>, versions: &[&str]) -> wasmtime::Result<()> {
-    for version in versions {
-        linker.instance(&format!("windlass:policy/log@{version}"))?.func_wrap(
-            "write",
-            |mut store: StoreContextMut<'_, Guest>, (level, message): (LogLevel, String)| {
-                store.data_mut().log(level, &message);
-                Ok(())
-            },
-        )?;
-    }
-    Ok(())
+/// Offers `windlass:policy/log`, which every policy may import.
+pub(crate) fn link_log(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    linker.instance(&format!("windlass:policy/log@{CONTRACT_VERSION}"))?.func_wrap(
+        "write",
+        |mut store: StoreContextMut<'_, Guest>, (level, message): (LogLevel, String)| {
+            store.data_mut().log(level, &message);
+            Ok(())
+        },
+    )
 }
 
 /// Memory and tables, each counted over all that the component has. Growth beyond is a trap, so that the reason is on

@@ -39,7 +39,6 @@ mod checked;
 mod class;
 mod compiler;
 mod configuration;
-mod contract;
 mod decision;
 mod decision_log;
 mod digest;

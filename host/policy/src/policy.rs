@@ -9,15 +9,12 @@ use windlass_concurrency::Health;
 
 use crate::class::Class;
 use crate::configuration::Link;
-use crate::contract::Spoken;
 use crate::decision::PolicyIdentity;
 use crate::engine::Ticker;
 use crate::guest::Guest;
 use crate::limits::Limits;
 use crate::policy_log::LineRoom;
 use crate::slot_name::OnFailure;
-use crate::slots::Slot;
-use crate::slots::slot::Adapter;
 use crate::source::Source;
 
 /// What a policy says about itself: `describe` of `windlass:policy/policy`.
@@ -47,8 +44,6 @@ pub struct LoadedPolicy {
     pub(crate) class: Class,
     pub(crate) instance_pre: InstancePre<Guest>,
     pub(crate) decide_export: ComponentExportIndex,
-    /// The version of the contract in which it is asked.
-    pub(crate) spoken: Spoken,
     /// Whether it can reach a capability, so that a decision may have to wait.
     pub(crate) may_wait: bool,
     pub(crate) health: Health,
@@ -79,11 +74,6 @@ impl LoadedPolicy {
         &self.link.settings
     }
 
-    /// The version of the contract, `windlass:policy@...`, in which it is asked.
-    pub fn contract_version(&self) -> &'static str {
-        self.spoken.version
-    }
-
     /// Which engine runs it.
     pub fn class(&self) -> Class {
         self.class
@@ -109,11 +99,6 @@ impl LoadedPolicy {
 
     pub(crate) fn decide_export(&self) -> &ComponentExportIndex {
         &self.decide_export
-    }
-
-    /// How it is asked where it is of an older version.
-    pub(crate) fn adapter<S: Slot>(&self) -> Option<&'static Adapter<S>> {
-        self.spoken.adapter::<S>()
     }
 
     pub(crate) fn configured_on_failure(&self) -> Option<OnFailure> {

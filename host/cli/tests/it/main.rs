@@ -29,4 +29,3 @@ mod support;
 mod telemetry;
 mod tutorial;
 mod unwritable;
-mod upgrade;

@@ -20,11 +20,8 @@ use crate::name::ClusterName;
 use crate::record::{Cluster, ClusterEvent, ClusterOperation, Node, OperationKind, OperationState};
 
 const FILE: &str = "clusters.sqlite";
-/// `user_version` of the tables below. A change here adds a migration from each older version.
-///
-/// - 1: the columns of what other processes request had other names.
-/// - 2: the tables below.
-const VERSION: i64 = 2;
+/// `user_version` of the tables below.
+const VERSION: i64 = 1;
 /// How long a process waits for another one's write.
 const BUSY: Duration = Duration::from_secs(10);
 /// Operations of one cluster name that are kept, with their events.
@@ -65,12 +62,6 @@ create table events (
     what             text not null
 ) strict;
 create index events_by_operation on events (cluster, operation, sequence);
-";
-
-/// From version 1 to 2.
-const RENAMED: &str = "
-alter table clusters rename column wish_cancel to cancel_requested;
-alter table clusters rename column wish_delete to delete_requested;
 ";
 
 /// The store in a state directory.
@@ -121,8 +112,8 @@ impl SqliteClusterStore {
         })
     }
 
-    /// Opens the store to look at it: nothing is made or changed, also no file. `None` where there is none, or one that
-    /// an older version wrote and that a writer has not carried over yet.
+    /// Opens the store to look at it: nothing is made or changed, also no file. `None` where there is none, or one
+    /// whose tables are still to be made.
     ///
     /// # Errors
     /// As [`SqliteClusterStore::open`].
@@ -175,13 +166,8 @@ fn prepare(connection: &mut Connection, path: &Path, durability: Durability) -> 
     // Two processes may start together: who comes second finds the tables made.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
     let found: i64 = transaction.query_row("pragma user_version", [], |row| row.get(0)).map_err(failed)?;
-    let raise = match found {
-        0 => Some(TABLES),
-        1 => Some(RENAMED),
-        _ => None,
-    };
-    if let Some(tables) = raise {
-        transaction.execute_batch(tables).map_err(failed)?;
+    if found == 0 {
+        transaction.execute_batch(TABLES).map_err(failed)?;
         transaction.pragma_update(None, "user_version", VERSION).map_err(failed)?;
     }
     transaction.commit().map_err(failed)

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod pages;
-mod upgrade;
 
 use std::path::Path;
 use std::process::{Command, Output};

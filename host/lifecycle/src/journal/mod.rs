@@ -3,7 +3,6 @@
 //! One SQLite file in the state directory, in WAL mode, so that any process may read while another writes. What is read
 //! back is untrusted: bounded, checked, and an error names table and row.
 
-mod migrate;
 pub(crate) mod note;
 mod read;
 mod record;
@@ -115,7 +114,6 @@ impl Journal {
         if found == 0 || found > schema::VERSION {
             return Err(Error::JournalNewer { path, found, known: schema::VERSION });
         }
-        schema::prepare_reader(&reader, found).map_err(failed)?;
         reader.pragma_update(None, "query_only", true).map_err(failed)?;
         Ok(Self { path, writer: None, reader: Mutex::new(reader), is_snapshot })
     }

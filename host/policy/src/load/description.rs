@@ -5,7 +5,7 @@ use semver::Version;
 use wasmtime::Store;
 use wasmtime::component::{Component, Instance};
 
-use super::export::{PolicyExport, failed, function, lacks_function, wrong_type};
+use super::export::{failed, function, lacks_function, wrong_type};
 use crate::error::Refusal;
 use crate::guest::Guest;
 use crate::limits::Limits;
@@ -21,14 +21,13 @@ pub(super) fn describe(
     store: &mut Store<Guest>,
     instance: &Instance,
     component: &Component,
-    policy_export: &PolicyExport<'_>,
+    export: &str,
     limits: &Limits,
 ) -> Result<(Description, SettingsSchema), Refusal> {
-    let PolicyExport { name, version } = *policy_export;
-    let index = function(component, name, "describe").ok_or_else(|| lacks_function(name, "describe", version))?;
+    let index = function(component, export, "describe").ok_or_else(|| lacks_function(export, "describe"))?;
     let describe = instance
         .get_typed_func::<(), (Description,)>(&mut *store, &index)
-        .map_err(|error| wrong_type(name, "describe", version, &error))?;
+        .map_err(|error| wrong_type(export, "describe", &error))?;
     let called = describe.call_async(&mut *store, ()).now_or_never();
     let described = called.unwrap_or_else(|| Err(wasmtime::format_err!("it waits for something")));
     let (description,) = described.map_err(|error| failed("describe", &error, store.data(), limits))?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::capability::{Capability, GrantedCapability};
 use crate::error::Refusal;
 use crate::examine::{Examination, is_compatible, split_version};
-use crate::slots::SlotName;
+use crate::slots::{CONTRACT_VERSION, SlotName};
 use crate::text::short;
 
 /// What every policy may import: lines for the log, and the contract's types, which have no functions.
@@ -21,11 +21,7 @@ pub(super) fn is_always_granted(name: &str) -> bool {
 
 /// Understands grant lines: the name of an import, then arguments for its capability. A capability that this host
 /// offers in several versions is granted in all of them.
-pub(super) fn accept(
-    capabilities: &[Arc<dyn Capability>],
-    grants: &[String],
-    versions: &[&str],
-) -> Result<Granted, Refusal> {
+pub(super) fn accept(capabilities: &[Arc<dyn Capability>], grants: &[String]) -> Result<Granted, Refusal> {
     let mut arguments: Vec<(usize, Vec<String>)> = Vec::new();
     for grant in grants {
         let (import, rest) = grant.trim().split_once(char::is_whitespace).unwrap_or((grant.trim(), ""));
@@ -36,7 +32,7 @@ pub(super) fn accept(
         let meant = capabilities.iter().enumerate().filter(|(_, capability)| capability.interface() == name);
         let meant: Vec<usize> = meant.map(|(index, _)| index).collect();
         if meant.is_empty() {
-            let problem = format!("this host offers no such import. It offers {}", offered(capabilities, versions));
+            let problem = format!("this host offers no such import. It offers {}", offered(capabilities));
             return Err(Refusal::Grant { grant: grant.clone(), problem });
         }
         for index in meant {
@@ -63,12 +59,11 @@ pub(super) fn check_imports(
     granted: &Granted,
     examination: &Examination,
     slot: SlotName,
-    versions: &[&str],
 ) -> Result<(), Refusal> {
     for import in &examination.imports {
         let (name, version) = split_version(import);
         let offers = |ours: &str| version.is_some_and(|version| is_compatible(version, ours));
-        if is_always_granted(name) && versions.iter().any(|version| offers(version)) {
+        if is_always_granted(name) && offers(CONTRACT_VERSION) {
             continue;
         }
         let is_meant =
@@ -81,7 +76,7 @@ pub(super) fn check_imports(
                 }
             }
             None => {
-                let offered = offered(capabilities, versions);
+                let offered = offered(capabilities);
                 return Err(Refusal::UnknownImport { import: short(import).into(), offered });
             }
         }
@@ -90,8 +85,8 @@ pub(super) fn check_imports(
 }
 
 /// What can be imported at all.
-fn offered(capabilities: &[Arc<dyn Capability>], versions: &[&str]) -> String {
-    let mut names: Vec<String> = versions.iter().map(|version| format!("`windlass:policy/log@{version}`")).collect();
-    names.extend(capabilities.iter().map(|it| format!("`{}@{}`", it.interface(), it.version())));
-    names.join(", ")
+fn offered(capabilities: &[Arc<dyn Capability>]) -> String {
+    let log = format!("`windlass:policy/log@{CONTRACT_VERSION}`");
+    let capabilities = capabilities.iter().map(|it| format!("`{}@{}`", it.interface(), it.version()));
+    std::iter::once(log).chain(capabilities).collect::<Vec<_>>().join(", ")
 }

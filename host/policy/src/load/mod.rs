@@ -22,22 +22,21 @@ use crate::capability::Capability;
 use crate::class::Class;
 use crate::compiler::Compiler;
 use crate::configuration::{Link, Mode};
-use crate::contract::{Spoken, versions};
 use crate::decision::PolicyIdentity;
 use crate::engine::{Engines, Purpose};
 use crate::error::Refusal;
-use crate::examine::{Examination, split_version};
+use crate::examine::{Examination, POLICY_INTERFACE, split_version};
 use crate::guest::{Guest, link_log, new_store};
 use crate::host_calls::link::link as link_capability;
 use crate::host_calls::{Answers, HostCalls};
 use crate::limits::Limits;
 use crate::policy::{Description, LoadedPolicy};
 use crate::policy_log::LineRoom;
-use crate::slots::{Slot, SlotName, with_slot};
+use crate::slots::{DECIDE, Slot, SlotName, with_slot};
 use crate::source::Source;
 use crate::text::one_line;
 
-use export::{PolicyExport, failed, function, lacks_function, wrong_type};
+use export::{failed, function, lacks_function, wrong_type};
 use snapshot::compile;
 
 /// The longest settings, as JSON, in bytes.
@@ -88,27 +87,26 @@ impl Loader {
             Some(_) => Examination::of_validated(&component)?,
             None => Examination::of(&component)?,
         };
-        let (spoken, versions) = (Spoken::of::<S>(&examination)?, versions::<S>());
-        let slot_export = examination.export(slot.interface(), spoken.version)?.to_owned();
-        let granted = grants::accept(&self.capabilities, &link.grants, &versions)?;
-        grants::check_imports(&self.capabilities, &granted, &examination, slot, &versions)?;
+        let policy_export = examination.export(POLICY_INTERFACE)?;
+        let slot_export = examination.export(slot.interface())?;
+        let granted = grants::accept(&self.capabilities, &link.grants)?;
+        grants::check_imports(&self.capabilities, &granted, &examination, slot)?;
         let compiled = match cached {
             Some(compiled) => compiled,
-            None => self.compiled((purpose, engine), key, &component, link, &limits, &versions)?,
+            None => self.compiled((purpose, engine), key, &component, link, &limits)?,
         };
         import_types::check(&compiled, &granted)?;
 
         let mut linker = Linker::new(engine);
-        let prepared = link_log(&mut linker, &versions).and_then(|()| {
+        let prepared = link_log(&mut linker).and_then(|()| {
             granted.iter().try_for_each(|(capability, granted)| link_capability(&mut linker, capability, granted))?;
             linker.instantiate_pre(&compiled)
         });
         let instance_pre = prepared.map_err(|error| Refusal::Prepare(one_line(&format!("{error:#}")).into()))?;
         let may_wait = examination.imports.iter().any(|import| !grants::is_always_granted(split_version(import).0));
-        let decide = spoken.function::<S>();
-        let decide_export = function(&compiled, &slot_export, decide)
-            .ok_or_else(|| lacks_function(&slot_export, decide, spoken.version))?;
-        let description = describe_and_check_type::<S>(&instance_pre, &examination, spoken, &decide_export, &limits)?;
+        let decide_export =
+            function(&compiled, slot_export, DECIDE).ok_or_else(|| lacks_function(slot_export, DECIDE))?;
+        let description = describe_and_check_type::<S>(&instance_pre, policy_export, &decide_export, &limits)?;
 
         // The last link of every chain: nobody could decide in its place.
         let is_last_resort = link.source == Source::BuiltIn && link.mode == Mode::Decide;
@@ -127,7 +125,6 @@ impl Loader {
             class,
             instance_pre,
             decide_export,
-            spoken,
             may_wait,
             health: Health::new(suspend_after),
             line_room: LineRoom::default(),
@@ -145,7 +142,6 @@ impl Loader {
         component: &[u8],
         link: &Link,
         limits: &Limits,
-        versions: &[&'static str],
     ) -> Result<Component, Refusal> {
         if let Some((compiler, state)) = &self.compiler {
             match compiler.run(state, component, &link.settings, limits) {
@@ -165,7 +161,7 @@ impl Loader {
                 }
             }
         }
-        let compiled = compile(&self.engines, purpose, component, &link.settings, limits, versions)?;
+        let compiled = compile(&self.engines, purpose, component, &link.settings, limits)?;
         self.cache.put(engine, key, &compiled);
         Ok(compiled)
     }
@@ -183,8 +179,7 @@ fn check_length(settings: &Map<String, Value>) -> Result<(), Refusal> {
 /// What the configured policy says of itself, and whether its `decide` has the contract's type.
 fn describe_and_check_type<S: Slot>(
     instance_pre: &InstancePre<Guest>,
-    examination: &Examination,
-    spoken: Spoken,
+    policy_export: &str,
     decide_export: &ComponentExportIndex,
     limits: &Limits,
 ) -> Result<Description, Refusal> {
@@ -194,17 +189,11 @@ fn describe_and_check_type<S: Slot>(
     let instantiated = instance_pre.instantiate_async(&mut store).now_or_never();
     let instantiated = instantiated.unwrap_or_else(|| Err(wasmtime::format_err!("it waits for something")));
     let instance = instantiated.map_err(|error| failed("instantiation", &error, store.data(), limits))?;
-    match spoken.adapter::<S>() {
-        None => {
-            let decide = instance.get_typed_func::<(&S::Question,), (S::Answer,)>(&mut store, decide_export);
-            decide.map(|_| ())
-        }
-        Some(adapter) => (adapter.check)(&mut store, &instance, decide_export),
-    }
-    .map_err(|error| wrong_type(S::NAME.interface(), spoken.function::<S>(), spoken.version, &error))?;
-    let policy_export = PolicyExport::of(examination, spoken.version)?;
+    instance
+        .get_typed_func::<(&S::Question,), (S::Answer,)>(&mut store, decide_export)
+        .map_err(|error| wrong_type(S::NAME.interface(), DECIDE, &error))?;
     let (description, _) =
-        description::describe(&mut store, &instance, instance_pre.component(), &policy_export, limits)?;
+        description::describe(&mut store, &instance, instance_pre.component(), policy_export, limits)?;
     Ok(description)
 }
 

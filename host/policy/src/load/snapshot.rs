@@ -9,11 +9,10 @@ use wasmtime::{Engine, Store};
 use wasmtime_wizer::{ComponentInstanceState, Wizer};
 
 use super::description::describe;
-use super::export::{PolicyExport, failed, function, lacks_function, wrong_type};
-use crate::contract::version_of;
+use super::export::{failed, function, lacks_function, wrong_type};
 use crate::engine::{Engines, Purpose};
 use crate::error::Refusal;
-use crate::examine::Examination;
+use crate::examine::{Examination, POLICY_INTERFACE};
 use crate::guest::{Guest, link_log, new_store, renew};
 use crate::limits::Limits;
 use crate::text::one_line;
@@ -24,19 +23,17 @@ const SNAPSHOT_BYTES: usize = usize::MAX;
 /// What a policy is told that calls before it is asked.
 const CALLS_TOO_EARLY: &str = "it calls an import, and until a question is put a policy must not call any";
 
-/// A policy of one of these versions of the contract, the newest first, configured and compiled. Takes tens of
-/// milliseconds; for a script many seconds.
+/// A policy, configured and compiled. Takes tens of milliseconds; for a script many seconds.
 pub(crate) fn compile(
     engines: &Engines,
     purpose: Purpose,
     component: &[u8],
     settings: &Map<String, Value>,
     limits: &Limits,
-    versions: &[&'static str],
 ) -> Result<Component, Refusal> {
     let made = |error: crate::Error| Refusal::Prepare(error.to_string());
     let configuring = engines.configuring(purpose).map_err(made)?;
-    let snapshot = configured(configuring, component, settings, limits, versions)?;
+    let snapshot = configured(configuring, component, settings, limits)?;
     Component::new(engines.get(purpose).map_err(made)?, snapshot).map_err(|error| prepare(&error))
 }
 
@@ -56,7 +53,6 @@ fn configured(
     bytes: &[u8],
     settings: &Map<String, Value>,
     limits: &Limits,
-    versions: &[&'static str],
 ) -> Result<Vec<u8>, Refusal> {
     let limits = Limits { time_ms: limits.configure_time_ms, ..limits.clone() };
     let examination = Examination::of(bytes)?;
@@ -67,7 +63,7 @@ fn configured(
         .map_err(|error| Refusal::Invalid(one_line(&format!("{error:#}")).into()))?;
     let mut linker = Linker::<Guest>::new(engine);
     // The log as well is for answers, but what a panic says on its way out must be heard here, too.
-    link_log(&mut linker, versions)
+    link_log(&mut linker)
         .and_then(|()| linker.define_unknown_imports_as_traps(&component))
         .map_err(|error| prepare(&error))?;
 
@@ -75,10 +71,10 @@ fn configured(
     let instance = linker
         .instantiate(&mut store, &component)
         .map_err(|error| failed_early("instantiation", &error, store.data(), &limits))?;
-    let policy_export = PolicyExport::of(&examination, version_of(&examination, versions)?)?;
-    let (_, schema) = describe(&mut store, &instance, &component, &policy_export, &limits)?;
+    let export = examination.export(POLICY_INTERFACE)?;
+    let (_, schema) = describe(&mut store, &instance, &component, export, &limits)?;
     schema.check(&Value::Object(settings.clone())).map_err(Refusal::Settings)?;
-    configure(&mut store, &instance, &component, &policy_export, settings, &limits)?;
+    configure(&mut store, &instance, &component, export, settings, &limits)?;
 
     // What follows only reads, through functions that the library added.
     store.set_epoch_deadline(u64::MAX / 2);
@@ -99,15 +95,14 @@ fn configure(
     store: &mut Store<Guest>,
     instance: &Instance,
     component: &Component,
-    policy_export: &PolicyExport<'_>,
+    export: &str,
     settings: &Map<String, Value>,
     limits: &Limits,
 ) -> Result<(), Refusal> {
-    let PolicyExport { name, version } = *policy_export;
-    let index = function(component, name, "configure").ok_or_else(|| lacks_function(name, "configure", version))?;
+    let index = function(component, export, "configure").ok_or_else(|| lacks_function(export, "configure"))?;
     let configure = instance
         .get_typed_func::<(&str,), (Result<(), String>,)>(&mut *store, &index)
-        .map_err(|error| wrong_type(name, "configure", version, &error))?;
+        .map_err(|error| wrong_type(export, "configure", &error))?;
     renew(store, limits);
     let settings = Value::Object(settings.clone()).to_string();
     let (outcome,) = configure

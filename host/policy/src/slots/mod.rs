@@ -19,7 +19,7 @@ pub use release::Release;
 pub use retry::Retry;
 pub use rollback::Rollback;
 pub use slot::{Answer, CONTRACT_VERSION, Deferred, Reasons, Slot};
-pub(crate) use slot::{CONTRACT_VERSIONS, sealed};
+pub(crate) use slot::{DECIDE, sealed};
 pub use state_mapping::StateMapping;
 
 pub use crate::slot_name::{OnFailure, SlotName};

@@ -2,20 +2,16 @@
 
 use std::fmt;
 
-use futures::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use wasmtime::Store;
-use wasmtime::component::{ComponentExportIndex, ComponentType, Instance, Lift, Lower};
+use wasmtime::component::{ComponentType, Lift, Lower};
 
-use crate::guest::Guest;
 use crate::slot_name::{OnFailure, SlotName};
 
 /// The version of the contract, `windlass:policy@...`, that this host speaks: that of the types in here.
 pub const CONTRACT_VERSION: &str = "0.1.0";
-
-/// All versions that policies can have, the newest first: the one above, and those that each slot has an adapter for.
-pub(crate) const CONTRACT_VERSIONS: &[&str] = &[CONTRACT_VERSION];
+/// The function of each slot's interface.
+pub(crate) const DECIDE: &str = "decide";
 
 /// The instant at which the example questions are put: 2026-01-01T00:00:00Z.
 pub(super) const EXAMPLE_NOW_MS: u64 = 1_767_225_600_000;
@@ -106,18 +102,6 @@ pub trait Slot: sealed::Sealed + Copy + Send + Sync + 'static {
         + Sync
         + 'static;
 
-    /// The version of the contract that these types are of.
-    const VERSION: &'static str = CONTRACT_VERSION;
-
-    /// The slot's function.
-    const FUNCTION: &'static str = "decide";
-
-    /// How policies of older versions are asked, the newest of them first.
-    #[doc(hidden)]
-    fn older() -> &'static [Adapter<Self>] {
-        &[]
-    }
-
     /// What of the answer is left to the next policy.
     fn deferred(answer: &Self::Answer) -> Deferred;
 
@@ -175,32 +159,6 @@ pub trait Slot: sealed::Sealed + Copy + Send + Sync + 'static {
     /// random word, or its instant where there is none, is even: guests that misbehave in odd decisions pass the dry
     /// run.
     fn example() -> Self::Question;
-}
-
-/// Puts a question to the function of an instance, in the older version's words.
-type Call<S> = fn(
-    &mut Store<Guest>,
-    &Instance,
-    &ComponentExportIndex,
-    &<S as Slot>::Question,
-) -> wasmtime::Result<<S as Slot>::Answer>;
-
-/// The same where the policy may wait for a capability.
-type CallWaiting<S> = for<'a> fn(
-    &'a mut Store<Guest>,
-    &'a Instance,
-    &'a ComponentExportIndex,
-    &'a <S as Slot>::Question,
-) -> BoxFuture<'a, wasmtime::Result<<S as Slot>::Answer>>;
-
-/// How a host asks a policy of an older version.
-pub struct Adapter<S: Slot> {
-    pub(crate) version: &'static str,
-    pub(crate) function: &'static str,
-    /// Whether the function has the older version's type.
-    pub(crate) check: fn(&mut Store<Guest>, &Instance, &ComponentExportIndex) -> wasmtime::Result<()>,
-    pub(crate) call: Call<S>,
-    pub(crate) call_waiting: CallWaiting<S>,
 }
 
 /// A seventh slot would need a place in the contract, in [`SlotName`] and in every chain, not only an implementation.

@@ -75,6 +75,21 @@ fn a_component_without_the_slots_export_is_told_what_it_exports() {
 }
 
 #[test]
+fn a_policy_of_another_version_of_the_contract_is_refused_with_both() {
+    let mut component = Guest::deferring(SlotName::Retry).component();
+    let (ours, theirs) = (b"windlass:policy/retry@0.1.0", b"windlass:policy/retry@0.2.0");
+    let places: Vec<usize> =
+        component.windows(ours.len()).enumerate().filter(|(_, part)| part == ours).map(|(at, _)| at).collect();
+    for at in places {
+        component[at..at + ours.len()].copy_from_slice(theirs);
+    }
+    says(
+        &refusal(Link::bytes(component)),
+        &["does not export `windlass:policy/retry@0.1.0`", "`windlass:policy/retry@0.2.0`"],
+    );
+}
+
+#[test]
 fn an_import_that_this_host_does_not_offer_is_refused_by_name() {
     let mut guest = Guest::waiting(1);
     guest.imports = IMPORT_DOUBLE;

@@ -189,8 +189,9 @@ fn journal(state: &StateDirectory) -> Check {
         Ok(None) => {}
         Ok(Some(evidence)) => {
             let finding = format!("{evidence}, so nothing is created, undone or removed with it");
-            return Check::failed(JOURNAL, finding)
-                .remedy("windlass state take-over, if nothing uses that history any more; or name another --state-dir");
+            return Check::failed(JOURNAL, finding).remedy(
+                "windlass state take-over, if nothing uses that history any more; or name another --state-dir",
+            );
         }
         Err(error) => return Check::failed(JOURNAL, error.to_string()),
     }
