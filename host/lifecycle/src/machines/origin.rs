@@ -11,9 +11,6 @@ use crate::machines::adopt::CLAIM_STEP;
 use crate::shared::Shared;
 use crate::{Error, OperationId};
 
-/// Orders that are looked through for a claim, the newest first.
-const MOST_ORDERS: u32 = 10_000;
-
 /// Where a claimed host came from, as far as the journal knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -59,8 +56,7 @@ pub(super) fn origin(shared: &Shared, host: &str, claim: &ClaimName) -> Result<H
         }
     }
     // The answer to the order was lost, and the host came later than anybody looked for it.
-    let mut orders = OperationFilter::default();
-    (orders.kind, orders.limit) = (Some(OperationKind::OrderMachine), Some(MOST_ORDERS));
+    let orders = OperationFilter { kind: Some(OperationKind::OrderMachine), ..OperationFilter::default() };
     let is_for = |order: &Operation| order.specification["claim"].as_str() == Some(claim.as_str());
     let ordered = shared.journal.operations(&orders)?.iter().any(is_for);
     Ok(if ordered { HostOrigin::Ordered } else { HostOrigin::Unknown })
