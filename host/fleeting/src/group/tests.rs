@@ -307,6 +307,7 @@ async fn an_instance_whose_server_a_user_takes_over_is_gone_and_its_server_stays
     let (group, id) = running_one(&simulator, folder.path()).await;
     let server = simulator.resources().servers[0]["id"].as_str().unwrap().to_owned();
     let taken = UpdateServer { tags: Some(vec!["role=web".to_owned()]), ..UpdateServer::default() };
+    #[allow(clippy::disallowed_methods, reason = "a user changes it")]
     client_of(&simulator).instance(&"fr-par-1".parse().unwrap()).update_server(&server, &taken).await.unwrap();
     told(&group).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
