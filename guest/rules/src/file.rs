@@ -5,7 +5,7 @@ use serde_json::Value;
 use windlass_guest_sdk::{Setting, Settings};
 
 /// The most rules of one file.
-pub(crate) const MOST_RULES: usize = 256;
+pub(crate) const MAX_RULES: usize = 256;
 
 /// A file of rules.
 #[derive(Debug, Default, Deserialize)]

@@ -29,7 +29,7 @@ use answer::{Answer, PlaceVerdict, ResourceVerdict, Verdict};
 use check::Reader;
 use contract::{ListedServer, Node, Scope};
 use evaluate::{Evaluator, Expression, Subject};
-use file::{File, MOST_RULES, Slot};
+use file::{File, MAX_RULES, Slot};
 
 /// The rules of one file, read and checked.
 #[derive(Debug)]
@@ -79,8 +79,8 @@ impl Policy for Rules {
     type Settings = File;
 
     fn configure(file: File) -> Result<Self, String> {
-        if file.rules.len() > MOST_RULES {
-            return Err(format!("rules: there are {}, and at most {MOST_RULES} are allowed", file.rules.len()));
+        if file.rules.len() > MAX_RULES {
+            return Err(format!("rules: there are {}, and at most {MAX_RULES} are allowed", file.rules.len()));
         }
         let mut reader = Reader::default();
         let of = match file.slot {

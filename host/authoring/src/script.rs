@@ -225,7 +225,7 @@ impl Script {
 fn sources(folder: &Path, endings: &[&str]) -> Result<Vec<(String, String)>, Error> {
     const NOT_SOURCES: [&str; 4] = ["node_modules", "fixtures", "schemas", "__pycache__"];
     /// More is a mistake, such as a folder that holds others' packages.
-    const MOST_BYTES: usize = 8 << 20;
+    const MAX_BYTES: usize = 8 << 20;
     let mut found = Vec::new();
     let mut bytes = 0;
     let mut open = vec![(PathBuf::new(), folder.to_owned())];
@@ -243,8 +243,8 @@ fn sources(folder: &Path, endings: &[&str]) -> Result<Vec<(String, String)>, Err
                 let text =
                     dir.read_to_string(&name).map_err(|source| Error::File { path: path.join(&name), source })?;
                 bytes += text.len();
-                if bytes > MOST_BYTES {
-                    let problem = format!("its sources have more than {} MiB", MOST_BYTES >> 20);
+                if bytes > MAX_BYTES {
+                    let problem = format!("its sources have more than {} MiB", MAX_BYTES >> 20);
                     return Err(Error::NoPackage { folder: folder.to_owned(), problem });
                 }
                 found.push((place.join(&name).to_string_lossy().into_owned(), text));

@@ -20,7 +20,7 @@ use crate::toml_reader::{Problem, Problems, TableReader, unknown, without_places
 use crate::units::Size;
 
 /// A configuration larger than this is no configuration.
-const LARGEST_FILE_BYTES: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// What the configuration file says. All of it is optional; an absent file is an empty one.
 #[derive(Debug, Clone, Default)]
@@ -109,7 +109,7 @@ pub(crate) fn load(named: Option<&Path>, environment: &Environment) -> Result<Co
             None => return Ok(Configuration::default()),
         },
     };
-    let text = read_text(&path, "the configuration", LARGEST_FILE_BYTES).map_err(|failure| {
+    let text = read_text(&path, "the configuration", MAX_FILE_BYTES).map_err(|failure| {
         if named.is_some() {
             failure.remedy("name an existing file with --config or WINDLASS_CONFIG, or leave it out")
         } else {

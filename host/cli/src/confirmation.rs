@@ -115,7 +115,7 @@ pub(crate) enum Answer {
 /// It is read on a thread of its own that nobody waits for: a read from a terminal cannot be called off, and tokio's
 /// own threads for blocking work would hold the end of the program up.
 pub(crate) async fn answer() -> Result<Answer, Failure> {
-    const LONGEST_ANSWER_BYTES: u64 = 4096;
+    const MAX_ANSWER_BYTES: u64 = 4096;
     let deaf = |error: std::io::Error| {
         Failure::undone("the program cannot wait for an answer, so it began nothing").because(error.to_string())
     };
@@ -126,7 +126,7 @@ pub(crate) async fn answer() -> Result<Answer, Failure> {
         .name("answer".to_owned())
         .spawn(move || {
             let mut line = String::new();
-            let read = std::io::Read::take(std::io::stdin().lock(), LONGEST_ANSWER_BYTES).read_line(&mut line);
+            let read = std::io::Read::take(std::io::stdin().lock(), MAX_ANSWER_BYTES).read_line(&mut line);
             // Whoever asked may have gone.
             let _ = sender.send(read.map(|_| line));
         })

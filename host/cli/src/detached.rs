@@ -18,9 +18,9 @@ pub(crate) const STARTING: &str = "WINDLASS_DETACHED";
 /// The folder in the state directory.
 const FOLDER: &str = "detached";
 /// What a process writes beyond this on one of its streams makes that file begin anew.
-const LARGEST_BYTES: u64 = 4 << 20;
+const MAX_BYTES: u64 = 4 << 20;
 /// So many processes' files stay beside those of processes that live, the youngest.
-const MOST_ENDED: usize = 100;
+const MAX_ENDED: usize = 100;
 const BOUND_AGAIN: Duration = Duration::from_secs(1);
 
 /// The state directory and the mark of this process, where it is a detached one that has begun to work.
@@ -42,7 +42,7 @@ pub(crate) fn begin() {
     let _ = rustix::fs::flock(std::io::stderr(), rustix::fs::FlockOperation::NonBlockingLockExclusive);
     let bound = |stream: &dyn AsFd| {
         let size = rustix::fs::fstat(stream).map_or(0, |data| u64::try_from(data.st_size).unwrap_or(0));
-        if size > LARGEST_BYTES {
+        if size > MAX_BYTES {
             let _ = rustix::fs::ftruncate(stream, 0);
         }
     };
@@ -114,7 +114,7 @@ pub(crate) fn prepare(state: &StateDirectory, starting: &str) -> Result<(File, F
 pub(crate) fn written(mut file: &File) -> String {
     let mut content = Vec::new();
     // What cannot be read is left out of the message; the exit code says that it failed.
-    let _ = file.rewind().and_then(|()| file.take(2 * LARGEST_BYTES).read_to_end(&mut content));
+    let _ = file.rewind().and_then(|()| file.take(2 * MAX_BYTES).read_to_end(&mut content));
     String::from_utf8_lossy(&content).into_owned()
 }
 
@@ -168,7 +168,7 @@ impl Kept {
             self.at = 0;
         }
         let read = self.log.seek(SeekFrom::Start(self.at));
-        let read = read.and_then(|_| (&self.log).take(2 * LARGEST_BYTES).read_to_end(&mut content));
+        let read = read.and_then(|_| (&self.log).take(2 * MAX_BYTES).read_to_end(&mut content));
         let whole = content.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         if read.is_err() || whole == 0 {
             return Vec::new();
@@ -204,7 +204,7 @@ fn prune(state: &StateDirectory) {
         })
         .collect();
     ended.sort();
-    let more = (ended.len() + 1).saturating_sub(MOST_ENDED);
+    let more = (ended.len() + 1).saturating_sub(MAX_ENDED);
     for (_, mark) in ended.into_iter().take(more) {
         for kind in ["out", "exit", "log"] {
             let _ = state.handle().remove_file(path(&mark, kind));
@@ -229,7 +229,7 @@ mod tests {
     fn only_the_youngest_stay_and_all_of_processes_that_live() {
         let (_directory, state) = directory();
         let mut first = None;
-        for number in 0..MOST_ENDED + 5 {
+        for number in 0..MAX_ENDED + 5 {
             for kind in ["log", "out", "exit"] {
                 state.handle().write(path(&number.to_string(), kind), "0").expect("written");
             }
@@ -244,8 +244,8 @@ mod tests {
         prune(&state);
         let there = |number: usize, kind| state.handle().exists(path(&number.to_string(), kind));
         for kind in ["log", "out", "exit"] {
-            let stay: Vec<_> = (0..MOST_ENDED + 5).filter(|number| there(*number, kind)).collect();
-            assert_eq!(stay.len(), MOST_ENDED, "{kind}");
+            let stay: Vec<_> = (0..MAX_ENDED + 5).filter(|number| there(*number, kind)).collect();
+            assert_eq!(stay.len(), MAX_ENDED, "{kind}");
             assert_eq!(stay[..2], [0, 6], "{kind}: the one that lives, and none of the oldest");
         }
         drop(first);

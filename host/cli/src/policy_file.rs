@@ -14,9 +14,9 @@ use crate::context::Context;
 use crate::files::{read_bounded, read_stdin, read_text};
 
 /// A policy file larger than this is not read at all.
-pub(crate) const LARGEST_COMPONENT_BYTES: u64 = 64 << 20;
+pub(crate) const MAX_COMPONENT_BYTES: u64 = 64 << 20;
 /// A question or settings larger than this are a mistake.
-pub(crate) const LARGEST_JSON_BYTES: u64 = 64 << 20;
+pub(crate) const MAX_JSON_BYTES: u64 = 64 << 20;
 /// How the built-in default is called where a file is expected.
 pub(crate) const BUILT_IN: &str = "default";
 /// Policies tried by hand keep their compiled form and their decisions here, apart from those that count.
@@ -80,7 +80,7 @@ pub(crate) fn rules(file: &Path, contents: &[u8]) -> Result<Option<RulesFile>, F
 
 /// The policy as its file and options say; where they say nothing, as the configuration says for the same file.
 pub(crate) fn link(context: &Context, slot: SlotName, options: &LoadOptions) -> Result<Link, Failure> {
-    let bytes = read_bounded(&options.file, "the policy", LARGEST_COMPONENT_BYTES)?;
+    let bytes = read_bounded(&options.file, "the policy", MAX_COMPONENT_BYTES)?;
     let canonical = options.file.canonicalize().ok();
     let configured = context.configuration.policies.chain(slot).iter().find(|link| match &link.source {
         Source::File(path) => canonical.is_some() && path.canonicalize().ok() == canonical,
@@ -124,12 +124,12 @@ pub(crate) fn object(value: &Value, what: &str) -> Result<Map<String, Value>, Fa
 /// JSON as an option gives it: the text itself, `@FILE`, or `-` for stdin.
 pub(crate) fn json_argument(argument: &str, what: &str) -> Result<Value, Failure> {
     let (text, place) = if argument == "-" {
-        let bytes = read_stdin(what, LARGEST_JSON_BYTES)?;
+        let bytes = read_stdin(what, MAX_JSON_BYTES)?;
         let text =
             String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{what} is not UTF-8 text")).at("stdin"))?;
         (text, "stdin".to_owned())
     } else if let Some(file) = argument.strip_prefix('@') {
-        (read_text(Path::new(file), what, LARGEST_JSON_BYTES)?, file.to_owned())
+        (read_text(Path::new(file), what, MAX_JSON_BYTES)?, file.to_owned())
     } else {
         (argument.to_owned(), "the command line".to_owned())
     };

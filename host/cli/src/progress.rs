@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 use windlass_inspect::output::{Output, dim, green, printable, red, yellow};
-use windlass_lifecycle::{Event, Happening, OperationKind, OperationState};
+use windlass_lifecycle::{Event, EventKind, OperationKind, OperationState};
 
 /// How often a view looks for news of another process.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -36,10 +36,10 @@ async fn draw(mut events: UnboundedReceiver<Event>, total: usize, output: Output
     while let Some(event) = events.recv().await {
         let line = line(&event, steps_too);
         match &event.what {
-            Happening::StepBegan { step } => {
+            EventKind::StepBegan { step } => {
                 doing.insert(event.operation.to_string(), step.clone());
             }
-            Happening::Closed { .. } | Happening::LeftOpen => {
+            EventKind::Closed { .. } | EventKind::LeftOpen => {
                 doing.remove(event.operation.as_str());
                 bar.inc(1);
             }
@@ -87,14 +87,14 @@ pub(crate) fn summary(doing: &BTreeMap<String, String>) -> String {
 pub(crate) fn line(event: &Event, steps_too: bool) -> Option<String> {
     let because = |reason: &Option<String>| reason.as_ref().map(|reason| format!(" – {reason}")).unwrap_or_default();
     let (text, paint): (String, fn(&str) -> String) = match &event.what {
-        Happening::Opened if steps_too => (format!("{} begins", event.kind), dim),
-        Happening::StepBegan { .. } | Happening::Opened => return None,
-        Happening::StepDone { step, resource } if steps_too => {
+        EventKind::Opened if steps_too => (format!("{} begins", event.kind), dim),
+        EventKind::StepBegan { .. } | EventKind::Opened => return None,
+        EventKind::StepDone { step, resource } if steps_too => {
             let resource = resource.as_ref().map(|resource| format!(": {} {}", resource.kind, resource.id));
             (format!("{step} done{}", resource.unwrap_or_default()), dim)
         }
-        Happening::StepDone { .. } => return None,
-        Happening::Waiting { step, attempt, milliseconds, failure, reason } => (
+        EventKind::StepDone { .. } => return None,
+        EventKind::Waiting { step, attempt, milliseconds, failure, reason } => (
             format!(
                 "{step} failed (attempt {attempt}): {failure}; again in {:.1} s{}",
                 *milliseconds as f64 / 1000.0,
@@ -102,18 +102,18 @@ pub(crate) fn line(event: &Event, steps_too: bool) -> Option<String> {
             ),
             yellow,
         ),
-        Happening::Undoing { cause: Some(cause), resources, decided_by, reason } => (
+        EventKind::Undoing { cause: Some(cause), resources, decided_by, reason } => (
             format!("{cause}; undoing {} resources as {decided_by} planned{}", resources.len(), because(reason)),
             yellow,
         ),
-        Happening::Undoing { cause: None, .. } if !steps_too => return None,
-        Happening::Undoing { cause: None, resources, decided_by, reason } => {
+        EventKind::Undoing { cause: None, .. } if !steps_too => return None,
+        EventKind::Undoing { cause: None, resources, decided_by, reason } => {
             (format!("removing {} resources as {decided_by} planned{}", resources.len(), because(reason)), dim)
         }
-        Happening::RemovingDoubles { resources, decided_by } => {
+        EventKind::RemovingDoubles { resources, decided_by } => {
             (format!("removing {} resources made twice, as {decided_by} planned", resources.len()), dim)
         }
-        Happening::Closed { state } => match (state, event.kind) {
+        EventKind::Closed { state } => match (state, event.kind) {
             (OperationState::Done, OperationKind::CreateServer) => ("the server runs".to_owned(), green),
             (OperationState::Done, _) => ("everything is gone".to_owned(), green),
             (OperationState::Undone, _) => ("undone, nothing is left".to_owned(), yellow),
@@ -126,7 +126,7 @@ pub(crate) fn line(event: &Event, steps_too: bool) -> Option<String> {
             ),
             (OperationState::Open, _) => return None,
         },
-        Happening::LeftOpen => ("left open, for the next start".to_owned(), yellow),
+        EventKind::LeftOpen => ("left open, for the next start".to_owned(), yellow),
         _ => return None,
     };
     Some(format!("{}  {}", event.operation, paint(&printable(&text))))
@@ -138,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    fn told(what: Happening, steps_too: bool) -> Option<String> {
+    fn told(what: EventKind, steps_too: bool) -> Option<String> {
         let event = Event {
             operation: OperationId::parse("ci-k3v9q20mfz7a").expect("an id"),
             kind: OperationKind::CreateServer,
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_wait_says_what_failed_how_long_and_who_wanted_it() {
-        let waiting = Happening::Waiting {
+        let waiting = EventKind::Waiting {
             step: "power-on".to_owned(),
             attempt: 2,
             milliseconds: 1500,
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn steps_are_told_only_when_they_are_wanted() {
-        let done = Happening::StepDone { step: "create-ip".to_owned(), resource: None };
+        let done = EventKind::StepDone { step: "create-ip".to_owned(), resource: None };
         assert_eq!(told(done.clone(), false), None);
         assert_eq!(told(done, true).as_deref(), Some("ci-k3v9q20mfz7a  create-ip done"));
     }

@@ -62,7 +62,7 @@ pub enum Takes {
 }
 
 /// The longest value that is told.
-const LONGEST_VALUE: usize = 120;
+const MAX_VALUE_LEN: usize = 120;
 
 /// The keys that differ between two values, the deepest ones.
 fn differences(place: &str, from: Option<&Value>, to: Option<&Value>, found: &mut Vec<SpecificationChange>) {
@@ -77,7 +77,7 @@ fn differences(place: &str, from: Option<&Value>, to: Option<&Value>, found: &mu
         }
         return;
     }
-    let words = |value: Option<&Value>| value.map(|value| windlass_policy::cut(value.to_string(), LONGEST_VALUE));
+    let words = |value: Option<&Value>| value.map(|value| windlass_policy::cut(value.to_string(), MAX_VALUE_LEN));
     found.push(SpecificationChange { place: place.to_owned(), from: words(from), to: words(to), takes: takes(place) });
 }
 

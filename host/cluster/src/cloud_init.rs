@@ -9,7 +9,7 @@ use crate::read::read_bounded;
 use crate::specification::ClusterSpecification;
 
 /// Scaleway takes user data of at most 128 KiB; the lifecycle checks it exactly.
-const LONGEST_CLOUD_INIT: u64 = 256 * 1024;
+const MAX_CLOUD_INIT_LEN: u64 = 256 * 1024;
 
 /// Reads the cloud-init of a group's nodes: anew for each operation that makes nodes, since its content may hold
 /// secrets and is stored nowhere.
@@ -38,7 +38,7 @@ impl ReadCloudInit for CloudInitFiles {
         let Some(file) = specification.groups.get(group).and_then(|group| group.cloud_init_file.as_ref()) else {
             return Ok(None);
         };
-        read_bounded(Path::new(file), LONGEST_CLOUD_INIT)
+        read_bounded(Path::new(file), MAX_CLOUD_INIT_LEN)
             .map(Some)
             .map_err(|problem| format!("cloud_init_file: {file} cannot be read: {problem}"))
     }

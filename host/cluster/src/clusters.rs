@@ -11,8 +11,8 @@ use crate::status::{ClusterHistory, ClusterStatus};
 use crate::store::StoredCluster;
 
 /// Operations of a history at most, and events.
-const MOST_OPERATIONS: u32 = 1_000;
-const MOST_EVENTS: u32 = 1_000_000;
+const MAX_OPERATIONS: u32 = 1_000;
+const MAX_EVENTS: u32 = 1_000_000;
 
 /// Clusters: created, scaled, terminated, resumed, looked at. Cheap to clone.
 #[derive(Clone)]
@@ -72,12 +72,12 @@ impl Clusters {
     /// # Errors
     /// [`Error::Unknown`] when there never was one (or its history is forgotten), and the store's.
     pub async fn history(&self, name: &ClusterName) -> Result<Vec<ClusterHistory>, Error> {
-        let operations = self.shared.store.operations(name, MOST_OPERATIONS).await?;
+        let operations = self.shared.store.operations(name, MAX_OPERATIONS).await?;
         if operations.is_empty() {
             return Err(self.unknown(name).await?);
         }
         let mut events: BTreeMap<u64, Vec<ClusterEvent>> = BTreeMap::new();
-        for event in self.shared.store.events(name, None, 0, MOST_EVENTS).await? {
+        for event in self.shared.store.events(name, None, 0, MAX_EVENTS).await? {
             events.entry(event.operation).or_default().push(event);
         }
         let with_events = |operation: ClusterOperation| {
@@ -93,7 +93,7 @@ impl Clusters {
     /// # Errors
     /// The store's.
     pub async fn events(&self, name: &ClusterName, operation: u64, after: u64) -> Result<Vec<ClusterEvent>, Error> {
-        Ok(self.shared.store.events(name, Some(operation), after, MOST_EVENTS).await?)
+        Ok(self.shared.store.events(name, Some(operation), after, MAX_EVENTS).await?)
     }
 
     /// Refuses what changes something, where the state directory is a copy.

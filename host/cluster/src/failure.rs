@@ -3,11 +3,11 @@
 use windlass_policy::slots::types::{Failure, FailureClass};
 
 /// The longest message that a policy gets, in bytes.
-const LONGEST_MESSAGE: usize = Failure::LONGEST_MESSAGE;
+const MAX_MESSAGE_LEN: usize = Failure::MAX_MESSAGE_LEN;
 
 /// `text`, cut at a character within the bound.
 pub(crate) fn bounded(text: &str) -> String {
-    text[..text.floor_char_boundary(LONGEST_MESSAGE)].to_owned()
+    text[..text.floor_char_boundary(MAX_MESSAGE_LEN)].to_owned()
 }
 
 /// A failure without a call.

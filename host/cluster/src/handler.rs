@@ -24,7 +24,7 @@ use crate::store::{Change, StoreError};
 use crate::{ClusterFailure, ClusterOutcome, Error, metric_names};
 
 /// Nodes of which it is told at most why they do not serve.
-const MOST_UNSERVING: usize = 10;
+const MAX_UNSERVING: usize = 10;
 
 /// Ends an operation whose stages all went well.
 pub(crate) async fn succeed(run: &Run) -> Result<ClusterOutcome, Stop> {
@@ -296,10 +296,10 @@ fn unserving<'n>(nodes: impl Iterator<Item = &'n Node>) -> Vec<String> {
     let mut words: Vec<String> = nodes
         .iter()
         .filter_map(|node| Some(format!("{}: {}", node.name, node.problem_in_serving()?)))
-        .take(MOST_UNSERVING + 1)
+        .take(MAX_UNSERVING + 1)
         .collect();
-    if words.len() > MOST_UNSERVING {
-        words[MOST_UNSERVING] = "and more nodes do not serve".to_owned();
+    if words.len() > MAX_UNSERVING {
+        words[MAX_UNSERVING] = "and more nodes do not serve".to_owned();
     }
     words
 }

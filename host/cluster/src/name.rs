@@ -3,10 +3,10 @@
 use windlass_lifecycle::__name as name;
 
 /// With the group's name and the number, a node's name stays within the 63 bytes of a host name.
-const LONGEST_CLUSTER: usize = 32;
-const LONGEST_GROUP: usize = 22;
+const MAX_CLUSTER_LEN: usize = 32;
+const MAX_GROUP_LEN: usize = 22;
 /// Node numbers of one group at most: seven digits.
-pub(crate) const MOST_INDEX: u32 = 9_999_999;
+pub(crate) const MAX_INDEX: u32 = 9_999_999;
 
 /// A name breaks the rules of its kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,12 +38,12 @@ fn check(what: &'static str, name: &str, longest: usize) -> Result<(), InvalidNa
 name! {
     /// The name of a cluster: lower-case letters, digits and dashes, at most 32 bytes. It is also the group of its
     /// servers in the journal and in the tag `windlass-group`.
-    ClusterName, InvalidName, |name| check("a cluster", name, LONGEST_CLUSTER)
+    ClusterName, InvalidName, |name| check("a cluster", name, MAX_CLUSTER_LEN)
 }
 
 name! {
     /// The name of a node group within its cluster: lower-case letters, digits and dashes, at most 22 bytes.
-    NodeGroupName, InvalidName, |name| check("a node group", name, LONGEST_GROUP)
+    NodeGroupName, InvalidName, |name| check("a node group", name, MAX_GROUP_LEN)
 }
 
 impl ClusterName {
@@ -59,9 +59,9 @@ mod tests {
 
     #[test]
     fn the_longest_node_name_is_a_host_name() {
-        let cluster: ClusterName = "c".repeat(LONGEST_CLUSTER).parse().unwrap();
-        let group: NodeGroupName = "g".repeat(LONGEST_GROUP).parse().unwrap();
-        assert_eq!(cluster.node(&group, MOST_INDEX).len(), 63);
+        let cluster: ClusterName = "c".repeat(MAX_CLUSTER_LEN).parse().unwrap();
+        let group: NodeGroupName = "g".repeat(MAX_GROUP_LEN).parse().unwrap();
+        assert_eq!(cluster.node(&group, MAX_INDEX).len(), 63);
     }
 
     #[test]

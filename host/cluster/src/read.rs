@@ -11,7 +11,7 @@ use crate::failure::short;
 use crate::specification::{ClusterSpecification, InvalidSpecification};
 
 /// A specification of 64 groups is some 30 KiB long.
-const LONGEST_FILE: u64 = 1024 * 1024;
+const MAX_FILE_LEN: u64 = 1024 * 1024;
 
 /// How a specification is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl ClusterSpecification {
     pub fn read(path: &Path) -> Result<Self, Error> {
         let format = Format::of(path)?;
         let failed = |problem: String| Error::SpecificationFile { path: path.to_owned(), problem };
-        let text = read_bounded(path, LONGEST_FILE).map_err(failed)?;
+        let text = read_bounded(path, MAX_FILE_LEN).map_err(failed)?;
         let text = String::from_utf8(text).map_err(|_| failed("it is no UTF-8 text".to_owned()))?;
         let mut specification = Self::parse(&text, format)?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -23,13 +23,13 @@ use crate::store::{Change, Fence, StoreError};
 use crate::trace::{Step, Trace};
 
 /// The longest single wait between two attempts, whatever a policy says.
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
+const MAX_WAIT: Duration = Duration::from_secs(300);
 /// The longest sum of the waits of one step, whatever a policy says.
-const LONGEST_WAITS: Duration = Duration::from_secs(3_600);
+const MAX_WAITS: Duration = Duration::from_secs(3_600);
 /// Attempts of one step at most, whatever a policy says.
-const MOST_ATTEMPTS: u32 = 500;
+const MAX_ATTEMPTS: u32 = 500;
 /// Reasons of one operation at most: a thousand nodes can fail with a thousand different words.
-const MOST_REASONS: usize = 50;
+const MAX_REASONS: usize = 50;
 
 /// Why an operation does not go on.
 #[derive(Debug)]
@@ -230,7 +230,7 @@ impl Run {
     pub(crate) fn add_reason(&self, reason: impl Into<String>) {
         let reason = reason.into();
         let reasons = &mut self.book.lock().operation.reasons;
-        if reasons.len() < MOST_REASONS && !reasons.contains(&reason) {
+        if reasons.len() < MAX_REASONS && !reasons.contains(&reason) {
             reasons.push(reason);
         }
     }
@@ -312,10 +312,10 @@ impl Run {
         let decided = self.policies.decide::<Retry>(question, |_, _| Ok(()));
         let decision = decided.instrument(self.trace.step(step)).await;
         let wait = match decision.answer.verdict {
-            Verdict::Wait(wait) if attempt < MOST_ATTEMPTS => Some(Duration::from_millis(wait).min(LONGEST_WAIT)),
+            Verdict::Wait(wait) if attempt < MAX_ATTEMPTS => Some(Duration::from_millis(wait).min(MAX_WAIT)),
             _ => None,
         }
-        .filter(|wait| waited + *wait <= LONGEST_WAITS);
+        .filter(|wait| waited + *wait <= MAX_WAITS);
         let Some(wait) = wait else {
             self.quote::<Retry>(step.words, &decision);
             return Err(Stop::failed(step.stage, failed));

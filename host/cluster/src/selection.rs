@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Error;
-use crate::name::{MOST_INDEX, NodeGroupName};
+use crate::name::{MAX_INDEX, NodeGroupName};
 use crate::record::{Cluster, Counts, Node, NodeRole};
-use crate::specification::{InvalidSpecification, MOST_NODES};
+use crate::specification::{InvalidSpecification, MAX_NODES};
 
 /// What a scaling is to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,8 +63,8 @@ pub(crate) fn select(
         request.counts.get(name).map_or_else(|| serving() as u64, |count| u64::from(*count))
     };
     let total: u64 = groups.keys().map(wanted).sum();
-    if total > u64::from(MOST_NODES) {
-        let problem = format!("{total} nodes are more than {MOST_NODES}");
+    if total > u64::from(MAX_NODES) {
+        let problem = format!("{total} nodes are more than {MAX_NODES}");
         return Err(InvalidSpecification::new("groups", problem).into());
     }
     let mut selection =
@@ -103,8 +103,8 @@ pub(crate) fn select(
         selection.nodes.extend(leaving.map(|node| Node { role: NodeRole::Leaving, ..(*node).clone() }));
         let last = selection.last_index.entry(name.clone()).or_default();
         for _ in stay..wanted {
-            if *last >= MOST_INDEX {
-                let problem = format!("it has used all {MOST_INDEX} node numbers; make a group of another name");
+            if *last >= MAX_INDEX {
+                let problem = format!("it has used all {MAX_INDEX} node numbers; make a group of another name");
                 return Err(InvalidSpecification::new(format!("groups.{name}"), problem).into());
             }
             *last += 1;
@@ -248,11 +248,11 @@ mod tests {
     #[test]
     fn a_count_beyond_the_bound_is_refused_before_a_single_node_is_made_of_it() {
         let (cluster, nodes) = cluster(&[("db", 3), ("web", 3)]);
-        for count in [MOST_NODES, u32::MAX] {
+        for count in [MAX_NODES, u32::MAX] {
             let refused = select_of(&cluster, &nodes, &request(&[("web", count)], &[])).unwrap_err().to_string();
             assert!(refused.contains(&format!("{} nodes are more than", u64::from(count) + 3)), "{refused}");
         }
-        assert!(select_of(&cluster, &nodes, &request(&[("web", MOST_NODES - 3)], &[])).is_ok());
+        assert!(select_of(&cluster, &nodes, &request(&[("web", MAX_NODES - 3)], &[])).is_ok());
     }
 
     proptest! {

@@ -14,9 +14,9 @@ use crate::name::{ClusterName, NodeGroupName};
 use crate::units;
 
 /// Node groups of one cluster at most.
-const MOST_GROUPS: usize = 64;
+const MAX_GROUPS: usize = 64;
 /// Nodes of one cluster at most: far above what was measured (1,000), so that a slip costs nothing.
-pub(crate) const MOST_NODES: u32 = 10_000;
+pub(crate) const MAX_NODES: u32 = 10_000;
 
 /// A specification asks for something that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -269,12 +269,12 @@ impl ClusterSpecification {
     pub fn problems(&self) -> Vec<InvalidSpecification> {
         let mut problems = Vec::new();
         let mut add = |place: String, words: String| problems.push(InvalidSpecification::new(place, words));
-        if self.groups.is_empty() || self.groups.len() > MOST_GROUPS {
-            add("groups".to_owned(), format!("there must be 1 to {MOST_GROUPS} node groups"));
+        if self.groups.is_empty() || self.groups.len() > MAX_GROUPS {
+            add("groups".to_owned(), format!("there must be 1 to {MAX_GROUPS} node groups"));
         }
         let total = self.groups.values().fold(0_u32, |sum, group| sum.saturating_add(group.count));
-        if total > MOST_NODES {
-            add("groups".to_owned(), format!("{total} nodes are more than {MOST_NODES}"));
+        if total > MAX_NODES {
+            add("groups".to_owned(), format!("{total} nodes are more than {MAX_NODES}"));
         }
         if self.wait_deadline < Duration::from_secs(1) || self.wait_deadline > Duration::from_secs(86_400) {
             add("wait_deadline".to_owned(), "it is below a second or above a day".to_owned());

@@ -20,13 +20,13 @@ use windlass_policy::{DecisionRecord, Digest, Host, Link, LoadedPolicy, Replay, 
 use crate::Error;
 
 /// Files of a folder that are offered.
-const MOST_FILES: usize = 200;
+const MAX_FILES: usize = 200;
 /// Policies that are kept loaded.
-const MOST_LOADED: usize = 8;
+const MAX_LOADED: usize = 8;
 /// A file larger than this is not read at all.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 /// How long somebody waits while another one's question is put.
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
+const MAX_WAIT: Duration = Duration::from_secs(5);
 /// What the name of a policy's file ends in.
 const ENDS: [&str; 2] = [".wasm", ".rules.toml"];
 
@@ -79,7 +79,7 @@ impl Candidates {
             }
         }
         names.sort_unstable();
-        names.truncate(MOST_FILES);
+        names.truncate(MAX_FILES);
         Ok(names)
     }
 
@@ -89,7 +89,7 @@ impl Candidates {
         if !self.names()?.iter().any(|known| known == name) {
             return Err(Error::Unknown { what: "policy file", name: name.to_owned() });
         }
-        let Some(mut loaded) = self.loaded.try_lock_for(LONGEST_WAIT) else {
+        let Some(mut loaded) = self.loaded.try_lock_for(MAX_WAIT) else {
             return Ok(Err("another question is being put; try again in a moment".to_owned()));
         };
         let policy = match self.load(&mut loaded, record.slot, name)? {
@@ -127,7 +127,7 @@ impl Candidates {
         match self.host.load(slot, &link) {
             Ok(policy) => {
                 loaded.push(Loaded { slot, name: name.to_owned(), contents, policy: Arc::clone(&policy) });
-                if loaded.len() > MOST_LOADED {
+                if loaded.len() > MAX_LOADED {
                     loaded.remove(0);
                 }
                 Ok(Ok(policy))

@@ -25,11 +25,11 @@ use tower::ServiceExt as _;
 use crate::tls::Tls;
 
 /// Connections at a time; further ones wait in the system's queue.
-const MOST_CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 /// How long the end waits for answers under way.
 const PATIENCE_AT_END: Duration = Duration::from_millis(300);
 /// The most bytes of a request's head.
-const LONGEST_HEAD_BYTES: usize = 32 << 10;
+const MAX_HEAD_BYTES: usize = 32 << 10;
 
 /// How long others may take.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +67,7 @@ pub(crate) async fn answer(
     times: Times,
     end: CancellationToken,
 ) {
-    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let tasks = TaskTracker::new();
     loop {
         let accepted = async {
@@ -125,7 +125,7 @@ where
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(times.head)
-        .max_buf_size(LONGEST_HEAD_BYTES)
+        .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let ended = tokio::select! {
@@ -252,7 +252,7 @@ mod tests {
     #[tokio::test]
     async fn a_head_that_is_too_long_is_refused_before_it_has_come() {
         let (address, _end) = served(Router::new(), times()).await;
-        let stream = asked(address, &format!("GET / HTTP/1.1\r\nx: {}", "x".repeat(2 * LONGEST_HEAD_BYTES))).await;
+        let stream = asked(address, &format!("GET / HTTP/1.1\r\nx: {}", "x".repeat(2 * MAX_HEAD_BYTES))).await;
         all(stream).await;
     }
 
@@ -300,8 +300,8 @@ mod tests {
         };
         let (address, _end) = served(Router::new().route("/", get(handler)), times()).await;
         let asking = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
-        let viewers: Vec<_> = (0..MOST_CONNECTIONS + 10).map(|_| tokio::spawn(asked(address, asking))).collect();
-        while at_once.load(Ordering::SeqCst) < MOST_CONNECTIONS {
+        let viewers: Vec<_> = (0..MAX_CONNECTIONS + 10).map(|_| tokio::spawn(asked(address, asking))).collect();
+        while at_once.load(Ordering::SeqCst) < MAX_CONNECTIONS {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let answered = viewers.into_iter().map(|viewer| async { all(viewer.await.unwrap()).await });
@@ -314,7 +314,7 @@ mod tests {
             }
         };
         assert!(answered.iter().all(|bytes| *bytes > 0), "{answered:?}");
-        assert_eq!(most.load(Ordering::SeqCst), MOST_CONNECTIONS);
+        assert_eq!(most.load(Ordering::SeqCst), MAX_CONNECTIONS);
     }
 
     #[tokio::test]

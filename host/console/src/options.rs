@@ -11,7 +11,7 @@ use cap_std::fs::File;
 use crate::Error;
 
 /// The largest file of a token, a key or certificates.
-const LARGEST_FILE_BYTES: u64 = 256 << 10;
+const MAX_FILE_BYTES: u64 = 256 << 10;
 /// How often files are looked at again, unless it is said otherwise.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
@@ -101,10 +101,10 @@ pub(crate) fn read(path: &Path, what: &'static str) -> Result<Vec<u8>, Error> {
     let failed = |source| Error::File { what, path: path.to_owned(), source };
     let mut content = Vec::new();
     File::open_ambient(path, ambient_authority())
-        .and_then(|file| file.take(LARGEST_FILE_BYTES + 1).read_to_end(&mut content))
+        .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut content))
         .map_err(failed)?;
-    if content.len() as u64 > LARGEST_FILE_BYTES {
-        return Err(failed(std::io::Error::other(format!("it is larger than {LARGEST_FILE_BYTES} bytes"))));
+    if content.len() as u64 > MAX_FILE_BYTES {
+        return Err(failed(std::io::Error::other(format!("it is larger than {MAX_FILE_BYTES} bytes"))));
     }
     Ok(content)
 }

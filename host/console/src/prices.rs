@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::RwLock;
 
 /// Zones at most: there are ten.
-const MOST_ZONES: usize = 64;
+const MAX_ZONES: usize = 64;
 /// How often it is looked whether a page wants the prices of a zone, and how long after a failure.
 const INTERVAL: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_secs(60);
@@ -86,7 +86,7 @@ impl Prices {
             }
         };
         let mut known = self.known.write();
-        if known.wanted.len() < MOST_ZONES {
+        if known.wanted.len() < MAX_ZONES {
             known.wanted.insert(zone.to_owned());
         }
         price

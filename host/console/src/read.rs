@@ -28,14 +28,14 @@ use crate::{Candidates, Error, Prices};
 /// Rows of a page.
 pub(crate) const PAGE: usize = 100;
 /// Servers that are listed on the first page.
-const MOST_SERVERS: u32 = 500;
+const MAX_SERVERS: u32 = 500;
 /// Clusters' operations and events that are shown.
-const MOST_OPERATIONS: u32 = 50;
-const MOST_EVENTS: u32 = 500;
+const MAX_OPERATIONS: u32 = 50;
+const MAX_EVENTS: u32 = 500;
 /// Changes of policies that are shown.
-const MOST_CHANGES: usize = 200;
+const MAX_CHANGES: usize = 200;
 /// Groups whose last look is shown.
-const MOST_LOOKS: usize = 12;
+const MAX_LOOKS: usize = 12;
 /// What of the decision log is read for the newest of one kind, and for what policies cost: two files of it or so.
 const RECENT_BYTES: usize = 4 << 20;
 /// Decisions that are shown on each side of one.
@@ -66,14 +66,14 @@ pub(crate) struct Machine {
     /// What it costs for an hour, in euro, where the catalogue says so.
     pub(crate) hourly: Option<f64>,
     /// Being made, there, or being removed.
-    pub(crate) standing: Standing,
+    pub(crate) standing: MachineState,
     /// The operation that removes it.
     pub(crate) removed_by: Option<OperationId>,
 }
 
 /// Where a machine stands, as the journal knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum MachineState {
     Creating,
     Running,
     Removing,
@@ -304,25 +304,25 @@ impl Source {
             filter.states = vec![OperationState::Done];
             filter.kind = Some(kind);
             filter.not_ended = true;
-            filter.limit = Some(MOST_SERVERS + 1);
+            filter.limit = Some(MAX_SERVERS + 1);
             self.list(&filter)
         };
         let makes = |operation: &&Operation| {
             use OperationKind::{AdoptMachine, CreateServer, OrderMachine};
             matches!(operation.kind, CreateServer | AdoptMachine | OrderMachine)
         };
-        let mut made: Vec<(Operation, Standing)> =
-            open.iter().filter(makes).map(|operation| (operation.clone(), Standing::Creating)).collect();
+        let mut made: Vec<(Operation, MachineState)> =
+            open.iter().filter(makes).map(|operation| (operation.clone(), MachineState::Creating)).collect();
         for kind in [OperationKind::CreateServer, OperationKind::AdoptMachine, OperationKind::OrderMachine] {
-            made.extend(there(kind)?.into_iter().map(|operation| (operation, Standing::Running)));
+            made.extend(there(kind)?.into_iter().map(|operation| (operation, MachineState::Running)));
         }
-        let most = MOST_SERVERS as usize;
+        let most = MAX_SERVERS as usize;
         let more = made.len() > most;
         made.truncate(most);
         let mut machines = Vec::new();
         for (operation, standing) in made {
             let removed_by = open.iter().find(|other| removes(other, &operation)).map(|other| other.id.clone());
-            let standing = if removed_by.is_some() { Standing::Removing } else { standing };
+            let standing = if removed_by.is_some() { MachineState::Removing } else { standing };
             let server_type = self.type_of(&operation)?;
             let hourly = match (&self.prices, &server_type) {
                 (Some(prices), Some(server_type)) => prices.hourly(&operation.zone, server_type),
@@ -351,7 +351,7 @@ impl Source {
         let log = self.decision_log()?;
         let mut filter = DecisionFilter::default();
         filter.slot = Some(SlotName::StateMapping);
-        filter.limit = MOST_LOOKS;
+        filter.limit = MAX_LOOKS;
         filter.most_bytes = Some(RECENT_BYTES);
         let mut looks: Vec<Look> = Vec::new();
         for summary in log.page(&filter, None).map_err(Error::Policies)?.decisions {
@@ -447,7 +447,7 @@ impl Source {
     pub(crate) fn policies(&self) -> Result<PoliciesView, Error> {
         Ok(PoliciesView {
             hosts: self.hosts()?,
-            changes: policy_changes(self.state.handle(), MOST_CHANGES).map_err(Error::Policies)?,
+            changes: policy_changes(self.state.handle(), MAX_CHANGES).map_err(Error::Policies)?,
             activity: self.decision_log()?.activity(RECENT_BYTES).map_err(Error::Policies)?,
         })
     }
@@ -464,12 +464,12 @@ impl Source {
         let name: ClusterName = name.parse().map_err(|_| unknown())?;
         let store = self.clusters()?.ok_or_else(unknown)?;
         let stored = store.cluster(&name).await.map_err(Error::Clusters)?;
-        let operations = store.operations(&name, MOST_OPERATIONS).await.map_err(Error::Clusters)?;
+        let operations = store.operations(&name, MAX_OPERATIONS).await.map_err(Error::Clusters)?;
         if stored.is_none() && operations.is_empty() {
             return Err(unknown());
         }
         let last = operations.first().map(|operation| operation.number);
-        let events = store.events(&name, last, 0, MOST_EVENTS).await.map_err(Error::Clusters)?;
+        let events = store.events(&name, last, 0, MAX_EVENTS).await.map_err(Error::Clusters)?;
         let next = stored.as_ref().map(|stored| ClusterPlan::next_of(stored, last.unwrap_or(0))).unwrap_or_default();
         Ok(ClusterView { name, stored, operations, events, next })
     }

@@ -14,7 +14,7 @@ use crate::read::{OperationView, Source};
 use crate::timeline::End;
 
 /// Operations of one report at most.
-const MOST_OPERATIONS: usize = 1_000;
+const MAX_OPERATIONS: usize = 1_000;
 
 /// How a report is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +60,8 @@ impl Report {
             let young: Vec<_> = operations.into_iter().filter(|operation| operation.created_at >= at_ms).collect();
             let all_young = young.len() == of_page;
             found.extend(young);
-            if found.len() > MOST_OPERATIONS {
-                found.truncate(MOST_OPERATIONS);
+            if found.len() > MAX_OPERATIONS {
+                found.truncate(MAX_OPERATIONS);
                 more = true;
                 break;
             }

@@ -40,13 +40,13 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
 /// How often it is looked whether something has changed.
 const LOOK: Duration = Duration::from_secs(1);
 /// Pages that are told of changes at the same time; a further one is read again by hand.
-const MOST_FOLLOWERS: usize = 32;
+const MAX_FOLLOWERS: usize = 32;
 /// How long a page is told of changes before it has to ask again, and to show that it may.
-const LONGEST_FOLLOWING: Duration = Duration::from_secs(10 * 60);
+const MAX_FOLLOWING: Duration = Duration::from_secs(10 * 60);
 /// Pages that are read at the same time; further ones wait.
-const MOST_READERS: usize = 2;
+const MAX_READERS: usize = 2;
 /// How long a page may take, its waiting included.
-const LONGEST_PAGE: Duration = Duration::from_secs(20);
+const MAX_PAGE: Duration = Duration::from_secs(20);
 
 /// A console on a state directory.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Console {
         Self {
             source: Source::new(state),
             access,
-            readers: Arc::new(Semaphore::new(MOST_READERS)),
+            readers: Arc::new(Semaphore::new(MAX_READERS)),
             followers: AtomicUsize::new(0),
             changed: watch::Sender::default(),
             looking: Mutex::new(false),
@@ -139,7 +139,7 @@ async fn guard(State(console): State<Arc<Console>>, request: Request, next: Next
             response
         }
         // A page that panics costs its answer, and one that takes too long as well.
-        None => match timeout(LONGEST_PAGE, AssertUnwindSafe(next.run(request)).catch_unwind()).await {
+        None => match timeout(MAX_PAGE, AssertUnwindSafe(next.run(request)).catch_unwind()).await {
             Ok(Ok(response)) => response,
             Ok(Err(_)) => (StatusCode::INTERNAL_SERVER_ERROR, "this page is defective").into_response(),
             Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "this page takes too long; try it later").into_response(),
@@ -322,7 +322,7 @@ impl Follower {
     fn of(console: &Arc<Console>) -> Option<Self> {
         let taken = console
             .followers
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count < MOST_FOLLOWERS).then_some(count + 1));
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count < MAX_FOLLOWERS).then_some(count + 1));
         taken.ok().map(|_| Self(Arc::clone(console)))
     }
 }
@@ -386,7 +386,7 @@ async fn changes(State(console): State<Arc<Console>>, headers: HeaderMap) -> Res
         // No event, but what is said at the next time.
         false => Event::default().id(now),
     };
-    let last = Instant::now() + LONGEST_FOLLOWING;
+    let last = Instant::now() + MAX_FOLLOWING;
     let following = futures::stream::unfold((follower, changed), move |(follower, mut changed)| async move {
         tokio::select! {
             () = follower.0.end.cancelled() => return None,
@@ -442,11 +442,11 @@ mod tests {
             .layer(from_fn_with_state(Arc::clone(&console), guard))
             .with_state(Arc::clone(&console));
         assert_eq!(status(pages.clone(), "/defective").await, StatusCode::INTERNAL_SERVER_ERROR);
-        for _ in 0..2 * MOST_READERS {
+        for _ in 0..2 * MAX_READERS {
             assert_eq!(status(pages.clone(), "/unreadable").await, StatusCode::INTERNAL_SERVER_ERROR);
         }
         // No reader is lost with it.
-        assert_eq!(console.readers.available_permits(), MOST_READERS);
+        assert_eq!(console.readers.available_permits(), MAX_READERS);
         assert_eq!(status(routes(console), "/").await, StatusCode::OK);
     }
 
@@ -480,6 +480,6 @@ mod tests {
         for page in futures::future::join_all((0..20).map(|_| read())).await {
             page.unwrap();
         }
-        assert!(most.load(Ordering::SeqCst) <= MOST_READERS, "{most:?}");
+        assert!(most.load(Ordering::SeqCst) <= MAX_READERS, "{most:?}");
     }
 }

@@ -9,11 +9,11 @@ use crate::kinds::{annotations, labels};
 
 /// What stands above an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Above {
+pub(crate) struct Owners {
     /// Why nothing may be done now, deletion included.
     pub(crate) paused: Option<String>,
     /// Whether the object may be provisioned.
-    pub(crate) standing: Standing,
+    pub(crate) standing: ProvisioningGate,
     /// The cluster's name, where it has one.
     pub(crate) cluster: Option<String>,
     /// The name of the Machine that owns it.
@@ -57,7 +57,7 @@ impl Gate {
 
 /// Whether an object may be provisioned.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum ProvisioningGate {
     /// Nothing stands above it, by its own metadata: it works alone.
     Alone,
     /// It waits for this.
@@ -79,7 +79,7 @@ pub(crate) struct Read<'a> {
 }
 
 /// The contract's gates, in its order.
-pub(crate) fn judge(read: Read<'_>) -> Above {
+pub(crate) fn judge(read: Read<'_>) -> Owners {
     let paused = if read.annotated {
         Some(format!("the object carries the annotation {}", annotations::PAUSED))
     } else if read.cluster.is_some_and(|cluster| cluster.spec.paused.unwrap_or(false)) {
@@ -87,9 +87,9 @@ pub(crate) fn judge(read: Read<'_>) -> Above {
     } else {
         None
     };
-    let waiting = |gate, message: String| Standing::Waiting { gate, message };
+    let waiting = |gate, message: String| ProvisioningGate::Waiting { gate, message };
     let standing = match (read.owner, read.cluster_name) {
-        (None, None) => Standing::Alone,
+        (None, None) => ProvisioningGate::Alone,
         (None, Some(cluster)) => {
             waiting(Gate::Owner, format!("the object belongs to the cluster {cluster}, and no Machine owns it yet"))
         }
@@ -107,7 +107,7 @@ pub(crate) fn judge(read: Read<'_>) -> Above {
                     Gate::BootstrapData,
                     "the Machine's spec.bootstrap.dataSecretName is not set yet".to_owned(),
                 ),
-                Some(secret) => Standing::Ready {
+                Some(secret) => ProvisioningGate::Ready {
                     failure_domain: machine.spec.failure_domain.clone().filter(|domain| !domain.is_empty()),
                     bootstrap_secret: secret.clone(),
                 },
@@ -117,11 +117,11 @@ pub(crate) fn judge(read: Read<'_>) -> Above {
     let status = read.machine.and_then(|machine| machine.status.as_ref());
     let joined = status.is_some_and(|status| status.node_ref.as_ref().is_some_and(|node| !node.is_null()));
     let owned = |name: Option<&str>| name.map(str::to_owned);
-    Above { paused, standing, cluster: owned(read.cluster_name), machine: owned(read.owner), joined }
+    Owners { paused, standing, cluster: owned(read.cluster_name), machine: owned(read.owner), joined }
 }
 
 /// Reads what stands above an object, from the API server itself: a pause must be seen at once.
-pub(crate) async fn look<K>(client: &Client, cluster_api: Option<&ClusterApi>, object: &K) -> Result<Above, Error>
+pub(crate) async fn look<K>(client: &Client, cluster_api: Option<&ClusterApi>, object: &K) -> Result<Owners, Error>
 where
     K: Resource<DynamicType = ()>,
 {
@@ -176,11 +176,11 @@ mod tests {
         .unwrap()
     }
 
-    fn reason(above: &Above) -> &str {
+    fn reason(above: &Owners) -> &str {
         match &above.standing {
-            Standing::Alone => "Alone",
-            Standing::Waiting { gate, .. } => gate.reason(),
-            Standing::Ready { .. } => "Ready",
+            ProvisioningGate::Alone => "Alone",
+            ProvisioningGate::Waiting { gate, .. } => gate.reason(),
+            ProvisioningGate::Ready { .. } => "Ready",
         }
     }
 
@@ -205,7 +205,7 @@ mod tests {
         let above = judge(read(Some("m"), Some("c"), Some(&with_data), Some(&ready)));
         assert_eq!(
             above.standing,
-            Standing::Ready { failure_domain: Some("fr-par-2".into()), bootstrap_secret: "s".into() }
+            ProvisioningGate::Ready { failure_domain: Some("fr-par-2".into()), bootstrap_secret: "s".into() }
         );
     }
 

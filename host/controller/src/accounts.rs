@@ -30,12 +30,12 @@ const SECRET_KEY: &str = "SCW_SECRET_KEY";
 const PROJECT: &str = "SCW_DEFAULT_PROJECT_ID";
 /// Accounts of one namespace, and of all: each costs a journal and connections, and whoever may edit a namespace makes
 /// Secrets.
-const MOST_OF_NAMESPACE: usize = 8;
+const MAX_OF_NAMESPACE: usize = 8;
 const MOST: usize = 256;
 /// The folder in the state directory with a folder for each namespace, in which each Secret has one.
 pub(crate) const FOLDER: &str = "accounts";
 /// An owner's name is cut to this, before the project's mark.
-const LONGEST_OWNER: usize = 38;
+const MAX_OWNER_LEN: usize = 38;
 
 /// Why there are no credentials for an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,11 +124,11 @@ impl Accounts {
             return Ok(Ok(known.account.clone()));
         }
         let of_namespace = known.keys().filter(|(of, _)| of == namespace).count();
-        if !known.contains_key(&place) && (of_namespace >= MOST_OF_NAMESPACE || known.len() >= MOST) {
+        if !known.contains_key(&place) && (of_namespace >= MAX_OF_NAMESPACE || known.len() >= MOST) {
             return Ok(Err(Unusable {
                 reason: "TooManyCredentials",
                 message: format!(
-                    "the Secret {name} is one too many: {MOST_OF_NAMESPACE} of a namespace and {MOST} of all \
+                    "the Secret {name} is one too many: {MAX_OF_NAMESPACE} of a namespace and {MOST} of all \
                      namespaces are used at most"
                 ),
             }));
@@ -177,7 +177,7 @@ impl Accounts {
         let supervisor = Supervisor::new(lifecycle.clone(), shared.supervision.clone());
         let control = Control::new();
         // It ends with the jobs, which wait for it.
-        drop(shared.jobs.aside(control.clone(), async move { supervisor.run(&control, |_| {}).await }));
+        drop(shared.jobs.spawn_detached(control.clone(), async move { supervisor.run(&control, |_| {}).await }));
         tracing::info!(namespace, secret = name, project = keys.project, %owner, "machines are made with these \
             credentials, too");
         let server_clusters = Arc::new(ServerClusters::new(
@@ -197,7 +197,7 @@ impl Accounts {
 /// claim of the one looks like one of the other.
 fn owner(own: &OwnerName, namespace: &str, secret: &str, project: &str) -> OwnerName {
     let account = mark(&format!("{namespace}/{secret}/{project}"));
-    let name = format!("p{account}-{}", cut(own.as_str(), LONGEST_OWNER));
+    let name = format!("p{account}-{}", cut(own.as_str(), MAX_OWNER_LEN));
     name.parse().unwrap_or_else(|_| own.clone())
 }
 

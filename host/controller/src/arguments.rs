@@ -325,7 +325,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// The longest settling time: well below the time for which a claim may hold the lock (`HELD` in the lifecycle, 20 s).
-const LONGEST_SETTLING: Duration = Duration::from_secs(10);
+const MAX_SETTLING: Duration = Duration::from_secs(10);
 
 /// A duration, or nothing.
 fn settling(text: &str) -> Result<Duration, String> {
@@ -333,7 +333,7 @@ fn settling(text: &str) -> Result<Duration, String> {
         return Ok(Duration::ZERO);
     }
     match duration(text)? {
-        settling if settling > LONGEST_SETTLING => Err("it is above 10s".to_owned()),
+        settling if settling > MAX_SETTLING => Err("it is above 10s".to_owned()),
         settling => Ok(settling),
     }
 }

@@ -12,7 +12,7 @@ use windlass_scaleway::types::instance::Architecture;
 /// How old a catalogue may be: types come and go in months.
 pub(crate) const FRESH: Duration = Duration::from_secs(3600);
 /// Zones of which a catalogue is kept at most: whoever may write a template names one.
-const MOST_ZONES: usize = 64;
+const MAX_ZONES: usize = 64;
 
 /// What a machine of one type has. What is not known is absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Catalogue {
             }
         });
         known.retain(|_, (at, _)| at.elapsed() < FRESH);
-        if known.len() < MOST_ZONES {
+        if known.len() < MAX_ZONES {
             known.insert(place, (Instant::now(), Arc::clone(&types)));
         }
         Ok(types)

@@ -21,7 +21,7 @@ use crate::settings::Settings;
 use crate::status::bounded;
 
 /// The longest note of an event, in bytes (a rule of Kubernetes).
-const LONGEST_NOTE: usize = 1000;
+const MAX_NOTE_LEN: usize = 1000;
 
 /// What all reconciles share; client, lifecycle, clusters and settings are those of one account.
 #[derive(Clone)]
@@ -79,8 +79,8 @@ impl Context {
     /// Tells what happened, as an event of the object. One that cannot be published is logged.
     pub(crate) async fn event(&self, about: &ObjectReference, warning: bool, reason: &str, action: &str, note: &str) {
         let mut note = bounded(note.to_owned());
-        if note.len() > LONGEST_NOTE {
-            let end = (0..=LONGEST_NOTE).rev().find(|end| note.is_char_boundary(*end)).unwrap_or(0);
+        if note.len() > MAX_NOTE_LEN {
+            let end = (0..=MAX_NOTE_LEN).rev().find(|end| note.is_char_boundary(*end)).unwrap_or(0);
             note.truncate(end);
         }
         let event = Event {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use windlass_lifecycle::{Control, Event, Happening};
+use windlass_lifecycle::{Control, Event, EventKind};
 
 use crate::crash::EndOnPanic;
 use crate::job_kind::JobKind;
@@ -31,7 +31,7 @@ const MIRROR_INTERVAL: Duration = Duration::from_secs(1);
 /// The last write of a job is tried again with growing waits until the API server takes it: about two minutes.
 const LAST_WRITE_TRIES: u32 = 8;
 /// Resources in the mirror at most.
-const MOST_RESOURCES: usize = 32;
+const MAX_RESOURCES: usize = 32;
 
 /// How an object's job is doing.
 #[derive(Clone, Debug)]
@@ -168,7 +168,7 @@ impl Jobs {
     }
 
     /// Runs work that belongs to no object, until the end of the process at the latest.
-    pub(crate) fn aside<T: Send + 'static>(
+    pub(crate) fn spawn_detached<T: Send + 'static>(
         &self,
         control: Control,
         work: impl Future<Output = T> + Send + 'static,
@@ -282,8 +282,8 @@ async fn follow(mut events: mpsc::UnboundedReceiver<Event>, progress: Arc<Mutex<
 fn note(operation: &mut OperationStatus, event: &Event) {
     operation.id = Some(event.operation.to_string());
     match &event.what {
-        Happening::StepBegan { step } => operation.step = Some(step.clone()),
-        Happening::StepDone { step, resource } => {
+        EventKind::StepBegan { step } => operation.step = Some(step.clone()),
+        EventKind::StepDone { step, resource } => {
             operation.step = Some(step.clone());
             if let Some(resource) = resource {
                 let entry = ResourceInUse {
@@ -291,19 +291,19 @@ fn note(operation: &mut OperationStatus, event: &Event) {
                     id: resource.id.clone(),
                     zone: resource.zone.clone(),
                 };
-                if !operation.resources.contains(&entry) && operation.resources.len() < MOST_RESOURCES {
+                if !operation.resources.contains(&entry) && operation.resources.len() < MAX_RESOURCES {
                     operation.resources.push(entry);
                 }
             }
         }
-        Happening::Waiting { step, failure, reason, .. } => {
+        EventKind::Waiting { step, failure, reason, .. } => {
             operation.step = Some(step.clone());
             operation.message = Some(bounded(match reason {
                 Some(reason) => format!("{failure}; {reason}"),
                 None => failure.clone(),
             }));
         }
-        Happening::Undoing { cause, reason, .. } => {
+        EventKind::Undoing { cause, reason, .. } => {
             let words: Vec<&str> = cause.iter().chain(reason).map(String::as_str).collect();
             operation.message = (!words.is_empty()).then(|| bounded(words.join("; ")));
         }

@@ -8,11 +8,11 @@ use windlass_lifecycle::{ClaimName, GroupName, OwnerName};
 use windlass_scaleway::Zone;
 
 /// The longest claim, in bytes (a rule of the lifecycle, checked there again).
-const LONGEST_CLAIM: usize = 63;
+const MAX_CLAIM_LEN: usize = 63;
 /// The longest name of a group (a rule of the lifecycle, checked there again).
-const LONGEST_GROUP: usize = 48;
+const MAX_GROUP_LEN: usize = 48;
 /// An owner's name within a claim is cut to this.
-const LONGEST_OWNER_PART: usize = 20;
+const MAX_OWNER_PART_LEN: usize = 20;
 /// Hexadecimal digits that tell two names apart: 32 bits.
 const MARK: usize = 8;
 
@@ -29,10 +29,10 @@ pub(crate) fn cut(text: &str, longest: usize) -> &str {
 /// What all claims of an owner begin with.
 pub(crate) fn claim_prefix(owner: &OwnerName) -> String {
     let owner = owner.as_str();
-    if owner.len() <= LONGEST_OWNER_PART {
+    if owner.len() <= MAX_OWNER_PART_LEN {
         format!("{owner}-")
     } else {
-        format!("{}-{}-", cut(owner, LONGEST_OWNER_PART - MARK - 1), mark(owner))
+        format!("{}-{}-", cut(owner, MAX_OWNER_PART_LEN - MARK - 1), mark(owner))
     }
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn claim_prefix(owner: &OwnerName) -> String {
 /// name does not inherit its host.
 pub(crate) fn claim(owner: &OwnerName, name: &str, uid: &str) -> Result<ClaimName, windlass_lifecycle::Error> {
     let prefix = claim_prefix(owner);
-    let room = LONGEST_CLAIM - prefix.len() - MARK - 1;
+    let room = MAX_CLAIM_LEN - prefix.len() - MARK - 1;
     format!("{prefix}{}-{}", cut(name, room), mark(uid)).parse()
 }
 
@@ -50,10 +50,10 @@ pub(crate) fn group(namespace: &str, cluster: Option<&str>) -> GroupName {
     let plain: String =
         text.chars().map(|c| if c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' { c } else { '-' }).collect();
     let plain = plain.trim_matches('-');
-    let name = if plain.len() <= LONGEST_GROUP {
+    let name = if plain.len() <= MAX_GROUP_LEN {
         plain.to_owned()
     } else {
-        format!("{}-{}", cut(plain, LONGEST_GROUP - MARK - 1), mark(&text))
+        format!("{}-{}", cut(plain, MAX_GROUP_LEN - MARK - 1), mark(&text))
     };
     name.parse().unwrap_or_else(|_| "machines".parse().expect("the constant is a name"))
 }
@@ -131,7 +131,7 @@ mod tests {
                 let first = claim(owner, name, "uid-1").unwrap();
                 let second = claim(owner, name, "uid-2").unwrap();
                 assert_ne!(first, second);
-                assert!(first.as_str().len() <= LONGEST_CLAIM, "{first}");
+                assert!(first.as_str().len() <= MAX_CLAIM_LEN, "{first}");
                 assert!(first.as_str().starts_with(&claim_prefix(owner)));
                 assert_eq!(claim(owner, name, "uid-1").unwrap(), first, "the same after a restart");
             }
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(group("default", None).as_str(), "default");
         assert_eq!(group("default", Some("a.b")).as_str(), "default-a-b");
         let long = group(&"n".repeat(63), Some(&"c".repeat(63)));
-        assert!(long.as_str().len() <= LONGEST_GROUP);
+        assert!(long.as_str().len() <= MAX_GROUP_LEN);
         assert_ne!(long, group(&"n".repeat(63), Some(&"c".repeat(62))));
     }
 

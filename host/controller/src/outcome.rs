@@ -12,10 +12,10 @@ use crate::job_kind::JobKind;
 use crate::kinds::{OperationStatus, REPLACEMENT_DUE, ResourceInUse};
 use crate::status::{bounded, time};
 
-/// The first wait after a failure; it doubles up to [`LONGEST_WAIT`].
+/// The first wait after a failure; it doubles up to [`MAX_WAIT`].
 pub(crate) const FIRST_WAIT: Duration = Duration::from_secs(5);
 /// The longest wait after a failure.
-pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(300);
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(300);
 
 /// Between two looks at one host.
 const AFTER_INSPECTION: Duration = Duration::from_secs(30);
@@ -76,7 +76,7 @@ impl Recovery {
 
 /// How long to wait after the `attempt`-th failure in a row, from 1.
 pub(crate) fn backoff(attempt: u32) -> Duration {
-    FIRST_WAIT.saturating_mul(1 << attempt.saturating_sub(1).min(10)).min(LONGEST_WAIT)
+    FIRST_WAIT.saturating_mul(1 << attempt.saturating_sub(1).min(10)).min(MAX_WAIT)
 }
 
 pub(crate) fn later(now: Timestamp, after: Duration) -> String {
@@ -289,8 +289,8 @@ mod tests {
     fn waits_grow_to_their_bound() {
         assert_eq!(backoff(1), Duration::from_secs(5));
         assert_eq!(backoff(4), Duration::from_secs(40));
-        assert_eq!(backoff(9), LONGEST_WAIT);
-        assert_eq!(backoff(u32::MAX), LONGEST_WAIT);
+        assert_eq!(backoff(9), MAX_WAIT);
+        assert_eq!(backoff(u32::MAX), MAX_WAIT);
     }
 
     #[test]

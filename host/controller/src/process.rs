@@ -261,7 +261,7 @@ async fn supervise(supervisor: Supervisor, jobs: &Arc<Jobs>, shutdown: &Cancella
     let control = Control::new();
     let first = CancellationToken::new();
     let begun = first.clone();
-    let task = jobs.aside(control.clone(), async move { supervisor.run(&control, |_| begun.cancel()).await });
+    let task = jobs.spawn_detached(control.clone(), async move { supervisor.run(&control, |_| begun.cancel()).await });
     // It ends with the jobs, which wait for it.
     drop(task);
     tokio::select! {

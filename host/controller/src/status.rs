@@ -4,11 +4,11 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::above::Above;
+use crate::above::Owners;
 use crate::kinds::{Condition, ConditionStatus, Initialization, MachineStatus, OperationStatus, Phase, conditions};
 
 /// The longest message of a condition that we write, in bytes.
-const LONGEST_MESSAGE: usize = 2048;
+const MAX_MESSAGE_LEN: usize = 2048;
 
 /// Sets a condition. Its transition time changes only with its status.
 pub(crate) fn set_condition(
@@ -44,7 +44,7 @@ pub(crate) fn remove_condition(conditions: &mut Vec<Condition>, kind: &str) {
 }
 
 /// Sets the condition `Paused`, which the contract asks for.
-pub(crate) fn say_paused(status: &mut MachineStatus, above: &Above, generation: Option<i64>, now: Timestamp) {
+pub(crate) fn say_paused(status: &mut MachineStatus, above: &Owners, generation: Option<i64>, now: Timestamp) {
     match &above.paused {
         Some(why) => {
             set_condition(
@@ -117,7 +117,7 @@ pub(crate) fn time(at: Timestamp) -> String {
 
 /// Cuts a text at a limit, between two characters.
 pub(crate) fn bounded(text: String) -> String {
-    windlass_policy::cut(text, LONGEST_MESSAGE)
+    windlass_policy::cut(text, MAX_MESSAGE_LEN)
 }
 
 /// What a merge patch of the status has to say so that `old` becomes `new`; nothing where they are equal. Only keys

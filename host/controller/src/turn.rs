@@ -19,7 +19,7 @@ use windlass_lifecycle::{AbandonTarget, Abandonment, Control, RequestedBy, Reque
 use windlass_policy::slots::SlotName;
 
 use crate::Error;
-use crate::above::{self, Above};
+use crate::above::{self, Owners};
 use crate::account_of::OfAccount;
 use crate::accounts::Unusable;
 use crate::cluster_api::{Machine as ClusterApiMachine, replacement_due};
@@ -63,14 +63,14 @@ pub(crate) trait Machine:
 }
 
 /// One reconcile of one object.
-pub(crate) struct Turn<'a, K> {
+pub(crate) struct Reconcile<'a, K> {
     pub(crate) context: &'a Arc<Context>,
     pub(crate) api: Api<K>,
     pub(crate) object: &'a K,
     pub(crate) uid: String,
     /// How its job was doing when the turn began.
     job: JobView,
-    pub(crate) above: Above,
+    pub(crate) above: Owners,
     /// The status as it is to be.
     pub(crate) status: MachineStatus,
     pub(crate) now: Timestamp,
@@ -81,7 +81,7 @@ pub(crate) struct Turn<'a, K> {
 }
 
 /// The moves that each kind makes in its own way.
-pub(crate) enum Own {
+pub(crate) enum KindStep {
     Mark,
     Start(JobKind),
     Abandon,
@@ -138,7 +138,7 @@ fn under_policies(last: OperationStatus, then: &[PolicyInUse], now: &[PolicyInUs
     if then == now { last } else { OperationStatus { not_before: None, ..last } }
 }
 
-impl<'a, K: Machine> Turn<'a, K> {
+impl<'a, K: Machine> Reconcile<'a, K> {
     /// Looks at the object and at what stands above it.
     pub(crate) async fn new(object: &'a K, job: JobView, context: &'a Arc<Context>) -> Result<Self, Error> {
         let above = above::look(&context.client, context.cluster_api.as_ref(), object).await?;
@@ -246,7 +246,7 @@ impl<'a, K: Machine> Turn<'a, K> {
     }
 
     /// Makes the moves that are the same for every kind; the others are given back.
-    pub(crate) async fn make(&mut self, next: Next) -> Result<ControlFlow<Action, Own>, Error> {
+    pub(crate) async fn make(&mut self, next: Next) -> Result<ControlFlow<Action, KindStep>, Error> {
         tracing::debug!(name = self.object.name_any(), ?next, "decided");
         let action = match next {
             Next::Nothing => {
@@ -273,10 +273,10 @@ impl<'a, K: Machine> Turn<'a, K> {
                 Action::requeue(JOB_CHECK)
             }
             Next::RemoveFinalizer => self.remove_finalizer().await?,
-            Next::Mark => return Ok(ControlFlow::Continue(Own::Mark)),
-            Next::Start(kind) => return Ok(ControlFlow::Continue(Own::Start(kind))),
-            Next::Abandon => return Ok(ControlFlow::Continue(Own::Abandon)),
-            Next::Provisioned { trouble } => return Ok(ControlFlow::Continue(Own::Provisioned { trouble })),
+            Next::Mark => return Ok(ControlFlow::Continue(KindStep::Mark)),
+            Next::Start(kind) => return Ok(ControlFlow::Continue(KindStep::Start(kind))),
+            Next::Abandon => return Ok(ControlFlow::Continue(KindStep::Abandon)),
+            Next::Provisioned { trouble } => return Ok(ControlFlow::Continue(KindStep::Provisioned { trouble })),
         };
         Ok(ControlFlow::Break(action))
     }
@@ -451,7 +451,7 @@ impl<'a, K: Machine> Turn<'a, K> {
 
     /// Says what became of a deleted object's machine, and lets the object go. It is said once, whatever comes next: a
     /// finalizer that cannot be taken away yet is no second release.
-    pub(crate) async fn farewell(&mut self, warning: bool, reason: &str, message: &str) -> Result<Action, Error> {
+    pub(crate) async fn finish_release(&mut self, warning: bool, reason: &str, message: &str) -> Result<Action, Error> {
         if !self.said_farewell() {
             self.event(warning, reason, "Release", message).await;
             let (generation, status) = (self.object.meta().generation, ConditionStatus::True);
@@ -475,7 +475,8 @@ impl<'a, K: Machine> Turn<'a, K> {
             self.write().await?;
             return Ok(Action::requeue(self.context.settings.retry_interval));
         }
-        self.farewell(true, "Abandoned", &format!("{what} is left alone and goes on: {}", abandonment.words())).await
+        self.finish_release(true, "Abandoned", &format!("{what} is left alone and goes on: {}", abandonment.words()))
+            .await
     }
 
     /// Takes the finalizer away.

@@ -15,7 +15,7 @@ use crate::output::{bold, dim, instant, printable};
 use crate::words::{counted, failure_words, human_duration, kind_word};
 
 /// More servers, resources, nodes or places of one decision are not told one by one.
-const MOST_TOLD: usize = 20;
+const MAX_TOLD: usize = 20;
 
 /// A decision in words, line by line. Whatever came from outside stands in it as it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -185,9 +185,9 @@ fn of_group(group: Option<&String>) -> String {
 /// The first of many lines, and how many more there are.
 fn bounded(lines: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut lines: Vec<String> = lines.into_iter().collect();
-    if lines.len() > MOST_TOLD {
-        let more = lines.len() - MOST_TOLD;
-        lines.truncate(MOST_TOLD);
+    if lines.len() > MAX_TOLD {
+        let more = lines.len() - MAX_TOLD;
+        lines.truncate(MAX_TOLD);
         lines.push(format!("... and {more} more; `--raw` has them all"));
     }
     lines
@@ -239,7 +239,7 @@ fn state_mapping_answer(
     use state_mapping::{Action, Verdict};
     let several = record.asked.iter().filter(|link| link.outcome.decides()).count() > 1;
     let decider = |position: usize| {
-        let told = u32::try_from(position).ok().filter(|_| several && position < MOST_TOLD);
+        let told = u32::try_from(position).ok().filter(|_| several && position < MAX_TOLD);
         told.and_then(|position| record.decider_of(position))
     };
     bounded(question.servers.iter().zip(answers).enumerate().map(|(position, (server, answer))| {

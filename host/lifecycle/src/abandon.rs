@@ -32,7 +32,7 @@ use crate::undo::kept_by;
 use crate::{Error, machines};
 
 /// How long Scaleway is asked about each resource. Whoever abandons an operation often cannot reach it.
-const LONGEST_LOOK: Duration = Duration::from_secs(10);
+const MAX_LOOK: Duration = Duration::from_secs(10);
 const PARALLEL_LOOKS: usize = 8;
 
 /// Who abandons something, and why.
@@ -418,14 +418,14 @@ async fn look_at_all(shared: &Shared, names: Vec<ResourceName>) -> Vec<Abandoned
 
 async fn look(shared: &Shared, resource: ResourceName) -> AbandonedResource {
     let seen = match parse_zone(&resource.zone) {
-        Ok(zone) => tokio::time::timeout(LONGEST_LOOK, sweep::read_state(shared, &zone, &resource)).await,
+        Ok(zone) => tokio::time::timeout(MAX_LOOK, sweep::read_state(shared, &zone, &resource)).await,
         Err(error) => Ok(Err(error)),
     };
     let (label, state, problem) = match seen {
         Ok(Ok(Some((label, state)))) => (label, Some(state), None),
         Ok(Ok(None)) => (String::new(), Some(NOT_FOUND.to_owned()), None),
         Ok(Err(error)) => (String::new(), None, Some(error.to_string())),
-        Err(_) => (String::new(), None, Some(format!("no answer within {} s", LONGEST_LOOK.as_secs()))),
+        Err(_) => (String::new(), None, Some(format!("no answer within {} s", MAX_LOOK.as_secs()))),
     };
     AbandonedResource { resource, label, state, problem }
 }

@@ -18,7 +18,7 @@ use crate::shared::Shared;
 /// How often a process looks whether another one has cancelled its operations.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The longest name of who cancels, in bytes.
-const LONGEST_NAME: usize = 256;
+const MAX_NAME_LEN: usize = 256;
 
 /// What became of a request to cancel an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Lifecycle {
 impl Shared {
     /// Writes into the journal that an operation is cancelled.
     pub(crate) async fn note_cancelled(&self, id: &OperationId, by: &str) -> Result<(), Error> {
-        let by = by[..by.floor_char_boundary(LONGEST_NAME)].to_owned();
+        let by = by[..by.floor_char_boundary(MAX_NAME_LEN)].to_owned();
         let (step, data) = Note::Cancelled { by }.parts();
         let (operation, at) = (id.clone(), self.clock.now());
         self.journal.append(NewEntry { operation, step, phase: Phase::Note, resource: None, data, at }).await

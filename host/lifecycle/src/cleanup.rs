@@ -9,7 +9,7 @@ use windlass_policy::PinnedPolicies;
 use windlass_scaleway::Zone;
 
 use crate::Error;
-use crate::control::{Control, Happening};
+use crate::control::{Control, EventKind};
 use crate::identifier::{GroupName, OperationId};
 use crate::inventory::Scope;
 use crate::journal::note::Record;
@@ -229,7 +229,7 @@ pub(crate) async fn clean_up(
     specification: &CleanupSpecification,
 ) -> Result<CleanedUp, Error> {
     let shared = &run.shared;
-    run.event(Happening::Opened);
+    run.event(EventKind::Opened);
     let mut scope = match &specification.creation {
         Some(creation) => {
             let row = shared.journal.operation(creation)?;

@@ -128,7 +128,7 @@ pub struct Event {
     /// Its group.
     pub group: String,
     /// What happened.
-    pub what: Happening,
+    pub what: EventKind,
     /// Milliseconds since 1970.
     pub at: u64,
 }
@@ -137,7 +137,7 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Happening {
+pub enum EventKind {
     /// It is in the journal and begins.
     Opened,
     /// A step begins.

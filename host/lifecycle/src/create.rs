@@ -370,7 +370,7 @@ impl Creation<'_> {
                             round += 1;
                         }
                         // The call is sent again after a refusal: that this was right about its effect is checked.
-                        self.run.suspect();
+                        self.run.mark_possible_duplicate();
                     }
                     Err(other) => return Err(other),
                 }

@@ -20,7 +20,7 @@ use crate::change::{
     BlockVolumeChange, Changeable, IpChange, Outcome, ServerChange, VolumeChange, change, delete_private_nic, protected,
 };
 use crate::failure::{self, AttemptFailure};
-use crate::inventory::{Found, Thing};
+use crate::inventory::{Found, OwnedResource};
 use crate::journal::note::Note;
 use crate::journal::step;
 use crate::ownership::Claims;
@@ -72,13 +72,13 @@ pub(crate) async fn execute(run: &Run, claims: &Claims, found: &[Found], steps: 
         .map(|resource| resource.name.id.as_str())
         .collect();
     let going = &going;
-    let mut stands = vec![Stand::Waiting; steps.len()];
+    let mut states = vec![StepState::Waiting; steps.len()];
     let mut ends = Vec::new();
     let mut running = FuturesUnordered::new();
     loop {
         // Again after each skipped step: it may have been the last that another waited for.
         loop {
-            let skipped = begin_or_skip(steps, &mut stands, |position, step| {
+            let skipped = begin_or_skip(steps, &mut states, |position, step| {
                 if running.len() >= run.shared.limits.parallel_steps.max(1) {
                     return false;
                 }
@@ -102,14 +102,14 @@ pub(crate) async fn execute(run: &Run, claims: &Claims, found: &[Found], steps: 
             Err(Stop::Failed(failed)) => End::Failed(format!("{}: {}", failed.step, failure::words(&failed.failure))),
             Err(other) => return Err(other),
         };
-        stands[position] = if matches!(end, End::Done) { Stand::Done } else { Stand::Failed };
+        states[position] = if matches!(end, End::Done) { StepState::Done } else { StepState::Failed };
         ends.push(StepEnd { resource: steps[position].resource as usize, action: steps[position].action, end });
     }
 }
 
 /// Where a step of a plan stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stand {
+enum StepState {
     Waiting,
     Running,
     Done,
@@ -118,21 +118,25 @@ enum Stand {
 
 /// Begins the steps whose predecessors are all done, as far as `begin` takes them. The first one that waits for a
 /// failed step is skipped, which counts as failed, and given back.
-fn begin_or_skip(steps: &[Step], stands: &mut [Stand], mut begin: impl FnMut(usize, &Step) -> bool) -> Option<usize> {
+fn begin_or_skip(
+    steps: &[Step],
+    states: &mut [StepState],
+    mut begin: impl FnMut(usize, &Step) -> bool,
+) -> Option<usize> {
     for (position, step) in steps.iter().enumerate() {
-        if stands[position] != Stand::Waiting {
+        if states[position] != StepState::Waiting {
             continue;
         }
-        let before = |stand| step.after.iter().filter_map(|after| stands.get(*after as usize)).any(|&it| it == stand);
-        if before(Stand::Waiting) || before(Stand::Running) {
+        let before = |stand| step.after.iter().filter_map(|after| states.get(*after as usize)).any(|&it| it == stand);
+        if before(StepState::Waiting) || before(StepState::Running) {
             continue;
         }
-        if before(Stand::Failed) {
-            stands[position] = Stand::Failed;
+        if before(StepState::Failed) {
+            states[position] = StepState::Failed;
             return Some(position);
         }
         if begin(position, step) {
-            stands[position] = Stand::Running;
+            states[position] = StepState::Running;
         }
     }
     None
@@ -160,23 +164,27 @@ async fn carry_out(
 ) -> Result<Change, Stop> {
     let id = resource.name.id.as_str();
     let change = match (action, &resource.thing) {
-        (Action::Delete, Thing::Server(_)) => step.delete_server(id, going).await?,
-        (Action::Delete, Thing::Ip(_)) => step.change::<Ip>(id, |_| Some(IpChange::Delete)).await?,
-        (Action::Delete, Thing::BlockVolume(_)) => step.delete_block_volume(id).await?,
-        (Action::Delete, Thing::LocalVolume(_)) => step.change::<Volume>(id, |_| Some(VolumeChange::Delete)).await?,
-        (Action::Delete | Action::Detach, Thing::PrivateNic(nic)) => {
+        (Action::Delete, OwnedResource::Server(_)) => step.delete_server(id, going).await?,
+        (Action::Delete, OwnedResource::Ip(_)) => step.change::<Ip>(id, |_| Some(IpChange::Delete)).await?,
+        (Action::Delete, OwnedResource::BlockVolume(_)) => step.delete_block_volume(id).await?,
+        (Action::Delete, OwnedResource::LocalVolume(_)) => {
+            step.change::<Volume>(id, |_| Some(VolumeChange::Delete)).await?
+        }
+        (Action::Delete | Action::Detach, OwnedResource::PrivateNic(nic)) => {
             step.delete_private_nic(&nic.get().server_id, id).await?
         }
-        (Action::PowerOff, Thing::Server(_)) => step.power_off(id).await?,
-        (Action::Detach, Thing::Ip(_)) => {
+        (Action::PowerOff, OwnedResource::Server(_)) => step.power_off(id).await?,
+        (Action::Detach, OwnedResource::Ip(_)) => {
             let detached = UpdateIp { server: Patch::Clear, ..UpdateIp::default() };
             step.change::<Ip>(id, |_| Some(IpChange::Update(detached.clone()))).await?
         }
-        (Action::Detach, Thing::Attached(server)) => step.detach_volume(&server.get().id, id).await?,
-        (Action::Detach, Thing::BlockVolume(_) | Thing::LocalVolume(_)) => match &resource.attached_to {
-            Some(server) => step.detach_volume(server, id).await?,
-            None => Change::Made,
-        },
+        (Action::Detach, OwnedResource::Attached(server)) => step.detach_volume(&server.get().id, id).await?,
+        (Action::Detach, OwnedResource::BlockVolume(_) | OwnedResource::LocalVolume(_)) => {
+            match &resource.attached_to {
+                Some(server) => step.detach_volume(server, id).await?,
+                None => Change::Made,
+            }
+        }
         (Action::Keep, thing) => step.mark_kept(id, thing).await?,
         (Action::Delete | Action::PowerOff | Action::Detach, _) => {
             return Err(Stop::failed(
@@ -201,7 +209,7 @@ async fn carry_out(
 
 /// What was told to a server, or why nothing was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum ServerCommand {
     /// To go, or it goes already.
     Going,
     /// To stop, or it changes by itself: it needs another look then.
@@ -211,24 +219,24 @@ enum Told {
 }
 
 /// What a server is told by its state, so that it goes.
-fn to_go(server: &Server, going: &BTreeSet<&str>) -> (Option<ServerChange>, Told) {
+fn to_go(server: &Server, going: &BTreeSet<&str>) -> (Option<ServerChange>, ServerCommand) {
     if server.state_detail == "terminating" {
-        return (None, Told::Going);
+        return (None, ServerCommand::Going);
     }
     // What is not known to outlive its server may be lost with it.
     let outlives = |volume: &ServerVolume| volume.volume_type == VolumeType::BlockStorage;
     let keep_local = server.volumes.values().any(|it| !outlives(it) && !going.contains(it.id.as_str()));
     match &server.state {
         ServerState::Running | ServerState::StoppedInPlace if keep_local => {
-            (Some(ServerChange::Act(ServerAction::PowerOff)), Told::Stopping)
+            (Some(ServerChange::Act(ServerAction::PowerOff)), ServerCommand::Stopping)
         }
         ServerState::Running | ServerState::StoppedInPlace => {
-            (Some(ServerChange::Act(ServerAction::Terminate)), Told::Going)
+            (Some(ServerChange::Act(ServerAction::Terminate)), ServerCommand::Going)
         }
-        ServerState::Stopped => (Some(ServerChange::Delete), Told::Going),
-        ServerState::Locked => (None, Told::Locked),
+        ServerState::Stopped => (Some(ServerChange::Delete), ServerCommand::Going),
+        ServerState::Locked => (None, ServerCommand::Locked),
         // Starting, stopping, or a word we don't know: it will stand in a state that can be left.
-        _ => (None, Told::Stopping),
+        _ => (None, ServerCommand::Stopping),
     }
 }
 
@@ -281,7 +289,7 @@ impl PlanStep<'_> {
                     loop {
                         let judge = |server: &Server| to_go(server, &going);
                         match change(&run.shared.client, &run.zone, claims, id, judge).await? {
-                            Outcome::Judged(Told::Locked) => return Err(locked(id)),
+                            Outcome::Judged(ServerCommand::Locked) => return Err(locked(id)),
                             // It was in the plan, and is no longer ours: the server is stopped and deleted instead.
                             Outcome::WouldTake(volume) if going.remove(volume.as_str()) => {}
                             outcome => return Ok(outcome),
@@ -302,7 +310,9 @@ impl PlanStep<'_> {
                     match server.state {
                         ServerState::Stopped | ServerState::Locked => Some(Ok(false)),
                         // Told to go, and it still stands there after a while: tell it again.
-                        ServerState::Running | ServerState::StoppedInPlace if told == Told::Stopping || looks > 3 => {
+                        ServerState::Running | ServerState::StoppedInPlace
+                            if told == ServerCommand::Stopping || looks > 3 =>
+                        {
                             Some(Ok(false))
                         }
                         _ => None,
@@ -385,7 +395,7 @@ impl PlanStep<'_> {
     }
 
     /// Marks what stays on purpose. What is not ours is not touched.
-    async fn mark_kept(&self, id: &str, thing: &Thing) -> Result<Change, Stop> {
+    async fn mark_kept(&self, id: &str, thing: &OwnedResource) -> Result<Change, Stop> {
         let marked = |tags: &[String]| {
             let mut tags = tags.to_vec();
             if !tags::is_kept(&tags) {
@@ -403,25 +413,25 @@ impl PlanStep<'_> {
             tags
         };
         match thing {
-            Thing::Server(_) => {
+            OwnedResource::Server(_) => {
                 let update = |tags| Box::new(UpdateServer { tags: Some(tags), ..UpdateServer::default() });
                 self.change::<Server>(id, |it| Some(ServerChange::Update(update(marked(&it.tags))))).await
             }
-            Thing::Ip(_) => {
+            OwnedResource::Ip(_) => {
                 let update = |tags| UpdateIp { tags: Some(tags), ..UpdateIp::default() };
                 self.change::<Ip>(id, |it| Some(IpChange::Update(update(marked(&it.tags))))).await
             }
-            Thing::BlockVolume(_) => {
+            OwnedResource::BlockVolume(_) => {
                 let update = |tags| UpdateBlockVolume { tags: Some(tags), ..UpdateBlockVolume::default() };
                 let mark = |it: &BlockVolume| Some(BlockVolumeChange::Update(update(with_ours(&it.tags))));
                 self.change::<BlockVolume>(id, mark).await
             }
-            Thing::LocalVolume(_) => {
+            OwnedResource::LocalVolume(_) => {
                 let update = |tags| UpdateVolume { tags: Some(tags), ..UpdateVolume::default() };
                 self.change::<Volume>(id, |it| Some(VolumeChange::Update(update(with_ours(&it.tags))))).await
             }
             // A NIC stays with its server, which carries the mark; what is not ours gets none.
-            Thing::PrivateNic(_) | Thing::Attached(_) => Ok(Change::Made),
+            OwnedResource::PrivateNic(_) | OwnedResource::Attached(_) => Ok(Change::Made),
         }
     }
 }
@@ -437,36 +447,36 @@ mod tests {
     #[test]
     fn a_step_begins_when_all_before_it_are_done_and_is_skipped_when_one_failed() {
         let steps = [step(&[]), step(&[0]), step(&[0]), step(&[1, 2]), step(&[3])];
-        let mut stands = vec![Stand::Waiting; steps.len()];
+        let mut states = vec![StepState::Waiting; steps.len()];
         let mut begun = Vec::new();
-        let mut next = |stands: &mut Vec<Stand>| {
+        let mut next = |states: &mut Vec<StepState>| {
             begun.clear();
-            let skipped = begin_or_skip(&steps, stands, |position, _| {
+            let skipped = begin_or_skip(&steps, states, |position, _| {
                 begun.push(position);
                 true
             });
             (begun.clone(), skipped)
         };
-        assert_eq!(next(&mut stands), (vec![0], None));
-        assert_eq!(next(&mut stands), (vec![], None), "it runs");
-        stands[0] = Stand::Done;
-        assert_eq!(next(&mut stands), (vec![1, 2], None));
-        stands[1] = Stand::Failed;
-        assert_eq!(next(&mut stands), (vec![], None), "the other one may still be at it");
-        stands[2] = Stand::Done;
-        assert_eq!(next(&mut stands), (vec![], Some(3)));
-        assert_eq!(next(&mut stands), (vec![], Some(4)));
-        assert_eq!(next(&mut stands), (vec![], None));
+        assert_eq!(next(&mut states), (vec![0], None));
+        assert_eq!(next(&mut states), (vec![], None), "it runs");
+        states[0] = StepState::Done;
+        assert_eq!(next(&mut states), (vec![1, 2], None));
+        states[1] = StepState::Failed;
+        assert_eq!(next(&mut states), (vec![], None), "the other one may still be at it");
+        states[2] = StepState::Done;
+        assert_eq!(next(&mut states), (vec![], Some(3)));
+        assert_eq!(next(&mut states), (vec![], Some(4)));
+        assert_eq!(next(&mut states), (vec![], None));
     }
 
     #[test]
     fn what_is_not_taken_begins_later_and_a_circle_never() {
         let steps = [step(&[]), step(&[]), step(&[3]), step(&[2])];
-        let mut stands = vec![Stand::Waiting; steps.len()];
-        assert_eq!(begin_or_skip(&steps, &mut stands, |position, _| position == 0), None);
-        assert_eq!(stands, [Stand::Running, Stand::Waiting, Stand::Waiting, Stand::Waiting]);
-        stands[0] = Stand::Failed;
-        assert_eq!(begin_or_skip(&steps, &mut stands, |_, _| true), None);
-        assert_eq!(stands, [Stand::Failed, Stand::Running, Stand::Waiting, Stand::Waiting]);
+        let mut states = vec![StepState::Waiting; steps.len()];
+        assert_eq!(begin_or_skip(&steps, &mut states, |position, _| position == 0), None);
+        assert_eq!(states, [StepState::Running, StepState::Waiting, StepState::Waiting, StepState::Waiting]);
+        states[0] = StepState::Failed;
+        assert_eq!(begin_or_skip(&steps, &mut states, |_, _| true), None);
+        assert_eq!(states, [StepState::Failed, StepState::Running, StepState::Waiting, StepState::Waiting]);
     }
 }

@@ -7,7 +7,7 @@ use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_scaleway::ErrorClass;
 
 /// The longest message that a policy gets, in bytes.
-const LONGEST_MESSAGE: usize = Failure::LONGEST_MESSAGE;
+const MAX_MESSAGE_LEN: usize = Failure::MAX_MESSAGE_LEN;
 
 fn class(class: ErrorClass) -> FailureClass {
     match class {
@@ -56,7 +56,7 @@ pub(crate) fn effect(failure: &Failure) -> Effect {
 }
 
 pub(crate) fn bounded(text: &str) -> String {
-    text[..text.floor_char_boundary(LONGEST_MESSAGE)].to_owned()
+    text[..text.floor_char_boundary(MAX_MESSAGE_LEN)].to_owned()
 }
 
 /// The failure that an error of the client is. Without bodies; Scaleway's words are cut to 1 KiB.

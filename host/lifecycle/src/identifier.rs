@@ -11,7 +11,7 @@ use crate::name::name;
 
 /// The longest name of a group or an owner, in bytes. With the unique part behind it, a group's name stays within the
 /// 63 bytes of a host name.
-pub(crate) const LONGEST_NAME: usize = 48;
+pub(crate) const MAX_NAME_LEN: usize = 48;
 
 /// Digits in the order of their bytes, so that ids sort as their times do; without `i`, `l`, `o` and `u`, which people
 /// misread.
@@ -24,8 +24,8 @@ const TICK_MILLISECONDS: u64 = 4_000;
 fn check_name(what: &'static str, name: &str) -> Result<(), Error> {
     let problem = if name.is_empty() {
         "it is empty".to_owned()
-    } else if name.len() > LONGEST_NAME {
-        format!("it has {} bytes, more than {LONGEST_NAME}", name.len())
+    } else if name.len() > MAX_NAME_LEN {
+        format!("it has {} bytes, more than {MAX_NAME_LEN}", name.len())
     } else if let Some(wrong) = name.chars().find(|c| !(c.is_ascii_lowercase() || c.is_ascii_digit() || *c == '-')) {
         format!("it holds {wrong:?}")
     } else if name.starts_with('-') || name.ends_with('-') {
@@ -33,7 +33,7 @@ fn check_name(what: &'static str, name: &str) -> Result<(), Error> {
     } else {
         return Ok(());
     };
-    Err(Error::Name { what, name: windlass_policy::cut(name, 2 * LONGEST_NAME), problem })
+    Err(Error::Name { what, name: windlass_policy::cut(name, 2 * MAX_NAME_LEN), problem })
 }
 
 name! {
@@ -109,7 +109,7 @@ impl OperationId {
     pub fn parse(text: &str) -> Result<Self, Error> {
         let problem = || Error::Name {
             what: "operation",
-            name: windlass_policy::cut(text, 2 * LONGEST_NAME),
+            name: windlass_policy::cut(text, 2 * MAX_NAME_LEN),
             problem: "it is not of the form <group>-<12 digits and letters>".to_owned(),
         };
         let (group, unique) = text.rsplit_once('-').ok_or_else(problem)?;

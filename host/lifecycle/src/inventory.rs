@@ -73,7 +73,7 @@ impl Unseen {
 
 /// What it is, as it was shown, with the evidence that it is ours.
 #[derive(Clone, Debug)]
-pub(crate) enum Thing {
+pub(crate) enum OwnedResource {
     Server(Box<Candidate<Server>>),
     Ip(Box<Candidate<Ip>>),
     BlockVolume(Box<Candidate<BlockVolume>>),
@@ -92,24 +92,24 @@ pub(crate) struct Found {
     /// The server that it is attached to.
     pub(crate) attached_to: Option<String>,
     pub(crate) evidence: Evidence,
-    pub(crate) thing: Thing,
+    pub(crate) thing: OwnedResource,
     /// Marked as kept on purpose.
     pub(crate) kept: bool,
 }
 
 impl Found {
     pub(crate) fn owned(&self) -> bool {
-        !matches!(self.thing, Thing::Attached(_))
+        !matches!(self.thing, OwnedResource::Attached(_))
     }
 
     pub(crate) fn provenance(&self) -> Option<Provenance> {
         match &self.thing {
-            Thing::Server(owned) => Some(owned.provenance()),
-            Thing::Ip(owned) => Some(owned.provenance()),
-            Thing::BlockVolume(owned) => Some(owned.provenance()),
-            Thing::LocalVolume(owned) => Some(owned.provenance()),
-            Thing::PrivateNic(owned) => Some(owned.provenance()),
-            Thing::Attached(_) => None,
+            OwnedResource::Server(owned) => Some(owned.provenance()),
+            OwnedResource::Ip(owned) => Some(owned.provenance()),
+            OwnedResource::BlockVolume(owned) => Some(owned.provenance()),
+            OwnedResource::LocalVolume(owned) => Some(owned.provenance()),
+            OwnedResource::PrivateNic(owned) => Some(owned.provenance()),
+            OwnedResource::Attached(_) => None,
         }
     }
 }
@@ -262,7 +262,7 @@ impl Look<'_> {
         }
         self.claims.confirm(name.clone(), owned.provenance());
         let evidence = evidence(owned.provenance());
-        let thing = Thing::Server(Box::new(owned));
+        let thing = OwnedResource::Server(Box::new(owned));
         self.push(Found { name, label, state, attached_to: None, evidence, thing, kept });
     }
 
@@ -273,7 +273,7 @@ impl Look<'_> {
         let Some(owned) = self.claims.ip(ip) else { return };
         let name = self.name(ResourceKind::Ip, &owned.get().id);
         let evidence = evidence(owned.provenance());
-        self.push(Found { name, label, state, attached_to, evidence, thing: Thing::Ip(Box::new(owned)), kept });
+        self.push(Found { name, label, state, attached_to, evidence, thing: OwnedResource::Ip(Box::new(owned)), kept });
     }
 
     fn block_volume(&mut self, volume: BlockVolume) {
@@ -283,7 +283,7 @@ impl Look<'_> {
         let Some(owned) = self.claims.block_volume(volume) else { return };
         let name = self.name(ResourceKind::BlockVolume, &owned.get().id);
         let evidence = evidence(owned.provenance());
-        let thing = Thing::BlockVolume(Box::new(owned));
+        let thing = OwnedResource::BlockVolume(Box::new(owned));
         self.push(Found { name, label, state, attached_to, evidence, thing, kept });
     }
 
@@ -293,7 +293,7 @@ impl Look<'_> {
         let Some(owned) = self.claims.local_volume(volume) else { return };
         let name = self.name(ResourceKind::LocalVolume, &owned.get().id);
         let evidence = evidence(owned.provenance());
-        let thing = Thing::LocalVolume(Box::new(owned));
+        let thing = OwnedResource::LocalVolume(Box::new(owned));
         self.push(Found { name, label, state, attached_to, evidence, thing, kept });
     }
 
@@ -368,7 +368,7 @@ impl Look<'_> {
         self.found
             .iter()
             .filter_map(|found| match &found.thing {
-                Thing::Server(server) => Some((**server).clone()),
+                OwnedResource::Server(server) => Some((**server).clone()),
                 _ => None,
             })
             .collect()
@@ -391,7 +391,7 @@ impl Look<'_> {
                     state,
                     attached_to: Some(id.clone()),
                     evidence: evidence(owned.provenance()),
-                    thing: Thing::PrivateNic(Box::new(owned)),
+                    thing: OwnedResource::PrivateNic(Box::new(owned)),
                     kept: false,
                 });
             }
@@ -426,7 +426,7 @@ impl Look<'_> {
             state: volume.state.as_str().to_owned(),
             attached_to: Some(server.get().id.clone()),
             evidence: Evidence::Attachment,
-            thing: Thing::Attached(Box::new(server.clone())),
+            thing: OwnedResource::Attached(Box::new(server.clone())),
             kept: false,
         });
     }

@@ -91,7 +91,7 @@ pub use cancels::Cancellation;
 pub use capabilities::scaleway_capabilities;
 pub use cleanup::{CleanedUp, CleanupRequest, PendingCleanup, Target};
 pub use clock::Clock;
-pub use control::{Control, Event, Happening};
+pub use control::{Control, Event, EventKind};
 pub use error::{Error, OperationFailure};
 pub use failure::of_error as failure_of;
 pub use history::{FileMark, History, Place};

@@ -20,7 +20,7 @@ use crate::aftermath::Effects;
 use crate::cancels::Cancels;
 use crate::change::{BlockVolumeChange, change};
 use crate::clock::{Clock, Randomness};
-use crate::control::{Control, Happening};
+use crate::control::{Control, EventKind};
 use crate::create::Creation;
 use crate::error::OperationFailure;
 use crate::identifier::{OperationId, OwnerName};
@@ -425,7 +425,7 @@ impl Shared {
         if closed {
             active.ended(state.as_str());
             run.trace.closed(state, cause.map(cause_words).as_deref());
-            run.event(Happening::Closed { state });
+            run.event(EventKind::Closed { state });
         }
         Ok(closed)
     }
@@ -501,7 +501,7 @@ pub(crate) fn failed(run: &Run, state: OperationState, cause: StepFailure, repor
 
 pub(crate) fn left_open(run: &Run, active: &Active, stop: Stop) -> Error {
     active.ended("left-open");
-    run.event(Happening::LeftOpen);
+    run.event(EventKind::LeftOpen);
     match stop {
         Stop::Journal(error) => run.unrecorded(error),
         Stop::Left | Stop::Failed(_) => Error::LeftOpen { operation: run.id.clone() },
@@ -537,7 +537,7 @@ pub(crate) async fn succeed(
     specification: &ServerSpecification,
     server: Server,
 ) -> Result<CreatedServer, Error> {
-    if run.saw_ambiguity() {
+    if run.may_have_duplicates() {
         let mut scope = creation_scope(&run.shared, &run.id, specification)?;
         // What the journal knows is what was asked for, with all that is attached to the server.
         scope.spare.extend(scope.claims.known_as_made().map(|name| name.id.clone()));
@@ -582,7 +582,7 @@ impl PendingCreate {
         );
         let traced = run.trace.operation();
         async move {
-            run.event(Happening::Opened);
+            run.event(EventKind::Opened);
             let mut creation = Creation {
                 run: &run,
                 specification: &self.specification,

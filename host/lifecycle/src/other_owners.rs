@@ -15,7 +15,7 @@ use crate::state_directory::StateDirectory;
 use crate::{Error, tags};
 
 /// Owners that a message names.
-const MOST_NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 /// Why there may be more than what is ours. [`OtherOwners::words`] says it to people.
 #[derive(Clone, Debug)]
@@ -134,9 +134,9 @@ fn named(owners: &BTreeMap<String, usize>) -> String {
     let mut sorted: Vec<(&String, &usize)> = owners.iter().collect();
     sorted.sort_by_key(|(owner, count)| (std::cmp::Reverse(*count), *owner));
     let mut named: Vec<String> =
-        sorted.iter().take(MOST_NAMED).map(|(owner, count)| format!("owner {owner} ({count})")).collect();
-    if owners.len() > MOST_NAMED {
-        named.push(format!("{} more owners", owners.len() - MOST_NAMED));
+        sorted.iter().take(MAX_NAMED).map(|(owner, count)| format!("owner {owner} ({count})")).collect();
+    if owners.len() > MAX_NAMED {
+        named.push(format!("{} more owners", owners.len() - MAX_NAMED));
     }
     named.join(", ")
 }

@@ -8,7 +8,7 @@ use windlass_policy::{DecisionId, cut};
 use crate::journal::Operation;
 
 /// The longest reason that the journal keeps, in bytes: a policy's reason may be longer.
-const LONGEST_WHY: usize = 1_024;
+const MAX_WHY_LEN: usize = 1_024;
 /// The key in the specification of an operation.
 const KEY: &str = "requested_by";
 
@@ -75,7 +75,7 @@ impl RequestedBy {
     /// Records who asks and why. A reason of more than 1,024 bytes is cut.
     #[must_use]
     pub fn new(requester: Requester, why: impl Into<String>) -> Self {
-        Self { requester, why: cut(why.into(), LONGEST_WHY), decisions: Vec::new() }
+        Self { requester, why: cut(why.into(), MAX_WHY_LEN), decisions: Vec::new() }
     }
 
     /// Somebody at the command line.

@@ -17,7 +17,7 @@ use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::{Server, ServerState};
 
 use crate::cleanup::{CleanupSpecification, clean_up};
-use crate::control::{Control, Happening};
+use crate::control::{Control, EventKind};
 use crate::create::Creation;
 use crate::identifier::GroupName;
 use crate::journal::note::{Note, Record};
@@ -40,19 +40,19 @@ const POLICY_GRACE: Duration = Duration::from_secs(24 * 3600);
 /// The first wait before something that is left is tried again. Each later one is twice as long.
 const FIRST_PACE: Duration = Duration::from_secs(10);
 /// The longest of these waits.
-const LONGEST_PACE: Duration = Duration::from_secs(3_600);
+const MAX_PACE: Duration = Duration::from_secs(3_600);
 /// A wait is shorter by up to this share of it, so that what was left together is not tried again together.
 const PACE_JITTER: u64 = 5;
 /// Left-overs that are tried in one pass at their own pace, those that are due for longest first.
-const MOST_TRIES: usize = 16;
+const MAX_TRIES: usize = 16;
 /// Left-overs that are tried at a time.
 const PARALLEL_TRIES: usize = 4;
 /// How long one try of a left-over may take. Then it ends at its next safe point, and the next try goes on.
-const LONGEST_TRY: Duration = Duration::from_secs(300);
+const MAX_TRY: Duration = Duration::from_secs(300);
 
 /// When something that was tried so often and did not end is tried again.
 fn next_try(tries: u32, at: u64, random: u64) -> u64 {
-    let wait = milliseconds(FIRST_PACE.saturating_mul(1 << tries.min(16)).min(LONGEST_PACE));
+    let wait = milliseconds(FIRST_PACE.saturating_mul(1 << tries.min(16)).min(MAX_PACE));
     at.saturating_add(wait - random % (wait / PACE_JITTER + 1))
 }
 
@@ -225,7 +225,7 @@ impl Lifecycle {
             .buffer_unordered(shared.limits.parallel_operations.max(1))
             .collect::<Vec<_>>();
         let left = stream::iter(left)
-            .map(|taken| end(taken, Some(LONGEST_TRY)))
+            .map(|taken| end(taken, Some(MAX_TRY)))
             .buffer_unordered(PARALLEL_TRIES)
             .collect::<Vec<_>>();
         let (mut operations, left) = futures::join!(rest, left);
@@ -276,7 +276,7 @@ impl Lifecycle {
             }
             let waiting = shared.pace_of(&operation)?;
             match (taking, &waiting) {
-                (Taking::Due, Some(waiting)) if is_ahead(waiting.next_try, now, LONGEST_PACE) => {
+                (Taking::Due, Some(waiting)) if is_ahead(waiting.next_try, now, MAX_PACE) => {
                     resumed.waiting.push(waiting.clone());
                     continue;
                 }
@@ -293,7 +293,7 @@ impl Lifecycle {
         let zones: BTreeSet<Zone> = due.iter().filter_map(|(_, operation)| operation.zone.parse().ok()).collect();
         shared.check_not_set_back(zones.iter()).await?;
         let mut claimed = Vec::new();
-        let mut tries_left = MOST_TRIES;
+        let mut tries_left = MAX_TRIES;
         for (waiting, operation) in due {
             if let (Taking::Due, Some(waiting)) = (taking, &waiting) {
                 if tries_left == 0 {
@@ -489,7 +489,7 @@ async fn resume_as(shared: &Arc<Shared>, operation: Operation, active: Active, c
 
 /// What the entries of a create say about how it is to be ended.
 #[derive(Default)]
-struct Stand {
+struct CreationState {
     /// Its server, when it had begun to power it on: everything else was settled before.
     settled: Option<String>,
     /// Why it is to be undone. What was called off stays called off.
@@ -500,7 +500,7 @@ struct Stand {
     started_elsewhere: Option<ResourceName>,
 }
 
-impl Stand {
+impl CreationState {
     fn of(operation: &Operation, entries: &[Entry]) -> Result<Self, Error> {
         let mut stand = Self::default();
         let mut given_up = None;
@@ -537,10 +537,10 @@ async fn resume_create(
     operation: &Operation,
     specification: &ServerSpecification,
 ) -> Result<(), Error> {
-    run.event(Happening::Opened);
+    run.event(EventKind::Opened);
     let shared = &run.shared;
     let entries = shared.journal.entries(&operation.id)?;
-    let stand = Stand::of(operation, &entries)?;
+    let stand = CreationState::of(operation, &entries)?;
     let lost = in_flight::lost_by(operation, &entries, &shared.limits);
     if operation.state == OperationState::Open
         && stand.undo.is_none()
@@ -548,7 +548,7 @@ async fn resume_create(
     {
         let creation = Creation { run, specification, made: BTreeSet::new(), pooled_ip: None, resumed: true };
         // A successor cannot know whether the dead process saw lost answers, so the doubles are looked for.
-        run.suspect();
+        run.mark_possible_duplicate();
         match creation.start(&server).await {
             Ok(server) => return succeed(run, active, specification, server).await.map(drop),
             Err(Stop::Failed(cause)) => return ended(fail(run, active, specification, *cause, lost).await),
@@ -576,7 +576,7 @@ async fn resume_create(
 /// The server of a creation that was neither called off nor had come to powering its server on, where it was started
 /// all the same: somebody has finished what this journal holds open, as when the journal is an old copy, or uses the
 /// server. A creation does not boot (recorded).
-async fn started_elsewhere(run: &Run, stand: &Stand) -> Result<Option<ResourceName>, Stop> {
+async fn started_elsewhere(run: &Run, stand: &CreationState) -> Result<Option<ResourceName>, Stop> {
     if let Some(server) = &stand.started_elsewhere {
         return Ok(Some(server.clone()));
     }

@@ -16,7 +16,7 @@ use windlass_scaleway::{ErrorClass, Sent, Zone};
 
 use crate::absence::Absences;
 use crate::aftermath::Effects;
-use crate::control::{Control, Event, Happening};
+use crate::control::{Control, Event, EventKind};
 use crate::failure;
 use crate::failure::AttemptFailure;
 use crate::identifier::{GroupName, OperationId};
@@ -28,17 +28,17 @@ use crate::trace::Trace;
 /// The group of cleanups whose group nobody knows.
 pub(crate) const UNKNOWN_GROUP: &str = "cleanup";
 /// The longest single wait between two attempts, whatever a policy says.
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
+const MAX_WAIT: Duration = Duration::from_secs(300);
 /// The longest sum of the waits of one step, whatever a policy says.
-const LONGEST_WAITS: Duration = Duration::from_secs(1_800);
+const MAX_WAITS: Duration = Duration::from_secs(1_800);
 /// Attempts of one step at most, whatever a policy says.
-const MOST_ATTEMPTS: u32 = 500;
+const MAX_ATTEMPTS: u32 = 500;
 /// How often a look-up of the host's own is tried: it decides whether anything is left, so no policy is asked.
 const LOOK_UPS: u32 = 8;
 /// The same where the answer is one that seldom changes by waiting (no permission, wrong arguments, no such place).
 const HOPELESS_LOOK_UPS: u32 = 3;
 /// Reasons of one operation at most; later ones are counted in the decision log only.
-const MOST_REASONS: usize = 50;
+const MAX_REASONS: usize = 50;
 
 /// Why an operation is not to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,12 +178,12 @@ impl Run {
     }
 
     /// Whether an answer to a creation was lost, so that more may exist than the journal knows.
-    pub(crate) fn saw_ambiguity(&self) -> bool {
+    pub(crate) fn may_have_duplicates(&self) -> bool {
         self.ambiguous.load(Ordering::Relaxed)
     }
 
     /// As if such an answer had been lost.
-    pub(crate) fn suspect(&self) {
+    pub(crate) fn mark_possible_duplicate(&self) {
         self.ambiguous.store(true, Ordering::Relaxed);
     }
 
@@ -195,7 +195,7 @@ impl Run {
 
     pub(crate) fn add_reason(&self, reason: String) {
         let mut reasons = self.reasons.lock();
-        if reasons.len() < MOST_REASONS && reasons.last() != Some(&reason) {
+        if reasons.len() < MAX_REASONS && reasons.last() != Some(&reason) {
             reasons.push(reason);
         }
     }
@@ -208,7 +208,7 @@ impl Run {
         self.reasons.lock().clone()
     }
 
-    pub(crate) fn event(&self, what: Happening) {
+    pub(crate) fn event(&self, what: EventKind) {
         self.control.send(Event {
             operation: self.id.clone(),
             kind: self.kind,
@@ -357,7 +357,7 @@ impl Run {
         self.check(step)?;
         self.write(step, Phase::Intent, resource, data).await?;
         self.trace.begin(step);
-        self.event(Happening::StepBegan { step: step.to_owned() });
+        self.event(EventKind::StepBegan { step: step.to_owned() });
         Ok(())
     }
 
@@ -366,7 +366,7 @@ impl Run {
         self.write(step, Phase::Outcome, resource.clone(), data).await?;
         metrics::counter!(crate::metric_names::STEPS, "step" => step.to_owned(), "outcome" => "done").increment(1);
         self.trace.done(step, resource.as_ref());
-        self.event(Happening::StepDone { step: step.to_owned(), resource });
+        self.event(EventKind::StepDone { step: step.to_owned(), resource });
         Ok(())
     }
 
@@ -402,12 +402,12 @@ impl Run {
         let decision = self.policies.decide::<Retry>(question, |_, _| Ok(())).await;
         self.quote::<Retry>(step, &decision);
         let wait = match decision.answer.verdict {
-            Verdict::Wait(wait) if attempt < MOST_ATTEMPTS => {
-                Some(Duration::from_millis(wait).min(LONGEST_WAIT).max(retry_after.unwrap_or_default()))
+            Verdict::Wait(wait) if attempt < MAX_ATTEMPTS => {
+                Some(Duration::from_millis(wait).min(MAX_WAIT).max(retry_after.unwrap_or_default()))
             }
             _ => None,
         }
-        .filter(|wait| elapsed + *wait <= LONGEST_WAITS)
+        .filter(|wait| elapsed + *wait <= MAX_WAITS)
         .filter(|wait| self.last_attempt().is_none_or(|last| Instant::now() + *wait < last));
         self.write(
             step,
@@ -427,7 +427,7 @@ impl Run {
             return Err(Stop::failed(step, failed));
         };
         tracing::debug!(operation = %self.id, step, attempt, wait = ?wait, failure = %failure::words(&failed), "retry");
-        self.event(Happening::Waiting {
+        self.event(EventKind::Waiting {
             step: step.to_owned(),
             attempt,
             milliseconds: milliseconds(wait),
@@ -557,7 +557,7 @@ impl Run {
                     Ok(Some(found)) => {
                         tracing::info!(operation = %self.id, step, failure = %failure::words(&failed),
                             "found what a failed call had made all the same");
-                        self.suspect();
+                        self.mark_possible_duplicate();
                         answered();
                         return Ok(found);
                     }
@@ -579,7 +579,7 @@ impl Run {
             }
             self.after_failure(step, began, attempt, &error, server_type).await?;
             if error.status().is_some() && error.class() != ErrorClass::RateLimited {
-                self.suspect();
+                self.mark_possible_duplicate();
             }
             attempt += 1;
         }
@@ -587,7 +587,7 @@ impl Run {
 
     /// What was sent with a lost answer may still be on its way at Scaleway.
     fn lost_answer(&self) {
-        self.suspect();
+        self.mark_possible_duplicate();
         *self.settles_at.lock() = Some(Instant::now() + self.shared.limits.settle);
     }
 
@@ -675,7 +675,7 @@ impl Run {
             let longest = 250_u64 << attempt.min(5);
             let jitter = self.shared.randomness.word() % longest.max(1);
             let wait = Duration::from_millis(longest / 2 + jitter / 2).max(error.retry_after().unwrap_or_default());
-            if attempt >= most || began.elapsed() + wait > LONGEST_WAITS {
+            if attempt >= most || began.elapsed() + wait > MAX_WAITS {
                 return Err(Stop::failed(step, failure::of_error(&error)));
             }
             self.sleep(step, wait).await?;

@@ -16,22 +16,22 @@ use crate::tags;
 
 /// Scaleway takes user data of at most 128 KiB. No recording shows the limit; the value is that of its documentation
 /// for cloud-init (assumption: user-data-size).
-const LONGEST_CLOUD_INIT: usize = 128 * 1024;
+const MAX_CLOUD_INIT_LEN: usize = 128 * 1024;
 /// Addresses, volumes, networks of one server at most: far above what Scaleway allows, so that a slip costs nothing.
-const MOST_PARTS: usize = 16;
+const MAX_PARTS: usize = 16;
 /// Addresses that a pool names at most.
-const MOST_POOLED: usize = 1_000;
+const MAX_POOLED: usize = 1_000;
 /// Tags of one server at most, and bytes of one.
-const MOST_TAGS: usize = 64;
-const LONGEST_TAG: usize = 4096;
+const MAX_TAGS: usize = 64;
+const MAX_TAG_LEN: usize = 4096;
 /// Bytes of all tags of one server at most. The journal's row of a creation holds them, too
 /// (assumption: server-text-limits).
-const MOST_TAG_BYTES: usize = 64 * 1024;
+const MAX_TAG_BYTES: usize = 64 * 1024;
 /// The smallest root volume of an image of the marketplace (assumption: marketplace-root-volume).
 const SMALLEST_ROOT: u64 = 10_000_000_000;
 /// Bytes of a server's name at most. Neither a recording nor Scaleway's SDK shows a limit
 /// (assumption: server-text-limits).
-const LONGEST_NAME: usize = 128;
+const MAX_NAME_LEN: usize = 128;
 
 /// How long a create may take by default, in milliseconds: ten times the longest recorded boot, rounded up.
 pub const DEFAULT_DEADLINE_MILLISECONDS: u64 = 600_000;
@@ -169,20 +169,20 @@ impl AddressPool {
             Self::Ips(named) => {
                 if named.is_empty() {
                     problems.add(field, "it names no address");
-                } else if named.len() > MOST_POOLED {
-                    problems.add(field, format!("{} are more than {MOST_POOLED}", named.len()));
+                } else if named.len() > MAX_POOLED {
+                    problems.add(field, format!("{} are more than {MAX_POOLED}", named.len()));
                 } else if named.len() < count {
                     problems.add(field, format!("it names {}, too few for {count} servers", named.len()));
                 }
-                if named.iter().any(|name| name.is_empty() || name.len() > LONGEST_NAME) {
-                    problems.add(field, format!("one is empty or longer than {LONGEST_NAME} bytes"));
+                if named.iter().any(|name| name.is_empty() || name.len() > MAX_NAME_LEN) {
+                    problems.add(field, format!("one is empty or longer than {MAX_NAME_LEN} bytes"));
                 }
                 for elsewhere in named.iter().filter_map(|name| zone.local_id(name).err()) {
                     problems.add(field, elsewhere.to_string());
                 }
             }
-            Self::Tag(tag) if tag.is_empty() || tag.len() > LONGEST_TAG || tag.contains(',') => {
-                problems.add(field, format!("the tag is empty, longer than {LONGEST_TAG} bytes, or holds a comma"));
+            Self::Tag(tag) if tag.is_empty() || tag.len() > MAX_TAG_LEN || tag.contains(',') => {
+                problems.add(field, format!("the tag is empty, longer than {MAX_TAG_LEN} bytes, or holds a comma"));
             }
             Self::Tag(tag) if tags::is_ours(tag) => {
                 problems.add(field, format!("{tag:?} begins with `{}`, which is reserved", tags::PREFIX));
@@ -430,20 +430,20 @@ impl ServerSpecification {
             problems.add("types", "at least one server type is needed, for example DEV1-S");
         }
         for (field, texts) in [("types", &self.types), ("private_networks", &self.private_networks)] {
-            if texts.len() > MOST_PARTS {
-                problems.add(field, format!("{} are more than {MOST_PARTS}", texts.len()));
+            if texts.len() > MAX_PARTS {
+                problems.add(field, format!("{} are more than {MAX_PARTS}", texts.len()));
             }
-            if texts.iter().any(|text| text.is_empty() || text.len() > LONGEST_NAME) {
-                problems.add(field, format!("one is empty or longer than {LONGEST_NAME} bytes"));
+            if texts.iter().any(|text| text.is_empty() || text.len() > MAX_NAME_LEN) {
+                problems.add(field, format!("one is empty or longer than {MAX_NAME_LEN} bytes"));
             }
         }
         if let Some(name) = &self.name {
             let longest = numbered(name, count, count).len();
-            if name.is_empty() || name.len() > LONGEST_NAME {
-                problems.add("name", format!("it is empty or longer than {LONGEST_NAME} bytes"));
-            } else if longest > LONGEST_NAME {
+            if name.is_empty() || name.len() > MAX_NAME_LEN {
+                problems.add("name", format!("it is empty or longer than {MAX_NAME_LEN} bytes"));
+            } else if longest > MAX_NAME_LEN {
                 let words =
-                    format!("with the numbers of {count} servers it has {longest} bytes, more than {LONGEST_NAME}");
+                    format!("with the numbers of {count} servers it has {longest} bytes, more than {MAX_NAME_LEN}");
                 problems.add("name", words);
             }
         }
@@ -451,8 +451,8 @@ impl ServerSpecification {
         if let Some(pool) = &self.address_pool {
             pool.find_problems(&self.zone, count, problems);
         }
-        if self.addresses.len() > MOST_PARTS || self.volumes.len() > MOST_PARTS {
-            problems.add("addresses and volumes", format!("at most {MOST_PARTS} of each"));
+        if self.addresses.len() > MAX_PARTS || self.volumes.len() > MAX_PARTS {
+            problems.add("addresses and volumes", format!("at most {MAX_PARTS} of each"));
         }
         self.find_problems_of_volumes(count, problems);
         let mut networks = BTreeSet::new();
@@ -469,12 +469,12 @@ impl ServerSpecification {
         }
         self.find_problems_of_tags(problems);
         if let Some(cloud_init) = &self.cloud_init
-            && cloud_init.content().len() > LONGEST_CLOUD_INIT
+            && cloud_init.content().len() > MAX_CLOUD_INIT_LEN
         {
             let length = cloud_init.content().len();
             problems.add(
                 "cloud_init",
-                format!("{length} bytes are more than the {LONGEST_CLOUD_INIT} that Scaleway takes"),
+                format!("{length} bytes are more than the {MAX_CLOUD_INIT_LEN} that Scaleway takes"),
             );
         }
         if self.deadline_milliseconds < 1_000 || self.deadline_milliseconds > 24 * 3_600_000 {
@@ -484,16 +484,16 @@ impl ServerSpecification {
 
     fn find_problems_of_image(&self, problems: &mut Problems) {
         match &self.image {
-            ImageChoice::Label(text) | ImageChoice::Id(text) if text.is_empty() || text.len() > LONGEST_NAME => {
-                problems.add("image", format!("it is empty or longer than {LONGEST_NAME} bytes"));
+            ImageChoice::Label(text) | ImageChoice::Id(text) if text.is_empty() || text.len() > MAX_NAME_LEN => {
+                problems.add("image", format!("it is empty or longer than {MAX_NAME_LEN} bytes"));
             }
             ImageChoice::Label(text) | ImageChoice::Id(text) => {
                 if let Err(elsewhere) = self.zone.local_id(text) {
                     problems.add("image", elsewhere.to_string());
                 }
             }
-            ImageChoice::Name(text) | ImageChoice::Tag(text) if text.is_empty() || text.len() > LONGEST_TAG => {
-                problems.add("image", format!("its name or tag is empty or longer than {LONGEST_TAG} bytes"));
+            ImageChoice::Name(text) | ImageChoice::Tag(text) if text.is_empty() || text.len() > MAX_TAG_LEN => {
+                problems.add("image", format!("its name or tag is empty or longer than {MAX_TAG_LEN} bytes"));
             }
             ImageChoice::Name(_) | ImageChoice::Tag(_) => {}
         }
@@ -544,17 +544,17 @@ impl ServerSpecification {
     }
 
     fn find_problems_of_tags(&self, problems: &mut Problems) {
-        if self.tags.len() > MOST_TAGS {
-            problems.add("tags", format!("{} are more than {MOST_TAGS}", self.tags.len()));
+        if self.tags.len() > MAX_TAGS {
+            problems.add("tags", format!("{} are more than {MAX_TAGS}", self.tags.len()));
         }
         let total: usize = self.tags.iter().map(String::len).sum();
-        if total > MOST_TAG_BYTES {
-            problems.add("tags", format!("{total} bytes in all are more than {MOST_TAG_BYTES}"));
+        if total > MAX_TAG_BYTES {
+            problems.add("tags", format!("{total} bytes in all are more than {MAX_TAG_BYTES}"));
         }
         // The text of a tag may be a key; the message tells its rule.
-        if self.tags.iter().any(|tag| tag.is_empty() || tag.len() > LONGEST_TAG || tag.contains(',')) {
+        if self.tags.iter().any(|tag| tag.is_empty() || tag.len() > MAX_TAG_LEN || tag.contains(',')) {
             let words = format!(
-                "one is empty, longer than {LONGEST_TAG} bytes, or holds a comma, which Scaleway's filters cannot ask for"
+                "one is empty, longer than {MAX_TAG_LEN} bytes, or holds a comma, which Scaleway's filters cannot ask for"
             );
             problems.add("tags", words);
         }

@@ -26,7 +26,7 @@ const END_PATIENCE: Duration = Duration::from_secs(5);
 /// How long ended operations stay in the journal, unless configured.
 pub(crate) const JOURNAL_KEEPS: Duration = Duration::from_secs(30 * 24 * 3_600);
 /// Unexplained resources that are told of one by one.
-const MOST_TOLD: usize = 20;
+const MAX_TOLD: usize = 20;
 /// A wait is its interval less up to this share of it, so that processes that started together do not work together.
 const JITTER: u32 = 5;
 
@@ -390,7 +390,7 @@ fn tell_resumed(resumed: &Resumed) {
 
 fn tell_sweep(sweep: &Sweep) {
     metrics::gauge!(metric_names::UNEXPLAINED).set(sweep.unexplained.len() as f64);
-    for unexplained in sweep.unexplained.iter().take(MOST_TOLD) {
+    for unexplained in sweep.unexplained.iter().take(MAX_TOLD) {
         tracing::warn!(
             resource = %unexplained.resource,
             why = unexplained.why,
@@ -398,8 +398,8 @@ fn tell_sweep(sweep: &Sweep) {
             "the sweep found a resource of ours that nothing explains"
         );
     }
-    if sweep.unexplained.len() > MOST_TOLD {
-        tracing::warn!(more = sweep.unexplained.len() - MOST_TOLD, "and more that nothing explains");
+    if sweep.unexplained.len() > MAX_TOLD {
+        tracing::warn!(more = sweep.unexplained.len() - MAX_TOLD, "and more that nothing explains");
     }
 }
 

@@ -11,10 +11,10 @@ use windlass_policy::slots::rollback::{Action, Question, Resource, Step, Verdict
 use windlass_policy::slots::types;
 
 use crate::change::protected_words;
-use crate::control::Happening;
+use crate::control::EventKind;
 use crate::execute::{End, StepEnd, execute};
 use crate::failure;
-use crate::inventory::{Found, Scope, Thing, Unseen, gather};
+use crate::inventory::{Found, OwnedResource, Scope, Unseen, gather};
 use crate::journal::note::Note;
 use crate::journal::{Entry, OperationKind, ResourceKind, ResourceName};
 use crate::report::{Left, Report};
@@ -88,8 +88,8 @@ pub(crate) async fn undo(run: &Run, scope: &mut Scope, cause: Option<&StepFailur
     run.begin_undo();
     run.settled("undo").await?;
     let began = Instant::now();
-    let mut going = Going::default();
-    let mut staying = Staying::default();
+    let mut going = RemovalProgress::default();
+    let mut staying = KeptResources::default();
     let mut round = 0;
     loop {
         round += 1;
@@ -119,11 +119,11 @@ pub(crate) async fn undo(run: &Run, scope: &mut Scope, cause: Option<&StepFailur
 
 /// What stays: it was kept on purpose, by its mark or by the journal.
 #[derive(Default)]
-struct Staying {
+struct KeptResources {
     kept: Vec<ResourceName>,
 }
 
-impl Staying {
+impl KeptResources {
     /// Takes what stays out of what was found: also the NICs of servers that stay. The rest is to go.
     fn take(&mut self, found: Vec<Found>, scope: &Scope, kind: OperationKind) -> Vec<Found> {
         // Somebody who cleans a server up wants to be rid of what an earlier rollback kept, too.
@@ -159,14 +159,14 @@ impl Staying {
 
 /// What is to go: all of it that was ever seen, and what came in the way.
 #[derive(Default)]
-struct Going {
+struct RemovalProgress {
     seen: BTreeMap<String, ResourceName>,
     problems: BTreeMap<String, String>,
     /// Taken back by somebody while we were at it.
     taken: BTreeSet<String>,
 }
 
-impl Going {
+impl RemovalProgress {
     /// Takes note of what is there of it now.
     fn note(&mut self, found: &[Found]) -> Vec<ResourceName> {
         let there: Vec<ResourceName> =
@@ -180,7 +180,7 @@ impl Going {
     fn without_protected(&mut self, found: Vec<Found>, unseen: &Unseen) -> Vec<Found> {
         let mut parts: BTreeMap<String, String> = BTreeMap::new();
         for resource in &found {
-            let Thing::Server(server) = &resource.thing else { continue };
+            let OwnedResource::Server(server) = &resource.thing else { continue };
             let server = server.get();
             if server.protected {
                 let of = |id: &String| (id.clone(), server.id.clone());
@@ -228,7 +228,7 @@ impl Going {
     }
 
     /// The report of the look at the end: what it showed is left, and so is what could not be read.
-    fn ended(self, staying: Staying, there: &[ResourceName], scope: &Scope) -> Report {
+    fn ended(self, staying: KeptResources, there: &[ResourceName], scope: &Scope) -> Report {
         let Self { seen, problems, taken } = self;
         let unseen = &scope.unseen;
         let stays = |name: &ResourceName| scope.kept.contains(&name.id) || scope.spare.contains(&name.id);
@@ -266,7 +266,7 @@ fn told(report: Report) -> Report {
 async fn keep(
     run: &Run,
     scope: &mut Scope,
-    staying: &mut Staying,
+    staying: &mut KeptResources,
     found: &[Found],
     steps: &[Step],
 ) -> Result<(), Stop> {
@@ -309,10 +309,10 @@ async fn ask(run: &Run, found: &[Found], cause: Option<&StepFailure>) -> Result<
     let decided_by = decision.decided_by.to_string();
     // Who is told that a good creation is undone takes its server for one that goes.
     run.event(if cause.is_none() && run.kind == OperationKind::CreateServer {
-        Happening::RemovingDoubles { resources, decided_by }
+        EventKind::RemovingDoubles { resources, decided_by }
     } else {
         let cause = cause.map(|cause| format!("{}: {}", cause.step, failure::words(&cause.failure)));
-        Happening::Undoing { cause, resources, decided_by, reason: decision.reason }
+        EventKind::Undoing { cause, resources, decided_by, reason: decision.reason }
     });
     Ok(steps)
 }

@@ -10,7 +10,7 @@ use crate::decision::PolicyIdentity;
 use crate::guest::{LogLevel, LogLine};
 
 /// The most lines of one policy in each [`SPAN`].
-const MOST_LINES: u32 = 100;
+const MAX_LINES: u32 = 100;
 const SPAN: Duration = Duration::from_secs(60);
 
 /// Hands lines that a policy wrote in a decision to the host's log, at their level.
@@ -59,7 +59,7 @@ impl LineRoom {
         if now.saturating_duration_since(taken.since) >= SPAN {
             (taken.since, taken.lines) = (now, 0);
         }
-        if taken.lines >= MOST_LINES {
+        if taken.lines >= MAX_LINES {
             taken.left_out += 1;
             return None;
         }
@@ -76,7 +76,7 @@ mod tests {
     fn a_policy_that_writes_without_end_is_left_out_until_the_next_span_which_tells_so() {
         let room = LineRoom::default();
         let began = Instant::now();
-        assert!((0..MOST_LINES).all(|_| room.take(began) == Some(0)));
+        assert!((0..MAX_LINES).all(|_| room.take(began) == Some(0)));
         assert!((0..7).all(|_| room.take(began + SPAN / 2).is_none()));
         assert_eq!(room.take(began + SPAN), Some(7));
         assert_eq!(room.take(began + SPAN), Some(0));

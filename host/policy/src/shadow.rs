@@ -69,14 +69,14 @@ pub(crate) struct ShadowPlace {
 pub(crate) struct Shadows {
     options: ShadowOptions,
     shared: Arc<Shared>,
-    told: Told,
+    told: Observers,
     /// Started for the first decision that has a shadow.
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Who is told of what shadows answer.
 #[derive(Clone)]
-struct Told {
+struct Observers {
     log: Arc<DecisionLog>,
     status: Arc<StatusSignal>,
 }
@@ -109,7 +109,7 @@ struct Waiting {
 
 impl Shadows {
     pub(crate) fn new(options: ShadowOptions, log: Arc<DecisionLog>, status: Arc<StatusSignal>) -> Shadows {
-        let told = Told { log, status };
+        let told = Observers { log, status };
         Shadows { options, shared: Arc::default(), told, thread: Mutex::default() }
     }
 
@@ -183,7 +183,7 @@ impl Drop for Shadows {
     }
 }
 
-fn work(options: ShadowOptions, shared: &Shared, told: &Told) {
+fn work(options: ShadowOptions, shared: &Shared, told: &Observers) {
     loop {
         let (Waiting { asking, bytes }, stop) = {
             let mut queue = shared.queue.lock();
@@ -216,9 +216,9 @@ fn work(options: ShadowOptions, shared: &Shared, told: &Told) {
 /// A record of whatever slot, on its way through its shadows to the log.
 trait Ask: Send {
     /// Asks the shadows.
-    fn ask(self: Box<Self>, told: &Told);
+    fn ask(self: Box<Self>, told: &Observers);
     /// Hands the record on without.
-    fn give_up(self: Box<Self>, told: &Told, why: &str);
+    fn give_up(self: Box<Self>, told: &Observers, why: &str);
 }
 
 struct Asking<S: Slot, C> {
@@ -232,7 +232,7 @@ impl<S: Slot, C> Ask for Asking<S, C>
 where
     C: Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync + 'static,
 {
-    fn ask(self: Box<Self>, told: &Told) {
+    fn ask(self: Box<Self>, told: &Observers) {
         let Asking { mut record, places, brake, check } = *self;
         for place in &places {
             let shadow = ask_one::<S>(place, &record, brake, &check, &told.status);
@@ -242,7 +242,7 @@ where
         told.log.record(record);
     }
 
-    fn give_up(self: Box<Self>, told: &Told, why: &str) {
+    fn give_up(self: Box<Self>, told: &Observers, why: &str) {
         let Asking { mut record, places, .. } = *self;
         for place in &places {
             let shadow = not_asked(place, Failure::new(FailureKind::HostBusy, why));

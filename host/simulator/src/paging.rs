@@ -7,12 +7,12 @@ use crate::call::{Call, Distortion};
 use crate::refusal::{Reason, Refusal};
 
 const INSTANCE_PAGE: usize = 50;
-const LARGEST_PAGE: usize = 100;
+const MAX_PAGE: usize = 100;
 // Assumption: the default page of the newer APIs was not recorded; 20 is what their documentation of other products
 // says.
 const NEWER_PAGE: usize = 20;
 /// The catalogue of products is the one list that tools read in large pages.
-const LARGEST_CATALOGUE_PAGE: usize = 10_000;
+const MAX_CATALOGUE_PAGE: usize = 10_000;
 
 /// A list of the Instance API: `page` and `per_page`; the total in `X-Total-Count`, neighbours in `Link`, nothing in
 /// the body but the list.
@@ -53,7 +53,7 @@ pub(crate) fn newer_list_of<T>(
     items: Vec<T>,
     view: impl Fn(T) -> Value,
 ) -> Result<Answer, Refusal> {
-    newer_page_of(call, key, LARGEST_PAGE, items, view)
+    newer_page_of(call, key, MAX_PAGE, items, view)
 }
 
 /// As [`newer_list_of`], with pages of up to 10,000.
@@ -63,7 +63,7 @@ pub(crate) fn catalogue_list_of<T>(
     items: Vec<T>,
     view: impl Fn(T) -> Value,
 ) -> Result<Answer, Refusal> {
-    newer_page_of(call, key, LARGEST_CATALOGUE_PAGE, items, view)
+    newer_page_of(call, key, MAX_CATALOGUE_PAGE, items, view)
 }
 
 fn newer_page_of<T>(
@@ -107,7 +107,7 @@ pub(crate) fn total_of(answer: &Answer) -> Option<usize> {
 }
 
 fn page_and_size(call: &Call, size_name: &str, default: usize) -> Result<(usize, usize), Refusal> {
-    page_and_size_up_to(call, size_name, default, LARGEST_PAGE)
+    page_and_size_up_to(call, size_name, default, MAX_PAGE)
 }
 
 fn page_and_size_up_to(

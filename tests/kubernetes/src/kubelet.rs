@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const MOUNT: &str = "/windlass/";
 const TERMINATION_LOG: &str = "/dev/termination-log";
 /// What a kubelet keeps of it.
-const LONGEST_MESSAGE: usize = 4096;
+const MAX_MESSAGE_LEN: usize = 4096;
 /// SIGKILL, as a shell tells it.
 const KILLED: i32 = 137;
 
@@ -153,7 +153,7 @@ async fn start(client: &Client, namespace: &str, pods: &Api<Pod>, pod: &Pod, fol
         // `terminationMessagePolicy: FallbackToLogsOnError`.
         message = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     }
-    message.truncate(LONGEST_MESSAGE);
+    message.truncate(MAX_MESSAGE_LEN);
     let phase = if exit_code == 0 { "Succeeded" } else { "Failed" };
     while let Err(error) = tell(pods, &name, phase, terminated(exit_code, &message)).await {
         if matches!(&error, kube::Error::Api(status) if status.code == 404) {

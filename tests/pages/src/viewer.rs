@@ -13,7 +13,7 @@ use crate::{Authority, Identity};
 /// How long an answer is waited for before a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The most pages of a crawl.
-const MOST_PAGES: usize = 5_000;
+const MAX_PAGES: usize = 5_000;
 
 /// Somebody who looks.
 #[derive(Clone)]
@@ -160,7 +160,7 @@ impl Viewer {
     pub fn crawl(&self) -> io::Result<BTreeMap<String, String>> {
         let (mut pages, mut to_see) = (BTreeMap::new(), BTreeSet::from(["/".to_owned()]));
         while let Some(path) = to_see.pop_first() {
-            if pages.len() >= MOST_PAGES {
+            if pages.len() >= MAX_PAGES {
                 return Err(io::Error::other("there are more pages than a test looks at"));
             }
             let answer = self.get(&path)?;

@@ -24,7 +24,7 @@ const INTERVALS: (Duration, Duration) = (Duration::from_secs(5), Duration::from_
 /// An instance that was asked to go and is still there is asked for again.
 const ASKED_AGAIN: Duration = Duration::from_secs(60);
 /// Updates that an instance may be missing from before the runner forgets it.
-const MOST_MISSED: u32 = 5;
+const MAX_MISSED: u32 = 5;
 
 /// The folder of the group's journal below its state directory.
 pub(crate) fn folder_of_group(state_directory: PathBuf) -> PathBuf {
@@ -159,7 +159,7 @@ impl Runner {
                 return true;
             }
             instance.missed += 1;
-            instance.state != State::Deleting && instance.asked.is_none() && instance.missed <= MOST_MISSED
+            instance.state != State::Deleting && instance.asked.is_none() && instance.missed <= MAX_MISSED
         });
     }
 

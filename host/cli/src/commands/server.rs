@@ -29,7 +29,7 @@ use crate::progress::Progress;
 use windlass_inspect::words::{counted, failure_words};
 
 /// More than Scaleway takes; the exact bound is checked with the specification.
-const LARGEST_CLOUD_INIT_BYTES: u64 = 1 << 20;
+const MAX_CLOUD_INIT_BYTES: u64 = 1 << 20;
 /// Deletions at the same time where nothing else is said.
 const PARALLEL_DELETIONS: usize = 16;
 
@@ -306,8 +306,8 @@ fn extra_volume(volume: &arguments::ExtraVolume) -> ExtraVolume {
 fn cloud_init(path: &Path) -> Result<CloudInit, Failure> {
     const WHAT: &str = "the cloud-init file";
     let content = match path.to_str() {
-        Some("-") => read_stdin(WHAT, LARGEST_CLOUD_INIT_BYTES)?,
-        _ => read_bounded(path, WHAT, LARGEST_CLOUD_INIT_BYTES)?,
+        Some("-") => read_stdin(WHAT, MAX_CLOUD_INIT_BYTES)?,
+        _ => read_bounded(path, WHAT, MAX_CLOUD_INIT_BYTES)?,
     };
     Ok(CloudInit::new(content))
 }

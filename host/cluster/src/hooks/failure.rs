@@ -10,7 +10,7 @@ use crate::failure::short;
 /// `EX_TEMPFAIL` of sysexits.h: "temporary failure; user is invited to retry".
 pub(super) const EXIT_TRY_AGAIN: i32 = 75;
 /// The contract's bound of [`Failure::message`].
-const LONGEST_MESSAGE: usize = 1024;
+const MAX_MESSAGE_LEN: usize = 1024;
 
 /// A hook that failed: which, how, and what it had said until then.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -167,8 +167,8 @@ impl HookFailure {
 
     fn failure(&self, class: FailureClass) -> Failure {
         let mut message = self.to_string();
-        if message.len() > LONGEST_MESSAGE {
-            let mut end = LONGEST_MESSAGE - '…'.len_utf8();
+        if message.len() > MAX_MESSAGE_LEN {
+            let mut end = MAX_MESSAGE_LEN - '…'.len_utf8();
             while !message.is_char_boundary(end) {
                 end -= 1;
             }
@@ -273,7 +273,7 @@ mod tests {
         );
         failure.output.stderr.text = "é".repeat(4000);
         let message = failure.for_provisioning().message;
-        assert!(message.len() <= LONGEST_MESSAGE && message.ends_with('…'), "{}", message.len());
+        assert!(message.len() <= MAX_MESSAGE_LEN && message.ends_with('…'), "{}", message.len());
     }
 
     #[test]

@@ -13,14 +13,14 @@ use crate::units;
 /// How long a hook may take when its specification doesn't say.
 pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(600);
 /// A day: whoever needs longer has a job, not a hook.
-const LONGEST_TIME_LIMIT: Duration = Duration::from_secs(86_400);
+const MAX_TIME_LIMIT: Duration = Duration::from_secs(86_400);
 /// Nodes on which an ssh hook works at the same time when its specification doesn't say.
 const DEFAULT_PARALLEL: u32 = 10;
-const MOST_PARALLEL: u32 = 100;
+const MAX_PARALLEL: u32 = 100;
 const SSH_PORT: u16 = 22;
 /// Arguments, variables and host keys at most; a command line of the system holds no more either.
-const MOST_WORDS: usize = 256;
-const LONGEST_WORD: usize = 32 * 1024;
+const MAX_WORDS: usize = 256;
+const MAX_WORD_LEN: usize = 32 * 1024;
 
 /// What the user runs at one stage, and how long it may take.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -223,7 +223,7 @@ impl Hook {
     /// # Errors
     /// What is wrong and what would be right.
     pub fn check(&self) -> Result<(), String> {
-        if self.time_limit < Duration::from_millis(100) || self.time_limit > LONGEST_TIME_LIMIT {
+        if self.time_limit < Duration::from_millis(100) || self.time_limit > MAX_TIME_LIMIT {
             return Err("time_limit is below 100ms or above a day (24h)".to_owned());
         }
         match &self.action {
@@ -286,15 +286,15 @@ impl ProgramHook {
         if self.command.trim().is_empty() {
             return Err("program.command is empty: name a program".to_owned());
         }
-        if self.arguments.len() > MOST_WORDS
-            || self.environment.len() > MOST_WORDS
-            || self.pass_environment.len() > MOST_WORDS
+        if self.arguments.len() > MAX_WORDS
+            || self.environment.len() > MAX_WORDS
+            || self.pass_environment.len() > MAX_WORDS
         {
-            return Err(format!("a program takes at most {MOST_WORDS} arguments and variables"));
+            return Err(format!("a program takes at most {MAX_WORDS} arguments and variables"));
         }
         let words = self.arguments.iter().chain(self.environment.values()).chain([&self.command]);
-        if words.clone().any(|word| word.contains('\0') || word.len() > LONGEST_WORD) {
-            return Err(format!("a word of the program is longer than {LONGEST_WORD} bytes or holds a NUL"));
+        if words.clone().any(|word| word.contains('\0') || word.len() > MAX_WORD_LEN) {
+            return Err(format!("a word of the program is longer than {MAX_WORD_LEN} bytes or holds a NUL"));
         }
         for name in self.environment.keys().chain(&self.pass_environment) {
             check_variable(name)?;
@@ -370,8 +370,8 @@ impl SshHook {
     }
 
     fn check(&self) -> Result<(), String> {
-        if self.command.trim().is_empty() || self.command.len() > LONGEST_WORD {
-            return Err(format!("ssh.command is empty or longer than {LONGEST_WORD} bytes"));
+        if self.command.trim().is_empty() || self.command.len() > MAX_WORD_LEN {
+            return Err(format!("ssh.command is empty or longer than {MAX_WORD_LEN} bytes"));
         }
         if self.user.is_empty() || self.user.len() > 64 || self.user.chars().any(char::is_control) {
             return Err("ssh.user is empty, longer than 64 bytes or no name".to_owned());
@@ -379,11 +379,11 @@ impl SshHook {
         if self.port == 0 {
             return Err("ssh.port is 0".to_owned());
         }
-        if !(1..=MOST_PARALLEL).contains(&self.parallel) {
-            return Err(format!("ssh.parallel is {}: write 1 to {MOST_PARALLEL}", self.parallel));
+        if !(1..=MAX_PARALLEL).contains(&self.parallel) {
+            return Err(format!("ssh.parallel is {}: write 1 to {MAX_PARALLEL}", self.parallel));
         }
-        if self.host_keys.len() > MOST_WORDS {
-            return Err(format!("ssh.host_keys are more than {MOST_WORDS}"));
+        if self.host_keys.len() > MAX_WORDS {
+            return Err(format!("ssh.host_keys are more than {MAX_WORDS}"));
         }
         for (number, key) in self.host_keys.iter().enumerate() {
             check_public_key(key)

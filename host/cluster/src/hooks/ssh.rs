@@ -15,12 +15,12 @@ use super::hook::SshHook;
 use super::input::{HookInput, HookNode};
 use super::output::{CAPTURED_BYTES_OF_NODE, Captured, HookOutput, NodeOutput, Tail};
 
-const LONGEST_KEY: u64 = 16 * 1024;
+const MAX_KEY_LEN: u64 = 16 * 1024;
 
 /// The private key of a hook.
 pub(super) fn identity(ssh: &SshHook) -> Result<Identity, HookProblem> {
     let wrong = |problem: String| HookProblem::Key(format!("{}: {problem}", ssh.key_file.display()));
-    let content = read_secret(&ssh.key_file, LONGEST_KEY, Readers::OwnerOnly).map_err(wrong)?;
+    let content = read_secret(&ssh.key_file, MAX_KEY_LEN, Readers::OwnerOnly).map_err(wrong)?;
     let content = String::from_utf8(content).map_err(|_| wrong("it is no text".to_owned()))?;
     Identity::from_openssh(&content).map_err(|error| wrong(error.to_string()))
 }

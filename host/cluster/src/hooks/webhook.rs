@@ -18,7 +18,7 @@ const STANDARD: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signatu
 /// How long the connection may take to come about, within the hook's time limit.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// An answer is read up to here, and the connection closed after that.
-const LONGEST_ANSWER: usize = 1024 * 1024;
+const MAX_ANSWER_LEN: usize = 1024 * 1024;
 
 /// What [`DELIVERY`] holds.
 pub(super) fn delivery(input: &HookInput) -> String {
@@ -65,7 +65,7 @@ async fn send(
         .map_err(lost)?;
     let status = response.status();
     let mut length = 0;
-    while length < LONGEST_ANSWER {
+    while length < MAX_ANSWER_LEN {
         match response.chunk().await {
             Ok(Some(chunk)) => {
                 length += chunk.len();

@@ -71,7 +71,7 @@ const CELLS: &[Cell] = &[
 
 /// Something that goes wrong.
 #[derive(Clone, Debug)]
-pub(crate) enum Thing {
+pub(crate) enum Disturbance {
     Fault(FaultKind, Effect),
     Hook(Behaviour),
     Cancel,
@@ -83,10 +83,10 @@ pub(crate) enum Thing {
 
 impl Cell {
     /// The plain way to break the step: a refused call, or a hook that fails.
-    fn plain(self) -> Thing {
+    fn plain(self) -> Disturbance {
         match self.call {
-            Some(_) => Thing::Fault(FaultKind::PermissionDenied, Effect::Before),
-            None => Thing::Hook(Behaviour::ExitCode(3)),
+            Some(_) => Disturbance::Fault(FaultKind::PermissionDenied, Effect::Before),
+            None => Disturbance::Hook(Behaviour::ExitCode(3)),
         }
     }
 
@@ -169,13 +169,13 @@ pub(crate) struct Played {
 }
 
 /// Plays one cell on a cluster that is active.
-async fn play(cell: Cell, thing: &Thing, policies: Arc<Host>, seed: u64) -> Played {
+async fn play(cell: Cell, thing: &Disturbance, policies: Arc<Host>, seed: u64) -> Played {
     play_from(cell, thing, policies, seed, false).await
 }
 
 /// Plays one cell. Faults end when the recovery begins, so that only the stage fails. A cluster in `error` has a node
 /// that was not configured.
-async fn play_from(cell: Cell, thing: &Thing, policies: Arc<Host>, seed: u64, from_error: bool) -> Played {
+async fn play_from(cell: Cell, thing: &Disturbance, policies: Arc<Host>, seed: u64, from_error: bool) -> Played {
     let name = format!("{} {} ({}): {thing:?} of {:?}", cell.operation, cell.stage, cell.step, cell.call);
     let world = World::new(seed).await;
     let mut wanted = specification(&[("db", 1), ("web", 3)]);
@@ -196,7 +196,7 @@ async fn play_from(cell: Cell, thing: &Thing, policies: Arc<Host>, seed: u64, fr
         world.hooks.calls.lock().clear();
     }
     let control = ClusterControl::new();
-    if let (Thing::Hook(behaviour), Some(hook)) = (thing, cell.hook()) {
+    if let (Disturbance::Hook(behaviour), Some(hook)) = (thing, cell.hook()) {
         world.hooks.behave(hook, behaviour.clone());
     } else if let Some(hook) = cell.hook() {
         // Something else happens while the hook runs.
@@ -218,7 +218,7 @@ async fn play_from(cell: Cell, thing: &Thing, policies: Arc<Host>, seed: u64, fr
                     return futures::future::ready(()).boxed();
                 }
                 // What comes from outside comes while a call of the step is under way.
-                if let (Some((method, path)), false) = (cell.call, matches!(thing, Thing::Fault(..))) {
+                if let (Some((method, path)), false) = (cell.call, matches!(thing, Disturbance::Fault(..))) {
                     let slow = FaultKind::Delay(Duration::from_secs(10));
                     simulator.add_fault(FaultRule::new(method, path, slow)).unwrap();
                 }
@@ -231,17 +231,17 @@ async fn play_from(cell: Cell, thing: &Thing, policies: Arc<Host>, seed: u64, fr
                     .boxed()
                 };
                 match thing {
-                    Thing::Fault(kind, effect) => {
+                    Disturbance::Fault(kind, effect) => {
                         let (method, path) = cell.call.unwrap();
                         let mut rule = FaultRule::new(method, path, kind);
                         rule.effect = effect;
                         simulator.add_fault(rule).unwrap();
                     }
-                    Thing::Hook(_) => {}
-                    Thing::Cancel => control.cancel(),
-                    Thing::CancelFromElsewhere => return request(Requests { cancel: true, delete: false }),
-                    Thing::Delete => return request(Requests { cancel: false, delete: true }),
-                    Thing::Vanish => {
+                    Disturbance::Hook(_) => {}
+                    Disturbance::Cancel => control.cancel(),
+                    Disturbance::CancelFromElsewhere => return request(Requests { cancel: true, delete: false }),
+                    Disturbance::Delete => return request(Requests { cancel: false, delete: true }),
+                    Disturbance::Vanish => {
                         let connection = rusqlite::Connection::open(&file).unwrap();
                         connection.execute_batch("delete from clusters; delete from nodes;").unwrap();
                     }
@@ -250,7 +250,7 @@ async fn play_from(cell: Cell, thing: &Thing, policies: Arc<Host>, seed: u64, fr
             }),
         )
     };
-    if matches!(thing, Thing::Delete | Thing::Vanish | Thing::CancelFromElsewhere) {
+    if matches!(thing, Disturbance::Delete | Disturbance::Vanish | Disturbance::CancelFromElsewhere) {
         // A hook that is stuck is ended by being dropped; the decommission hook of the termination that follows works.
         let hooks = world.hooks.clone();
         tokio::spawn(async move {
@@ -335,7 +335,7 @@ fn every_api_fault_at_every_stage_ends_as_the_table_says() {
         for kind in FaultKind::ALL {
             for effect in [Effect::Before, Effect::After] {
                 run(async {
-                    let played = play(*cell, &Thing::Fault(kind, effect), host(), 7).await;
+                    let played = play(*cell, &Disturbance::Fault(kind, effect), host(), 7).await;
                     let (method, path) = cell.call.unwrap();
                     let creates = [CREATE_SERVER, CREATE_IP].contains(&(method, path));
                     let believed = creates && kind.is_refusal() || method == "POST" && kind == FaultKind::RateLimited;
@@ -381,7 +381,7 @@ fn every_hook_that_fails_or_takes_too_long_ends_as_the_table_says() {
             (Behaviour::OnlyGroup("none"), FailureClass::HookFailed, "exit code 1"),
         ] {
             run(async {
-                let played = play(*cell, &Thing::Hook(behaviour.clone()), host(), 7).await;
+                let played = play(*cell, &Disturbance::Hook(behaviour.clone()), host(), 7).await;
                 played.assert_recovered(*cell, cause, words).await;
                 played.assert_hooks(cell.hooks());
                 let attempts =
@@ -400,7 +400,7 @@ fn every_stage_that_fails_in_a_cluster_in_error_ends_as_the_table_says() {
         run(async {
             let played = play_from(*cell, &cell.plain(), host(), 7, true).await;
             let (cause, words) = match cell.plain() {
-                Thing::Fault(kind, _) => cell.cause(class(kind)),
+                Disturbance::Fault(kind, _) => cell.cause(class(kind)),
                 _ => (FailureClass::HookFailed, "exit code 3"),
             };
             played.assert_recovered(*cell, cause, words).await;
@@ -429,7 +429,7 @@ fn a_provisioning_policy_that_fails_in_any_way_changes_no_ending() {
                 run(async {
                     let played = play(*cell, &cell.plain(), Arc::clone(&policies), seed).await;
                     let (cause, words) = match cell.plain() {
-                        Thing::Fault(kind, _) => cell.cause(class(kind)),
+                        Disturbance::Fault(kind, _) => cell.cause(class(kind)),
                         _ => (FailureClass::HookFailed, "exit code 3"),
                     };
                     played.assert_recovered(*cell, cause, words).await;
@@ -446,7 +446,7 @@ fn a_provisioning_policy_that_fails_in_any_way_changes_no_ending() {
 
 #[test]
 fn calling_an_operation_off_at_any_stage_ends_as_the_table_says() {
-    for thing in [Thing::Cancel, Thing::CancelFromElsewhere] {
+    for thing in [Disturbance::Cancel, Disturbance::CancelFromElsewhere] {
         for cell in CELLS.iter().filter(|cell| cell.operation != Terminate) {
             run(async {
                 let played = play(*cell, &thing, host(), 7).await;
@@ -460,7 +460,7 @@ fn calling_an_operation_off_at_any_stage_ends_as_the_table_says() {
 #[test]
 fn a_termination_is_not_called_off() {
     for cell in CELLS.iter().filter(|cell| cell.operation == Terminate && cell.hook().is_none()) {
-        for thing in [Thing::Cancel, Thing::CancelFromElsewhere, Thing::Delete] {
+        for thing in [Disturbance::Cancel, Disturbance::CancelFromElsewhere, Disturbance::Delete] {
             run(async {
                 let played = play(*cell, &thing, host(), 7).await;
                 assert_eq!(played.ended.as_ref().unwrap().state, OperationState::Done, "{}", played.name);
@@ -474,7 +474,7 @@ fn a_termination_is_not_called_off() {
 fn a_cluster_that_the_user_deletes_at_any_stage_stops_quietly_and_leaves_nothing() {
     for cell in CELLS.iter().filter(|cell| cell.operation != Terminate) {
         run(async {
-            let played = play(*cell, &Thing::Delete, host(), 7).await;
+            let played = play(*cell, &Disturbance::Delete, host(), 7).await;
             let outcome = played.ended.as_ref().unwrap_or_else(|error| panic!("{}: {error}", played.name));
             assert_eq!((outcome.state, &outcome.cluster), (OperationState::Cancelled, &None), "{}", played.name);
             played.world.assert_empty(&played.name);
@@ -492,7 +492,7 @@ fn a_cluster_that_the_user_deletes_at_any_stage_stops_quietly_and_leaves_nothing
 fn a_cluster_whose_record_vanishes_at_any_stage_stops_quietly_and_leaves_nothing() {
     for cell in CELLS {
         run(async {
-            let played = play(*cell, &Thing::Vanish, host(), 7).await;
+            let played = play(*cell, &Disturbance::Vanish, host(), 7).await;
             let outcome = played.ended.as_ref().unwrap_or_else(|error| panic!("{}: {error}", played.name));
             assert_eq!((outcome.state, &outcome.cluster), (OperationState::Cancelled, &None), "{}", played.name);
             // A creation that was journalled and never begun is closed by the next start; it made nothing.

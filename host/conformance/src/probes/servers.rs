@@ -16,7 +16,7 @@ use crate::probe::{Asked, Verdict};
 
 const CLOUD_INIT: &str = "#cloud-config\n# Windlass asks whether this arrives as it was sent.\n";
 /// As much as a specification takes.
-const LONGEST_CLOUD_INIT: usize = 128 * 1024;
+const MAX_CLOUD_INIT_LEN: usize = 128 * 1024;
 /// A terminated server is gone after 118 s at most, as recorded; a deleted one at once.
 const SERVER_GOES: Duration = Duration::from_secs(240);
 /// A volume leaves a deleted server within 6 s, as recorded.
@@ -43,13 +43,13 @@ pub(super) fn user_data_size(bench: &mut Bench) -> BoxFuture<'_, Asked> {
     async move {
         let server = bench.fixture(Fixture::Server).await?;
         let mut content = String::from(CLOUD_INIT);
-        content.push_str(&"#".repeat(LONGEST_CLOUD_INIT - CLOUD_INIT.len()));
+        content.push_str(&"#".repeat(MAX_CLOUD_INIT_LEN - CLOUD_INIT.len()));
         let set = bench.api.set_cloud_init(&server, content.into()).await?;
         if !set.is_success() {
             return Ok(Verdict::broken(format!("refused: {}", set.words())));
         }
         let read = bench.api.cloud_init(&server).await?;
-        Ok(if read.is_success() && read.body.len() == LONGEST_CLOUD_INIT {
+        Ok(if read.is_success() && read.body.len() == MAX_CLOUD_INIT_LEN {
             Verdict::Holds
         } else {
             Verdict::broken(format!("read back: {} with {} bytes", read.words(), read.body.len()))

@@ -8,7 +8,7 @@ use windlass_inspect::output::age;
 use windlass_lifecycle::{Entry, LastSweep, Operation, OperationState};
 
 use super::{decision_link, operation_link, state, table, took};
-use crate::read::{Cost, Look, Machine, Now, Standing};
+use crate::read::{Cost, Look, Machine, MachineState, Now};
 
 pub(crate) fn now(now: &Now) -> Markup {
     let count = |state| now.counts.get(&state).copied().unwrap_or(0);
@@ -260,7 +260,7 @@ fn machine(machine: &Machine) -> Vec<Markup> {
         html! { @if machine.is_mac { "Mac" } @else { "server" } },
         html! { @match (machine.standing, &machine.removed_by) {
             (_, Some(by)) => { (state("removing")) " by " (operation_link(by.as_str())) },
-            (Standing::Creating, None) => { (state("creating")) },
+            (MachineState::Creating, None) => { (state("creating")) },
             (_, None) => { (state("running")) },
         } },
         html! { @match (word("name").as_str(), word("claim").as_str()) {
@@ -274,7 +274,7 @@ fn machine(machine: &Machine) -> Vec<Markup> {
         html! { (operation.group) },
         html! { (operation.zone) },
         html! {
-            @if machine.standing == Standing::Creating { (age(operation.created_at)) }
+            @if machine.standing == MachineState::Creating { (age(operation.created_at)) }
             @else { (age(operation.updated_at)) }
         },
         html! { @if let Some(hourly) = machine.hourly { (euros(hourly)) } @else { "–" } },

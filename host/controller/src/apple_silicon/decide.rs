@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use windlass_scaleway::types::apple_silicon::{Server as Host, ServerStatus};
 
 use super::setup::Due;
-use crate::above::{Above, Standing};
+use crate::above::{Owners, ProvisioningGate};
 use crate::job_kind::JobKind;
 use crate::kinds::{BootstrapStatus, OperationStatus, Phase, REPLACEMENT_DUE};
 use crate::next_step::Next;
@@ -43,7 +43,7 @@ pub(crate) struct Observed<'a> {
     pub(crate) annotated: bool,
     /// Why the claim in the annotation is not used, where it is another.
     pub(crate) refused: Option<&'a str>,
-    pub(crate) above: &'a Above,
+    pub(crate) above: &'a Owners,
     /// Why the object's configuration cannot be used, where it cannot.
     pub(crate) misconfigured: Option<&'a str>,
     /// The host's id, from `spec.providerID`, else from the status.
@@ -140,7 +140,7 @@ fn provision(seen: &Observed<'_>) -> Next {
     if let Some(why) = &seen.above.paused {
         return Next::Pause(why.clone());
     }
-    if let Standing::Waiting { gate, message } = &seen.above.standing
+    if let ProvisioningGate::Waiting { gate, message } = &seen.above.standing
         && gate.is_unknown()
         && seen.host_id.is_none()
     {
@@ -171,7 +171,7 @@ fn provision(seen: &Observed<'_>) -> Next {
     if seen.host_id.is_some() {
         return look_after(seen);
     }
-    if let Standing::Waiting { gate, message } = &seen.above.standing {
+    if let ProvisioningGate::Waiting { gate, message } = &seen.above.standing {
         return Next::wait(Phase::Pending, gate.reason(), message, Some(seen.interval));
     }
     if let Some(problem) = seen.misconfigured {
@@ -248,8 +248,8 @@ mod tests {
 
     const CLAIM: &str = "team-mini-0011aabb";
 
-    fn above(standing: Standing) -> Above {
-        Above { paused: None, standing, cluster: None, machine: None, joined: false }
+    fn above(standing: ProvisioningGate) -> Owners {
+        Owners { paused: None, standing, cluster: None, machine: None, joined: false }
     }
 
     fn host() -> Host {
@@ -270,7 +270,7 @@ mod tests {
 
     static BOOTSTRAP: BootstrapStatus = BootstrapStatus { judged_failures: 2, failures_before: 0, rebooted: false };
 
-    fn seen<'a>(above: &'a Above) -> Observed<'a> {
+    fn seen<'a>(above: &'a Owners) -> Observed<'a> {
         Observed {
             deleting: false,
             finalizer: true,
@@ -300,9 +300,9 @@ mod tests {
 
     #[test]
     fn a_living_object_is_decided_upon_as_the_table_says() {
-        let alone = above(Standing::Alone);
-        let waiting = |gate| above(Standing::Waiting { gate, message: String::new() });
-        let paused = Above { paused: Some("p".into()), ..alone.clone() };
+        let alone = above(ProvisioningGate::Alone);
+        let waiting = |gate| above(ProvisioningGate::Waiting { gate, message: String::new() });
+        let paused = Owners { paused: Some("p".into()), ..alone.clone() };
         let (no_owner, no_data) = (waiting(Gate::Owner), waiting(Gate::BootstrapData));
         let here = host();
         let renamed = Host { name: "pool-1".into(), ..host() };
@@ -372,9 +372,9 @@ mod tests {
 
     #[test]
     fn a_deleted_object_is_decided_upon_as_the_table_says() {
-        let alone = above(Standing::Alone);
-        let orphan = above(Standing::Waiting { gate: Gate::Machine, message: String::new() });
-        let paused = Above { paused: Some("p".into()), ..alone.clone() };
+        let alone = above(ProvisioningGate::Alone);
+        let orphan = above(ProvisioningGate::Waiting { gate: Gate::Machine, message: String::new() });
+        let paused = Owners { paused: Some("p".into()), ..alone.clone() };
         let here = host();
         let renamed = Host { name: "pool-1".into(), ..host() };
         let rebooting = Host { status: ServerStatus::Rebooting, ..host() };

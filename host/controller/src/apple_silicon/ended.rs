@@ -94,7 +94,7 @@ impl Mac<'_> {
         if !turn.said_farewell() {
             metrics::counter!(metric_names::RELEASES, "outcome" => outcome).increment(1);
         }
-        turn.farewell(needs_people(released), outcome, &message).await
+        turn.finish_release(needs_people(released), outcome, &message).await
     }
 
     /// A script was run on the host.

@@ -22,7 +22,7 @@ use windlass_scaleway::Zone;
 use windlass_scaleway::types::apple_silicon::Server as Host;
 
 use crate::Error;
-use crate::above::{Above, Standing};
+use crate::above::{Owners, ProvisioningGate};
 use crate::account_of::context_of;
 use crate::approvals::{self, approved};
 use crate::context::Context;
@@ -34,7 +34,7 @@ use crate::kinds::{
 use crate::names::{ProviderId, claim};
 use crate::requested::requested;
 use crate::status::remove_condition;
-use crate::turn::{AT_ONCE, JOB_CHECK, Machine, Own, Turn, current, is_quiet, mark_of};
+use crate::turn::{AT_ONCE, JOB_CHECK, KindStep, Machine, Reconcile, current, is_quiet, mark_of};
 use crate::writes::{mark, write_object};
 use bootstrap::{failures, judged};
 use decide::{Observed, RECOVERING, Sight, TEARING_DOWN, decide};
@@ -61,9 +61,9 @@ struct Target {
 }
 
 impl Target {
-    fn of(object: &AppleSiliconMachine, status: &MachineStatus, above: &Above, context: &Context) -> Self {
+    fn of(object: &AppleSiliconMachine, status: &MachineStatus, above: &Owners, context: &Context) -> Self {
         let domain = match &above.standing {
-            Standing::Ready { failure_domain, .. } => failure_domain.clone(),
+            ProvisioningGate::Ready { failure_domain, .. } => failure_domain.clone(),
             _ => None,
         };
         let zone = match object.spec.zone.clone().or_else(|| status.failure_domain.clone()).or(domain) {
@@ -86,7 +86,7 @@ impl Target {
 
 /// One reconcile of one Mac.
 struct Mac<'a> {
-    turn: Turn<'a, AppleSiliconMachine>,
+    turn: Reconcile<'a, AppleSiliconMachine>,
     /// What names the host as this object's.
     claim: ClaimName,
     /// Another claim that the object's annotation names, and that nobody has approved.
@@ -100,7 +100,9 @@ pub(crate) async fn reconcile(object: Arc<AppleSiliconMachine>, context: Arc<Con
     let (object, job) = current(object, &context).await?;
     let context = match context_of(&context, object.as_ref()).await? {
         Ok(context) => context,
-        Err(unusable) => return Turn::new(object.as_ref(), job, &context).await?.without_credentials(&unusable).await,
+        Err(unusable) => {
+            return Reconcile::new(object.as_ref(), job, &context).await?.without_credentials(&unusable).await;
+        }
     };
     let uid = object.uid().unwrap_or_default();
     if let Some(mark) = settled_mark(&object, &context).await
@@ -109,7 +111,7 @@ pub(crate) async fn reconcile(object: Arc<AppleSiliconMachine>, context: Arc<Con
         return Ok(Action::requeue(context.settings.listing_interval));
     }
     context.settled.forget(&uid);
-    let mut turn = Turn::new(object.as_ref(), job, &context).await?;
+    let mut turn = Reconcile::new(object.as_ref(), job, &context).await?;
     let target = Target::of(&object, &turn.status, &turn.above, &context);
     let found = turn.status.server_id.clone().zip(target.zone.clone().ok()).map(|(id, zone)| (zone, id));
     let (claim, refused) = claim_of(&object, &mut turn.status, &context).await?;
@@ -231,10 +233,10 @@ impl Mac<'_> {
         };
         let (context, object) = (self.turn.context, self.turn.object);
         match own {
-            Own::Mark => mark(&self.turn.api, object, json!({annotations::CLAIM: self.claim.as_str()})).await,
-            Own::Start(kind) => self.start(kind, sight).await,
-            Own::Abandon => self.abandon(sight).await,
-            Own::Provisioned { trouble } => {
+            KindStep::Mark => mark(&self.turn.api, object, json!({annotations::CLAIM: self.claim.as_str()})).await,
+            KindStep::Start(kind) => self.start(kind, sight).await,
+            KindStep::Abandon => self.abandon(sight).await,
+            KindStep::Provisioned { trouble } => {
                 let Sight::There(host) = sight else { return Ok(Action::requeue(JOB_CHECK)) };
                 self.publish(host).await?;
                 if self.turn.provisioned(trouble.as_ref()).await?

@@ -57,7 +57,7 @@ pub(crate) async fn run(
     };
     spawn(Box::pin(machines(
         "AppleSiliconMachine",
-        Above::Machines,
+        WatchScope::Machines,
         Some(states::of_mac),
         apple_silicon::reconcile,
         Arc::clone(&context),
@@ -66,7 +66,7 @@ pub(crate) async fn run(
     )));
     spawn(Box::pin(machines(
         "InstanceMachine",
-        Above::Machines,
+        WatchScope::Machines,
         Some(states::of_instance),
         instance::reconcile,
         Arc::clone(&context),
@@ -75,7 +75,7 @@ pub(crate) async fn run(
     )));
     spawn(Box::pin(machines(
         "ServerCluster",
-        Above::Nothing,
+        WatchScope::Nothing,
         Some(states::of_cluster),
         server_cluster::reconcile,
         Arc::clone(&context),
@@ -84,7 +84,7 @@ pub(crate) async fn run(
     )));
     spawn(Box::pin(machines(
         "MachineRemediation",
-        Above::Nothing,
+        WatchScope::Nothing,
         None,
         remediation::reconcile,
         Arc::clone(&context),
@@ -93,7 +93,7 @@ pub(crate) async fn run(
     )));
     spawn(Box::pin(machines(
         "AppleSiliconMachineTemplate",
-        Above::Nothing,
+        WatchScope::Nothing,
         None,
         capacity::reconcile::<AppleSiliconMachineTemplate>,
         Arc::clone(&context),
@@ -102,7 +102,7 @@ pub(crate) async fn run(
     )));
     spawn(Box::pin(machines(
         "InstanceMachineTemplate",
-        Above::Nothing,
+        WatchScope::Nothing,
         None,
         capacity::reconcile::<InstanceMachineTemplate>,
         Arc::clone(&context),
@@ -143,7 +143,7 @@ pub(crate) async fn run(
 
 /// Whose events bring an object's reconcile about, beside its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Above {
+enum WatchScope {
     /// Those of the Machine and the Cluster above it.
     Machines,
     /// Nobody's: nothing stands above it, or it looks by itself.
@@ -167,7 +167,7 @@ where
 /// The controller of one kind.
 fn machines<K, F>(
     name: &'static str,
-    above: Above,
+    above: WatchScope,
     state: Option<fn(&K) -> &str>,
     reconcile: fn(Arc<K>, Arc<Context>) -> F,
     context: Arc<Context>,
@@ -189,7 +189,7 @@ where
     async move {
         let api: Api<K> = api(&context.client, namespace.as_deref());
         let mut controller = controller_of(api).with_config(controller::Config::default().concurrency(concurrency));
-        if let Some(cluster_api) = context.cluster_api.as_ref().filter(|_| above == Above::Machines) {
+        if let Some(cluster_api) = context.cluster_api.as_ref().filter(|_| above == WatchScope::Machines) {
             let of_cluster = Arc::clone(&context);
             let (store, seen) = (controller.store(), Seen::default());
             controller = controller

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use windlass_scaleway::types::instance::{Server, ServerState};
 
-use crate::above::{Above, Standing};
+use crate::above::{Owners, ProvisioningGate};
 use crate::job_kind::JobKind;
 use crate::kinds::{OperationStatus, Phase, REPLACEMENT_DUE};
 use crate::next_step::Next;
@@ -36,7 +36,7 @@ pub(crate) struct Observed<'a> {
     pub(crate) begun: bool,
     /// Why a server or an operation that the object names is not used, where it was made for another.
     pub(crate) refused: Option<&'a str>,
-    pub(crate) above: &'a Above,
+    pub(crate) above: &'a Owners,
     /// Why the object's configuration cannot be used, where it cannot.
     pub(crate) misconfigured: Option<&'a str>,
     /// The server's id, from `spec.providerID`, else from the status.
@@ -88,7 +88,7 @@ fn provision(seen: &Observed<'_>) -> Next {
     if let Some(why) = &seen.above.paused {
         return Next::Pause(why.clone());
     }
-    if let Standing::Waiting { gate, message } = &seen.above.standing
+    if let ProvisioningGate::Waiting { gate, message } = &seen.above.standing
         && gate.is_unknown()
         && seen.server_id.is_none()
     {
@@ -113,7 +113,7 @@ fn provision(seen: &Observed<'_>) -> Next {
     if let Some(why) = seen.refused {
         return Next::wait(Phase::Failed, "ServerNotApproved", why, Some(seen.interval));
     }
-    if let Standing::Waiting { gate, message } = &seen.above.standing {
+    if let ProvisioningGate::Waiting { gate, message } = &seen.above.standing {
         return Next::wait(Phase::Pending, gate.reason(), message, Some(seen.interval));
     }
     if let Some(problem) = seen.misconfigured {
@@ -161,8 +161,8 @@ mod tests {
     use super::*;
     use crate::above::Gate;
 
-    fn above(standing: Standing) -> Above {
-        Above { paused: None, standing, cluster: None, machine: None, joined: false }
+    fn above(standing: ProvisioningGate) -> Owners {
+        Owners { paused: None, standing, cluster: None, machine: None, joined: false }
     }
 
     fn last(kind: JobKind, state: &str) -> OperationStatus {
@@ -174,7 +174,7 @@ mod tests {
         }
     }
 
-    fn seen(above: &Above) -> Observed<'_> {
+    fn seen(above: &Owners) -> Observed<'_> {
         Observed {
             deleting: false,
             finalizer: true,
@@ -197,10 +197,10 @@ mod tests {
 
     #[test]
     fn every_situation_has_its_decision() {
-        let alone = above(Standing::Alone);
-        let no_data = above(Standing::Waiting { gate: Gate::BootstrapData, message: String::new() });
-        let no_owner = above(Standing::Waiting { gate: Gate::Owner, message: String::new() });
-        let paused = Above { paused: Some("p".into()), ..alone.clone() };
+        let alone = above(ProvisioningGate::Alone);
+        let no_data = above(ProvisioningGate::Waiting { gate: Gate::BootstrapData, message: String::new() });
+        let no_owner = above(ProvisioningGate::Waiting { gate: Gate::Owner, message: String::new() });
+        let paused = Owners { paused: Some("p".into()), ..alone.clone() };
         let running = Server { state: ServerState::Running, ..Server::default() };
         let stopped = Server { state: ServerState::Stopped, ..Server::default() };
         let failed = last(JobKind::Create, "failed");

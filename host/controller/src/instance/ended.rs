@@ -16,8 +16,8 @@ impl Instance<'_> {
     pub(super) async fn act_upon(&mut self, outcome: &Outcome) -> Result<Action, Error> {
         match outcome {
             Outcome::Created(created) => self.created(created).await,
-            Outcome::CleanedUp { message } => self.turn.farewell(false, "ServerRemoved", message).await,
-            Outcome::Kept { message } => self.turn.farewell(false, "Kept", message).await,
+            Outcome::CleanedUp { message } => self.turn.finish_release(false, "ServerRemoved", message).await,
+            Outcome::Kept { message } => self.turn.finish_release(false, "Kept", message).await,
             // What is deleted meanwhile is released, whatever was said of its recovery.
             Outcome::Recovered { .. } if self.turn.deleting() => self.turn.acted_upon().await,
             Outcome::Recovered { verdict, message } => self.recovered(*verdict, message).await,

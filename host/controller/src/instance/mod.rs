@@ -20,7 +20,7 @@ use windlass_scaleway::types::instance::Server;
 use windlass_scaleway::types::ipam::{IpamIp, ListIpamIps};
 
 use crate::Error;
-use crate::above::{Above, Standing};
+use crate::above::{Owners, ProvisioningGate};
 use crate::account_of::context_of;
 use crate::approvals::{self, approved};
 use crate::context::Context;
@@ -29,7 +29,7 @@ use crate::kinds::{InstanceMachine, MachineAddress, MachineStatus, Phase, annota
 use crate::names::{ProviderId, group};
 use crate::requested::requested;
 use crate::server_fields::operation_of;
-use crate::turn::{JOB_CHECK, Machine, Own, Turn, current, is_quiet, mark_of};
+use crate::turn::{JOB_CHECK, KindStep, Machine, Reconcile, current, is_quiet, mark_of};
 use crate::writes::{mark, write_object};
 use decide::{Observed, RECOVERING, Sight, decide};
 
@@ -46,7 +46,7 @@ impl Machine for InstanceMachine {
 
 /// One reconcile of one instance.
 struct Instance<'a> {
-    turn: Turn<'a, InstanceMachine>,
+    turn: Reconcile<'a, InstanceMachine>,
     server: Option<(Zone, String)>,
     operation: Option<OperationId>,
     /// Another server or operation that the object names, and that nobody has approved.
@@ -59,7 +59,9 @@ pub(crate) async fn reconcile(object: Arc<InstanceMachine>, context: Arc<Context
     let (object, job) = current(object, &context).await?;
     let context = match context_of(&context, object.as_ref()).await? {
         Ok(context) => context,
-        Err(unusable) => return Turn::new(object.as_ref(), job, &context).await?.without_credentials(&unusable).await,
+        Err(unusable) => {
+            return Reconcile::new(object.as_ref(), job, &context).await?.without_credentials(&unusable).await;
+        }
     };
     let uid = object.uid().unwrap_or_default();
     if let Some(mark) = settled_mark(&object, &context).await
@@ -68,7 +70,7 @@ pub(crate) async fn reconcile(object: Arc<InstanceMachine>, context: Arc<Context
         return Ok(Action::requeue(context.settings.listing_interval));
     }
     context.settled.forget(&uid);
-    let turn = Turn::new(object.as_ref(), job, &context).await?;
+    let turn = Reconcile::new(object.as_ref(), job, &context).await?;
     let zone = zone_of(&object, &turn.status, &turn.above, &context);
     let Owned { server, operation, refused } = owned(&object, &turn.status, zone.as_ref().ok(), &context).await?;
     let mut instance = Instance { server, operation, refused, zone, turn };
@@ -141,12 +143,17 @@ fn server_of(object: &InstanceMachine) -> Option<(Zone, String)> {
     }
 }
 
-fn zone_of(object: &InstanceMachine, status: &MachineStatus, above: &Above, context: &Context) -> Result<Zone, String> {
+fn zone_of(
+    object: &InstanceMachine,
+    status: &MachineStatus,
+    above: &Owners,
+    context: &Context,
+) -> Result<Zone, String> {
     if let Some((zone, _)) = server_of(object) {
         return Ok(zone);
     }
     let domain = match &above.standing {
-        Standing::Ready { failure_domain, .. } => failure_domain.clone(),
+        ProvisioningGate::Ready { failure_domain, .. } => failure_domain.clone(),
         _ => None,
     };
     match object.spec.zone.clone().or_else(|| status.failure_domain.clone()).or(domain) {
@@ -216,10 +223,10 @@ impl Instance<'_> {
         };
         let (context, object) = (self.turn.context, self.turn.object);
         match own {
-            Own::Mark => mark(&self.turn.api, object, json!({})).await,
-            Own::Start(kind) => self.start(kind, wanted).await,
-            Own::Abandon => self.abandon().await,
-            Own::Provisioned { trouble } => {
+            KindStep::Mark => mark(&self.turn.api, object, json!({})).await,
+            KindStep::Start(kind) => self.start(kind, wanted).await,
+            KindStep::Abandon => self.abandon().await,
+            KindStep::Provisioned { trouble } => {
                 let Sight::There(server) = sight else { return Ok(Action::requeue(JOB_CHECK)) };
                 self.publish(server).await?;
                 self.remove_bootstrap_data().await;
@@ -293,7 +300,7 @@ impl Instance<'_> {
             JobKind::Create => {
                 let Ok(mut wanted) = wanted else { return Ok(Action::requeue(JOB_CHECK)) };
                 let secret = match &self.turn.above.standing {
-                    Standing::Ready { bootstrap_secret, .. } => Some(bootstrap_secret.clone()),
+                    ProvisioningGate::Ready { bootstrap_secret, .. } => Some(bootstrap_secret.clone()),
                     _ => object.spec.bootstrap.as_ref().map(|bootstrap| bootstrap.data_secret_name.clone()),
                 };
                 let namespace = object.namespace().unwrap_or_default();
@@ -407,7 +414,7 @@ impl Instance<'_> {
     fn is_complete(&self, server: &Server) -> bool {
         let status = &self.turn.status;
         let waits_for_node =
-            matches!(self.turn.above.standing, Standing::Ready { .. }) && !status.bootstrap_data_removed;
+            matches!(self.turn.above.standing, ProvisioningGate::Ready { .. }) && !status.bootstrap_data_removed;
         let waits_for_address = !server.private_nics.is_empty() && internal(&status.addresses).next().is_none();
         !waits_for_node && !waits_for_address
     }

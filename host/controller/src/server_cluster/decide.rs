@@ -11,11 +11,11 @@ use crate::outcome::not_yet;
 
 /// Interruptions in a row after which the same is not begun again by itself: a controller that dies of an operation
 /// must not make servers for ever.
-pub(super) const MOST_INTERRUPTIONS: usize = 3;
+pub(super) const MAX_INTERRUPTIONS: usize = 3;
 
 /// The cluster that the object's record tells of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct RecordedCluster {
     pub(super) state: ClusterState,
     /// Whether an operation is open.
     pub(super) open: bool,
@@ -47,7 +47,7 @@ pub(super) struct Observed<'a> {
     /// Why its specification cannot be used, where it cannot.
     pub(super) misconfigured: Option<&'a str>,
     pub(super) busy: Option<JobKind>,
-    pub(super) standing: Option<Standing>,
+    pub(super) standing: Option<RecordedCluster>,
     pub(super) past: Past,
     pub(super) generation: i64,
     pub(super) retry: Option<&'a str>,
@@ -130,21 +130,21 @@ pub(super) fn decide(seen: &Observed<'_>) -> Next {
         return match seen.standing {
             None => Next::RemoveFinalizer,
             Some(_) if seen.abandoned => Next::Abandon,
-            Some(_) => patiently(seen, Work::Terminate),
+            Some(_) => after_backoff(seen, Work::Terminate),
         };
     }
     if let Some(problem) = seen.misconfigured {
         return Next::Misconfigured(problem.to_owned());
     }
-    let Some(standing) = seen.standing else { return unless_tried(seen, Work::Create) };
+    let Some(standing) = seen.standing else { return once(seen, Work::Create) };
     if standing.open {
-        return patiently(seen, Work::Resume);
+        return after_backoff(seen, Work::Resume);
     }
     match standing.state {
         ClusterState::Active if !standing.differs => Next::Settled,
         // What never was a cluster is not mended node by node.
-        _ if !standing.established => unless_tried(seen, Work::CreateAnew),
-        _ => unless_tried(seen, Work::Scale),
+        _ if !standing.established => once(seen, Work::CreateAnew),
+        _ => once(seen, Work::Scale),
     }
 }
 
@@ -155,25 +155,25 @@ pub(super) fn is_tried(seen: &Observed<'_>) -> bool {
         return true;
     }
     let ended = seen.past.last >= attempt.operation;
-    ended && (seen.past.interruptions == 0 || seen.past.interruptions >= MOST_INTERRUPTIONS)
+    ended && (seen.past.interruptions == 0 || seen.past.interruptions >= MAX_INTERRUPTIONS)
 }
 
 fn is_same(seen: &Observed<'_>, attempt: &AttemptStatus) -> bool {
     attempt.generation == seen.generation && attempt.retry.as_deref() == seen.retry
 }
 
-fn unless_tried(seen: &Observed<'_>, work: Work) -> Next {
+fn once(seen: &Observed<'_>, work: Work) -> Next {
     if is_tried(seen) {
         return Next::Settled;
     }
     // What is asked for anew does not wait for what failed before.
     match seen.attempt {
-        Some(attempt) if is_same(seen, attempt) => patiently(seen, work),
+        Some(attempt) if is_same(seen, attempt) => after_backoff(seen, work),
         _ => Next::Start(work),
     }
 }
 
-fn patiently(seen: &Observed<'_>, work: Work) -> Next {
+fn after_backoff(seen: &Observed<'_>, work: Work) -> Next {
     match not_yet(seen.last, &[work.job()], seen.now) {
         Some(wait) => Next::Wait(wait),
         None => Next::Start(work),
@@ -184,7 +184,8 @@ fn patiently(seen: &Observed<'_>, work: Work) -> Next {
 mod tests {
     use super::*;
 
-    const ACTIVE: Standing = Standing { state: ClusterState::Active, open: false, established: true, differs: false };
+    const ACTIVE: RecordedCluster =
+        RecordedCluster { state: ClusterState::Active, open: false, established: true, differs: false };
 
     fn seen() -> Observed<'static> {
         Observed {
@@ -211,10 +212,10 @@ mod tests {
 
     #[test]
     fn every_situation_has_its_move() {
-        let differs = Standing { differs: true, ..ACTIVE };
-        let error = Standing { state: ClusterState::Error, ..ACTIVE };
-        let never = Standing { established: false, differs: true, ..error };
-        let open = Standing { state: ClusterState::Scaling, open: true, ..ACTIVE };
+        let differs = RecordedCluster { differs: true, ..ACTIVE };
+        let error = RecordedCluster { state: ClusterState::Error, ..ACTIVE };
+        let never = RecordedCluster { established: false, differs: true, ..error };
+        let open = RecordedCluster { state: ClusterState::Scaling, open: true, ..ACTIVE };
         for (what, found, wanted) in [
             ("new", Observed { finalizer: false, ..seen() }, Next::Mark),
             ("marked", seen(), Next::Start(Work::Create)),
@@ -264,7 +265,7 @@ mod tests {
 
     #[test]
     fn what_failed_is_not_begun_again_until_it_is_asked_for_anew() {
-        let error = Standing { state: ClusterState::Error, ..ACTIVE };
+        let error = RecordedCluster { state: ClusterState::Error, ..ACTIVE };
         let tried = attempt(2, 4);
         let past = Past { last: 4, interruptions: 0 };
         let found = Observed { standing: Some(error), attempt: Some(&tried), past, ..seen() };
@@ -284,7 +285,7 @@ mod tests {
 
     #[test]
     fn what_was_interrupted_is_begun_again_a_few_times() {
-        let never = Standing { state: ClusterState::Error, established: false, ..ACTIVE };
+        let never = RecordedCluster { state: ClusterState::Error, established: false, ..ACTIVE };
         let tried = attempt(2, 1);
         let found = |interruptions| Observed {
             standing: Some(never),
@@ -293,8 +294,8 @@ mod tests {
             ..seen()
         };
         assert_eq!(decide(&found(1)), Next::Start(Work::CreateAnew));
-        assert_eq!(decide(&found(MOST_INTERRUPTIONS - 1)), Next::Start(Work::CreateAnew));
-        assert_eq!(decide(&found(MOST_INTERRUPTIONS)), Next::Settled);
+        assert_eq!(decide(&found(MAX_INTERRUPTIONS - 1)), Next::Start(Work::CreateAnew));
+        assert_eq!(decide(&found(MAX_INTERRUPTIONS)), Next::Settled);
     }
 
     #[test]

@@ -32,7 +32,7 @@ use crate::kinds::{
 use crate::status::{bounded, set_condition};
 use crate::turn::{abandonment_of, current};
 use crate::writes::{mark, overtaken, remove_finalizer, write_status};
-use decide::{MOST_INTERRUPTIONS, Next, Observed, Past, Standing, Work, decide, is_tried};
+use decide::{MAX_INTERRUPTIONS, Next, Observed, Past, RecordedCluster, Work, decide, is_tried};
 use restore::Found;
 use work::Task;
 
@@ -175,7 +175,7 @@ impl Cluster<'_> {
                 JobView::Running(kind) => Some(kind),
                 JobView::None | JobView::Ended(_) => None,
             },
-            standing: stored.map(|stored| Standing {
+            standing: stored.map(|stored| RecordedCluster {
                 state: stored.cluster.state,
                 open: stored.open.is_some(),
                 established: self.old.established,
@@ -330,8 +330,8 @@ impl Cluster<'_> {
         if let Some(refused) = self.old.attempt.as_ref().and_then(|attempt| attempt.refused.as_ref()) {
             words.insert(0, refused.clone());
         }
-        if past(&self.old).interruptions >= MOST_INTERRUPTIONS {
-            words.push(format!("it was interrupted {MOST_INTERRUPTIONS} times in a row"));
+        if past(&self.old).interruptions >= MAX_INTERRUPTIONS {
+            words.push(format!("it was interrupted {MAX_INTERRUPTIONS} times in a row"));
         }
         if !stored.cluster.left.is_empty() {
             words.push(format!("LEFT: {}", stored.cluster.left.join("; ")));

@@ -22,7 +22,7 @@ use super::console::console;
 use super::problem::{ConfigurationErrors, Problem};
 use super::reader::{Reader, duration, kind, shown};
 use super::state_directory::default_state_directory;
-use super::zones::{self, MOST_PLACES};
+use super::zones::{self, MAX_PLACES};
 use super::{Configuration, GroupConfiguration, MetricsAddress, ProcessEnvironment, ZonalIds, read_apple_silicon};
 
 /// How many creations run at the same time, unless configured.
@@ -40,20 +40,20 @@ const GIGABYTE: u64 = 1_000_000_000;
 const SMALLEST_VOLUME_GB: u64 = 10;
 /// The largest, in gigabytes: Block Storage's own limit by Scaleway's documentation
 /// (assumption: block-volume-size).
-const LARGEST_VOLUME_GB: u64 = 10_000;
+const MAX_VOLUME_GB: u64 = 10_000;
 /// The smallest volume beside it, in gigabytes.
 const SMALLEST_EXTRA_VOLUME_GB: u64 = 1;
 /// Volumes beside the root volume at most (Scaleway: 16 volumes; what it takes of a type, it says itself).
-const MOST_EXTRA_VOLUMES: usize = 15;
+const MAX_EXTRA_VOLUMES: usize = 15;
 /// What Block Storage offers, in operations per second (SDK).
 const VOLUME_IOPS: [u64; 2] = [5_000, 15_000];
 /// The longest watched tag, in bytes: all of them go into each question to the policy, and into its record.
-const LONGEST_WATCHED_TAG: usize = 256;
+const MAX_WATCHED_TAG_LEN: usize = 256;
 /// The longest group name that leaves room for the mark of a changed one.
-const LONGEST_GROUP: usize = 40;
+const MAX_GROUP_LEN: usize = 40;
 
 /// The most calls a second that can be configured: far above what Scaleway takes (assumption: rate-limit).
-const MOST_CALLS_PER_SECOND: u64 = 1_000;
+const MAX_CALLS_PER_SECOND: u64 = 1_000;
 /// How long the default state-mapping policy gives a server until it runs, in milliseconds (its README).
 const MAPPING_DEADLINE_MS: u64 = 900_000;
 /// How much longer than `create_timeout` that is at least: its default is as much longer than ours.
@@ -266,7 +266,7 @@ fn with_deadline(policies: Policies, create_timeout: u64) -> Policies {
 /// A name that Scaleway, tags and people can use. One that needs changes gets a mark made of the original, so that two
 /// different names never become one group.
 fn group_name(written: &str) -> Option<GroupName> {
-    if written.len() <= LONGEST_GROUP
+    if written.len() <= MAX_GROUP_LEN
         && let Ok(name) = written.parse()
     {
         return Some(name);
@@ -281,7 +281,7 @@ fn group_name(written: &str) -> Option<GroupName> {
         }
     }
     let mark = hex::encode(&Sha256::digest(written.as_bytes())[..3]);
-    name.truncate(LONGEST_GROUP - mark.len() - 1);
+    name.truncate(MAX_GROUP_LEN - mark.len() - 1);
     let name = name.trim_matches('-');
     if name.is_empty() {
         return None;
@@ -340,7 +340,7 @@ fn settings(reader: &mut Reader<'_>, default_zone: Option<&str>) -> (Option<Sett
 
 /// The client's own limit: what is made at once after a pause, and in the long run.
 fn calls_per_second(reader: &mut Reader<'_>) -> Option<Limits> {
-    let calls = reader.number("calls_per_second", 1, MOST_CALLS_PER_SECOND)?;
+    let calls = reader.number("calls_per_second", 1, MAX_CALLS_PER_SECOND)?;
     let calls = NonZeroU32::new(u32::try_from(calls).ok()?)?;
     let mut limits = Limits::default();
     (limits.calls_per_second, limits.burst) = (calls, calls);
@@ -364,9 +364,9 @@ fn server(
     for name in &doubled {
         reader.wrong("server_type", format!("{name} stands there twice"));
     }
-    if types.len() * zones.len() > MOST_PLACES {
+    if types.len() * zones.len() > MAX_PLACES {
         let words = format!(
-            "{} zones with {} types are more than the {MOST_PLACES} places of which one can be chosen",
+            "{} zones with {} types are more than the {MAX_PLACES} places of which one can be chosen",
             zones.len(),
             types.len()
         );
@@ -374,7 +374,7 @@ fn server(
     }
     let image = image(reader);
     let cloud_init = reader.text_or_file([("cloud_init", "cloud_init_file"), ("user_data", "user_data_file")]);
-    let size = reader.number("volume_size", SMALLEST_VOLUME_GB, LARGEST_VOLUME_GB).map(|size| size * GIGABYTE);
+    let size = reader.number("volume_size", SMALLEST_VOLUME_GB, MAX_VOLUME_GB).map(|size| size * GIGABYTE);
     let (kind, operations) = volume(reader, "volume_type", "volume_iops");
     let volumes = extra_volumes(reader);
     let (private_networks, networks_of_regions) = zones::private_networks(reader, zones);
@@ -511,8 +511,8 @@ fn extra_volumes(reader: &mut Reader<'_>) -> Vec<ExtraVolume> {
             return Vec::new();
         }
     };
-    if items.len() > MOST_EXTRA_VOLUMES {
-        reader.wrong(key, format!("{} are more than {MOST_EXTRA_VOLUMES}", items.len()));
+    if items.len() > MAX_EXTRA_VOLUMES {
+        reader.wrong(key, format!("{} are more than {MAX_EXTRA_VOLUMES}", items.len()));
         return Vec::new();
     }
     let mut volumes = Vec::new();
@@ -527,7 +527,7 @@ fn extra_volumes(reader: &mut Reader<'_>) -> Vec<ExtraVolume> {
             if !table.object.contains_key("size") {
                 table.wrong("size", "say how large it is, in GB");
             }
-            let size = table.number("size", SMALLEST_EXTRA_VOLUME_GB, LARGEST_VOLUME_GB)? * GIGABYTE;
+            let size = table.number("size", SMALLEST_EXTRA_VOLUME_GB, MAX_VOLUME_GB)? * GIGABYTE;
             Some(ExtraVolume::New { kind, size, operations_per_second })
         }));
     }
@@ -570,8 +570,8 @@ fn watched_tags(reader: &mut Reader<'_>) -> Vec<String> {
         reader.wrong("watched_tags", format!("{} are more than {MAX_WATCHED_TAGS}", tags.len()));
     }
     for (index, tag) in tags.iter().enumerate().take(MAX_WATCHED_TAGS) {
-        if tag.len() > LONGEST_WATCHED_TAG {
-            reader.wrong(format!("watched_tags[{index}]"), format!("it is longer than {LONGEST_WATCHED_TAG} bytes"));
+        if tag.len() > MAX_WATCHED_TAG_LEN {
+            reader.wrong(format!("watched_tags[{index}]"), format!("it is longer than {MAX_WATCHED_TAG_LEN} bytes"));
         }
         if let Some(first) = tags[..index].iter().position(|earlier| earlier == tag) {
             reader.wrong(format!("watched_tags[{index}]"), format!("it is the same as watched_tags[{first}]"));

@@ -12,7 +12,7 @@ use super::problem::Problem;
 use super::{ProcessEnvironment, duration};
 
 /// The longest words about one problem, in bytes: they quote what was written.
-const LONGEST_WORDS: usize = 1024;
+const MAX_WORDS_LEN: usize = 1024;
 
 /// Every key, for the message about one that does not exist.
 const KEYS: &[&str] = &[
@@ -79,7 +79,7 @@ pub(super) struct Reader<'a> {
 
 impl Reader<'_> {
     pub(super) fn wrong(&mut self, place: impl Into<String>, words: impl Into<String>) {
-        self.problems.push(Problem { place: place.into(), words: cut(words.into(), LONGEST_WORDS) });
+        self.problems.push(Problem { place: place.into(), words: cut(words.into(), MAX_WORDS_LEN) });
     }
 
     /// A value that is there. Null and the empty text count as absent, as they do in the other plugins.

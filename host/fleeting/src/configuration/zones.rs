@@ -8,7 +8,7 @@ use windlass_scaleway::{Region, Zone};
 use super::reader::{Reader, kind};
 
 /// The most places, which are zones times server types: as many as a question to the placement policy holds.
-pub(super) const MOST_PLACES: usize = 64;
+pub(super) const MAX_PLACES: usize = 64;
 /// The keys that say where, in the order in which they are read; they mean the same.
 const KEYS: [&str; 2] = ["zone", "location"];
 const VARIABLE: &str = "SCW_DEFAULT_ZONE";

@@ -8,7 +8,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_lifecycle::{
-    CleanedUp, Control, CreatedServer, Error, Event as Step, Happening, OperationFailure, OperationId, OperationKind,
+    CleanedUp, Control, CreatedServer, Error, Event as Step, EventKind, OperationFailure, OperationId, OperationKind,
     OperationState, PendingCleanup, PendingCreate, RequestedBy, Requester, ResourceKind, Round, SupervisorOptions,
     SweepRequest,
 };
@@ -73,10 +73,10 @@ impl Fleet {
     }
 
     /// Takes a step of a creation into the book.
-    fn happened(&self, id: &str, what: &Happening) {
+    fn happened(&self, id: &str, what: &EventKind) {
         match what {
-            Happening::Undoing { .. } => drop(self.apply(id, &Event::UndoBegan)),
-            Happening::StepDone { resource: Some(resource), .. } if resource.kind == ResourceKind::Server => {
+            EventKind::Undoing { .. } => drop(self.apply(id, &Event::UndoBegan)),
+            EventKind::StepDone { resource: Some(resource), .. } if resource.kind == ResourceKind::Server => {
                 self.book.lock().has_server(id, &resource.id);
             }
             _ => {}
@@ -300,7 +300,7 @@ impl Fleet {
         if event.kind == OperationKind::CreateServer {
             self.happened(event.operation.as_str(), &event.what);
         }
-        if let Happening::Closed { state } = event.what {
+        if let EventKind::Closed { state } = event.what {
             self.resumed(event.kind, &event.operation, state);
         }
     }

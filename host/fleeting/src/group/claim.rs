@@ -18,7 +18,7 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 /// Between two tries.
 const LOCK_INTERVAL: Duration = Duration::from_millis(50);
 /// The longest name of an owner, in bytes (a rule of the lifecycle, checked there again).
-const LONGEST_OWNER: usize = 48;
+const MAX_OWNER_LEN: usize = 48;
 
 /// The exclusive lock on a group, released by the kernel when the process ends, however it ends.
 pub(crate) struct Lock(std::fs::File);
@@ -66,11 +66,11 @@ pub(super) async fn claim(configuration: &Configuration) -> Result<(StateDirecto
 /// Two groups of one owner must not sweep each other's resources, since each knows only its own journal.
 pub(super) fn owner_of_group(owner: &OwnerName, group: &GroupName) -> Result<OwnerName, windlass_lifecycle::Error> {
     let name = format!("{owner}-{group}");
-    if name.len() <= LONGEST_OWNER {
+    if name.len() <= MAX_OWNER_LEN {
         return name.parse();
     }
     // Two long names are told apart by a mark of the whole.
     let mark = hex::encode(&Sha256::digest(name.as_bytes())[..5]);
-    let kept = LONGEST_OWNER - mark.len() - 1;
+    let kept = MAX_OWNER_LEN - mark.len() - 1;
     format!("{}-{mark}", name[..kept].trim_end_matches('-')).parse()
 }

@@ -21,7 +21,7 @@ pub(super) fn says_closed(error: &Error) -> bool {
 
 /// What a zone has answered since it was listed last.
 #[derive(Debug)]
-struct Standing {
+struct ZoneAnswers {
     since: Instant,
     asked: Instant,
     is_closed: bool,
@@ -30,7 +30,7 @@ struct Standing {
 
 /// The zones that answer as closed ones do.
 #[derive(Debug, Default)]
-pub(crate) struct ClosedZones(BTreeMap<Zone, Standing>);
+pub(crate) struct ClosedZones(BTreeMap<Zone, ZoneAnswers>);
 
 impl ClosedZones {
     /// What a zone is taken to answer that is not asked now.
@@ -53,7 +53,7 @@ impl ClosedZones {
         let standing = match self.0.get_mut(zone) {
             Some(standing) => standing,
             None if says_closed => {
-                let standing = Standing { since: now, asked: now, is_closed: false, why: why.clone() };
+                let standing = ZoneAnswers { since: now, asked: now, is_closed: false, why: why.clone() };
                 self.0.entry(zone.clone()).or_insert(standing)
             }
             None => return false,

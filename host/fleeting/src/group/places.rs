@@ -32,7 +32,7 @@ impl fmt::Display for Place {
 
 /// What is known of one place.
 #[derive(Debug)]
-struct Standing {
+struct PlaceState {
     place: Place,
     /// Euros for an hour.
     price: Option<f64>,
@@ -64,7 +64,7 @@ pub(crate) struct Placed {
 /// All places of a group, in the operator's order: zones, and in each its types.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
-    all: Vec<Standing>,
+    all: Vec<PlaceState>,
     /// Zones that could not be asked at the last look, and why.
     unreachable: BTreeMap<Zone, Failure>,
 }
@@ -81,12 +81,12 @@ pub(crate) struct Creation {
 
 impl Places {
     pub(crate) fn new(places: impl IntoIterator<Item = (Place, Option<f64>)>) -> Self {
-        let standing = |(place, price)| Standing { place, price, pause: Arc::default(), failures: 0, last: None };
+        let standing = |(place, price)| PlaceState { place, price, pause: Arc::default(), failures: 0, last: None };
         Self { all: places.into_iter().map(standing).collect(), unreachable: BTreeMap::new() }
     }
 
     /// The places that a creation was to try.
-    fn tried<'a>(&'a mut self, ended: &'a Creation) -> impl Iterator<Item = &'a mut Standing> {
+    fn tried<'a>(&'a mut self, ended: &'a Creation) -> impl Iterator<Item = &'a mut PlaceState> {
         self.all
             .iter_mut()
             .filter(|standing| standing.place.zone == ended.zone && ended.types.contains(&standing.place.server_type))
@@ -100,7 +100,7 @@ impl Places {
         now: Instant,
         at: u64,
     ) -> Vec<(Place, Arc<Mutex<Pause>>)> {
-        let count = |standing: &mut Standing| {
+        let count = |standing: &mut PlaceState| {
             standing.count(ended.accepted, failure, now, at);
             (standing.place.clone(), Arc::clone(&standing.pause))
         };
@@ -145,7 +145,7 @@ impl Places {
         all
     }
 
-    fn backoff(&self, standing: &Standing, now: Instant) -> Option<Backoff> {
+    fn backoff(&self, standing: &PlaceState, now: Instant) -> Option<Backoff> {
         let pause = standing.pause.lock();
         let paused =
             pause.current(now).map(|(why, rest)| Backoff { why: why.to_owned(), rest, passing: pause.is_passing() });
@@ -164,7 +164,7 @@ impl Places {
         count: impl Fn(&Place) -> (u32, u32),
         backoffs: &[Option<Backoff>],
     ) -> Question {
-        let place = |(standing, backoff): (&Standing, &Option<Backoff>)| {
+        let place = |(standing, backoff): (&PlaceState, &Option<Backoff>)| {
             let (servers, creating) = count(&standing.place);
             let last = standing.last.as_ref();
             policy::Place {
@@ -221,7 +221,7 @@ fn euros(price: f64) -> Option<Money> {
     (0.0..1e15).contains(&micros).then(|| Money { currency: "EUR".to_owned(), micros: micros as u64 })
 }
 
-impl Standing {
+impl PlaceState {
     /// Counts a failure, unless it is of a burst that was counted.
     fn count(&mut self, accepted: Instant, failure: &Failure, now: Instant, at: u64) {
         if self.last.as_ref().is_none_or(|(_, _, last)| accepted > *last) {

@@ -16,7 +16,7 @@ use crate::configuration::Configuration;
 /// The file with the ids of instances that were taken over.
 pub(super) const FILE: &str = "adopted";
 /// Servers that a message names.
-const MOST_NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 /// The owner under which the group works; none: the state directory's own. Where a fresh state directory stands beside
 /// servers of another owner, they are taken over by becoming that owner, or left alone, as is configured.
@@ -102,14 +102,14 @@ fn strangers(configuration: &Configuration, state: &StateDirectory, members: Vec
 fn named(members: &[&GroupMember]) -> String {
     let mut named: Vec<String> = members
         .iter()
-        .take(MOST_NAMED)
+        .take(MAX_NAMED)
         .map(|member| {
             let host = member.host.as_deref().unwrap_or("a host that does not say its name");
             format!("{} (made on {host}, owner {})", member.operation, member.owner)
         })
         .collect();
-    if members.len() > MOST_NAMED {
-        named.push(format!("{} more", members.len() - MOST_NAMED));
+    if members.len() > MAX_NAMED {
+        named.push(format!("{} more", members.len() - MAX_NAMED));
     }
     named.join(", ")
 }

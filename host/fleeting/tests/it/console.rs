@@ -59,7 +59,7 @@ async fn the_plugin_shows_what_it_does_to_who_has_the_token_and_no_page_shows_a_
 }
 
 /// What the project allows the console in a host.
-const MOST_BYTES: u64 = 20_000_000;
+const MAX_BYTES: u64 = 20_000_000;
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
@@ -88,7 +88,7 @@ async fn many_who_look_at_all_pages_cost_the_plugin_little_memory_and_come_after
     assert!(own < 10 && others.iter().all(|(_, niceness)| *niceness == own), "{others:?}");
     let after = plugin.resident_bytes();
     println!("{before} bytes before, {after} after {pages} pages and {} streams of events", following.len());
-    assert!(after < before + MOST_BYTES, "{before} before, {after} after");
+    assert!(after < before + MAX_BYTES, "{before} before, {after} after");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -16,7 +16,7 @@ use crate::specification::ServerSpecification;
 use crate::sweep::SweepSpecification;
 use crate::undo::kept_by;
 
-const LONGEST_WORDS: usize = 4 * 1024;
+const MAX_WORDS_LEN: usize = 4 * 1024;
 const ID: &str = "ci-k3v9q20mfz7a";
 
 const OPERATION: [(&str, &str); 16] = [
@@ -85,7 +85,7 @@ fn tables(parts: &[&str]) -> Connection {
 
 fn is_short(error: &Error) {
     let words = error.to_string();
-    assert!(words.len() <= LONGEST_WORDS, "{} bytes: {words}", words.len());
+    assert!(words.len() <= MAX_WORDS_LEN, "{} bytes: {words}", words.len());
 }
 
 fn all(connection: &Connection) -> Vec<(Operation, Vec<Entry>)> {

@@ -8,7 +8,7 @@ use rusqlite::{Connection, Row, params_from_iter};
 use serde_json::Value;
 
 use super::note::{ABANDONED, CANCELLED, KEPT, TAKEN_UP};
-use super::record::LONGEST_JSON;
+use super::record::MAX_JSON_LEN;
 use super::record::{
     Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind, ResourceName,
 };
@@ -38,8 +38,8 @@ impl Checked<'_> {
     fn optional_text(&self, column: &str) -> Result<Option<&str>, Error> {
         match self.row.get_ref(column).map_err(Error::journal_read)? {
             ValueRef::Null => Ok(None),
-            ValueRef::Text(bytes) if bytes.len() > LONGEST_JSON => {
-                Err(self.fault(column, format!("{} bytes, more than {LONGEST_JSON}", bytes.len())))
+            ValueRef::Text(bytes) if bytes.len() > MAX_JSON_LEN => {
+                Err(self.fault(column, format!("{} bytes, more than {MAX_JSON_LEN}", bytes.len())))
             }
             ValueRef::Text(bytes) => std::str::from_utf8(bytes).map(Some).map_err(|_| self.fault(column, "not UTF-8")),
             other => Err(self.fault(column, format!("{} where text belongs", other.data_type()))),

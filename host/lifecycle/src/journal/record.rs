@@ -140,7 +140,7 @@ impl OperationKind {
 }
 
 /// The longest JSON text in one column, in bytes, when writing and when reading.
-pub(super) const LONGEST_JSON: usize = 256 * 1024;
+pub(super) const MAX_JSON_LEN: usize = 256 * 1024;
 
 /// Names one resource of Scaleway.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use windlass_concurrency::{Bounds, GroupCommit};
 
 use super::note::{CANCELLED, ENDED, KEPT};
 use super::read::open_cleanup;
-use super::record::LONGEST_JSON;
+use super::record::MAX_JSON_LEN;
 use super::record::{Closing, NewEntry, NewOperation, OperationKind, OperationState};
 use crate::Error;
 use crate::identifier::OperationId;
@@ -45,8 +45,8 @@ pub(super) enum Write {
 
 fn json(value: &Value, what: &'static str) -> Result<String, Error> {
     let text = value.to_string();
-    if text.len() > LONGEST_JSON {
-        return Err(Error::JournalTooLong { what, bytes: text.len(), limit: LONGEST_JSON });
+    if text.len() > MAX_JSON_LEN {
+        return Err(Error::JournalTooLong { what, bytes: text.len(), limit: MAX_JSON_LEN });
     }
     Ok(text)
 }

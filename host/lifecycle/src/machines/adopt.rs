@@ -16,7 +16,7 @@ use super::names::{ClaimName, is_pending, pending};
 use super::release::ReleaseSpecification;
 use super::steps::{ORDER_STEP, PENDING_STEP};
 use super::{group, list, listing};
-use crate::control::{Control, Happening};
+use crate::control::{Control, EventKind};
 use crate::journal::{Entry, OperationKind, OperationState, Phase};
 use crate::lifecycle::{Lifecycle, failed, left_open};
 use crate::report::{Left, Report};
@@ -130,7 +130,7 @@ impl Lifecycle {
         );
         let traced = run.trace.operation();
         async move {
-            run.event(Happening::Opened);
+            run.event(EventKind::Opened);
             for host in &candidates {
                 if held.is_none() {
                     held = Some(relock(shared, &run, &active).await?);
@@ -225,14 +225,14 @@ async fn rediscover(
 /// the pool and only lacks the name. Decided under the lock.
 fn is_orphan(shared: &Shared, host: &Server, now: u64) -> bool {
     match standing(shared, host) {
-        Ok(Standing::InUse) | Err(_) => false,
-        Ok(Standing::Orphan) => true,
-        Ok(Standing::Unknown) => is_pending(&host.name) && is_stale(host, now),
+        Ok(ClaimState::InUse) | Err(_) => false,
+        Ok(ClaimState::Orphan) => true,
+        Ok(ClaimState::Unknown) => is_pending(&host.name) && is_stale(host, now),
     }
 }
 
 /// What the journal knows of a host that is between the phases of a claim.
-enum Standing {
+enum ClaimState {
     /// A claim of ours ended well, and it was not released since. The name is the late echo of an earlier call.
     InUse,
     /// A claim of ours gave it this name and came to nothing (nobody who shares this journal is between the phases
@@ -242,7 +242,7 @@ enum Standing {
     Unknown,
 }
 
-fn standing(shared: &Shared, host: &Server) -> Result<Standing, Error> {
+fn standing(shared: &Shared, host: &Server) -> Result<ClaimState, Error> {
     let mut orphan = false;
     for operation in shared.journal.operations_of_resource(&host.id)? {
         let entries = shared.journal.entries(&operation.id)?;
@@ -254,8 +254,8 @@ fn standing(shared: &Shared, host: &Server) -> Result<Standing, Error> {
             })
         };
         match operation.kind {
-            OperationKind::AdoptMachine if concluded(CLAIM_STEP) => return Ok(Standing::InUse),
-            OperationKind::OrderMachine if concluded(ORDER_STEP) => return Ok(Standing::InUse),
+            OperationKind::AdoptMachine if concluded(CLAIM_STEP) => return Ok(ClaimState::InUse),
+            OperationKind::OrderMachine if concluded(ORDER_STEP) => return Ok(ClaimState::InUse),
             OperationKind::AdoptMachine => {
                 orphan |= names_given(&entries, &host.id).any(|name| name == host.name);
             }
@@ -271,9 +271,9 @@ fn standing(shared: &Shared, host: &Server) -> Result<Standing, Error> {
     }
     Ok(match orphan {
         // Somebody decided to leave it alone.
-        true if shared.journal.abandoned_by(&host.id)?.is_some() => Standing::InUse,
-        true => Standing::Orphan,
-        false => Standing::Unknown,
+        true if shared.journal.abandoned_by(&host.id)?.is_some() => ClaimState::InUse,
+        true => ClaimState::Orphan,
+        false => ClaimState::Unknown,
     })
 }
 
@@ -475,7 +475,7 @@ async fn put_one_back(run: &Run, id: &str, name: &str, from: &str) -> Result<(),
 
 /// After a restart: what an adoption left is given back, under the lock.
 pub(crate) async fn resume(run: &Run, active: &Active) -> Result<(), Error> {
-    run.event(Happening::Opened);
+    run.event(EventKind::Opened);
     let shared = &run.shared;
     let _held = match lock(shared, &run.control).await {
         Ok(held) => held,

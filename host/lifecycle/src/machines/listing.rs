@@ -18,7 +18,7 @@ use crate::clock::Clock;
 /// its rights back.
 const REMEMBERED: Duration = Duration::from_secs(3_600);
 /// Machines that are listed no more and remembered, at most.
-const MOST_REMEMBERED: usize = 1_000;
+const MAX_REMEMBERED: usize = 1_000;
 
 /// What a listing lists.
 pub(crate) trait Listed: Clone + Send + Sync + 'static {
@@ -146,7 +146,7 @@ impl<T: Listed> Slot<T> {
             change.apply(&mut Arc::make_mut(&mut kept.listing).machines);
         }
         let mut changes = self.changes.lock();
-        if changes.len() >= MOST_REMEMBERED {
+        if changes.len() >= MAX_REMEMBERED {
             changes.remove(0);
         }
         changes.push((Instant::now(), change));
@@ -167,7 +167,7 @@ impl<T: Listed> Slot<T> {
         let gone: Vec<&T> = before.listing.machines.iter().filter(|machine| !listed.contains(machine.id())).collect();
         let others = Arc::new(if gone.is_empty() { BTreeSet::new() } else { staying(&before.listing.machines) });
         for machine in gone {
-            if departed.len() < MOST_REMEMBERED {
+            if departed.len() < MAX_REMEMBERED {
                 departed.insert(machine.id().to_owned(), Departed { others: Arc::clone(&others), at: began });
             }
         }

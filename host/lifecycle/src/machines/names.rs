@@ -14,12 +14,12 @@ pub(crate) const PENDING: &str = "windlass-claim-pending-";
 /// What a host is called while it is on its way into its pool.
 pub(crate) const RETURNING: &str = "windlass-returning-";
 /// The longest prefix, in bytes: with a UUID behind it, a name stays within the 63 bytes of a host name.
-const LONGEST_PREFIX: usize = 63 - 36;
+const MAX_PREFIX_LEN: usize = 63 - 36;
 /// The longest claim, in bytes.
-const LONGEST_CLAIM: usize = 63;
+const MAX_CLAIM_LEN: usize = 63;
 
 fn refuse(what: &'static str, name: &str, problem: impl Into<String>) -> Error {
-    Error::MachineName { what, name: windlass_policy::cut(name, 2 * LONGEST_CLAIM), problem: problem.into() }
+    Error::MachineName { what, name: windlass_policy::cut(name, 2 * MAX_CLAIM_LEN), problem: problem.into() }
 }
 
 fn check_letters(what: &'static str, name: &str, longest: usize) -> Result<(), Error> {
@@ -62,7 +62,7 @@ name! {
 
 fn check_prefix(name: &str) -> Result<(), Error> {
     let what = "pool prefix";
-    check_letters(what, name, LONGEST_PREFIX)?;
+    check_letters(what, name, MAX_PREFIX_LEN)?;
     if !name.ends_with('-') {
         return Err(refuse(
             what,
@@ -75,7 +75,7 @@ fn check_prefix(name: &str) -> Result<(), Error> {
 
 fn check_claim(name: &str) -> Result<(), Error> {
     let what = "claim";
-    check_letters(what, name, LONGEST_CLAIM)?;
+    check_letters(what, name, MAX_CLAIM_LEN)?;
     check_between(what, name)
 }
 

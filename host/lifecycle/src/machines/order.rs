@@ -16,7 +16,7 @@ use super::lock::lock;
 use super::lost_order::{LostOrder, lost_orders, second_look};
 use super::names::{ClaimName, PoolPrefix, is_between};
 use super::steps::ORDER_STEP;
-use crate::control::{Control, Happening};
+use crate::control::{Control, EventKind};
 use crate::journal::{Operation, OperationKind, OperationState};
 use crate::lifecycle::{Lifecycle, failed, left_open};
 use crate::report::Report;
@@ -121,7 +121,7 @@ impl Lifecycle {
         );
         let traced = run.trace.operation();
         async move {
-            run.event(Happening::Opened);
+            run.event(EventKind::Opened);
             match order(&run, request).await {
                 Ok(server) => {
                     shared.close(&run, &active, OperationState::Done, None, None, Vec::new()).await?;
@@ -305,7 +305,7 @@ async fn look_once_more(run: &Run, claim: &ClaimName, lost: Option<u64>) -> Resu
 /// claim; where there is no claimant any more, a reclaim does.
 pub(crate) async fn resume(run: &Run, active: &Active, operation: &Operation) -> Result<(), Error> {
     let request: OrderRequest = super::specification(operation)?;
-    run.event(Happening::Opened);
+    run.event(EventKind::Opened);
     let lost = in_flight::lost_by(operation, &run.shared.journal.entries(&run.id)?, &run.shared.limits);
     let cause = operation.cause.as_ref().and_then(stored_cause);
     settle(run, active, &request.claim, cause.as_ref(), lost).await.map(drop)

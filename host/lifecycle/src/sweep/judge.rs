@@ -11,7 +11,7 @@ use crate::tags;
 
 /// How a resource stands to the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum Judgement {
     Explained,
     Kept,
     Abandoned,
@@ -53,20 +53,20 @@ pub(super) struct Case<'a> {
 
 const MAYBE_IN_USE: &str = "the journal that made it may only be lost, and it may be in use";
 
-fn unexplained(why: impl Into<String>) -> Standing {
-    Standing::Unexplained { why: why.into(), spared: None }
+fn unexplained(why: impl Into<String>) -> Judgement {
+    Judgement::Unexplained { why: why.into(), spared: None }
 }
 
-fn spared(why: impl Into<String>, spared: impl Into<String>) -> Standing {
-    Standing::Unexplained { why: why.into(), spared: Some(spared.into()) }
+fn spared(why: impl Into<String>, spared: impl Into<String>) -> Judgement {
+    Judgement::Unexplained { why: why.into(), spared: Some(spared.into()) }
 }
 
 impl Case<'_> {
     /// Judges a resource that carries our owner tag; `known`: what the journal knows of the operation that its tag
     /// names.
-    pub(super) fn judge(&self, resource: &Listed, known: Option<&Known>) -> Standing {
+    pub(super) fn judge(&self, resource: &Listed, known: Option<&Known>) -> Judgement {
         if tags::is_kept(&resource.tags) || known.is_some_and(|known| known.kept.contains(&resource.name.id)) {
-            return Standing::Kept;
+            return Judgement::Kept;
         }
         let Some(id) = tags::operation_of(&resource.tags) else {
             return spared(
@@ -82,10 +82,10 @@ impl Case<'_> {
         // server not yet. The next sweep judges it. A time to come was written by a clock that was ahead.
         let ended_meanwhile = operation.updated_at > self.listed_from && operation.updated_at <= self.now;
         if operation.state == OperationState::Open || ended_meanwhile {
-            return Standing::Explained;
+            return Judgement::Explained;
         }
         if operation.is_left_alone() {
-            return Standing::Abandoned;
+            return Judgement::Abandoned;
         }
         if known.started_elsewhere && operation.state == OperationState::Left && operation.ended_by.is_none() {
             let why = format!("operation {id} was interrupted, and somebody else started its server");
@@ -115,16 +115,16 @@ impl Case<'_> {
     }
 
     /// Whether a living server explains the resource. `None`: its operation has none any more.
-    fn server_of(&self, resource: &Listed, known: &Known) -> Result<Option<Standing>, Standing> {
+    fn server_of(&self, resource: &Listed, known: &Known) -> Result<Option<Judgement>, Judgement> {
         if resource.name.kind == ResourceKind::Server {
-            return Ok(known.claims.knows_as_made(&resource.name.id).then_some(Standing::Explained));
+            return Ok(known.claims.knows_as_made(&resource.name.id).then_some(Judgement::Explained));
         }
         let id = &known.operation.id;
         // A double that a look found is named, too, and explains nothing.
         let made = known.claims.known_as_made().filter(|name| name.kind == ResourceKind::Server);
         for server in made.map(|name| name.id.as_str()) {
             match self.servers.get(server) {
-                None => return Err(Standing::Ask { server: server.to_owned() }),
+                None => return Err(Judgement::Ask { server: server.to_owned() }),
                 Some(Presence::Gone) => {}
                 Some(Presence::Unseen(problem)) => {
                     return Ok(Some(spared(
@@ -136,7 +136,7 @@ impl Case<'_> {
                     let belongs = known.claims.knows_as_made(&resource.name.id)
                         || resource.attached_to.iter().any(|attached| attached == server);
                     if belongs {
-                        return Ok(Some(Standing::Explained));
+                        return Ok(Some(Judgement::Explained));
                     }
                     let why = format!("operation {id} made another one in its place");
                     let standing = if self.came_of_a_lost_answer(resource, known) {
@@ -159,10 +159,10 @@ impl Case<'_> {
     }
 
     /// Unexplained, unless it is attached to something that is there and stays.
-    fn unless_in_use(&self, resource: &Listed, why: String) -> Standing {
+    fn unless_in_use(&self, resource: &Listed, why: String) -> Judgement {
         for server in resource.attached_to.iter().filter(|server| !self.going.contains(*server)) {
             match self.servers.get(server) {
-                None => return Standing::Ask { server: server.clone() },
+                None => return Judgement::Ask { server: server.clone() },
                 Some(Presence::Gone) => {}
                 Some(Presence::Here) => {
                     return spared(why, format!("it is attached to server {server}, which is there"));
@@ -176,20 +176,20 @@ impl Case<'_> {
     }
 
     /// Of an operation that this journal does not know.
-    fn unknown(&self, resource: &Listed, id: &OperationId) -> Standing {
+    fn unknown(&self, resource: &Listed, id: &OperationId) -> Judgement {
         let age = self.now.saturating_sub(id.made_at());
         if age < u64::try_from(self.grace.as_millis()).unwrap_or(u64::MAX) {
-            return Standing::Explained;
+            return Judgement::Explained;
         }
         let why = format!("this journal does not know operation {id}");
         if resource.name.kind == ResourceKind::Server {
             return if self.running_too { unexplained(why) } else { spared(why, MAYBE_IN_USE) };
         }
         match self.unless_in_use(resource, why) {
-            Standing::Unexplained { why, spared: None } => {
+            Judgement::Unexplained { why, spared: None } => {
                 // A server of the same operation that stays may only be without it for a moment.
                 let stays = self.tagged.iter().any(|(of, server)| of == id && !self.going.contains(server));
-                Standing::Unexplained { why, spared: stays.then(|| MAYBE_IN_USE.to_owned()) }
+                Judgement::Unexplained { why, spared: stays.then(|| MAYBE_IN_USE.to_owned()) }
             }
             other => other,
         }
@@ -280,7 +280,7 @@ mod tests {
         Entry { sequence: 9, step: step.into(), phase: Phase::Note, resource: None, data: json!({}), at: 0 }
     }
 
-    fn judge(resource: &Listed, known: Option<&Known>, servers: &[(&str, Presence)], going: &[&str]) -> Standing {
+    fn judge(resource: &Listed, known: Option<&Known>, servers: &[(&str, Presence)], going: &[&str]) -> Judgement {
         let mut seen = Servers::default();
         servers.iter().for_each(|(id, presence)| seen.set(id, presence.clone()));
         Case {
@@ -295,20 +295,20 @@ mod tests {
         .judge(resource, known)
     }
 
-    fn goes(standing: &Standing) -> bool {
-        matches!(standing, Standing::Unexplained { spared: None, .. })
+    fn goes(standing: &Judgement) -> bool {
+        matches!(standing, Judgement::Unexplained { spared: None, .. })
     }
 
-    fn stays(standing: &Standing) -> bool {
-        matches!(standing, Standing::Unexplained { spared: Some(_), .. })
+    fn stays(standing: &Judgement) -> bool {
+        matches!(standing, Judgement::Unexplained { spared: Some(_), .. })
     }
 
     #[test]
     fn a_server_that_is_not_listed_is_asked_for_before_anything_follows_from_it() {
         let known = known(OperationState::Done, false, &[]);
         let ip = listed(ResourceKind::Ip, "ip", &[]);
-        assert_eq!(judge(&ip, Some(&known), &[], &[]), Standing::Ask { server: "server".into() });
-        assert_eq!(judge(&ip, Some(&known), &[("server", Presence::Here)], &[]), Standing::Explained);
+        assert_eq!(judge(&ip, Some(&known), &[], &[]), Judgement::Ask { server: "server".into() });
+        assert_eq!(judge(&ip, Some(&known), &[("server", Presence::Here)], &[]), Judgement::Explained);
         assert!(goes(&judge(&ip, Some(&known), &[("server", Presence::Gone)], &[])));
         assert!(stays(&judge(&ip, Some(&known), &[("server", Presence::Unseen("403".into()))], &[])));
     }
@@ -328,7 +328,7 @@ mod tests {
                 grace: Duration::ZERO,
                 running_too: false,
             };
-            assert_eq!(case.judge(&ip, Some(&known)) == Standing::Explained, explained, "{updated_at}");
+            assert_eq!(case.judge(&ip, Some(&known)) == Judgement::Explained, explained, "{updated_at}");
         }
     }
 
@@ -339,7 +339,7 @@ mod tests {
         {
             let known = known(state, ended, &[]);
             let ip = listed(ResourceKind::Ip, "ip", &["other"]);
-            assert_eq!(judge(&ip, Some(&known), &[], &[]), Standing::Ask { server: "other".into() });
+            assert_eq!(judge(&ip, Some(&known), &[], &[]), Judgement::Ask { server: "other".into() });
             assert!(stays(&judge(&ip, Some(&known), &[("other", Presence::Here)], &[])));
             assert!(goes(&judge(&ip, Some(&known), &[("other", Presence::Gone)], &[])));
             assert!(goes(&judge(&ip, Some(&known), &[("other", Presence::Here)], &["other"])), "it goes with it");
@@ -366,7 +366,7 @@ mod tests {
             [(OperationState::Kept, false), (OperationState::Left, false), (OperationState::Done, true)]
         {
             let known = known(state, ended, &[]);
-            assert_eq!(judge(&listed(ResourceKind::BlockVolume, "kept", &[]), Some(&known), &[], &[]), Standing::Kept);
+            assert_eq!(judge(&listed(ResourceKind::BlockVolume, "kept", &[]), Some(&known), &[], &[]), Judgement::Kept);
         }
     }
 
@@ -376,7 +376,7 @@ mod tests {
         let ip = listed(ResourceKind::Ip, "ip", &[]);
         assert!(goes(&judge(&ip, Some(&known), &[], &[])));
         known.operation.updated_at = 11;
-        assert_eq!(judge(&ip, Some(&known), &[], &[]), Standing::Explained);
+        assert_eq!(judge(&ip, Some(&known), &[], &[]), Judgement::Explained);
     }
 
     #[test]
@@ -392,7 +392,7 @@ mod tests {
     fn what_is_unexplained_says_why_by_what_became_of_its_operation() {
         let why =
             |resource: &Listed, known: &Known| match judge(resource, Some(known), &[("server", Presence::Gone)], &[]) {
-                Standing::Unexplained { why, .. } => why,
+                Judgement::Unexplained { why, .. } => why,
                 other => panic!("{other:?}"),
             };
         let (ip, server) = (listed(ResourceKind::Ip, "ip", &[]), listed(ResourceKind::Server, "another", &[]));
@@ -416,7 +416,7 @@ mod tests {
         assert!(goes(&judge(&ip, Some(&known), &[], &[])));
         known.operation.state = OperationState::Open;
         known.operation.updated_at = 0;
-        assert_eq!(judge(&ip, Some(&known), &[], &[]), Standing::Explained);
+        assert_eq!(judge(&ip, Some(&known), &[], &[]), Judgement::Explained);
     }
 
     #[test]
@@ -433,10 +433,10 @@ mod tests {
         let known = known(OperationState::Done, false, &[]);
         let here = [("server", Presence::Here)];
         let volume = |attached: &[&str]| listed(ResourceKind::BlockVolume, "later", attached);
-        assert_eq!(judge(&volume(&["server"]), Some(&known), &here, &[]), Standing::Explained);
+        assert_eq!(judge(&volume(&["server"]), Some(&known), &here, &[]), Judgement::Explained);
         assert!(stays(&judge(&volume(&[]), Some(&known), &here, &[])));
         assert!(stays(&judge(&volume(&["other"]), Some(&known), &here, &[])));
-        assert_eq!(judge(&listed(ResourceKind::Server, "server", &[]), Some(&known), &[], &[]), Standing::Explained);
+        assert_eq!(judge(&listed(ResourceKind::Server, "server", &[]), Some(&known), &[], &[]), Judgement::Explained);
     }
 
     #[test]
@@ -455,7 +455,7 @@ mod tests {
                 .judge(&listed(kind, "a", &[]), None)
             };
         for later in [0, 99] {
-            assert_eq!(judged(later, true, ResourceKind::Server, &[], &[]), Standing::Explained);
+            assert_eq!(judged(later, true, ResourceKind::Server, &[], &[]), Judgement::Explained);
         }
         for later in [100, 101] {
             assert!(goes(&judged(later, true, ResourceKind::Server, &[], &[])));

@@ -13,7 +13,7 @@ use crate::{Error, StateDirectory};
 const FOLDER: &str = "sweeps";
 const END: &str = ".json";
 /// Unexplained resources that are kept; how many there are is kept in any case.
-const MOST_KEPT: usize = 200;
+const MAX_KEPT: usize = 200;
 /// The longest file. Scaleway's names have at most a few hundred bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
@@ -55,7 +55,7 @@ impl LastSweep {
             abandoned: sweep.abandoned.len(),
             removed: sweep.unexplained.len() - left.len(),
             unexplained: left.len(),
-            examples: left.into_iter().take(MOST_KEPT).cloned().collect(),
+            examples: left.into_iter().take(MAX_KEPT).cloned().collect(),
         }
     }
 

@@ -29,7 +29,7 @@ use crate::specification::ServerSpecification;
 use crate::undo::kept_by;
 use crate::{Error, metric_names, tags};
 
-use judge::{Case, Known, Standing};
+use judge::{Case, Judgement, Known};
 use listing::{Listed, Presence, Servers};
 
 pub use last::LastSweep;
@@ -38,7 +38,7 @@ pub use machines::{GroupMember, Machine, members_of_group};
 pub(crate) use remove::{SweepSpecification, remove};
 
 /// The longest reason that the journal keeps for one resource, in bytes: a batch has a hundred in one row.
-const LONGEST_WHY: usize = 256;
+const MAX_WHY_LEN: usize = 256;
 
 /// Where and how to sweep.
 #[derive(Clone, Debug)]
@@ -205,7 +205,7 @@ impl<'a> ZoneSweep<'a> {
     }
 
     /// Judges a resource, reading by id the servers that the judgement depends on.
-    async fn stand(&mut self, resource: &Listed) -> Result<Standing, Error> {
+    async fn stand(&mut self, resource: &Listed) -> Result<Judgement, Error> {
         let operation = tags::operation_of(&resource.tags);
         if let Some(id) = &operation {
             self.learn(id)?;
@@ -222,7 +222,7 @@ impl<'a> ZoneSweep<'a> {
                 running_too: self.request.running_too,
             };
             match case.judge(resource, known) {
-                Standing::Ask { server } => self.servers.ask(self.shared, self.zone, &server).await,
+                Judgement::Ask { server } => self.servers.ask(self.shared, self.zone, &server).await,
                 standing => return Ok(standing),
             }
         }
@@ -232,7 +232,7 @@ impl<'a> ZoneSweep<'a> {
     async fn take(&mut self, listed: Listed, sweep: &mut Sweep) -> Result<(), Error> {
         let mut resource = listed;
         let mut standing = self.stand(&resource).await?;
-        if let Standing::Unexplained { why, spared: None } = &standing {
+        if let Judgement::Unexplained { why, spared: None } = &standing {
             match listing::read(self.shared, self.zone, &resource.name).await {
                 Ok(None) => {
                     if resource.name.kind == ResourceKind::Server {
@@ -247,32 +247,32 @@ impl<'a> ZoneSweep<'a> {
                 }
                 Err(error) => {
                     let spared = Some(format!("it could not be read by its id: {error}"));
-                    standing = Standing::Unexplained { why: why.clone(), spared };
+                    standing = Judgement::Unexplained { why: why.clone(), spared };
                 }
             }
         }
-        if matches!(standing, Standing::Unexplained { .. })
+        if matches!(standing, Judgement::Unexplained { .. })
             && self.shared.journal.abandoned_by(&resource.name.id)?.is_some()
         {
-            standing = Standing::Abandoned;
+            standing = Judgement::Abandoned;
         }
-        if let Standing::Unexplained { spared: None, why } = &standing {
+        if let Judgement::Unexplained { spared: None, why } = &standing {
             if self.shared.journal.is_kept(&resource.name.id)? {
-                standing = Standing::Kept;
+                standing = Judgement::Kept;
             } else if resource.protected {
                 let spared = Some(protected_words(&resource.name.id));
-                standing = Standing::Unexplained { why: why.clone(), spared };
+                standing = Judgement::Unexplained { why: why.clone(), spared };
             } else if self.request.only.as_ref().is_some_and(|confirmed| !confirmed.contains(&resource.name)) {
                 let spared = Some("it was not among those confirmed".to_owned());
-                standing = Standing::Unexplained { why: why.clone(), spared };
+                standing = Judgement::Unexplained { why: why.clone(), spared };
             }
         }
         match standing {
             // Asked for no more when it is answered.
-            Standing::Explained | Standing::Ask { .. } => sweep.explained += 1,
-            Standing::Kept => sweep.kept.push(resource.name),
-            Standing::Abandoned => sweep.abandoned.push(resource.name),
-            Standing::Unexplained { why, spared } => {
+            Judgement::Explained | Judgement::Ask { .. } => sweep.explained += 1,
+            Judgement::Kept => sweep.kept.push(resource.name),
+            Judgement::Abandoned => sweep.abandoned.push(resource.name),
+            Judgement::Unexplained { why, spared } => {
                 if spared.is_none() {
                     self.why.insert(resource.name.id.clone(), why.clone());
                 }
@@ -319,7 +319,7 @@ impl ZoneSweep<'_> {
         for batch in &mut batches {
             batch.requested_by = self.request.requested_by.clone();
             let whys = batch.resources.iter().filter_map(|name| self.why.get_key_value(&name.id));
-            batch.why = whys.map(|(id, why)| (id.clone(), cut(why.clone(), LONGEST_WHY))).collect();
+            batch.why = whys.map(|(id, why)| (id.clone(), cut(why.clone(), MAX_WHY_LEN))).collect();
             batch.ends = self.ended(&batch.resources);
             let mut proven = Vec::new();
             for volume in batch.proven.drain(..) {

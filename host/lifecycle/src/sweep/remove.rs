@@ -12,7 +12,7 @@ use super::judge::Known;
 use super::listing::Listed;
 use crate::Error;
 use crate::cleanup::CleanedUp;
-use crate::control::{Control, Happening};
+use crate::control::{Control, EventKind};
 use crate::identifier::{GroupName, OperationId, OwnerName};
 use crate::inventory::Scope;
 use crate::journal::{OperationKind, OperationState, ResourceKind, ResourceName};
@@ -126,7 +126,7 @@ pub(crate) async fn remove(
     specification: &SweepSpecification,
     mut scope: Scope,
 ) -> Result<CleanedUp, Error> {
-    run.event(Happening::Opened);
+    run.event(EventKind::Opened);
     let report = match undo(run, &mut scope, None).await {
         Ok(report) => report,
         Err(stop) => return Err(left_open(run, active, stop)),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use windlass_lifecycle::{
-    AbandonTarget, Abandonment, Control, Error, Happening, Lifecycle, OperationId, OperationKind, OperationState,
+    AbandonTarget, Abandonment, Control, Error, EventKind, Lifecycle, OperationId, OperationKind, OperationState,
     Report, SweepRequest, Target,
 };
 use windlass_simulator::ForcedState;
@@ -30,7 +30,7 @@ async fn left_open(world: &World) -> OperationId {
     let leave = control.clone();
     let leaves = async move {
         while let Some(event) = events.recv().await {
-            if matches!(&event.what, Happening::StepBegan { step } if step == "power-on") {
+            if matches!(&event.what, EventKind::StepBegan { step } if step == "power-on") {
                 leave.leave();
                 break;
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass_lifecycle::{
-    Control, Error, Event, ExtraVolume, Happening, OperationId, OperationState, Phase, ResourceKind, SweepRequest,
+    Control, Error, Event, EventKind, ExtraVolume, OperationId, OperationState, Phase, ResourceKind, SweepRequest,
     Target,
 };
 use windlass_policy::slots::types::FailureClass;
@@ -28,7 +28,7 @@ fn power_on_answers_500_and_ips_volumes_and_server_are_gone() {
         let simulator = world.simulator.clone();
         let watch = async move {
             while let Some(Event { what, .. }) = events.recv().await {
-                if matches!(what, Happening::Undoing { .. }) {
+                if matches!(what, EventKind::Undoing { .. }) {
                     simulator.clear_faults();
                 }
             }
@@ -82,8 +82,8 @@ fn a_good_creation_that_removes_a_double_is_not_told_as_being_undone() {
         drop(control);
         let mut doubles = Vec::new();
         while let Some(event) = events.recv().await {
-            assert!(!matches!(event.what, Happening::Undoing { .. }), "{:?}", event.what);
-            if let Happening::RemovingDoubles { resources, .. } = event.what {
+            assert!(!matches!(event.what, EventKind::Undoing { .. }), "{:?}", event.what);
+            if let EventKind::RemovingDoubles { resources, .. } = event.what {
                 doubles.extend(resources);
             }
         }

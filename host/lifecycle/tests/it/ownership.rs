@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use windlass_lifecycle::{
-    Clock, Control, CreatedServer, Durability, Error, Event, ExtraVolume, Happening, Lifecycle, OperationState,
+    Clock, Control, CreatedServer, Durability, Error, Event, EventKind, ExtraVolume, Lifecycle, OperationState,
     Options, RootVolume, ServerSpecification, StateDirectory, SweepRequest, Target, VolumeKind,
 };
 use windlass_policy::slots::SlotName;
@@ -201,7 +201,7 @@ fn a_local_volume_that_a_user_attaches_to_a_server_that_waits_for_its_removal_su
         let (control, mut events) = Control::with_events();
         let attaching = async {
             while let Some(Event { what, .. }) = events.recv().await {
-                if matches!(&what, Happening::StepBegan { step } if step == "delete-server") {
+                if matches!(&what, EventKind::StepBegan { step } if step == "delete-server") {
                     break;
                 }
             }
@@ -349,7 +349,7 @@ fn an_address_that_is_given_away_while_its_deletion_is_tried_again_stays() {
         let id = address.clone();
         let give_away = async move {
             while let Some(Event { what, .. }) = events.recv().await {
-                if matches!(&what, Happening::Waiting { step, .. } if step == "delete-ip") {
+                if matches!(&what, EventKind::Waiting { step, .. } if step == "delete-ip") {
                     let update = UpdateIp { tags: Some(vec!["role=web".into()]), ..UpdateIp::default() };
                     client.instance(&zone()).update_ip(&id, &update).await.unwrap();
                 }
@@ -735,7 +735,7 @@ fn a_creation_that_was_called_off_and_then_killed_is_undone_by_the_next_start() 
         let (control, mut events) = Control::with_events();
         let death = async {
             while let Some(Event { what, .. }) = events.recv().await {
-                if matches!(&what, Happening::StepBegan { step } if step == "wait-until-running") {
+                if matches!(&what, EventKind::StepBegan { step } if step == "wait-until-running") {
                     break;
                 }
             }
@@ -769,7 +769,7 @@ async fn fail_and_keep(world: &World, lifecycle: &Lifecycle, faults: Vec<FaultRu
         let mut faults = faults;
         while let Some(Event { what, .. }) = events.recv().await {
             match what {
-                Happening::StepBegan { step } if step == "wait-until-running" => {
+                EventKind::StepBegan { step } if step == "wait-until-running" => {
                     let id = simulator.resources().servers[0]["id"].as_str().unwrap().to_owned();
                     simulator.set_server_state(&id, ForcedState::Starting).unwrap();
                     // It stays there past the deadline, and runs when it is to be removed.
@@ -777,7 +777,7 @@ async fn fail_and_keep(world: &World, lifecycle: &Lifecycle, faults: Vec<FaultRu
                         simulator.add_fault(fault).unwrap();
                     }
                 }
-                Happening::Undoing { .. } => {
+                EventKind::Undoing { .. } => {
                     for server in simulator.resources().servers {
                         simulator.set_server_state(server["id"].as_str().unwrap(), ForcedState::Running).unwrap();
                     }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use tokio::time::{Instant, sleep};
 use windlass_lifecycle::{
-    Clock, Control, CreatedServer, Durability, Error, Happening, Lifecycle, OperationFailure, OperationState, Options,
+    Clock, Control, CreatedServer, Durability, Error, EventKind, Lifecycle, OperationFailure, OperationState, Options,
     Target,
 };
 use windlass_policy::DecisionFilter;
@@ -155,7 +155,7 @@ fn a_wait_for_a_server_ends_at_the_deadline_and_not_with_the_call_that_hangs() {
         let over = Instant::now() + Duration::from_secs(21);
         let watch = async move {
             while let Some(event) = events.recv().await {
-                if matches!(event.what, Happening::StepDone { step, .. } if step == "power-on") {
+                if matches!(event.what, EventKind::StepDone { step, .. } if step == "power-on") {
                     simulator.add_fault(hangs("GET", "/instance/v1/zones/*/servers/*")).unwrap();
                     tokio::time::sleep_until(over).await;
                     simulator.clear_faults();
@@ -193,7 +193,7 @@ fn a_boot_that_fails_before_the_first_look_is_not_waited_for() {
         let began = Instant::now();
         let fails = async move {
             while let Some(event) = events.recv().await {
-                if let Happening::StepDone { step, resource: Some(server) } = event.what
+                if let EventKind::StepDone { step, resource: Some(server) } = event.what
                     && step == "power-on"
                 {
                     simulator.set_server_state(&server.id, ForcedState::Stopped).unwrap();
@@ -460,7 +460,7 @@ fn a_refusal_in_scaleways_words_costs_no_look_up_and_a_lost_answer_one() {
                 let watch = async move {
                     let mut counted = None;
                     while let Some(event) = events.recv().await {
-                        if matches!(&event.what, Happening::StepBegan { step } if step == "create-server") {
+                        if matches!(&event.what, EventKind::StepBegan { step } if step == "create-server") {
                             let requests = simulator.requests();
                             counted = Some(requests.iter().filter(|call| call.query.contains("tags=")).count());
                         }

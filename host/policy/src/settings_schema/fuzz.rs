@@ -7,10 +7,10 @@ use super::SettingsSchema;
 use crate::text::is_control;
 
 /// Five problems, each with its place and what was expected there.
-const LONGEST_WORDS: usize = 16 * 1024;
+const MAX_WORDS_LEN: usize = 16 * 1024;
 
 fn is_short(words: &str) {
-    assert!(words.len() <= LONGEST_WORDS, "{} bytes: {words}", words.len());
+    assert!(words.len() <= MAX_WORDS_LEN, "{} bytes: {words}", words.len());
     assert!(!words.contains(is_control), "{words:?}");
 }
 

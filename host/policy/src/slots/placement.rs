@@ -8,7 +8,7 @@ use super::types::{Failure, FailureClass};
 use crate::slot_name::SlotName;
 
 /// The most places that a question may have.
-pub const MOST_PLACES: usize = 64;
+pub const MAX_PLACES: usize = 64;
 
 /// An amount of money.
 #[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
@@ -76,7 +76,7 @@ pub struct Question {
     /// How many are wanted now.
     pub wanted: u32,
     /// The places that the operator allows, in the operator's order: zone by zone, and in each zone type by type.
-    /// At most [`MOST_PLACES`]; no two have the same zone and type.
+    /// At most [`MAX_PLACES`]; no two have the same zone and type.
     pub places: Vec<Place>,
 }
 

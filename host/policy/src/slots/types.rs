@@ -109,7 +109,7 @@ pub struct Failure {
 
 impl Failure {
     /// The longest message, in bytes.
-    pub const LONGEST_MESSAGE: usize = 1024;
+    pub const MAX_MESSAGE_LEN: usize = 1024;
 
     /// A failure without a call. The message is cut at a character within the bound.
     #[must_use]
@@ -117,7 +117,7 @@ impl Failure {
         let message = message.as_ref();
         Self {
             class,
-            message: message[..message.floor_char_boundary(Self::LONGEST_MESSAGE)].to_owned(),
+            message: message[..message.floor_char_boundary(Self::MAX_MESSAGE_LEN)].to_owned(),
             method: None,
             path: None,
             status: None,

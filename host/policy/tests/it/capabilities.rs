@@ -342,15 +342,15 @@ fn spending(state: &State, settings: Value, capabilities: [Arc<dyn Capability>; 
 
 #[test]
 fn of_refused_calls_about_megabytes_a_record_keeps_a_kilobyte_each() {
-    const MOST_REFUSALS: usize = 24;
+    const MAX_REFUSALS: usize = 24;
     let state = State::new();
-    let settings = json!({"look-ups": MOST_REFUSALS, "zone-bytes": (4 << 20) - 4096, "stubborn": true});
+    let settings = json!({"look-ups": MAX_REFUSALS, "zone-bytes": (4 << 20) - 4096, "stubborn": true});
     let host = spending(&state, settings, [look_ups(), request("")]);
     let decision = simulated(host.pin().decide::<Retry>(Retry::example(), any));
     assert!(decision.fallbacks.is_empty(), "{decision:?}");
     let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
     let calls = &record.asked[0].host_calls;
-    assert_eq!(calls.len(), MOST_REFUSALS);
+    assert_eq!(calls.len(), MAX_REFUSALS);
     for call in calls {
         assert!(call.refused && call.shortened, "{call:?}");
         assert!(call.arguments.as_str().len() <= 1024, "{} bytes", call.arguments.as_str().len());

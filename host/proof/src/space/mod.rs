@@ -22,7 +22,7 @@ use node::{Kind, Node};
 pub use bounds::Values;
 
 /// How many items a list has at most in questions drawn at random.
-const MOST_ITEMS: usize = 4;
+const MAX_ITEMS: usize = 4;
 
 /// Why bounds can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -424,7 +424,7 @@ impl Make<'_> {
             }
             None => (1, false),
         };
-        let most = if self.wide && !own { most.max(MOST_ITEMS) } else { most };
+        let most = if self.wide && !own { most.max(MAX_ITEMS) } else { most };
         self.bound(path, format!("up to {most} items"));
         let id = self.id(count(most) + 1, need);
         let mut nodes = Vec::with_capacity(most);

@@ -12,7 +12,7 @@ use super::settings::Endpoint;
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How much of an answer is read: it says what was rejected, in some words.
-const LONGEST_ANSWER: usize = 64 * 1024;
+const MAX_ANSWER_LEN: usize = 64 * 1024;
 
 /// Why a batch was not taken.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Client {
         let mut answer = Vec::new();
         // It was taken, whatever else is said: an answer that is too long or breaks off is not needed.
         while let Ok(Some(chunk)) = response.chunk().await {
-            if answer.len() + chunk.len() > LONGEST_ANSWER {
+            if answer.len() + chunk.len() > MAX_ANSWER_LEN {
                 return Ok(Bytes::new());
             }
             answer.extend_from_slice(&chunk);

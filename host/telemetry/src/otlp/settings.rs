@@ -116,7 +116,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
 /// An hour, in milliseconds: longer times are mistakes.
 const LONGEST: u64 = 3_600_000;
 /// More spans than this are not kept in memory, whatever the environment says.
-const LARGEST_QUEUE: u64 = 1_000_000;
+const MAX_QUEUE: u64 = 1_000_000;
 /// Not supported, and not to be ignored silently: who sets them relies on them.
 const REFUSED: [&str; 9] = [
     "OTEL_EXPORTER_OTLP_CERTIFICATE",
@@ -191,8 +191,8 @@ impl Settings {
             let problem = format!("{} is not supported: only cumulative is", quoted(&value));
             return Err(wrong("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", problem));
         }
-        let queue = variables.number("OTEL_BSP_MAX_QUEUE_SIZE", 2_048, 1, LARGEST_QUEUE)?;
-        let batch = variables.number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", queue.min(512), 1, LARGEST_QUEUE)?;
+        let queue = variables.number("OTEL_BSP_MAX_QUEUE_SIZE", 2_048, 1, MAX_QUEUE)?;
+        let batch = variables.number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", queue.min(512), 1, MAX_QUEUE)?;
         if batch > queue {
             let problem = format!("{batch} is more than OTEL_BSP_MAX_QUEUE_SIZE, which is {queue}");
             return Err(wrong("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", problem));

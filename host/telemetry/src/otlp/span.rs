@@ -7,7 +7,7 @@ use opentelemetry_proto::tonic::trace::v1 as otlp;
 use sha2::{Digest as _, Sha256};
 
 /// A longer text is cut.
-const LONGEST_TEXT: usize = 2 * 1024;
+const MAX_TEXT_LEN: usize = 2 * 1024;
 
 /// The kinds of spans, by the names that the other crates give them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +130,7 @@ pub(super) enum Value {
 
 impl Value {
     pub(super) fn text(text: &str) -> Self {
-        let end = text.floor_char_boundary(LONGEST_TEXT);
+        let end = text.floor_char_boundary(MAX_TEXT_LEN);
         Self::Text(text[..end].to_owned())
     }
 }

@@ -8,7 +8,7 @@ use windlass_simulator::{Options, Simulator};
 const ASK: &str = "ask_a_policy";
 const CREATE: &str = "create_a_server";
 /// What an example is to fit into.
-const MOST_LINES: usize = 20;
+const MAX_LINES: usize = 20;
 
 fn in_the_crate(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -78,7 +78,7 @@ fn an_example_fits_into_twenty_lines() {
     for example in [ASK, CREATE] {
         let source = source(example);
         let body = source.lines().skip_while(|line| !line.contains("fn main")).skip(1).take_while(|line| *line != "}");
-        assert!(body.count() <= MOST_LINES, "{example}");
+        assert!(body.count() <= MAX_LINES, "{example}");
     }
 }
 

@@ -22,9 +22,9 @@ use crate::support::{KEY, block_on, is_read_again, is_short, parts};
 
 const ID: &str = "00000000-0000-4000-8000-000000000001";
 /// Three readings of a thousand pages, each forwards and backwards.
-const MOST_CALLS: usize = 3 * 2 * 1_001;
+const MAX_CALLS: usize = 3 * 2 * 1_001;
 /// Method, path, message, advice, details and names, each bounded.
-const LONGEST_WORDS: usize = 32 * 1024;
+const MAX_WORDS_LEN: usize = 32 * 1024;
 
 /// Answers one after the other.
 struct Scripted {
@@ -35,7 +35,7 @@ struct Scripted {
 impl Transport for Scripted {
     fn send(&self, _: http::Request<Bytes>) -> BoxFuture<'static, Result<http::Response<Bytes>, TransportError>> {
         let asked = self.asked.fetch_add(1, Ordering::Relaxed);
-        assert!(asked < MOST_CALLS, "the number of calls is bounded");
+        assert!(asked < MAX_CALLS, "the number of calls is bounded");
         let answer = self.answers[asked.min(self.answers.len() - 1)].clone();
         Box::pin(async move { Ok(answer) })
     }
@@ -130,7 +130,7 @@ async fn call(client: &Client, name: &str) -> Result<(), Error> {
 
 fn holds(error: &Error) {
     let words = error.to_string();
-    is_short(&words, LONGEST_WORDS);
+    is_short(&words, MAX_WORDS_LEN);
     let all = format!("{words} {error:?}");
     assert!(!all.contains(KEY), "the key is told: {all}");
     let _ = (error.class(), error.is_ambiguous(), error.is_not_found(), error.is_refusal());

@@ -9,7 +9,7 @@ use windlass_lifecycle::{Durability, StateDirectory};
 
 use crate::support::{block_on, folder, is_short, parts};
 
-const LONGEST_WORDS: usize = 4 * 1024;
+const MAX_WORDS_LEN: usize = 4 * 1024;
 
 /// A store, and another connection to its file, which writes what the store never would.
 struct Fixture {
@@ -62,7 +62,7 @@ fn a_record_that_cannot_be_read_is_named_in_few_words() {
                 block_on(fixture.store.events(&name, None, 0, 10)).map(|found| serde_json::to_string(&found).unwrap()),
             ];
             for error in words.into_iter().filter_map(Result::err) {
-                is_short(&error.to_string(), LONGEST_WORDS);
+                is_short(&error.to_string(), MAX_WORDS_LEN);
             }
         });
     });

@@ -4,7 +4,7 @@ use windlass_cluster::{ClusterSpecification, Format};
 
 use crate::support::{is_read_from, is_short};
 
-const LONGEST_WORDS: usize = 2 * 1024;
+const MAX_WORDS_LEN: usize = 2 * 1024;
 
 #[test]
 fn a_specification_that_is_taken_is_stored_as_it_is_and_any_other_refused_in_few_words() {
@@ -13,7 +13,7 @@ fn a_specification_that_is_taken_is_stored_as_it_is_and_any_other_refused_in_few
         for format in [Format::Toml, Format::Yaml] {
             match ClusterSpecification::parse(text, format) {
                 Ok(specification) => is_read_from(&specification.with_secrets().unwrap().to_string(), &specification),
-                Err(error) => is_short(&error.to_string(), LONGEST_WORDS),
+                Err(error) => is_short(&error.to_string(), MAX_WORDS_LEN),
             }
         }
     });

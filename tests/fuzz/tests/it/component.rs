@@ -9,7 +9,7 @@ use windlass_policy::{Examination, Host, HostOptions, Link};
 use crate::support::{folder, is_short};
 
 /// A refusal is a sentence or two.
-const LONGEST_WORDS: usize = 8 * 1024;
+const MAX_WORDS_LEN: usize = 8 * 1024;
 
 static HOST: LazyLock<(tempfile::TempDir, Host)> = LazyLock::new(|| {
     let folder = folder();
@@ -25,11 +25,11 @@ static HOST: LazyLock<(tempfile::TempDir, Host)> = LazyLock::new(|| {
 #[test]
 fn any_file_is_loaded_or_refused_in_few_words() {
     windlass_test_fuzz::check("component", |input| match Examination::of(input) {
-        Err(refusal) => is_short(&refusal.to_string(), LONGEST_WORDS),
+        Err(refusal) => is_short(&refusal.to_string(), MAX_WORDS_LEN),
         Ok(examination) => {
             for slot in examination.slots() {
                 if let Err(error) = HOST.1.load(slot, &Link::bytes(input)) {
-                    is_short(&error.to_string(), LONGEST_WORDS);
+                    is_short(&error.to_string(), MAX_WORDS_LEN);
                 }
             }
         }

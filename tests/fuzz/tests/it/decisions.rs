@@ -8,7 +8,7 @@ use windlass_policy::{DecisionFilter, DecisionReader, Host, HostOptions, ReplayA
 
 use crate::support::{block_on, folder, is_read_again, is_short};
 
-const LONGEST_WORDS: usize = 4 * 1024;
+const MAX_WORDS_LEN: usize = 4 * 1024;
 /// Records of one input that are replayed.
 const REPLAYED: usize = 2;
 
@@ -43,10 +43,10 @@ fn whatever_the_log_holds_it_is_listed_and_a_record_that_can_be_read_can_be_repl
                     let host = &HOST.1;
                     match block_on(host.replay(&record, &ReplayAgainst::Pinned(host.pin()))) {
                         Ok(replay) => assert!(replay.differences.len() <= 20),
-                        Err(error) => is_short(&error.to_string(), LONGEST_WORDS),
+                        Err(error) => is_short(&error.to_string(), MAX_WORDS_LEN),
                     }
                 }
-                Err(error) => is_short(&error.to_string(), LONGEST_WORDS),
+                Err(error) => is_short(&error.to_string(), MAX_WORDS_LEN),
             }
         }
     });

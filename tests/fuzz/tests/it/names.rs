@@ -12,7 +12,7 @@ use windlass_scaleway::{Region, SecretKey, Zone};
 
 use crate::support::{is_read_again, is_short};
 
-const LONGEST_WORDS: usize = 1024;
+const MAX_WORDS_LEN: usize = 1024;
 
 /// What is taken is written as it was, or in one form of it.
 fn is_read<T>(text: &str)
@@ -24,7 +24,7 @@ where
             assert_eq!(name.to_string().parse::<T>().map_err(|error| error.to_string()).as_ref(), Ok(&name));
             is_read_again(&name);
         }
-        Err(error) => is_short(&error.to_string(), LONGEST_WORDS),
+        Err(error) => is_short(&error.to_string(), MAX_WORDS_LEN),
     }
 }
 
@@ -45,14 +45,14 @@ fn a_name_that_is_taken_is_read_again_and_any_other_refused_in_few_words() {
                 is_read_again(&id);
                 assert!(id.made_at() > 0);
             }
-            Err(error) => is_short(&error.to_string(), LONGEST_WORDS),
+            Err(error) => is_short(&error.to_string(), MAX_WORDS_LEN),
         }
         if let Err(error) = text.parse::<PoolPrefix>() {
-            is_short(&error.to_string(), LONGEST_WORDS);
+            is_short(&error.to_string(), MAX_WORDS_LEN);
         }
         if let Err(error) = text.parse::<SecretKey>() {
             let told = format!("{error} {error:?}");
-            is_short(&told, LONGEST_WORDS);
+            is_short(&told, MAX_WORDS_LEN);
             assert!(text.len() < 12 || !told.contains(text), "a key is told: {told}");
         }
     });

@@ -5,7 +5,7 @@ use windlass_fleeting::{GroupConfiguration, ProcessEnvironment};
 use crate::support::{KEY, folder, is_short};
 
 /// Of one mistake.
-const LONGEST_WORDS: usize = 2 * 1024;
+const MAX_WORDS_LEN: usize = 2 * 1024;
 
 #[test]
 fn every_mistake_is_told_briefly_and_without_the_key() {
@@ -20,7 +20,7 @@ fn every_mistake_is_told_briefly_and_without_the_key() {
             Ok(configuration) => format!("{configuration:?}"),
             Err(errors) => {
                 assert!(!errors.problems().is_empty());
-                errors.problems().iter().for_each(|problem| is_short(&problem.to_string(), LONGEST_WORDS));
+                errors.problems().iter().for_each(|problem| is_short(&problem.to_string(), MAX_WORDS_LEN));
                 format!("{errors} {errors:?}")
             }
         };

@@ -5,7 +5,7 @@ use windlass_scaleway::{Environment, ExplicitSettings, Settings};
 use crate::support::{KEY, folder, is_short};
 
 /// A file's path, a profile's name and the names of those that there are.
-const LONGEST_WORDS: usize = 4 * 1024;
+const MAX_WORDS_LEN: usize = 4 * 1024;
 
 #[test]
 fn whatever_the_file_holds_no_error_tells_its_key() {
@@ -23,7 +23,7 @@ fn whatever_the_file_holds_no_error_tells_its_key() {
             let told = match Settings::load(&explicit, &Environment::empty()) {
                 Ok(settings) => format!("{settings:?}"),
                 Err(error) => {
-                    is_short(&error.to_string(), LONGEST_WORDS);
+                    is_short(&error.to_string(), MAX_WORDS_LEN);
                     format!("{error} {error:?}")
                 }
             };

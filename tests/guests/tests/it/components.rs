@@ -7,10 +7,10 @@ use wit_parser::{Resolve, WorldId, WorldItem};
 
 /// The size above which somebody should ask what was linked in: each is compiled twice when it is first loaded. Reading
 /// the settings, with its error messages, is most of it.
-const LARGEST_BYTES: usize = 128 * 1024;
+const MAX_BYTES: usize = 128 * 1024;
 
 /// The same for what evaluates rules: a parser, a check and an interpreter. It is compiled only where rules are used.
-const LARGEST_RULES_BYTES: usize = 640 * 1024;
+const MAX_RULES_BYTES: usize = 640 * 1024;
 
 /// A decoded component's world.
 struct Decoded(Resolve, WorldId);
@@ -106,7 +106,7 @@ fn what_evaluates_rules_decides_every_slot_and_imports_nothing_but_the_log() {
     assert_eq!(rules.imports(), [LOG]);
     assert_eq!(rules.exports(), policy(&SLOTS));
     println!("rules: {} bytes, {:?} pages", guests::RULES.bytes.len(), pages(guests::RULES));
-    assert!(guests::RULES.bytes.len() < LARGEST_RULES_BYTES, "{} bytes", guests::RULES.bytes.len());
+    assert!(guests::RULES.bytes.len() < MAX_RULES_BYTES, "{} bytes", guests::RULES.bytes.len());
     // Its stack is larger than that of other policies (guest/rules/build.rs).
     assert!(pages(guests::RULES)[0] > 1);
 }
@@ -135,7 +135,7 @@ fn a_fresh_instance_needs_one_page() {
 fn a_policy_stays_small() {
     for (guest, _) in DEFAULTS {
         println!("{}: {} bytes", guest.name, guest.bytes.len());
-        assert!(guest.bytes.len() < LARGEST_BYTES, "{}: {} bytes", guest.name, guest.bytes.len());
+        assert!(guest.bytes.len() < MAX_BYTES, "{}: {} bytes", guest.name, guest.bytes.len());
     }
 }
 

@@ -14,7 +14,7 @@ use windlass_proof::replay::{BulkReplay, replay};
 use crate::arguments::{LoadOptions, ReplayDecision};
 use crate::context::Context;
 use crate::files::read_bounded;
-use crate::policy_file::{self, LARGEST_COMPONENT_BYTES};
+use crate::policy_file::{self, MAX_COMPONENT_BYTES};
 use crate::units::{ago, human_duration};
 
 pub(super) fn run(context: &Context, arguments: &ReplayDecision, since: Duration) -> Result<(), Failure> {
@@ -26,7 +26,7 @@ pub(super) fn run(context: &Context, arguments: &ReplayDecision, since: Duration
     let host = context.policy_host(context.folder_of(&state)?)?;
     let mut policies: Vec<(SlotName, Arc<LoadedPolicy>)> = Vec::new();
     if let Some(file) = &arguments.policy {
-        let bytes = read_bounded(file, "the policy", LARGEST_COMPONENT_BYTES)?;
+        let bytes = read_bounded(file, "the policy", MAX_COMPONENT_BYTES)?;
         let slots = match arguments.slot {
             Some(slot) => vec![slot],
             None => policy_file::slots_of(file, &bytes)?,

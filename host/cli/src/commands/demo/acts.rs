@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use windlass_inspect::failure::Failure;
 use windlass_inspect::output::{cyan, dim, green, red, yellow};
 use windlass_lifecycle::{
-    Control, Error, Event, Happening, Machine, OperationId, OperationKind, OperationState, Target,
+    Control, Error, Event, EventKind, Machine, OperationId, OperationKind, OperationState, Target,
 };
 use windlass_policy::slots::state_mapping::{
     Action, Operation as InFlight, Question, Report, Server, ServerState, StateDetail, Verdict,
@@ -24,7 +24,7 @@ const DURING_SWAP: usize = 2;
 /// The grace that the example policy gives by default, and a little more.
 const GRACE: Duration = Duration::from_secs(601);
 /// A policy that is not in place by then never will be.
-const LONGEST_SWAP: Duration = Duration::from_secs(20);
+const MAX_SWAP: Duration = Duration::from_secs(20);
 
 pub(super) async fn play(stage: &mut Stage, narrator: &mut Narrator) -> Result<(), Failure> {
     create(stage, narrator).await?;
@@ -50,7 +50,7 @@ async fn create(stage: &Stage, narrator: &mut Narrator) -> Result<(), Failure> {
     };
     let telling = async {
         while let Some(event) = events.recv().await {
-            if let Happening::Closed { state: OperationState::Done } = event.what {
+            if let EventKind::Closed { state: OperationState::Done } = event.what {
                 let seconds = began.elapsed().as_secs_f64();
                 narrator.line(&format!("✔ {} runs after {seconds:.1} s", event.operation), green);
             }
@@ -84,7 +84,7 @@ async fn fail(stage: &Stage, narrator: &mut Narrator) -> Result<(), Failure> {
     let telling = async {
         let mut undoing = false;
         while let Some(event) = events.recv().await {
-            undoing |= matches!(event.what, Happening::Undoing { .. });
+            undoing |= matches!(event.what, EventKind::Undoing { .. });
             tell_failure(narrator, &event, undoing, &retry);
         }
     };
@@ -110,23 +110,23 @@ async fn fail(stage: &Stage, narrator: &mut Narrator) -> Result<(), Failure> {
 
 fn tell_failure(narrator: &mut Narrator, event: &Event, undoing: bool, retry: &str) {
     match &event.what {
-        Happening::StepDone { step, resource: Some(resource) } if !undoing => {
+        EventKind::StepDone { step, resource: Some(resource) } if !undoing => {
             narrator.line(&format!("  {step}: {} {}", resource.kind, short(&resource.id)), dim);
         }
-        Happening::Waiting { step, attempt, milliseconds, failure, reason } => {
+        EventKind::Waiting { step, attempt, milliseconds, failure, reason } => {
             let words = brief(failure);
             let reason = reason.as_ref().map(|reason| format!(": “{reason}”")).unwrap_or_default();
             let line = format!("✘ {step}, attempt {attempt}: {words} → {retry}: again in {milliseconds} ms{reason}");
             narrator.line(&line, yellow);
         }
-        Happening::Undoing { cause, resources, decided_by, reason } => {
+        EventKind::Undoing { cause, resources, decided_by, reason } => {
             if let Some(cause) = cause {
                 narrator.line(&format!("✘ given up: {}", brief(cause)), red);
             }
             let reason = reason.as_ref().map(|reason| format!(", “{reason}”")).unwrap_or_default();
             narrator.line(&format!("↩ undo {} resources, planned by {decided_by}{reason}", resources.len()), cyan);
         }
-        Happening::StepDone { step, resource: Some(resource) } => {
+        EventKind::StepDone { step, resource: Some(resource) } => {
             narrator.line(&format!("  {step}: {} {}", resource.kind, short(&resource.id)), dim);
         }
         _ => {}
@@ -164,7 +164,7 @@ async fn swap(stage: &Stage, narrator: &mut Narrator) -> Result<(), Failure> {
         let mut begun: Vec<OperationId> = Vec::new();
         while begun.len() < DURING_SWAP {
             let Some(event) = events.recv().await else { break };
-            if matches!(event.what, Happening::Opened) {
+            if matches!(event.what, EventKind::Opened) {
                 begun.push(event.operation);
             }
         }
@@ -180,7 +180,7 @@ async fn swap(stage: &Stage, narrator: &mut Narrator) -> Result<(), Failure> {
             if now.component != old.component {
                 break now;
             }
-            if began.elapsed() > LONGEST_SWAP {
+            if began.elapsed() > MAX_SWAP {
                 return Err(broken("the replaced policy was not taken up"));
             }
             tokio::time::sleep(Duration::from_millis(10)).await;

@@ -14,7 +14,7 @@ use windlass_policy::Digest;
 use crate::arguments::{self, BuildPolicy, NewPolicy, PolicySchema};
 use crate::context::Context;
 use crate::files::read_bounded;
-use crate::policy_file::LARGEST_COMPONENT_BYTES;
+use crate::policy_file::MAX_COMPONENT_BYTES;
 use crate::units::Size;
 
 /// Document of `policy new`.
@@ -63,7 +63,7 @@ struct BuiltDocument {
 
 pub(super) fn build(context: &Context, arguments: &BuildPolicy) -> Result<(), Failure> {
     let Built { package, path, bytes } = built(&arguments.folder, arguments.out.as_deref())?;
-    let digest = Digest::of(&read_bounded(&path, "the component", LARGEST_COMPONENT_BYTES)?).to_string();
+    let digest = Digest::of(&read_bounded(&path, "the component", MAX_COMPONENT_BYTES)?).to_string();
     let document = BuiltDocument { package, file: path, bytes, digest };
     context.output.result(&document, || {
         let file = printable(&document.file.display().to_string());

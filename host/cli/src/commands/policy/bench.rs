@@ -12,7 +12,7 @@ use windlass_proof::bench::{Cost, Measured, bench};
 use crate::arguments::BenchPolicy;
 use crate::context::Context;
 use crate::files::read_bounded;
-use crate::policy_file::{BUILT_IN, LARGEST_COMPONENT_BYTES, link_or_default, load, slots_of, trial_host};
+use crate::policy_file::{BUILT_IN, MAX_COMPONENT_BYTES, link_or_default, load, slots_of, trial_host};
 use crate::units::{Size, human_duration};
 
 /// So much fuel that no decision ends for want of it: time ends it first.
@@ -76,7 +76,7 @@ pub(super) fn run(context: &Context, arguments: &BenchPolicy) -> Result<(), Fail
 /// The slot of a policy that exports only one.
 fn only_slot(arguments: &BenchPolicy) -> Result<SlotName, Failure> {
     let file = &arguments.load.file;
-    let bytes = read_bounded(file, "the policy", LARGEST_COMPONENT_BYTES)?;
+    let bytes = read_bounded(file, "the policy", MAX_COMPONENT_BYTES)?;
     let slots = slots_of(file, &bytes)?;
     match slots.as_slice() {
         [slot] => Ok(*slot),

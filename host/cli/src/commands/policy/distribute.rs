@@ -17,10 +17,10 @@ use windlass_policy::{Examination, Source};
 use crate::arguments::{LockPolicies, PullPolicy, PushPolicy, SignPolicy};
 use crate::context::{Context, Locking};
 use crate::files::{Existing, read_bounded, read_text, write_atomically};
-use crate::policy_file::{LARGEST_COMPONENT_BYTES, rules, slots_of, unusable};
+use crate::policy_file::{MAX_COMPONENT_BYTES, rules, slots_of, unusable};
 
 /// A key or a password larger than this is none.
-const LARGEST_KEY_BYTES: u64 = 16 << 10;
+const MAX_KEY_BYTES: u64 = 16 << 10;
 
 /// Document of `policy push` and `policy pull`.
 #[derive(Serialize)]
@@ -42,7 +42,7 @@ struct Moved {
 
 pub(super) fn push(context: &Context, arguments: &PushPolicy) -> Result<(), Failure> {
     let file = &arguments.file;
-    let contents = read_bounded(file, "the policy", LARGEST_COMPONENT_BYTES)?;
+    let contents = read_bounded(file, "the policy", MAX_COMPONENT_BYTES)?;
     let media_type = if rules(file, &contents)?.is_some() { RULES_MEDIA_TYPE } else { WASM_MEDIA_TYPE };
     let mut artifact = NewArtifact::new(&contents, media_type);
     if media_type == WASM_MEDIA_TYPE {
@@ -79,7 +79,7 @@ pub(super) fn pull(context: &Context, arguments: &PullPolicy) -> Result<(), Fail
     let reference = &arguments.reference;
     let artifact = context
         .registries(Locking::Ignored)?
-        .fetch(reference, LARGEST_COMPONENT_BYTES)
+        .fetch(reference, MAX_COMPONENT_BYTES)
         .map_err(|error| failed("pulled", reference, &error))?;
     let signed_by = verified(context, &reference.to_string(), &artifact.contents, &artifact.signatures)?;
     let ending = if artifact.media_type == RULES_MEDIA_TYPE { "rules.toml" } else { "wasm" };
@@ -166,8 +166,8 @@ pub(super) fn lock(context: &Context, arguments: &LockPolicies) -> Result<(), Fa
     let mut locked = Locked { tags: Vec::new() };
     for reference in references {
         let digest = match arguments.update {
-            true => registries.lock(reference, LARGEST_COMPONENT_BYTES),
-            false => registries.fetch(reference, LARGEST_COMPONENT_BYTES).map(|artifact| artifact.digest),
+            true => registries.lock(reference, MAX_COMPONENT_BYTES),
+            false => registries.fetch(reference, MAX_COMPONENT_BYTES).map(|artifact| artifact.digest),
         };
         let digest = digest.map_err(|error| failed("locked", reference, &error))?;
         locked.tags.push(LockedTag { reference: reference.to_string(), digest: digest.to_string() });
@@ -199,7 +199,7 @@ struct Signed {
 
 pub(super) fn sign(context: &Context, arguments: &SignPolicy) -> Result<(), Failure> {
     let file = &arguments.file;
-    let contents = read_bounded(file, "the policy", LARGEST_COMPONENT_BYTES)?;
+    let contents = read_bounded(file, "the policy", MAX_COMPONENT_BYTES)?;
     slots_of(file, &contents)?;
     let unusable = |error: minisign::PError| {
         Failure::usage("the key cannot be used; nothing was signed")
@@ -207,11 +207,9 @@ pub(super) fn sign(context: &Context, arguments: &SignPolicy) -> Result<(), Fail
             .because(error.to_string())
             .remedy("`minisign -G` makes a key; --password-file names a file with its password")
     };
-    let key = read_text(&arguments.key, "the key", LARGEST_KEY_BYTES)?;
+    let key = read_text(&arguments.key, "the key", MAX_KEY_BYTES)?;
     let password = match &arguments.password_file {
-        Some(file) => {
-            Some(read_text(file, "the password", LARGEST_KEY_BYTES)?.trim_end_matches(['\r', '\n']).to_owned())
-        }
+        Some(file) => Some(read_text(file, "the password", MAX_KEY_BYTES)?.trim_end_matches(['\r', '\n']).to_owned()),
         None => None,
     };
     let key = secret_key(&key, password).map_err(unusable)?;

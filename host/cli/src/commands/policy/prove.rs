@@ -18,7 +18,7 @@ use crate::policy_file::{BUILT_IN, link_or_default, load, trial_host};
 const SCRIPT_QUESTIONS: u64 = 50_000;
 const SCRIPT_RANDOM: u64 = 10_000;
 /// A file of laws larger than this is a mistake.
-const LARGEST_LAWS_BYTES: u64 = 1 << 20;
+const MAX_LAWS_BYTES: u64 = 1 << 20;
 
 pub(super) fn run(context: &Context, arguments: &ProvePolicy) -> Result<(), Failure> {
     let host = trial_host(context)?;
@@ -79,8 +79,7 @@ pub(super) fn name_of(file: &Path) -> String {
 fn read_laws(file: &Path, arguments: &ProvePolicy) -> Result<Vec<Law>, Failure> {
     let wrong =
         |problem: String| Failure::usage("the laws cannot be used").at(file.display().to_string()).because(problem);
-    let laws =
-        Laws::parse(&read_text(file, "the laws", LARGEST_LAWS_BYTES)?).map_err(|error| wrong(error.to_string()))?;
+    let laws = Laws::parse(&read_text(file, "the laws", MAX_LAWS_BYTES)?).map_err(|error| wrong(error.to_string()))?;
     if laws.slot != arguments.slot {
         return Err(wrong(format!("they are about the slot {}, and {} was asked for", laws.slot, arguments.slot)));
     }

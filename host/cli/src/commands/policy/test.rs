@@ -19,8 +19,8 @@ use crate::arguments::TestPolicy;
 use crate::context::Context;
 use crate::files::{read_bounded, read_text};
 use crate::policy_file::{
-    LARGEST_COMPONENT_BYTES, LARGEST_JSON_BYTES, granted, grants_needed, json_argument, load, object,
-    offline_trial_host, slots_of, unusable,
+    MAX_COMPONENT_BYTES, MAX_JSON_BYTES, granted, grants_needed, json_argument, load, object, offline_trial_host,
+    slots_of, unusable,
 };
 
 /// The file of the fuel that cases use, beside the fixtures.
@@ -28,7 +28,7 @@ const FUEL_LOCK: &str = "fuel.lock";
 /// Where `policy new` puts the schema of fixtures, from theirs.
 const SCHEMA: &str = "../schemas/fixture.json";
 /// A fixture of a larger question would be nothing to read.
-const LARGEST_RECORDED_BYTES: usize = 256 << 10;
+const MAX_RECORDED_BYTES: usize = 256 << 10;
 
 pub(super) async fn run(context: &Context, arguments: &TestPolicy) -> Result<(), Failure> {
     let tested = Tested::find(arguments)?;
@@ -66,7 +66,7 @@ impl Tested {
 
     /// The policy with its settings, and with all that it imports: nothing is called in a test.
     fn link(&self, arguments: &TestPolicy) -> Result<Link, Failure> {
-        let bytes = read_bounded(&self.file, "the policy", LARGEST_COMPONENT_BYTES)?;
+        let bytes = read_bounded(&self.file, "the policy", MAX_COMPONENT_BYTES)?;
         // Rules import nothing.
         let grants = match RulesFile::is_named(&self.file) {
             true => Vec::new(),
@@ -85,7 +85,7 @@ impl Tested {
 
     /// The slots that the policy decides.
     fn slots(&self) -> Result<Vec<SlotName>, Failure> {
-        let bytes = read_bounded(&self.file, "the policy", LARGEST_COMPONENT_BYTES)?;
+        let bytes = read_bounded(&self.file, "the policy", MAX_COMPONENT_BYTES)?;
         slots_of(&self.file, &bytes)
     }
 
@@ -105,7 +105,7 @@ impl Tested {
         };
         files.sort();
         let read = |file: PathBuf| {
-            let text = read_text(&file, "the fixture", LARGEST_JSON_BYTES)?;
+            let text = read_text(&file, "the fixture", MAX_JSON_BYTES)?;
             let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let fixture = Fixture::parse(&text).map_err(|error| {
                 Failure::usage("a fixture cannot be used").at(file.display().to_string()).because(error.to_string())
@@ -120,7 +120,7 @@ impl Tested {
         if !file.is_file() {
             return Ok(FuelLock::default());
         }
-        FuelLock::parse(&read_text(&file, "the lock file", LARGEST_JSON_BYTES)?).map_err(|error| {
+        FuelLock::parse(&read_text(&file, "the lock file", MAX_JSON_BYTES)?).map_err(|error| {
             Failure::usage("the lock file cannot be read")
                 .at(file.display().to_string())
                 .because(error.to_string())
@@ -360,7 +360,7 @@ impl Recorder<'_> {
         let is_tested =
             |asked: &PolicyIdentity| asked.name == ours.name && (!is_rules || asked.settings == ours.settings);
         let mut fixture = match fixture::of_record(record, is_tested) {
-            Ok(fixture) if fixture.to_text().len() <= LARGEST_RECORDED_BYTES => fixture,
+            Ok(fixture) if fixture.to_text().len() <= MAX_RECORDED_BYTES => fixture,
             _ => {
                 self.recorded.unusable += 1;
                 return Ok(());

@@ -10,17 +10,17 @@ use super::super::webhook;
 use super::*;
 
 /// A failure's words: a name, what went wrong and the last lines that were said.
-const LONGEST_WORDS: usize = 8 * 1024;
+const MAX_WORDS_LEN: usize = 8 * 1024;
 /// The contract's bound.
-const LONGEST_MESSAGE: usize = 1024;
+const MAX_MESSAGE_LEN: usize = 1024;
 
 /// What people and policies are told of a failure stays in its bounds, in one line that no terminal obeys.
 fn is_fit_to_tell(failure: &HookFailure) {
     let words = failure.to_string();
-    assert!(words.len() <= LONGEST_WORDS, "{} bytes: {words}", words.len());
+    assert!(words.len() <= MAX_WORDS_LEN, "{} bytes: {words}", words.len());
     assert!(!words.contains(char::is_control), "{words:?}");
     for told in [failure.for_retry(), failure.for_provisioning()] {
-        assert!(told.message.len() <= LONGEST_MESSAGE);
+        assert!(told.message.len() <= MAX_MESSAGE_LEN);
     }
 }
 
@@ -57,7 +57,7 @@ fn whatever_a_program_says_is_kept_and_told_within_bounds() {
         if let Ok(text) = std::str::from_utf8(stream)
             && let Err(problem) = super::super::hook::check_public_key(text)
         {
-            assert!(problem.len() <= LONGEST_WORDS);
+            assert!(problem.len() <= MAX_WORDS_LEN);
         }
     });
 }

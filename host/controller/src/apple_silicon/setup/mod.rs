@@ -36,9 +36,9 @@ const SHOWN: usize = 2 * 1024;
 /// Lines and bytes of it in a message.
 const QUOTED: (usize, usize) = (3, 400);
 /// The longest wait that a policy may ask for between two runs.
-const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+const MAX_WAIT: Duration = Duration::from_secs(3600);
 /// Runs at most before a set-up counts as given up, whatever a policy says.
-const MOST_ATTEMPTS: u32 = 100;
+const MAX_ATTEMPTS: u32 = 100;
 
 /// Whether a run is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -277,8 +277,8 @@ impl Request {
         };
         let decision = context.policies.pin().decide::<Retry>(question, |_, _| Ok(())).await;
         match decision.answer.verdict {
-            Verdict::Wait(wait) if self.attempt < MOST_ATTEMPTS => {
-                Ended::Again { message, after: Duration::from_millis(wait).min(LONGEST_WAIT) }
+            Verdict::Wait(wait) if self.attempt < MAX_ATTEMPTS => {
+                Ended::Again { message, after: Duration::from_millis(wait).min(MAX_WAIT) }
             }
             _ => Ended::GivenUp { message },
         }

@@ -27,13 +27,13 @@ const OPERATION_LABEL: &str = "windlass.dev/operation";
 const FOLDER: &str = "/windlass";
 const FILE: &str = "input.json";
 /// Of the cluster's name, so that a Job's name stays within 63 bytes.
-const LONGEST_NAME_PART: usize = 20;
+const MAX_NAME_PART_LEN: usize = 20;
 /// A ConfigMap holds 1 MiB, keys and all.
-const LONGEST_INPUT: usize = 1_000_000;
+const MAX_INPUT_LEN: usize = 1_000_000;
 /// How long a finished Job stays for people to look at: far longer than any controller needs to find it again.
 const KEPT_SECONDS: u32 = 24 * 60 * 60;
 const FIRST_LOOK: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// So long after the time limit somebody must have said how the Job ended: Kubernetes itself ends it at the limit.
 const GRACE: Duration = Duration::from_secs(60);
 /// A failed Job's pod may be told a moment after the Job.
@@ -59,7 +59,7 @@ pub(super) struct Run<'r> {
 
 /// How a Job stands.
 #[derive(Debug, PartialEq, Eq)]
-enum Standing {
+enum JobState {
     Running,
     Done,
     OutOfTime,
@@ -87,7 +87,7 @@ fn operation_word(operation: Operation) -> &'static str {
 fn name(object: &ServerCluster, input: &HookInput) -> String {
     format!(
         "{}-{}-{}-{}-{}",
-        cut(&object.name_any(), LONGEST_NAME_PART),
+        cut(&object.name_any(), MAX_NAME_PART_LEN),
         mark(&object.uid().unwrap_or_default()),
         input.operation_number,
         stage_word(input.stage),
@@ -95,20 +95,20 @@ fn name(object: &ServerCluster, input: &HookInput) -> String {
     )
 }
 
-fn standing(job: &Job) -> Standing {
+fn standing(job: &Job) -> JobState {
     let conditions = job.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
     for condition in conditions.iter().filter(|condition| condition.status == "True") {
         match condition.type_.as_str() {
-            "Complete" => return Standing::Done,
-            "Failed" if condition.reason.as_deref() == Some("DeadlineExceeded") => return Standing::OutOfTime,
+            "Complete" => return JobState::Done,
+            "Failed" if condition.reason.as_deref() == Some("DeadlineExceeded") => return JobState::OutOfTime,
             "Failed" => {
                 let words = condition.message.clone().or_else(|| condition.reason.clone()).unwrap_or_default();
-                return Standing::Failed { message: words };
+                return JobState::Failed { message: words };
             }
             _ => {}
         }
     }
-    Standing::Running
+    JobState::Running
 }
 
 /// What a pod's container said and how it ended.
@@ -150,16 +150,16 @@ impl Run<'_> {
         self.give_input(&name, &job).await?;
         let standing = self.wait(&jobs, &name).await?;
         let ended = match standing {
-            Standing::Done => {
+            JobState::Done => {
                 output.stdout.text = self.pod(&name).await.words;
                 Ok(())
             }
-            Standing::OutOfTime | Standing::Running => {
+            JobState::OutOfTime | JobState::Running => {
                 // What the pod waited for is told, where it never began.
                 output.stderr.text = self.pod(&name).await.words;
                 Err(HookProblem::TimedOut(self.time_limit))
             }
-            Standing::Failed { message } => {
+            JobState::Failed { message } => {
                 let said = self.ended_pod(&name).await;
                 output.stderr = Captured { text: said.words, dropped: 0 };
                 match said.exit_code {
@@ -200,7 +200,7 @@ impl Run<'_> {
 
     async fn give_input(&self, name: &str, job: &Job) -> Result<(), HookProblem> {
         let text = String::from_utf8(self.input.json()).unwrap_or_default();
-        if text.len() > LONGEST_INPUT {
+        if text.len() > MAX_INPUT_LEN {
             let problem = format!("its input has {} bytes, more than a ConfigMap holds", text.len());
             return Err(HookProblem::NotStarted(problem));
         }
@@ -229,13 +229,13 @@ impl Run<'_> {
         }
     }
 
-    async fn wait(&self, jobs: &Api<Job>, name: &str) -> Result<Standing, HookProblem> {
+    async fn wait(&self, jobs: &Api<Job>, name: &str) -> Result<JobState, HookProblem> {
         let until = Instant::now() + self.time_limit + GRACE;
         let mut pause = FIRST_LOOK;
         loop {
             match jobs.get_opt(name).await {
                 Ok(Some(job)) => match standing(&job) {
-                    Standing::Running => {}
+                    JobState::Running => {}
                     ended => return Ok(ended),
                 },
                 Ok(None) => {
@@ -245,10 +245,10 @@ impl Run<'_> {
                 Err(error) => tracing::warn!(job = name, %error, "the hook's Job cannot be read now"),
             }
             if Instant::now() >= until {
-                return Ok(Standing::Running);
+                return Ok(JobState::Running);
             }
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_PAUSE);
         }
     }
 
@@ -408,7 +408,7 @@ pub(super) async fn stop_all(hooks: &HookJobs, object: &ServerCluster, number: u
     let uid = mark(&object.uid().unwrap_or_default());
     let of_operation = ListParams::default().labels(&format!("{CLUSTER_LABEL}={uid},{OPERATION_LABEL}={number}"));
     for job in jobs.list(&of_operation).await?.items {
-        if standing(&job) == Standing::Running {
+        if standing(&job) == JobState::Running {
             tracing::info!(job = job.name_any(), "the Job of an operation whose process died is stopped");
             delete(hooks, &job.name_any()).await?;
         }
@@ -519,14 +519,14 @@ mod tests {
             let condition = json!({"type": kind, "status": status, "reason": reason, "message": "words"});
             serde_json::from_value(json!({"metadata": {}, "status": {"conditions": [condition]}})).unwrap()
         };
-        assert_eq!(standing(&Job::default()), Standing::Running);
-        assert_eq!(standing(&job("Complete", "True", "")), Standing::Done);
-        assert_eq!(standing(&job("Complete", "False", "")), Standing::Running);
-        assert_eq!(standing(&job("FailureTarget", "True", "")), Standing::Running, "its pods still end");
-        assert_eq!(standing(&job("Failed", "True", "DeadlineExceeded")), Standing::OutOfTime);
+        assert_eq!(standing(&Job::default()), JobState::Running);
+        assert_eq!(standing(&job("Complete", "True", "")), JobState::Done);
+        assert_eq!(standing(&job("Complete", "False", "")), JobState::Running);
+        assert_eq!(standing(&job("FailureTarget", "True", "")), JobState::Running, "its pods still end");
+        assert_eq!(standing(&job("Failed", "True", "DeadlineExceeded")), JobState::OutOfTime);
         assert_eq!(
             standing(&job("Failed", "True", "BackoffLimitExceeded")),
-            Standing::Failed { message: "words".into() }
+            JobState::Failed { message: "words".into() }
         );
     }
 

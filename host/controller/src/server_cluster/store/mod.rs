@@ -36,7 +36,7 @@ const CALL: Duration = Duration::from_secs(15);
 /// So often a write that another came before is done again without a pause.
 const QUICK_CONFLICTS: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 
 /// How other controllers are told apart, and whether they live.
 #[derive(Clone)]
@@ -115,7 +115,7 @@ impl Pauses {
             return false;
         }
         tokio::time::sleep(self.next).await;
-        self.next = (self.next * 2).min(LONGEST_PAUSE);
+        self.next = (self.next * 2).min(MAX_PAUSE);
         true
     }
 }

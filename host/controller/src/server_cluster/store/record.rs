@@ -25,20 +25,20 @@ pub(super) const KEPT_OPERATIONS: u64 = 10;
 const KEPT_EVENTS: usize = 32;
 /// Of what is left, so many nodes are told; the nodes themselves tell all.
 const TOLD_LEFT: usize = 20;
-const MOST_REASONS: usize = 32;
-const MOST_STEPS: usize = 32;
+const MAX_REASONS: usize = 32;
+const MAX_STEPS: usize = 32;
 /// Reasons of a past operation.
 const PAST_REASONS: usize = 4;
-const LONGEST_REASON: usize = 512;
-const LONGEST_PROBLEM: usize = 256;
+const MAX_REASON_LEN: usize = 512;
+const MAX_PROBLEM_LEN: usize = 256;
 /// Names in the event of a recovery; the operation's recovery has all.
 const TOLD_NAMES: usize = 20;
 /// etcd takes 1.5 MiB in a request, the whole object in it. Above the first bound what is told to people is cut, above
 /// the second nothing is written. In between is room for what the API server itself adds.
-const CRAMPED: usize = 900_000;
-const FULL: usize = 1_400_000;
+const SOFT_LIMIT: usize = 900_000;
+const HARD_LIMIT: usize = 1_400_000;
 /// JSON's numbers are exact up to here.
-const LARGEST_FENCE_BITS: u32 = 53;
+const MAX_FENCE_BITS: u32 = 53;
 
 /// What a write answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,7 +76,7 @@ fn milliseconds(table: &'static str, row: &str, text: &str) -> Result<u64, Store
 }
 
 fn cut_all(texts: &[String], most: usize) -> Vec<String> {
-    texts.iter().take(most).map(|text| cut(text, LONGEST_REASON)).collect()
+    texts.iter().take(most).map(|text| cut(text, MAX_REASON_LEN)).collect()
 }
 
 /// Without keys that say nothing, so that what is written is what is read.
@@ -111,7 +111,7 @@ fn node_status(node: &Node) -> NodeStatus {
         configure_began: node.configure_began,
         configured: node.configured,
         started: node.started,
-        problem: node.problem.as_deref().map(|problem| cut(problem, LONGEST_PROBLEM)),
+        problem: node.problem.as_deref().map(|problem| cut(problem, MAX_PROBLEM_LEN)),
     }
 }
 
@@ -158,7 +158,7 @@ fn operation_status(operation: &ClusterOperation, steps: Vec<StepStatus>) -> Clu
         counts: counts.collect(),
         force: operation.force,
         steps,
-        reasons: cut_all(&operation.reasons, MOST_REASONS),
+        reasons: cut_all(&operation.reasons, MAX_REASONS),
         recovery: operation
             .recovery
             .as_ref()
@@ -319,7 +319,7 @@ pub(super) fn requests_under(object: &ServerCluster, fence: Fence) -> Option<Req
 /// Drawn, not counted: an object that comes again under an old name begins anew, and its fences must not be those of
 /// its forerunner.
 fn new_fence() -> u64 {
-    uuid::Uuid::new_v4().as_u64_pair().0 >> (u64::BITS - LARGEST_FENCE_BITS)
+    uuid::Uuid::new_v4().as_u64_pair().0 >> (u64::BITS - MAX_FENCE_BITS)
 }
 
 /// The record of a cluster that is taken over as it stands.
@@ -339,7 +339,7 @@ fn under(status: &ServerClusterStatus, fence: Fence) -> Result<(), StoreError> {
 fn put_cluster(status: &mut ServerClusterStatus, cluster: &Cluster) {
     status.state = Some(cluster.state.to_string());
     status.established |= cluster.state == windlass_cluster::ClusterState::Active;
-    status.reasons = cut_all(&cluster.reasons, MOST_REASONS);
+    status.reasons = cut_all(&cluster.reasons, MAX_REASONS);
     status.left = cut_all(&cluster.left, TOLD_LEFT);
     if cluster.left.len() > TOLD_LEFT {
         status.left.push(format!("and {} more", cluster.left.len() - TOLD_LEFT));
@@ -509,7 +509,7 @@ fn happened(status: &mut ServerClusterStatus, number: u64, at: u64, what: &Clust
         match what {
             ClusterHappening::NodeDone { stage, step, .. } => count(stage.to_string(), step, 1, 0),
             ClusterHappening::NodeFailed { stage, step, .. } => count(stage.to_string(), step, 0, 1),
-            ClusterHappening::StepBegan { stage, step, total } if steps.len() < MOST_STEPS => steps.push(StepStatus {
+            ClusterHappening::StepBegan { stage, step, total } if steps.len() < MAX_STEPS => steps.push(StepStatus {
                 stage: stage.to_string(),
                 step: step.clone(),
                 total: *total,
@@ -525,7 +525,7 @@ fn happened(status: &mut ServerClusterStatus, number: u64, at: u64, what: &Clust
             stage: *stage,
             step: step.clone(),
             node: node.clone(),
-            reason: cut(reason, LONGEST_REASON),
+            reason: cut(reason, MAX_REASON_LEN),
         },
         ClusterHappening::Recovering(recovery) => {
             let mut recovery = recovery.clone();
@@ -560,7 +560,7 @@ pub(super) fn bound(status: &mut ServerClusterStatus, spec: &ServerClusterSpec) 
         serde_json::to_vec(status).map_or(usize::MAX, |bytes| bytes.len().saturating_add(fixed))
     };
     let mut bytes = size(status);
-    if bytes > CRAMPED {
+    if bytes > SOFT_LIMIT {
         let over = status.events.len().saturating_sub(4);
         status.events.drain(..over);
         for node in &mut status.nodes {
@@ -568,10 +568,10 @@ pub(super) fn bound(status: &mut ServerClusterStatus, spec: &ServerClusterSpec) 
         }
         bytes = size(status);
     }
-    if bytes > FULL {
+    if bytes > HARD_LIMIT {
         let nodes = status.nodes.len();
         let problem = format!(
-            "the object with its record of {nodes} nodes has {bytes} bytes, more than the {FULL} that it can hold"
+            "the object with its record of {nodes} nodes has {bytes} bytes, more than the {HARD_LIMIT} that it can hold"
         );
         return Err(StoreError::Failed { what: "writing", problem });
     }
@@ -612,11 +612,11 @@ mod tests {
         // The most that can be there: 1,000 leave while 1,000 others come, each with a problem to tell.
         let mut most = large(2_000);
         for node in &mut most.nodes {
-            node.problem = Some("é".repeat(LONGEST_PROBLEM / 2));
+            node.problem = Some("é".repeat(MAX_PROBLEM_LEN / 2));
         }
         let bytes = bound(&mut most, &spec).unwrap();
         println!("2,000 nodes, each with a problem: {bytes} bytes");
-        assert!(most.nodes[0].problem.as_ref().unwrap().len() < LONGEST_PROBLEM, "their words were cut");
+        assert!(most.nodes[0].problem.as_ref().unwrap().len() < MAX_PROBLEM_LEN, "their words were cut");
         assert!(bytes < 1_000_000, "{bytes}");
         let error = bound(&mut large(4_000), &spec).unwrap_err().to_string();
         assert!(error.contains("4000 nodes"), "{error}");
@@ -649,7 +649,7 @@ mod tests {
 
     #[test]
     fn fences_are_numbers_that_json_keeps() {
-        assert!((0..1_000).all(|_| new_fence() < 1 << LARGEST_FENCE_BITS));
+        assert!((0..1_000).all(|_| new_fence() < 1 << MAX_FENCE_BITS));
         assert_ne!(new_fence(), new_fence());
     }
 }

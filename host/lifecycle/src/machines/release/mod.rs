@@ -24,7 +24,7 @@ use super::names::is_returning;
 use super::origin::ended_claims;
 use super::restart::Restart;
 use crate::Error;
-use crate::control::{Control, Happening};
+use crate::control::{Control, EventKind};
 use crate::journal::{Closing, Operation, OperationKind, OperationState, Phase};
 use crate::lifecycle::{Lifecycle, left_open};
 use crate::run::Run;
@@ -140,7 +140,7 @@ impl Known {
 
 /// What is told of a release beside its outcome.
 #[derive(Default)]
-struct Told {
+struct ReleaseReport {
     reason: Option<String>,
     reasons: Vec<String>,
     decided_by: Option<String>,
@@ -148,7 +148,7 @@ struct Told {
     refused: Option<(String, FailureClass)>,
 }
 
-impl Told {
+impl ReleaseReport {
     fn decision(&mut self, decision: &windlass_policy::Decision<Release>) {
         self.decided_by = Some(decision.decided_by.to_string());
         self.reason.clone_from(&decision.reason);
@@ -170,7 +170,7 @@ pub(crate) struct Releasing<'s> {
     policies: PinnedPolicies,
     control: Control,
     known: Known,
-    told: Told,
+    told: ReleaseReport,
     /// Whether the host was on its way into the pool when it was read last.
     returning: bool,
     /// The operation, once there is something to do.
@@ -185,7 +185,7 @@ impl<'s> Releasing<'s> {
         control: Control,
     ) -> Result<Self, Error> {
         let known = Known::read(shared, &specification.request)?;
-        let (told, returning, opened) = (Told::default(), false, None);
+        let (told, returning, opened) = (ReleaseReport::default(), false, None);
         Ok(Self { shared, specification, policies, control, known, told, returning, opened })
     }
 
@@ -197,7 +197,7 @@ impl<'s> Releasing<'s> {
     }
 
     /// Goes from stage to stage until it has ended.
-    pub(crate) async fn perform(&mut self) -> Result<ReleaseOutcome, Trouble> {
+    pub(crate) async fn perform(&mut self) -> Result<ReleaseOutcome, ReleaseError> {
         let mut stage = Stage::Look;
         let mut askings = 0;
         loop {
@@ -272,7 +272,7 @@ impl<'s> Releasing<'s> {
     }
 
     /// Does it under the lock, and takes into account what it did.
-    async fn act(&mut self, host: &Server, action: &Action) -> Result<End, Trouble> {
+    async fn act(&mut self, host: &Server, action: &Action) -> Result<End, ReleaseError> {
         let shared = self.shared;
         let _held = lock(shared, &self.control).await?;
         let begun = match self.opened.take() {
@@ -317,22 +317,22 @@ impl<'s> Releasing<'s> {
             self.control.clone(),
             Some(HELD),
         );
-        run.event(Happening::Opened);
+        run.event(EventKind::Opened);
         Ok((run, active))
     }
 
     /// Closes the operation, where one was opened, and what it carried on.
-    pub(crate) async fn close(mut self, ended: Result<ReleaseOutcome, Trouble>) -> Result<Released, Error> {
+    pub(crate) async fn close(mut self, ended: Result<ReleaseOutcome, ReleaseError>) -> Result<Released, Error> {
         let outcome = match (ended, &self.opened) {
             (Ok(outcome), _) => outcome,
-            (Err(Trouble::Stop(stop)), Some((run, active))) => return Err(left_open(run, active, stop)),
-            (Err(Trouble::Error(error)), Some((run, active))) => {
+            (Err(ReleaseError::Stop(stop)), Some((run, active))) => return Err(left_open(run, active, stop)),
+            (Err(ReleaseError::Error(error)), Some((run, active))) => {
                 // Not closed: the next start takes it up.
                 drop(left_open(run, active, Stop::Left));
                 return Err(error);
             }
-            (Err(Trouble::Stop(Stop::Journal(error)) | Trouble::Error(error)), None) => return Err(error),
-            (Err(Trouble::Stop(_)), None) => return Err(Error::NotBegun),
+            (Err(ReleaseError::Stop(Stop::Journal(error)) | ReleaseError::Error(error)), None) => return Err(error),
+            (Err(ReleaseError::Stop(_)), None) => return Err(Error::NotBegun),
         };
         let ends = ended_claims(self.shared, &self.specification.request, &outcome)?;
         if self.opened.is_none() && !ends.is_empty() {
@@ -366,7 +366,7 @@ impl<'s> Releasing<'s> {
             self.shared.journal.close(closing).await?;
             active.ended(state.as_str());
             run.trace.closed(state, why.as_deref());
-            run.event(Happening::Closed { state });
+            run.event(EventKind::Closed { state });
         }
         // What earlier askings left open has ended with this one, unless this one has not: then theirs stay, too.
         let carried_on = matches!(state, OperationState::Done) || operation.is_some();
@@ -408,18 +408,18 @@ impl<'s> Releasing<'s> {
 }
 
 /// What keeps a release from an outcome.
-pub(crate) enum Trouble {
+pub(crate) enum ReleaseError {
     Stop(Stop),
     Error(Error),
 }
 
-impl From<Stop> for Trouble {
+impl From<Stop> for ReleaseError {
     fn from(stop: Stop) -> Self {
         Self::Stop(stop)
     }
 }
 
-impl From<Error> for Trouble {
+impl From<Error> for ReleaseError {
     fn from(error: Error) -> Self {
         Self::Error(error)
     }
@@ -480,7 +480,7 @@ pub(crate) async fn resume(
     run: Run,
     active: Active,
 ) -> Result<(), Error> {
-    run.event(Happening::Opened);
+    run.event(EventKind::Opened);
     let entries = shared.journal.entries(&run.id)?;
     let (policies, control) = (run.policies.clone(), run.control.clone());
     let mut releasing = Releasing::new(shared, specification, policies, control)?;
