@@ -60,7 +60,11 @@ async fn each_operation_of_a_controller_is_one_trace_with_its_calls_and_decision
         Ok(traces)
     })
     .await?;
-    for trace in traces.iter().filter(|trace| words(&trace[0].attributes).contains_key("windlass.operation.id")) {
+    for trace in &traces {
+        // One that could not begin, as while a busy machine renews its lease late, made no call.
+        if words(&trace[0].attributes).get("windlass.operation.state").is_none_or(|state| state != "done") {
+            continue;
+        }
         let calls: Vec<_> = trace.iter().map(|span| words(&span.attributes)).collect();
         let calls: Vec<_> = calls.iter().filter(|call| call.contains_key("http.request.method")).collect();
         ensure!(!calls.is_empty(), "{trace:#?}");
