@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::slot_name::SlotName;
+use crate::slots::CONTRACT_VERSION;
 use crate::source::Source;
 
 /// Why a host could not be made, or policies not be loaded.
@@ -147,12 +148,13 @@ pub enum Refusal {
     },
 
     /// An export has another type than the contract says.
-    #[error("its `{export}` does not have the type that the contract `windlass:policy@{version}` says: {problem}")]
+    #[error(
+        "its `{export}` does not have the type that the contract `windlass:policy@{}` says: {problem}",
+        CONTRACT_VERSION
+    )]
     WrongType {
         /// The function.
         export: String,
-        /// The version of the contract that it is of.
-        version: &'static str,
         /// The engine's words.
         problem: String,
     },

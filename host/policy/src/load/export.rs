@@ -5,7 +5,6 @@ use wasmtime::component::{Component, ComponentExportIndex};
 use crate::error::Refusal;
 use crate::guest::{Failure, Guest};
 use crate::limits::Limits;
-use crate::slots::CONTRACT_VERSION;
 use crate::text::one_line;
 
 /// The index of a function of an exported instance.
@@ -19,11 +18,7 @@ pub(super) fn lacks_function(instance: &str, function: &str) -> Refusal {
 }
 
 pub(super) fn wrong_type(instance: &str, function: &str, error: &wasmtime::Error) -> Refusal {
-    Refusal::WrongType {
-        export: format!("{instance}#{function}"),
-        version: CONTRACT_VERSION,
-        problem: one_line(&format!("{error:#}")).into(),
-    }
+    Refusal::WrongType { export: format!("{instance}#{function}"), problem: one_line(&format!("{error:#}")).into() }
 }
 
 /// A function of the policy that ended badly, with its last words.
