@@ -102,7 +102,7 @@ async fn recover(run: &Run, stop: Stop) -> Result<Result<ClusterOutcome, Error>,
 /// Asks the slot, and stores what it answers before anything of it is done.
 async fn decide(run: &Run, failed: &StageFailure) -> Result<Recovery, Stop> {
     let (question, names) = question(run, failed);
-    let decision = run.policies.decide::<Provisioning>(question, |_, _| Ok(())).await;
+    let decision = run.policies.decide::<Provisioning>(question).await;
     run.quote::<Provisioning>(failed.stage.as_str(), &decision);
     let answer = match decision.answer.verdict {
         Verdict::Recover(recovery) => recovery,

@@ -309,7 +309,7 @@ impl Run {
             group: None,
             server_type: None,
         };
-        let decided = self.policies.decide::<Retry>(question, |_, _| Ok(()));
+        let decided = self.policies.decide::<Retry>(question);
         let decision = decided.instrument(self.trace.step(step)).await;
         let wait = match decision.answer.verdict {
             Verdict::Wait(wait) if attempt < MAX_ATTEMPTS => Some(Duration::from_millis(wait).min(MAX_WAIT)),

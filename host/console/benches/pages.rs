@@ -147,7 +147,7 @@ fn decided(pin: &windlass_policy::PinnedPolicies) -> Vec<u128> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let decide = || {
         let began = Instant::now();
-        drop(black_box(runtime.block_on(pin.decide::<Retry>(Retry::example(), |_, _| Ok(())))));
+        drop(black_box(runtime.block_on(pin.decide::<Retry>(Retry::example()))));
         // As many as a busy host has at most, so that its log keeps up.
         let took = began.elapsed();
         std::thread::sleep(Duration::from_micros(100));

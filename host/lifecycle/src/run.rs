@@ -399,7 +399,7 @@ impl Run {
             group: self.group_of_server(),
             server_type: server_type.map(str::to_owned),
         };
-        let decision = self.policies.decide::<Retry>(question, |_, _| Ok(())).await;
+        let decision = self.policies.decide::<Retry>(question).await;
         self.quote::<Retry>(step, &decision);
         let wait = match decision.answer.verdict {
             Verdict::Wait(wait) if attempt < MAX_ATTEMPTS => {

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use windlass_policy::DecidedBy;
 use windlass_policy::slots::Rollback;
-use windlass_policy::slots::rollback::{Action, Question, Resource, Step, Verdict, check_attachments};
+use windlass_policy::slots::rollback::{Action, Question, Resource, Step, Verdict};
 use windlass_policy::slots::types;
 
 use crate::change::protected_words;
@@ -291,7 +291,7 @@ pub(crate) fn kept_by(entries: &[Entry]) -> impl Iterator<Item = &ResourceName> 
 /// Asks for a plan. `None`: no policy could give one, so nothing is touched. What the host's last resort leaves is left
 /// and not kept: a mark would say that somebody wanted it to stay, and nobody would ever try again.
 async fn ask(run: &Run, found: &[Found], cause: Option<&StepFailure>) -> Result<Option<Vec<Step>>, Stop> {
-    let decision = run.policies.decide::<Rollback>(question(run, found, cause), check_attachments).await;
+    let decision = run.policies.decide::<Rollback>(question(run, found, cause)).await;
     run.quote("rollback", &decision);
     let steps = match (decision.answer.verdict, &decision.decided_by) {
         (Verdict::Plan(steps), DecidedBy::Policy(_)) => Some(steps),

@@ -13,7 +13,7 @@ fn decisions(criterion: &mut Criterion) {
     let pin = set.host.pin();
     let mut group = criterion.benchmark_group("decision");
     group.bench_function("retry, fresh and recorded", |bencher| {
-        bencher.iter(|| runtime.block_on(pin.decide::<Retry>(Retry::example(), |_, _| Ok(()))));
+        bencher.iter(|| runtime.block_on(pin.decide::<Retry>(Retry::example())));
     });
     group.bench_function("retry, the bare loop", |bencher| {
         let mut bare = set.bare();
@@ -21,15 +21,15 @@ fn decisions(criterion: &mut Criterion) {
     });
     let rules = set.host.pin_only(common::ten_rules(&set.host, SlotName::Retry));
     group.bench_function("retry by ten rules, fresh and recorded", |bencher| {
-        bencher.iter(|| runtime.block_on(rules.decide::<Retry>(Retry::example(), |_, _| Ok(()))));
+        bencher.iter(|| runtime.block_on(rules.decide::<Retry>(Retry::example())));
     });
     group.bench_function("rollback, fresh and recorded", |bencher| {
-        bencher.iter(|| runtime.block_on(pin.decide::<Rollback>(Rollback::example(), |_, _| Ok(()))));
+        bencher.iter(|| runtime.block_on(pin.decide::<Rollback>(Rollback::example())));
     });
     for servers in [1_000, 10_000] {
         let question = common::batch(servers);
         group.bench_function(format!("state-mapping of {servers} servers"), |bencher| {
-            bencher.iter(|| runtime.block_on(pin.decide::<StateMapping>(question.clone(), |_, _| Ok(()))));
+            bencher.iter(|| runtime.block_on(pin.decide::<StateMapping>(question.clone())));
         });
     }
     group.finish();

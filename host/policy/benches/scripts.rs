@@ -43,7 +43,7 @@ fn main() {
 fn decided(pin: &windlass_policy::PinnedPolicies, decisions: usize) -> Vec<u64> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().build().expect("a runtime without drivers always starts");
-    let decide = || timed(|| drop(black_box(runtime.block_on(pin.decide::<Retry>(Retry::example(), |_, _| Ok(()))))));
+    let decide = || timed(|| drop(black_box(runtime.block_on(pin.decide::<Retry>(Retry::example())))));
     for _ in 0..decisions / 10 {
         decide();
     }

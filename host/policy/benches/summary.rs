@@ -84,7 +84,7 @@ fn main() {
         let mut questions = vec![Retry::example(); 3_000].into_iter();
         recorded.extend(measure(2_000, || {
             let question = questions.next().expect("as many as are measured");
-            let decision = runtime.block_on(pin.decide::<Retry>(question, |_, _| Ok(())));
+            let decision = runtime.block_on(pin.decide::<Retry>(question));
             drop(black_box(decision));
         }));
     }
@@ -99,7 +99,7 @@ fn main() {
     table.line("bare call of one instance, reused, p50 (not isolated)", us(percentile(&mut reused, 50)), "us", None);
     set.host.flush_decisions();
     let mut rollback = measure(5_000, || {
-        let decision = runtime.block_on(pin.decide::<Rollback>(Rollback::example(), |_, _| Ok(())));
+        let decision = runtime.block_on(pin.decide::<Rollback>(Rollback::example()));
         drop(black_box(decision));
     });
     table.line("rollback of five resources, recorded, p50", us(percentile(&mut rollback, 50)), "us", None);
@@ -108,7 +108,7 @@ fn main() {
     let rules = set.host.pin_only(common::ten_rules(&set.host, SlotName::Retry));
     table.line("loading a file of rules that is not in the cache", us(nanos(started)) / 1e3, "ms", None);
     let mut by_rules = measure(5_000, || {
-        let decision = runtime.block_on(rules.decide::<Retry>(Retry::example(), |_, _| Ok(())));
+        let decision = runtime.block_on(rules.decide::<Retry>(Retry::example()));
         assert!(decision.fallbacks.is_empty(), "{:?}", decision.fallbacks);
         drop(black_box(decision));
     });
@@ -122,7 +122,7 @@ fn main() {
         for _ in 0..20 {
             let question = question.clone();
             let started = Instant::now();
-            let decision = runtime.block_on(rules.decide::<StateMapping>(question, |_, _| Ok(())));
+            let decision = runtime.block_on(rules.decide::<StateMapping>(question));
             times.push(nanos(started));
             assert!(decision.fallbacks.is_empty(), "{:?}", decision.fallbacks);
             set.host.flush_decisions();
@@ -137,7 +137,7 @@ fn main() {
         for _ in 0..50 {
             let question = question.clone();
             let started = Instant::now();
-            let decision = runtime.block_on(pin.decide::<StateMapping>(question, |_, _| Ok(())));
+            let decision = runtime.block_on(pin.decide::<StateMapping>(question));
             times.push(nanos(started));
             assert!(decision.fallbacks.is_empty(), "{:?}", decision.fallbacks);
             set.host.flush_decisions();
@@ -188,7 +188,7 @@ fn under_load(set: &common::Set, swapping: bool) -> (Vec<u64>, u32) {
         let mut times = Vec::new();
         while !stopped.load(Ordering::Relaxed) {
             let started = Instant::now();
-            let decision = runtime.block_on(host.pin().decide::<Retry>(Retry::example(), |_, _| Ok(())));
+            let decision = runtime.block_on(host.pin().decide::<Retry>(Retry::example()));
             times.push(nanos(started));
             assert!(decision.fallbacks.is_empty(), "{:?}", decision.fallbacks);
             // A host decides some thousand times in a second, not as fast as it can.
@@ -236,10 +236,10 @@ fn be_a_host(state: &std::path::Path) {
         tokio::runtime::Builder::new_current_thread().build().expect("a runtime without drivers always starts");
     let pin = host.pin();
     for _ in 0..100 {
-        runtime.block_on(pin.decide::<Retry>(Retry::example(), |_, _| Ok(())));
-        runtime.block_on(pin.decide::<Rollback>(Rollback::example(), |_, _| Ok(())));
-        runtime.block_on(pin.decide::<Release>(Release::example(), |_, _| Ok(())));
-        runtime.block_on(pin.decide::<StateMapping>(common::batch(100), |_, _| Ok(())));
+        runtime.block_on(pin.decide::<Retry>(Retry::example()));
+        runtime.block_on(pin.decide::<Rollback>(Rollback::example()));
+        runtime.block_on(pin.decide::<Release>(Release::example()));
+        runtime.block_on(pin.decide::<StateMapping>(common::batch(100)));
     }
     host.flush_decisions();
     println!("{}", resident_kilobytes().unwrap_or_default());

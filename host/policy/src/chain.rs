@@ -93,16 +93,11 @@ pub(crate) struct Deciding {
 
 impl Deciding {
     /// Hands a record to the log, at once, or after the shadows that it names were asked.
-    pub(crate) fn record<S: Slot>(
-        &self,
-        record: DecisionRecord<S::Question, S::Answer>,
-        shadows: Vec<ShadowPlace>,
-        check: impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync + 'static,
-    ) {
+    pub(crate) fn record<S: Slot>(&self, record: DecisionRecord<S::Question, S::Answer>, shadows: Vec<ShadowPlace>) {
         if shadows.is_empty() {
             self.log.record(record);
         } else {
-            self.shadows.ask::<S>(record, shadows, self.brake, check);
+            self.shadows.ask::<S>(record, shadows, self.brake);
         }
     }
 }
@@ -139,27 +134,22 @@ impl PinnedPolicies {
     /// # Expected flow
     /// 1. The policies of the slot's chain are asked in order, each in a fresh instance. What one defers (the whole
     ///    question or items of a batch) goes to the next; the built-in default is the last.
-    /// 2. Each answer must pass [`Slot::check`] and then `check`, which is the caller's own: is everything that would
-    ///    be deleted really ours, and so on. `check` sees the question that this policy was asked (in a batch perhaps a
-    ///    part) and its answer, in which items may be deferred.
+    /// 2. Each answer must pass [`Slot::check`], with the question that this policy was asked: in a batch perhaps a
+    ///    part.
     /// 3. A policy that fails, in whatever way, counts as having deferred, unless it is configured with
     ///    `on_failure = "keep"`, or the slot keeps by itself: then [`Slot::keep`] decides at once.
     /// 4. Question, answer and everything between are recorded. Where the chain has [shadows](crate::Mode), a thread of
     ///    the host asks them afterwards, and the record waits for that.
     ///
     /// # Guarantees
-    /// There always is an answer, which defers nothing. It passed both checks and the [`Brake`](crate::Brake), or it is
+    /// There always is an answer, which defers nothing. It passed the check and the [`Brake`](crate::Brake), or it is
     /// [`Slot::keep`].
     /// Nothing in here waits or changes threads, unless a policy in the chain was granted a capability.
     ///
     /// # Assumptions
     /// The calling thread has [`DECISION_STACK_BYTES`](crate::DECISION_STACK_BYTES) of stack left. A policy that was
     /// granted a capability needs a tokio runtime with time.
-    pub async fn decide<S: Slot>(
-        &self,
-        question: S::Question,
-        check: impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync + 'static,
-    ) -> Decision<S> {
+    pub async fn decide<S: Slot>(&self, question: S::Question) -> Decision<S> {
         let span = tracing::trace_span!(
             "decision",
             slot = S::NAME.as_str(),
@@ -169,7 +159,7 @@ impl PinnedPolicies {
             reason = Empty,
             fallbacks = Empty,
         );
-        let (record, fallbacks, shadows) = self.ask::<S>(question, &check).instrument(span.clone()).await;
+        let (record, fallbacks, shadows) = self.ask::<S>(question).instrument(span.clone()).await;
         if !span.is_disabled() {
             describe(&span, &record, &fallbacks);
         }
@@ -180,7 +170,7 @@ impl PinnedPolicies {
             decided_by: record.decided_by.clone(),
             fallbacks,
         };
-        self.deciding.record::<S>(record, shadows, check);
+        self.deciding.record::<S>(record, shadows);
         decision
     }
 
@@ -188,7 +178,6 @@ impl PinnedPolicies {
     pub(crate) async fn ask<S: Slot>(
         &self,
         question: S::Question,
-        check: &(impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync),
     ) -> (DecisionRecord<S::Question, S::Answer>, Vec<Fallback>, Vec<ShadowPlace>) {
         let started = Instant::now();
         let mut pending = PendingDecision::<S>::new(self.deciding.brake);
@@ -196,7 +185,7 @@ impl PinnedPolicies {
         for (place, link) in self.generation.chain(S::NAME).iter().enumerate() {
             let before = self.generation.shadows(S::NAME).iter().filter(|shadow| shadow.before == place);
             shadows.extend(before.map(|shadow| pending.place_of(&shadow.policy)));
-            if !pending.ask(link, &question, check, &Circumstances::Live(&self.deciding)).await {
+            if !pending.ask(link, &question, &Circumstances::Live(&self.deciding)).await {
                 break;
             }
         }
@@ -314,7 +303,6 @@ impl<S: Slot> PendingDecision<S> {
         &mut self,
         link: &ChainLink,
         question: &S::Question,
-        check: &(impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync),
         circumstances: &Circumstances<'_>,
     ) -> bool {
         let whole = question;
@@ -330,7 +318,7 @@ impl<S: Slot> PendingDecision<S> {
         let braking = Braking { brake: self.brake, whole, removed: self.removed };
         let (result, trace) = match link {
             ChainLink::Unavailable(_, why) => (Err(Failure::new(FailureKind::Unavailable, &**why)), Trace::default()),
-            ChainLink::Policy(policy) => ask_policy::<S>(policy, question, check, &braking, circumstances).await,
+            ChainLink::Policy(policy) => ask_policy::<S>(policy, question, &braking, circumstances).await,
         };
         let items = match &self.undecided {
             Undecided::Items(items) => {
@@ -437,7 +425,6 @@ impl<S: Slot> PendingDecision<S> {
 pub(crate) async fn ask_policy<S: Slot>(
     policy: &LoadedPolicy,
     question: &S::Question,
-    check: &(impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync),
     braking: &Braking<'_, S>,
     circumstances: &Circumstances<'_>,
 ) -> (Result<S::Answer, Failure>, Trace) {
@@ -460,7 +447,7 @@ pub(crate) async fn ask_policy<S: Slot>(
     } else {
         call::ask::<S>(policy, question)
     };
-    let answer = answer.and_then(|answer| checked::<S>(question, answer, check, braking));
+    let answer = answer.and_then(|answer| checked::<S>(question, answer, braking));
     if let Circumstances::Live(deciding) = circumstances {
         policy_log::tell(&policy.identity, &policy.line_room, &trace.log);
         if answer.is_ok() && policy.health.failures_in_a_row() > 0 {

@@ -1,14 +1,14 @@
-//! What becomes of an answer before it counts: the slot's checks, the caller's, and the brake.
+//! What becomes of an answer before it counts: the slot's check, and the brake.
 
 use crate::brake::Brake;
 use crate::failure_kind::FailureKind;
 use crate::guest::Failure;
 use crate::policy::LoadedPolicy;
-use crate::slots::{Deferred, Slot};
+use crate::slots::Slot;
 use crate::text::one_line;
 
 /// How the reason begins for which an answer was rejected.
-pub(crate) const REFUSED: &str = "its answer was refused: ";
+const REFUSED: &str = "its answer was refused: ";
 
 /// Why a policy isn't asked that failed too often.
 pub(crate) fn suspended(policy: &LoadedPolicy) -> Failure {
@@ -36,16 +36,13 @@ impl<S: Slot> Braking<'_, S> {
     }
 }
 
-/// An answer that passed all checks: the slot's, the caller's, and the brake.
+/// An answer that passed the slot's check and the brake.
 pub(crate) fn checked<S: Slot>(
     question: &S::Question,
     answer: S::Answer,
-    check: &impl Fn(&S::Question, &S::Answer) -> Result<(), String>,
     braking: &Braking<'_, S>,
 ) -> Result<S::Answer, Failure> {
-    let checked = S::check(question, &answer)
-        .and_then(|()| if S::deferred(&answer) == Deferred::Whole { Ok(()) } else { check(question, &answer) });
-    match checked {
+    match S::check(question, &answer) {
         Ok(()) => braking.check(question, &answer).map(|()| answer),
         Err(problem) => Err(Failure::new(FailureKind::RejectedAnswer, format!("{REFUSED}{}", one_line(&problem)))),
     }

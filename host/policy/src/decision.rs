@@ -77,7 +77,7 @@ impl fmt::Display for Fallback {
 pub struct Decision<S: Slot> {
     /// Under which it is in the decision log.
     pub id: DecisionId,
-    /// The answer. It passed [`Slot::check`] and the caller's check, unless the last resort decided, and defers
+    /// The answer. It passed [`Slot::check`], unless the last resort decided, and defers
     /// nothing.
     pub answer: S::Answer,
     /// The deciding policy's reason, for people.

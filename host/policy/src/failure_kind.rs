@@ -25,8 +25,7 @@ pub enum FailureKind {
     HandleLimit,
     /// The answer breaks the rules of the component model: a text that is no UTF-8, a case that doesn't exist.
     MalformedAnswer,
-    /// The answer doesn't fit the question ([`Slot::check`](crate::slots::Slot::check)), or the caller's own check
-    /// refused it.
+    /// The answer doesn't fit the question ([`Slot::check`](crate::slots::Slot::check)).
     RejectedAnswer,
     /// It failed too often in a row before and is no longer asked until it is replaced.
     Suspended,

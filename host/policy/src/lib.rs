@@ -17,7 +17,7 @@
 //! let _watch = host.watch()?; // changed files are swapped in from now on
 //!
 //! let pin = host.pin();
-//! let decision = pin.decide::<Retry>(question, |_question, _answer| Ok(())).await;
+//! let decision = pin.decide::<Retry>(question).await;
 //! match decision.answer.verdict {
 //!     retry::Verdict::Wait(wait) => println!("again in {wait} ms, decided by {}", decision.decided_by),
 //!     retry::Verdict::GiveUp | retry::Verdict::Defer => println!("given up: {:?}", decision.reason),

@@ -7,7 +7,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::chain::{ChainLink, Circumstances, PendingDecision, PinnedPolicies};
-use crate::checked::REFUSED;
 use crate::decision::{DecidedBy, PolicyIdentity};
 use crate::decision_log::{DecisionRecord, LinkRecord, Outcome};
 use crate::error::Error;
@@ -117,13 +116,8 @@ impl PinnedPolicies {
         let mut inconclusive = Vec::new();
         for link in self.generation.chain(S::NAME) {
             let own = recorded.take(link.identity());
-            // The caller's own check isn't part of the record; what it refused then is.
-            let refused = own.and_then(failure_of).filter(|(kind, _)| *kind == FailureKind::RejectedAnswer);
-            let check = |_: &S::Question, _: &S::Answer| {
-                refused.map_or(Ok(()), |(_, reason)| Err(reason.strip_prefix(REFUSED).unwrap_or(reason).to_owned()))
-            };
             let circumstances = Circumstances::Replay { own, all: &record.asked };
-            let goes_on = pending.ask(link, &question, &check, &circumstances).await;
+            let goes_on = pending.ask(link, &question, &circumstances).await;
             if let (Some(own), Some(now)) = (own, pending.asked.last()) {
                 inconclusive.extend(excuse(own, now));
             }
@@ -154,7 +148,7 @@ impl PinnedPolicies {
                     let problem = error.to_string();
                     Error::Configuration(format!("the question does not fit the slot {slot}: {}", one_line(&problem)))
                 })?;
-            let (record, _, shadows) = self.ask::<S>(typed, &|_: &_, _: &_| Ok(())).await;
+            let (record, _, shadows) = self.ask::<S>(typed).await;
             let json = |value: Result<Value, serde_json::Error>| {
                 value.map_err(|error| Error::Record { id: record.id.to_string(), problem: error.to_string() })
             };
@@ -172,7 +166,7 @@ impl PinnedPolicies {
                 duration_ns: record.duration_ns,
                 lost_before: 0,
             };
-            self.deciding.record::<S>(record, shadows, |_, _| Ok(()));
+            self.deciding.record::<S>(record, shadows);
             Ok(as_json)
         })
     }

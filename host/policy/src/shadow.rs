@@ -119,10 +119,9 @@ impl Shadows {
         record: DecisionRecord<S::Question, S::Answer>,
         places: Vec<ShadowPlace>,
         brake: Brake,
-        check: impl Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync + 'static,
     ) {
         let bytes = weight(&record);
-        let asking = Box::new(Asking::<S, _> { record, places, brake, check });
+        let asking = Box::new(Asking::<S> { record, places, brake });
         if let Err((asking, why)) = self.put(asking, bytes) {
             asking.give_up(&self.told, why);
         }
@@ -221,21 +220,17 @@ trait Ask: Send {
     fn give_up(self: Box<Self>, told: &Observers, why: &str);
 }
 
-struct Asking<S: Slot, C> {
+struct Asking<S: Slot> {
     record: DecisionRecord<S::Question, S::Answer>,
     places: Vec<ShadowPlace>,
     brake: Brake,
-    check: C,
 }
 
-impl<S: Slot, C> Ask for Asking<S, C>
-where
-    C: Fn(&S::Question, &S::Answer) -> Result<(), String> + Send + Sync + 'static,
-{
+impl<S: Slot> Ask for Asking<S> {
     fn ask(self: Box<Self>, told: &Observers) {
-        let Asking { mut record, places, brake, check } = *self;
+        let Asking { mut record, places, brake } = *self;
         for place in &places {
-            let shadow = ask_one::<S>(place, &record, brake, &check, &told.status);
+            let shadow = ask_one::<S>(place, &record, brake, &told.status);
             tell::<S>(place, &shadow);
             record.shadows.push(shadow);
         }
@@ -276,7 +271,6 @@ fn ask_one<S: Slot>(
     place: &ShadowPlace,
     record: &DecisionRecord<S::Question, S::Answer>,
     brake: Brake,
-    check: &impl Fn(&S::Question, &S::Answer) -> Result<(), String>,
     status: &StatusSignal,
 ) -> ShadowRecord<S::Answer> {
     let policy = &*place.policy;
@@ -303,7 +297,7 @@ fn ask_one<S: Slot>(
         call::ask::<S>(policy, question)
     };
     let braking = Braking { brake, whole: &record.question, removed: place.removed };
-    let answer = answer.and_then(|answer| checked::<S>(question, answer, check, &braking));
+    let answer = answer.and_then(|answer| checked::<S>(question, answer, &braking));
 
     let is_comparable = trace.host_calls.iter().all(|call| !call.refused);
     if let Err(failure) = &answer
@@ -378,7 +372,13 @@ fn compare<S: Slot>(place: &ShadowPlace, decided: &S::Answer, mut answer: S::Ans
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+
+    use cap_std::ambient_authority;
+    use cap_std::fs::Dir;
+
     use super::*;
+    use crate::decision_log::DecisionLogOptions;
 
     #[test]
     fn the_rest_after_work_keeps_the_share() {
@@ -389,5 +389,45 @@ mod tests {
         assert_eq!((rest(10, 1), rest(10, 500), rest(50, 7), rest(100, 500)), (9, 4_500, 7, 0));
         // What makes no sense is taken for the nearest that does.
         assert_eq!((rest(0, 1), rest(1000, 500)), (99, 0));
+    }
+
+    /// A record whose shadow answers once it may.
+    struct Held(Option<Receiver<()>>);
+
+    impl Ask for Held {
+        fn ask(self: Box<Self>, _observers: &Observers) {
+            if let Some(held) = self.0 {
+                let _ = held.recv();
+            }
+        }
+
+        fn give_up(self: Box<Self>, _observers: &Observers, _why: &str) {}
+    }
+
+    /// Puts records of these sizes, of which the first is held: which of them find room.
+    fn room(options: ShadowOptions, bytes: &[usize]) -> Vec<bool> {
+        let folder = tempfile::tempdir().unwrap();
+        let state = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
+        let log = Arc::new(DecisionLog::open(&state, 1, DecisionLogOptions::default()).unwrap());
+        let shadows = Shadows::new(options, log, Arc::default());
+        let (release, held) = channel();
+        let mut held = Some(held);
+        let found = bytes.iter().map(|bytes| shadows.put(Box::new(Held(held.take())), *bytes).is_ok()).collect();
+        drop(release);
+        shadows.flush();
+        found
+    }
+
+    #[test]
+    fn a_decision_waits_for_no_shadow_and_one_too_many_finds_no_room() {
+        let options = ShadowOptions { queue_decisions: 2, ..ShadowOptions::default() };
+        assert_eq!(room(options, &[1, 1, 1, 1]), [true, true, false, false]);
+    }
+
+    #[test]
+    fn records_that_wait_for_their_shadows_are_bounded_in_memory() {
+        let options = ShadowOptions { queue_bytes: 1 << 20, ..ShadowOptions::default() };
+        assert_eq!(room(options, &[700 << 10, 700 << 10, 100 << 10]), [true, false, true]);
+        assert_eq!(room(options, &[2 << 20, 1]), [true, false], "one alone may take more");
     }
 }

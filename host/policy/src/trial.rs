@@ -49,7 +49,7 @@ impl LoadedPolicy {
             let all = [LinkRecord::new(self.identity(), None, Outcome::Deferred, answered)];
             let circumstances = Circumstances::Replay { own: None, all: &all };
             let braking = Braking { brake: Brake::default(), whole: &question, removed: 0 };
-            let (result, trace) = ask_policy::<S>(self, &question, &|_, _| Ok(()), &braking, &circumstances).await;
+            let (result, trace) = ask_policy::<S>(self, &question, &braking, &circumstances).await;
             let (answer, outcome) = match result {
                 Ok(mut answer) => {
                     answer.for_each_reason(tidy_reason);

@@ -59,14 +59,14 @@ fn replays(host: &Host, decisions: u32) -> Result<(), Box<dyn Error>> {
     let pin = host.pin();
     for number in 0..decisions {
         match number % 10 {
-            0 => drop(pin.decide::<Release>(Release::example(), |_, _| Ok(())).now_or_never()),
-            1 => drop(pin.decide::<Rollback>(Rollback::example(), |_, _| Ok(())).now_or_never()),
+            0 => drop(pin.decide::<Release>(Release::example()).now_or_never()),
+            1 => drop(pin.decide::<Rollback>(Rollback::example()).now_or_never()),
             _ => {
                 let class = if number % 3 == 0 { FailureClass::OutOfStock } else { FailureClass::ServerError };
                 let failure = Failure { class, ..Failure::example() };
                 let question =
                     retry::Question { random: number.into(), attempt: number % 9, failure, ..Retry::example() };
-                drop(pin.decide::<Retry>(question, |_, _| Ok(())).now_or_never());
+                drop(pin.decide::<Retry>(question).now_or_never());
             }
         }
         // The queue of the log is bounded, and none of these is to be lost.

@@ -28,15 +28,12 @@ pub trait ProvedSlot: Slot {
     /// Whether one answer leaves the decision to the next policy.
     fn defers(one: &Self::One) -> bool;
 
-    /// What whoever acts on the answer checks, beyond [`Slot::check`].
-    fn check_of_caller(question: &Self::Question, answer: &Self::Answer) -> Result<(), String>;
-
     /// Whether a host could ask this: positions in a question lead to what they are said to.
     fn is_possible(question: &Self::Question) -> bool;
 }
 
 macro_rules! one_answer {
-    ($($slot:ident in $module:ident when $possible:expr, checked by $check:expr);+) => { $(
+    ($($slot:ident in $module:ident when $possible:expr);+) => { $(
         impl ProvedSlot for $slot {
             type Item = ();
             type One = $module::Answer;
@@ -57,11 +54,6 @@ macro_rules! one_answer {
                 one.verdict == $module::Verdict::Defer
             }
 
-            fn check_of_caller(question: &Self::Question, answer: &Self::Answer) -> Result<(), String> {
-                let check: fn(&Self::Question, &Self::Answer) -> Result<(), String> = $check;
-                check(question, answer)
-            }
-
             fn is_possible(question: &Self::Question) -> bool {
                 let possible: fn(&Self::Question) -> bool = $possible;
                 possible(question)
@@ -70,11 +62,11 @@ macro_rules! one_answer {
     )+ };
 }
 one_answer!(
-    Retry in retry when |_| true, checked by |_, _| Ok(());
-    Rollback in rollback when attachments_are_to_servers, checked by rollback::check_attachments;
-    Release in release when |_| true, checked by |_, _| Ok(());
-    Provisioning in provisioning when |_| true, checked by |_, _| Ok(());
-    Placement in placement when |_| true, checked by |_, _| Ok(())
+    Retry in retry when |_| true;
+    Rollback in rollback when attachments_are_to_servers;
+    Release in release when |_| true;
+    Provisioning in provisioning when |_| true;
+    Placement in placement when |_| true
 );
 
 /// What is attached is attached to a server of the list, and a server to nothing.
@@ -105,10 +97,6 @@ impl ProvedSlot for StateMapping {
 
     fn defers(one: &Self::One) -> bool {
         one.verdict == state_mapping::Verdict::Defer
-    }
-
-    fn check_of_caller(_question: &Self::Question, _answer: &Self::Answer) -> Result<(), String> {
-        Ok(())
     }
 
     fn is_possible(question: &Self::Question) -> bool {

@@ -159,7 +159,7 @@ impl Answers {
         S::Answer: Wire,
     {
         let question = S::Question::read(question).map_err(|invalid| unreadable(S::NAME, &invalid))?;
-        let decision: Decision<S> = pin.decide(question, |_question, _answer| Ok(())).await;
+        let decision: Decision<S> = pin.decide(question).await;
         count(&self.counters.decisions);
         if !decision.fallbacks.is_empty() {
             count(&self.counters.fallbacks);

@@ -13,7 +13,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Some(file) = std::env::args().nth(1) {
         host.configure(&Policies::built_in().with(SlotName::Retry, Link::file(file)))?;
     }
-    let decision = host.pin().decide::<Retry>(Retry::example(), |_question, _answer| Ok(())).await;
+    let decision = host.pin().decide::<Retry>(Retry::example()).await;
     let reason = decision.reason.as_deref().unwrap_or("no reason was given");
     println!("{:?}, decided by {}: {reason}", decision.answer.verdict, decision.decided_by);
     Ok(())

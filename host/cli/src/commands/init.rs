@@ -257,7 +257,7 @@ async fn tried(context: &Context) -> Result<Tried, Failure> {
     let mut question = Retry::example();
     question.failure.class = types::FailureClass::OutOfStock;
     let asked = serde_json::to_value(&question).unwrap_or_default();
-    let decision = host.pin_only(policy).decide::<Retry>(question, |_, _| Ok(())).await;
+    let decision = host.pin_only(policy).decide::<Retry>(question).await;
     host.flush_decisions();
     Ok(Tried {
         slot: SlotName::Retry,

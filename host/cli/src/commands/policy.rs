@@ -343,7 +343,7 @@ async fn decide<S: Slot>(host: &Host, policy: Arc<LoadedPolicy>, question: Optio
                 .because(serde_json::to_string_pretty(&S::example()).unwrap_or_default())
         })?,
     };
-    let decision: Decision<S> = host.pin_only(policy).decide(question, |_, _| Ok(())).await;
+    let decision: Decision<S> = host.pin_only(policy).decide(question).await;
     Ok(decision.id.to_string())
 }
 

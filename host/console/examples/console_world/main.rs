@@ -182,9 +182,9 @@ impl World {
                     ..server
                 })
                 .collect();
-            self.policies.pin().decide::<StateMapping>(question, |_, _| Ok(())).await;
+            self.policies.pin().decide::<StateMapping>(question).await;
         }
-        self.policies.pin().decide::<Retry>(Retry::example(), |_, _| Ok(())).await;
+        self.policies.pin().decide::<Retry>(Retry::example()).await;
         // What follows within a moment is told as one change.
         tokio::time::sleep(Duration::from_millis(600)).await;
         std::fs::write(files.join("patience.rules.toml"), PATIENCE.replace("wait = 20", "wait = 30")).unwrap();
@@ -192,7 +192,7 @@ impl World {
         tokio::time::sleep(Duration::from_millis(600)).await;
         std::fs::write(files.join("patience.rules.toml"), PATIENCE.replace("out-of-stock", "out_of_stock")).unwrap();
         assert_eq!(self.policies.reload().errors.len(), 1);
-        self.policies.pin().decide::<Retry>(Retry::example(), |_, _| Ok(())).await;
+        self.policies.pin().decide::<Retry>(Retry::example()).await;
         std::fs::copy(files.join("patience.rules.toml"), files.join("broken.rules.toml")).unwrap();
     }
 

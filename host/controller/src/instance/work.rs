@@ -208,7 +208,7 @@ async fn judge(context: &Context, zone: &Zone, id: &str, asking: Asking) -> Resu
         refusal: None,
         attempt: asking.attempt,
     };
-    let decision = context.policies.pin().decide::<Release>(question, |_, _| Ok(())).await;
+    let decision = context.policies.pin().decide::<Release>(question).await;
     let failures: Vec<String> = decision.fallbacks.iter().map(ToString::to_string).collect();
     let why = decision.reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
     match decision.answer.verdict {

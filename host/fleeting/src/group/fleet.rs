@@ -195,7 +195,7 @@ impl Fleet {
         };
         let count = |place: &Place| counts.get(place).copied().unwrap_or_default();
         let question = self.places.lock().question(ask, count, &backoffs);
-        let decision = self.policies.pin().decide::<Placement>(question, |_, _| Ok(())).await;
+        let decision = self.policies.pin().decide::<Placement>(question).await;
         for fallback in &decision.fallbacks {
             tracing::warn!(decision = %decision.id, "{fallback}");
         }

@@ -39,7 +39,7 @@ pub(crate) async fn judge(
     if ids.is_empty() {
         return (None, Vec::new());
     }
-    let decision = policies.pin().decide::<StateMapping>(question, |_, _| Ok(())).await;
+    let decision = policies.pin().decide::<StateMapping>(question).await;
     for fallback in &decision.fallbacks {
         tracing::warn!(decision = %decision.id, "{fallback}");
     }

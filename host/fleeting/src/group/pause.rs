@@ -115,7 +115,7 @@ pub(crate) async fn pause_after(
     let (attempt, elapsed) = pause.lock().failed(now, accepted, &question.failure)?;
     question.attempt = attempt;
     question.elapsed = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-    let decision = policies.pin().decide::<Retry>(question, |_, _| Ok(())).await;
+    let decision = policies.pin().decide::<Retry>(question).await;
     let wait = match decision.answer.verdict {
         retry::Verdict::Wait(wait) => Some(Duration::from_millis(wait)),
         retry::Verdict::GiveUp | retry::Verdict::Defer => None,

@@ -283,7 +283,7 @@ async fn the_configured_brake_is_that_of_the_groups_policies() {
     let state = StateDirectory::open(folder.path()).unwrap();
     for (brake, braked) in [(Brake::default(), 1), (Brake { servers: 12, ..Brake::default() }, 0)] {
         let host = super::start::policy_host(&policies, Path::new("."), brake, &client, &state, None).unwrap();
-        let decision = host.pin().decide::<StateMapping>(question.clone(), |_, _| Ok(())).await;
+        let decision = host.pin().decide::<StateMapping>(question.clone()).await;
         assert_eq!(decision.fallbacks.len(), braked, "{brake:?}: {:?}", decision.fallbacks);
     }
 }
@@ -641,7 +641,7 @@ async fn the_deadline_that_follows_from_create_timeout_is_the_policys() {
     for (policies, reaped) in [(Policies::built_in(), true), (longer, false)] {
         let brake = Brake::default();
         let host = super::start::policy_host(&policies, Path::new("."), brake, &client, &state, None).unwrap();
-        let decision = host.pin().decide::<StateMapping>(question.clone(), |_, _| Ok(())).await;
+        let decision = host.pin().decide::<StateMapping>(question.clone()).await;
         let Verdict::Mapped(mapping) = &decision.answer[0].verdict else { panic!("the default never defers") };
         assert_eq!(mapping.action == Action::Reap, reaped);
     }

@@ -136,11 +136,15 @@ impl Slot for Rollback {
 
     /// A plan is accepted when every position exists, nothing is done twice or both deleted and kept, only what is
     /// owned is deleted or powered off, each owned resource is deleted or kept (a private NIC also by going with its
-    /// server), and the order has no cycle.
+    /// server), the order has no cycle, and a volume is deleted only after it has left its server, by the server's
+    /// deletion or its own detachment.
     fn check(question: &Question, answer: &Answer) -> Result<(), String> {
         match &answer.verdict {
             Verdict::Defer => Ok(()),
-            Verdict::Plan(steps) => check_plan(&question.resources, steps),
+            Verdict::Plan(steps) => {
+                check_plan(&question.resources, steps)?;
+                check_order(&question.resources, steps)
+            }
         }
     }
 
@@ -181,19 +185,7 @@ impl Slot for Rollback {
     }
 }
 
-/// The order that attachments ask for, beyond [`Rollback::check`](Slot::check): whoever carries a plan out checks it as
-/// well. A volume is deleted only after it has left its server, by the server's deletion or its own detachment.
-///
-/// # Errors
-/// Which step deletes what is still attached.
-pub fn check_attachments(question: &Question, answer: &Answer) -> Result<(), String> {
-    match &answer.verdict {
-        Verdict::Defer => Ok(()),
-        Verdict::Plan(steps) => check_order(&question.resources, steps),
-    }
-}
-
-/// See [`Rollback::check`](Slot::check).
+/// Whether every step is possible, and every resource is told of.
 fn check_plan(resources: &[Resource], steps: &[Step]) -> Result<(), String> {
     let mut deleted = vec![false; resources.len()];
     let mut kept = vec![false; resources.len()];

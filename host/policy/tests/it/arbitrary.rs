@@ -8,7 +8,7 @@ use windlass_policy::slots::{
 use windlass_policy::{Host, Link, Policies};
 
 use crate::guests::{ANSWER, Guest};
-use crate::support::{State, any, run};
+use crate::support::{State, run};
 
 /// Fills its memory with noise when it is configured, and answers with whatever lies where the question's random word
 /// (offset 8) points. Behaves in the dry run, whose word is 0x5eed0.
@@ -66,7 +66,7 @@ fn noisy_host(state: &State) -> Host {
 }
 
 fn decides<S: Slot>(host: &Host, question: S::Question) -> bool {
-    let decision = run(host.pin().decide::<S>(question.clone(), any));
+    let decision = run(host.pin().decide::<S>(question.clone()));
     S::check(&question, &decision.answer).unwrap();
     assert_eq!(S::deferred(&decision.answer), Deferred::Nothing);
     assert_eq!(

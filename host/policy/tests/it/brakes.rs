@@ -7,7 +7,7 @@ use windlass_policy::{
 };
 
 use crate::guests::{ANSWER, Guest};
-use crate::support::{State, any, run};
+use crate::support::{State, run};
 
 /// Reaps the first servers of what it is asked, so many at most, and defers the rest.
 fn reaping(most: u32) -> Link {
@@ -47,7 +47,7 @@ fn host_with(state: &State, brake: Brake, links: impl IntoIterator<Item = Link>)
 }
 
 fn ask(host: &Host, question: Question) -> Decision<StateMapping> {
-    run(host.pin().decide::<StateMapping>(question, any))
+    run(host.pin().decide::<StateMapping>(question))
 }
 
 fn reaped(decision: &Decision<StateMapping>) -> usize {

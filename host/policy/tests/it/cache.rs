@@ -8,7 +8,7 @@ use windlass_policy::slots::{Retry, Slot, SlotName, retry};
 use windlass_policy::{Link, Policies};
 
 use crate::guests::Guest;
-use crate::support::{State, any, run};
+use crate::support::{State, run};
 
 /// Loads one guest and returns the path of its cache entry.
 fn with_entry(state: &State, wait: u64) -> PathBuf {
@@ -29,7 +29,7 @@ fn entries(state: &State) -> Vec<PathBuf> {
 fn use_guest(state: &State, wait: u64) {
     let host = state.host();
     host.configure(&Policies::built_in().with(SlotName::Retry, Link::bytes(Guest::waiting(wait).component()))).unwrap();
-    let decision = run(host.pin().decide::<Retry>(Retry::example(), any));
+    let decision = run(host.pin().decide::<Retry>(Retry::example()));
     assert_eq!(decision.answer.verdict, retry::Verdict::Wait(wait));
     assert!(decision.fallbacks.is_empty());
 }

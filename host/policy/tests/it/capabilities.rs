@@ -12,7 +12,7 @@ use windlass_policy::{
 };
 
 use crate::guests::{ANSWER, ATTEMPT, Guest, NUMBERS_WIT};
-use crate::support::{State, any};
+use crate::support::State;
 
 /// How the capability behaves.
 #[derive(Clone, Copy, PartialEq)]
@@ -115,7 +115,7 @@ fn simulated<F: Future>(future: F) -> F::Output {
 
 impl Set {
     fn ask(&self) -> (windlass_policy::Decision<Retry>, DecisionRecord) {
-        let decision = simulated(self.host.pin().decide::<Retry>(Retry::example(), any));
+        let decision = simulated(self.host.pin().decide::<Retry>(Retry::example()));
         let record = self.host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
         (decision, record)
     }
@@ -236,7 +236,7 @@ fn secrets_in_recorded_calls_are_taken_out_before_they_are_written() {
     let host = Host::new(options).unwrap();
     let link = Link::bytes(doubling(1).versioned()).with_grant("test:guest/numbers small");
     host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
-    let decision = simulated(host.pin().decide::<Retry>(Retry::example(), any));
+    let decision = simulated(host.pin().decide::<Retry>(Retry::example()));
     assert_eq!(decision.answer.verdict, retry::Verdict::Wait(2), "the guest itself gets the answer");
     let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
     let call = &record.asked[0].host_calls[0];
@@ -346,7 +346,7 @@ fn of_refused_calls_about_megabytes_a_record_keeps_a_kilobyte_each() {
     let state = State::new();
     let settings = json!({"look-ups": MAX_REFUSALS, "zone-bytes": (4 << 20) - 4096, "stubborn": true});
     let host = spending(&state, settings, [look_ups(), request("")]);
-    let decision = simulated(host.pin().decide::<Retry>(Retry::example(), any));
+    let decision = simulated(host.pin().decide::<Retry>(Retry::example()));
     assert!(decision.fallbacks.is_empty(), "{decision:?}");
     let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
     let calls = &record.asked[0].host_calls;
@@ -368,7 +368,7 @@ fn a_call_with_a_body_of_json_is_found_in_its_record_however_it_is_spaced() {
     let settings = json!({"requests": 1, "method": "POST", "body": "{ \"b\" : 1,\n \"token\" : \"hunter2\" }"});
     // Nothing secret is in the answer, so the guest is given it again as it was.
     let host = spending(&state, settings, [look_ups(), request("{ \"b\": 1,  \"a\": 2 }")]);
-    let decision = simulated(host.pin().decide::<Retry>(Retry::example(), any));
+    let decision = simulated(host.pin().decide::<Retry>(Retry::example()));
     assert_eq!(decision.reason.as_deref(), Some("200 { \"b\": 1,  \"a\": 2 }"));
     let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
     assert!(!serde_json::to_string(&record).unwrap().contains("hunter2"));
@@ -381,7 +381,7 @@ fn what_a_policy_is_given_on_purpose_is_on_record_as_it_was_given() {
     let state = State::new();
     let body = r#"{"admin_password_encryption_ssh_key_id":"11111111","sudo_password":"[redacted by windlass]"}"#;
     let host = spending(&state, json!({"requests": 1}), [look_ups(), request(body)]);
-    let decision = simulated(host.pin().decide::<Retry>(Retry::example(), any));
+    let decision = simulated(host.pin().decide::<Retry>(Retry::example()));
     assert_eq!(decision.reason, Some(format!("200 {body}")));
     let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
     let replay = simulated(host.replay(&record, &ReplayAgainst::TheSame)).unwrap();
@@ -457,7 +457,7 @@ fn each_link_of_a_chain_is_played_back_its_own_calls() {
     let link = Link::bytes(guest.versioned()).with_grant("test:guest/numbers");
     let policies = Policies::built_in().with(SlotName::Retry, link.clone()).with(SlotName::Retry, link);
     host.configure(&policies).unwrap();
-    let decision = simulated(host.pin().decide::<Retry>(Retry::example(), any));
+    let decision = simulated(host.pin().decide::<Retry>(Retry::example()));
     assert_eq!(decision.answer.verdict, retry::Verdict::Wait(22), "the second of two equal links decides");
     let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
     let replay = simulated(host.replay(&record, &ReplayAgainst::TheSame)).unwrap();
@@ -474,7 +474,7 @@ fn a_capabilitys_words_reach_a_failure_in_one_line_and_short() {
     let host = Host::new(state.options().with_capability(answering(loud))).unwrap();
     let link = Link::bytes(doubling(1).versioned()).with_grant("test:guest/numbers");
     host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
-    let decision = simulated(host.pin().decide::<Retry>(Retry::example(), any));
+    let decision = simulated(host.pin().decide::<Retry>(Retry::example()));
     let reason = &decision.fallbacks[0].reason;
     assert!(reason.contains("there is no case `") && reason.len() < 300, "{reason}");
     assert!(!reason.contains(['\u{1b}', '\u{202e}']), "{reason:?}");

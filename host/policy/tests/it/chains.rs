@@ -1,10 +1,10 @@
-//! Chains: deferral, failure, suspension, and the caller's own check.
+//! Chains: deferral, failure and suspension.
 
 use windlass_policy::slots::{OnFailure, Release, Retry, Slot, SlotName, StateMapping, release, retry, state_mapping};
 use windlass_policy::{DecidedBy, FailureKind, Host, Link, Outcome, Policies};
 
 use crate::guests::{ANSWER, ATTEMPT, Guest};
-use crate::support::{State, any, run};
+use crate::support::{State, run};
 
 /// Decides the servers at even places as `running` and leaves the rest.
 pub(crate) fn every_other() -> Guest {
@@ -32,7 +32,7 @@ fn what_a_policy_defers_is_decided_by_the_next_and_single_items_keep_their_place
     let mut question = StateMapping::example();
     // Seven stopped servers, which the default would reap and the guest calls running.
     question.servers = vec![question.servers[2]; 7];
-    let decision = run(host.pin().decide::<StateMapping>(question, any));
+    let decision = run(host.pin().decide::<StateMapping>(question));
     let is_running: Vec<bool> = decision
         .answer
         .iter()
@@ -59,33 +59,23 @@ fn the_first_policy_that_does_not_defer_decides() {
         .with(SlotName::Retry, Link::bytes(Guest::waiting(1234).component()))
         .with(SlotName::Retry, Link::bytes(Guest::waiting(9999).component()));
     host.configure(&policies).unwrap();
-    let decision = run(host.pin().decide::<Retry>(Retry::example(), any));
+    let decision = run(host.pin().decide::<Retry>(Retry::example()));
     assert_eq!(decision.answer.verdict, retry::Verdict::Wait(1234));
     assert_eq!(host.pin().chain(SlotName::Retry).len(), 4, "three links and the built-in default");
 }
 
 #[test]
-fn what_the_caller_refuses_counts_as_a_failure_and_the_next_decides() {
+fn when_even_the_default_fails_the_last_resort_decides() {
     let state = State::new();
     let host = state.host();
-    host.configure(&Policies::built_in().with(SlotName::Retry, Link::bytes(Guest::waiting(7).component()))).unwrap();
-    let check = |_: &retry::Question, answer: &retry::Answer| match answer.verdict {
-        retry::Verdict::Wait(7) => Err("seven is unlucky".to_owned()),
-        _ => Ok(()),
-    };
-    let decision = run(host.pin().decide::<Retry>(Retry::example(), check));
-    assert_eq!(decision.fallbacks[0].kind, FailureKind::RejectedAnswer);
-    assert!(decision.fallbacks[0].reason.contains("seven is unlucky"));
-    assert_ne!(decision.answer.verdict, retry::Verdict::Wait(7));
-}
-
-#[test]
-fn when_even_the_default_is_refused_the_last_resort_decides() {
-    let state = State::new();
-    let host = state.host();
-    let decision = run(host.pin().decide::<Retry>(Retry::example(), |_, _| Err("never".into())));
+    let decision = run(host.pin().decide::<Retry>(too_large()));
     assert_eq!(decision.decided_by, DecidedBy::Keep);
     assert_eq!(decision.answer, Retry::keep(&Retry::example()));
+}
+
+/// A question that fits into no policy's memory.
+pub(crate) fn too_large() -> retry::Question {
+    retry::Question { zone: "x".repeat(20 << 20), ..Retry::example() }
 }
 
 /// Traps whenever it isn't asked the example question, whose `attempt` is 1.
@@ -111,7 +101,7 @@ fn a_policy_that_keeps_failing_is_suspended_until_it_is_replaced() {
     let host = Host::new(options).unwrap();
     let policies = Policies::built_in().with(SlotName::Retry, Link::bytes(trapping().component()));
     host.configure(&policies).unwrap();
-    let ask = |question| run(host.pin().decide::<Retry>(question, any));
+    let ask = |question| run(host.pin().decide::<Retry>(question));
     // A success in between starts the count anew.
     for _ in 0..2 {
         assert_eq!(ask(second_attempt()).fallbacks[0].kind, FailureKind::Trap);
@@ -135,7 +125,7 @@ fn a_policy_that_keeps_failing_is_suspended_until_it_is_replaced() {
 }
 
 #[test]
-fn a_built_in_default_is_asked_again_however_often_its_answers_were_refused() {
+fn a_built_in_default_is_asked_again_however_often_it_failed() {
     let state = State::new();
     let mut options = state.options();
     options.suspend_after = 3;
@@ -145,11 +135,11 @@ fn a_built_in_default_is_asked_again_however_often_its_answers_were_refused() {
     for policies in [Policies::built_in(), Policies::built_in().with(SlotName::Retry, configured)] {
         host.configure(&policies).unwrap();
         for _ in 0..5 {
-            let decision = run(host.pin().decide::<Retry>(Retry::example(), |_, _| Err("no".into())));
+            let decision = run(host.pin().decide::<Retry>(too_large()));
             let kinds: Vec<FailureKind> = decision.fallbacks.iter().map(|fallback| fallback.kind).collect();
-            assert!(kinds.iter().all(|kind| *kind == FailureKind::RejectedAnswer), "{kinds:?}");
+            assert!(kinds.iter().all(|kind| *kind == FailureKind::MemoryLimit), "{kinds:?}");
         }
-        let decision = run(host.pin().decide::<Retry>(Retry::example(), any));
+        let decision = run(host.pin().decide::<Retry>(Retry::example()));
         assert!(decision.fallbacks.is_empty(), "{decision:?}");
         assert!(host.status().links.iter().all(|link| !link.suspended));
     }
@@ -161,7 +151,7 @@ fn on_failure_keep_decides_at_once_without_the_default() {
     let host = state.host();
     let link = Link::bytes(trapping().component()).with_on_failure(OnFailure::Keep);
     host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
-    let decision = run(host.pin().decide::<Retry>(second_attempt(), any));
+    let decision = run(host.pin().decide::<Retry>(second_attempt()));
     assert_eq!(decision.decided_by, DecidedBy::Keep);
     assert_eq!(decision.answer, Retry::keep(&second_attempt()));
 }
@@ -180,13 +170,13 @@ fn a_failing_release_policy_never_destroys_a_physical_host() {
     );
     host.configure(&Policies::built_in().with(SlotName::Release, Link::bytes(guest.component()))).unwrap();
     let question = release::Question { random: 1, ..Release::example() };
-    let decision = run(host.pin().decide::<Release>(question.clone(), any));
+    let decision = run(host.pin().decide::<Release>(question.clone()));
     assert!(matches!(decision.answer.verdict, release::Verdict::RetryAfter(_)), "{decision:?}");
     assert_eq!(decision.decided_by, DecidedBy::Keep);
 
     let mut instance = question;
     instance.machine.kind = release::MachineKind::Instance;
-    let decision = run(host.pin().decide::<Release>(instance, any));
+    let decision = run(host.pin().decide::<Release>(instance));
     assert!(
         matches!(decision.decided_by, DecidedBy::Policy(_)),
         "an Instance server is left to the default: {decision:?}"
@@ -208,7 +198,7 @@ fn nothing_that_a_decision_leaves_in_memory_is_seen_by_the_next() {
     let host = state.host();
     host.configure(&Policies::built_in().with(SlotName::Retry, Link::bytes(guest.component()))).unwrap();
     for _ in 0..100 {
-        let decision = run(host.pin().decide::<Retry>(Retry::example(), any));
+        let decision = run(host.pin().decide::<Retry>(Retry::example()));
         assert_eq!(decision.answer.verdict, retry::Verdict::Wait(2));
     }
 }

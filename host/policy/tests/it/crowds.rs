@@ -8,7 +8,7 @@ use windlass_policy::{CapabilityError, FailureKind, Host, Link, Policies};
 
 use crate::capabilities::{answering, doubling};
 use crate::guests::Guest;
-use crate::support::{State, any, run};
+use crate::support::{State, run};
 
 #[test]
 fn threads_that_decide_while_policies_are_swapped_each_see_one_policy_to_the_end() {
@@ -23,7 +23,7 @@ fn threads_that_decide_while_policies_are_swapped_each_see_one_policy_to_the_end
             scope.spawn(|| {
                 for _ in 0..100 {
                     let pin = host.pin();
-                    let answers: Vec<_> = (0..4).map(|_| run(pin.decide::<Retry>(Retry::example(), any))).collect();
+                    let answers: Vec<_> = (0..4).map(|_| run(pin.decide::<Retry>(Retry::example()))).collect();
                     assert!(answers.iter().all(|decision| decision.fallbacks.is_empty()), "{answers:?}");
                     assert!(answers.iter().all(|decision| decision.answer == answers[0].answer), "{answers:?}");
                     assert!(matches!(answers[0].answer.verdict, retry::Verdict::Wait(1 | 2)));
@@ -55,7 +55,7 @@ fn more_decisions_can_wait_at_once_than_there_is_room_for_instances() {
         let ask = |attempt| {
             let pin = host.pin();
             let question = retry::Question { attempt, ..Retry::example() };
-            tokio::spawn(async move { pin.decide::<Retry>(question, any).await })
+            tokio::spawn(async move { pin.decide::<Retry>(question).await })
         };
         let asked: Vec<_> = (1..=600).map(ask).collect();
         let mut decisions = Vec::new();
@@ -84,10 +84,10 @@ fn a_decision_that_finds_no_room_within_its_time_is_left_to_the_next_policy() {
         // They take all the room there is, for a second.
         for _ in 0..192 {
             let pin = patient.clone();
-            tokio::spawn(async move { pin.decide::<Retry>(Retry::example(), any).await });
+            tokio::spawn(async move { pin.decide::<Retry>(Retry::example()).await });
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
-        hurried.decide::<Retry>(Retry::example(), any).await
+        hurried.decide::<Retry>(Retry::example()).await
     });
     let fallback = &decision.fallbacks[0];
     assert_eq!(fallback.kind, FailureKind::HostBusy, "{fallback}");

@@ -3,20 +3,20 @@
 use windlass_policy::slots::{Placement, Retry, Rollback, Slot, SlotName, StateMapping, placement, retry, rollback};
 use windlass_policy::{DecidedBy, Outcome};
 
-use crate::support::{State, any, run};
+use crate::support::{State, run};
 
 #[test]
 fn the_built_in_defaults_decide_and_every_decision_is_on_record() {
     let state = State::new();
     let host = state.host();
     let pin = host.pin();
-    let decision = run(pin.decide::<Retry>(Retry::example(), any));
+    let decision = run(pin.decide::<Retry>(Retry::example()));
     assert!(matches!(decision.answer.verdict, retry::Verdict::Wait(_)), "{decision:?}");
     assert!(decision.fallbacks.is_empty());
     let DecidedBy::Policy(identity) = &decision.decided_by else { panic!("{decision:?}") };
     assert_eq!(identity.slot, SlotName::Retry);
 
-    let rollback = run(pin.decide::<Rollback>(Rollback::example(), any));
+    let rollback = run(pin.decide::<Rollback>(Rollback::example()));
     assert!(matches!(rollback.answer.verdict, rollback::Verdict::Plan(_)), "{rollback:?}");
 
     let log = host.decisions().unwrap();
@@ -36,7 +36,7 @@ fn a_batch_of_ten_thousand_servers_is_within_the_default_limits() {
     let host = state.host();
     let mut question = StateMapping::example();
     question.servers = question.servers.iter().copied().cycle().take(10_000).collect();
-    let decision = run(host.pin().decide::<StateMapping>(question, any));
+    let decision = run(host.pin().decide::<StateMapping>(question));
     assert!(decision.fallbacks.is_empty(), "{:?}", decision.fallbacks);
     assert_eq!(decision.answer.len(), 10_000);
 }
@@ -45,7 +45,7 @@ fn a_batch_of_ten_thousand_servers_is_within_the_default_limits() {
 fn servers_are_placed_where_retry_lets_them_be_tried() {
     let state = State::new();
     let host = state.host();
-    let decision = run(host.pin().decide::<Placement>(Placement::example(), any));
+    let decision = run(host.pin().decide::<Placement>(Placement::example()));
     let expected = vec![placement::Assignment { count: 3, places: vec![1] }];
     assert_eq!(decision.answer.verdict, placement::Verdict::Place(expected));
     assert_eq!(decision.reason.as_deref(), Some("1 of 4 places back off"));

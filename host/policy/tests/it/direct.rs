@@ -7,7 +7,7 @@ use windlass_policy::slots::{Provisioning, Retry, Slot, SlotName};
 use windlass_policy::{DecisionFilter, FailureKind, Link};
 use windlass_test_guests::{RETRY, STOCK_AWARE_RETRY};
 
-use crate::support::{State, any, run};
+use crate::support::{State, run};
 
 #[test]
 fn a_policy_asked_directly_answers_as_in_a_chain_and_leaves_no_record() {
@@ -16,7 +16,7 @@ fn a_policy_asked_directly_answers_as_in_a_chain_and_leaves_no_record() {
     let link = Link::bytes(RETRY.bytes).with_limit("fuel", 1 << 40);
     let policy = host.load(SlotName::Retry, &link).unwrap();
     let asked = policy.ask::<Retry>(&Retry::example());
-    let decided = run(host.pin_only(policy.clone()).decide::<Retry>(Retry::example(), any));
+    let decided = run(host.pin_only(policy.clone()).decide::<Retry>(Retry::example()));
     assert_eq!(asked.answer.unwrap(), decided.answer);
     assert!(asked.fuel.is_some_and(|fuel| fuel > 0));
     assert!(asked.memory_bytes >= 64 << 10 && asked.memory_bytes <= policy.limits().memory_bytes);
@@ -39,7 +39,7 @@ fn asked_directly_a_policy_of_another_slot_fails_and_one_with_capabilities_is_re
 fn the_log_is_read_at_once_oldest_first_and_a_torn_line_is_counted() {
     let state = State::new();
     let host = state.host();
-    let ids: Vec<_> = (0..5).map(|_| run(host.pin().decide::<Retry>(Retry::example(), any)).id).collect();
+    let ids: Vec<_> = (0..5).map(|_| run(host.pin().decide::<Retry>(Retry::example())).id).collect();
     host.flush_decisions();
     let folder = state.folder.path().join("decisions");
     let segment = fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();

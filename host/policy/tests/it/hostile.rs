@@ -8,7 +8,7 @@ use windlass_policy::slots::{Retry, Rollback, Slot, SlotName, StateMapping, retr
 use windlass_policy::{DECISION_STACK_BYTES, DecidedBy, FailureKind, Link, Outcome, Policies};
 
 use crate::guests::{ANSWER, Guest, IMPORT_LOG};
-use crate::support::{State, any, run};
+use crate::support::{State, run};
 
 /// A retry guest that behaves in the example question's step and does harm in the step `harm`, so that it passes the
 /// dry run. The step's text lies at the question's offset 24.
@@ -36,7 +36,7 @@ fn fails(guest: &Guest, limits: &[(&str, u64)], kind: FailureKind, words: &str) 
     }
     host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
     let pin = host.pin();
-    let decision = run(pin.decide::<Retry>(harm(), any));
+    let decision = run(pin.decide::<Retry>(harm()));
     let fallback = decision.fallbacks.first().unwrap_or_else(|| panic!("it did not fail: {decision:?}"));
     assert_eq!(fallback.kind, kind, "{fallback}");
     assert!(fallback.reason.contains(words), "{fallback}");
@@ -48,9 +48,9 @@ fn fails(guest: &Guest, limits: &[(&str, u64)], kind: FailureKind, words: &str) 
     assert_ne!(&*default.name, "test-guest");
 
     // The host goes on: the same policy behaves when it is asked something else, and another slot decides.
-    let decision = run(pin.decide::<Retry>(Retry::example(), any));
+    let decision = run(pin.decide::<Retry>(Retry::example()));
     assert!(decision.fallbacks.is_empty(), "{decision:?}");
-    let other = run(pin.decide::<Rollback>(Rollback::example(), any));
+    let other = run(pin.decide::<Rollback>(Rollback::example()));
     assert!(other.fallbacks.is_empty(), "{other:?}");
 
     let record = host.decisions().unwrap().list(&Default::default()).unwrap().decisions.pop().unwrap();
@@ -151,7 +151,7 @@ fn a_pin_stops_what_loops_also_when_its_host_is_gone() {
         let pin = host.pin();
         drop(host);
         // Nobody waits any more where this took too long.
-        let _ = asked.send(run(pin.decide::<Retry>(harm(), any)));
+        let _ = asked.send(run(pin.decide::<Retry>(harm())));
     });
     let decision = answered.recv_timeout(Duration::from_secs(120)).expect("the decision ends");
     assert_eq!(decision.fallbacks[0].kind, FailureKind::TimeLimit);
@@ -173,7 +173,7 @@ fn a_decision_needs_no_more_stack_than_is_said_however_deep_its_guest_goes() {
     let pin = host.pin();
     let decide = move || {
         // A runtime of its own would need stack, too.
-        let decision = pin.decide::<Retry>(harm(), any);
+        let decision = pin.decide::<Retry>(harm());
         futures::FutureExt::now_or_never(decision).expect("a policy without capabilities never waits")
     };
     let thread = std::thread::Builder::new().stack_size(DECISION_STACK_BYTES).spawn(decide).unwrap();
@@ -242,7 +242,7 @@ fn a_log_flood_is_cut_counted_and_harmless() {
     let state = State::new();
     let host = state.host();
     host.configure(&Policies::built_in().with(SlotName::Retry, Link::bytes(guest.component()))).unwrap();
-    let decision = run(host.pin().decide::<Retry>(harm(), any));
+    let decision = run(host.pin().decide::<Retry>(harm()));
     assert!(decision.fallbacks.is_empty(), "{decision:?}");
     let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
     assert_eq!(record.asked[0].outcome, Outcome::Deferred);
@@ -261,7 +261,7 @@ fn an_allocator_that_never_ends_is_stopped_before_it_has_seen_the_question() {
     let link = Link::bytes(guest.component()).with_limit("time_ms", 50);
     host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
     let question = retry::Question { step: "h".repeat(777), ..Retry::example() };
-    let decision = run(host.pin().decide::<Retry>(question, any));
+    let decision = run(host.pin().decide::<Retry>(question));
     assert_eq!(decision.fallbacks[0].kind, FailureKind::TimeLimit, "{decision:?}");
 }
 
@@ -306,7 +306,7 @@ fn lists_of_an_answer_that_lie_on_each_other_are_stopped_before_they_are_copied(
     let host = state.host();
     host.configure(&Policies::built_in().with(SlotName::Rollback, Link::bytes(guest.component()))).unwrap();
     let question = windlass_policy::slots::rollback::Question { group: "harm".into(), ..Rollback::example() };
-    let decision = run(host.pin().decide::<Rollback>(question, any));
+    let decision = run(host.pin().decide::<Rollback>(question));
     assert_eq!(decision.fallbacks[0].kind, FailureKind::AnswerLimit, "{decision:?}");
 }
 
@@ -329,7 +329,7 @@ fn what_would_steer_a_terminal_or_forge_a_line_is_neither_a_reason_nor_logged() 
     let state = State::new();
     let host = state.host();
     host.configure(&Policies::built_in().with(SlotName::Retry, Link::bytes(guest.component()))).unwrap();
-    let decision = run(host.pin().decide::<Retry>(harm(), any));
+    let decision = run(host.pin().decide::<Retry>(harm()));
     assert!(decision.fallbacks.is_empty(), "{decision:?}");
     let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
     let told = [decision.reason, record.reason, record.asked.into_iter().next().map(|it| it.log[0].message.clone())];
@@ -355,7 +355,7 @@ fn what_a_guest_remembers_of_a_question_is_gone_at_the_next() {
     host.configure(&Policies::built_in().with(SlotName::Retry, Link::bytes(guest.component()))).unwrap();
     let pin = host.pin();
     for _ in 0..3 {
-        let decision = run(pin.decide::<Retry>(harm(), any));
+        let decision = run(pin.decide::<Retry>(harm()));
         assert_eq!(decision.answer.verdict, retry::Verdict::Wait(0));
     }
 }
@@ -393,7 +393,7 @@ fn an_answer_that_does_not_fit_the_question_is_a_fallback() {
     host.configure(&Policies::built_in().with(SlotName::StateMapping, Link::bytes(guest.component()))).unwrap();
     let mut question = StateMapping::example();
     question.servers.truncate(2);
-    let decision = run(host.pin().decide::<StateMapping>(question, any));
+    let decision = run(host.pin().decide::<StateMapping>(question));
     assert_eq!(decision.fallbacks[0].kind, FailureKind::RejectedAnswer);
     assert!(decision.fallbacks[0].reason.contains("3 answers for 2 servers"), "{}", decision.fallbacks[0]);
     assert_eq!(decision.answer.len(), 2);
@@ -443,7 +443,7 @@ fn plan_is_refused(steps: &[(u32, u32, Option<u32>)], foreign: Option<usize>, wo
     if let Some(foreign) = foreign {
         question.resources[foreign].owned = false;
     }
-    let decision = run(host.pin().decide::<Rollback>(question.clone(), any));
+    let decision = run(host.pin().decide::<Rollback>(question.clone()));
     let fallback = decision.fallbacks.first().unwrap_or_else(|| panic!("it was accepted: {decision:?}"));
     assert_eq!(fallback.kind, FailureKind::RejectedAnswer);
     assert!(fallback.reason.contains(words), "{fallback}");
@@ -481,7 +481,7 @@ fn a_plan_that_keeps_a_volume_is_accepted() {
     let steps = [(0, DELETE, None), (1, DELETE, Some(0)), (2, KEEP, None), (3, DELETE, None)];
     host.configure(&Policies::built_in().with(SlotName::Rollback, Link::bytes(planning(&steps).component()))).unwrap();
     let question = windlass_policy::slots::rollback::Question { group: "h".into(), ..Rollback::example() };
-    let decision = run(host.pin().decide::<Rollback>(question, any));
+    let decision = run(host.pin().decide::<Rollback>(question));
     assert!(decision.fallbacks.is_empty(), "{decision:?}");
     assert!(matches!(&decision.decided_by, DecidedBy::Policy(identity) if &*identity.name == "test-guest"));
 }

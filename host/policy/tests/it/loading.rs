@@ -9,7 +9,7 @@ use windlass_policy::slots::{Retry, Slot, SlotName, retry};
 use windlass_policy::{DecidedBy, Link, Policies};
 
 use crate::guests::{Guest, IMPORT_DOUBLE, IMPORT_LOG};
-use crate::support::{State, any, run};
+use crate::support::{State, run};
 
 /// Configures this link for `retry`, expects a refusal, and that the version in use stays.
 fn refusal(link: Link) -> String {
@@ -201,7 +201,7 @@ fn what_configure_left_in_memory_is_there_in_every_decision() {
         for (settings, length) in [(json!({}), 2), (json!({"a": 1}), 7)] {
             let link = Link::bytes(component.clone()).with_settings(settings);
             host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
-            let decision = run(host.pin().decide::<Retry>(Retry::example(), any));
+            let decision = run(host.pin().decide::<Retry>(Retry::example()));
             assert_eq!(decision.answer.verdict, retry::Verdict::Wait(length), "{round}");
             let DecidedBy::Policy(identity) = decision.decided_by else { panic!() };
             assert_eq!((&*identity.name, &*identity.version), ("test-guest", "1.2.3"));

@@ -8,7 +8,7 @@ use windlass_policy::slots::{
 use windlass_policy::{DecidedBy, Decision, FailureKind, Host, Link, LogLevel, Outcome, Policies};
 use windlass_test_guests as guests;
 
-use crate::support::{State, any, run};
+use crate::support::{State, run};
 
 /// A host whose every slot asks the hostile guest first, which behaves in decisions whose random word is even.
 fn host_with(state: &State, behaviour: &str, limit: Option<(&str, u64)>) -> Host {
@@ -29,7 +29,7 @@ fn host_with(state: &State, behaviour: &str, limit: Option<(&str, u64)>) -> Host
 /// Asks and expects the hostile guest to fail so, in every slot, and somebody else to decide.
 fn fails_everywhere(behaviour: &str, limit: Option<(&str, u64)>, kind: FailureKind) {
     fn failed<S: Slot>(host: &Host, question: S::Question, kind: FailureKind) {
-        let decision: Decision<S> = run(host.pin().decide::<S>(question.clone(), any));
+        let decision: Decision<S> = run(host.pin().decide::<S>(question.clone()));
         let fallback =
             decision.fallbacks.first().unwrap_or_else(|| panic!("{} did not fail: {:?}", S::NAME, decision.answer));
         assert_eq!(fallback.kind, kind, "{}: {fallback}", S::NAME);
@@ -66,7 +66,7 @@ fn a_memory_bomb_in_any_slot_is_stopped() {
 fn a_deep_recursion_in_any_slot_is_stopped() {
     let state = State::new();
     let host = host_with(&state, "deep-recursion", None);
-    let decision = run(host.pin().decide::<Retry>(retry::Question { random: 1, ..Retry::example() }, any));
+    let decision = run(host.pin().decide::<Retry>(retry::Question { random: 1, ..Retry::example() }));
     // Rust's own stack of 16 KiB lies in the guest's memory and ends first; both ends are traps.
     assert!(matches!(decision.fallbacks[0].kind, FailureKind::Trap | FailureKind::StackLimit), "{decision:?}");
 }
@@ -81,7 +81,7 @@ fn a_trap_and_a_panic_in_any_slot_are_fallbacks() {
 fn what_a_panic_says_is_the_reason_of_the_failure_and_a_line_of_the_record() {
     let state = State::new();
     let host = host_with(&state, "panic", None);
-    let decision = run(host.pin().decide::<Retry>(retry::Question { random: 1, ..Retry::example() }, any));
+    let decision = run(host.pin().decide::<Retry>(retry::Question { random: 1, ..Retry::example() }));
     let reason = &decision.fallbacks[0].reason;
     assert!(reason.contains("unreachable") && reason.contains("panicked at") && reason.contains("hostile"), "{reason}");
     let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
@@ -107,7 +107,7 @@ fn a_plan_that_repeats_itself_for_megabytes_is_recorded_within_the_bounds_of_a_r
     let link = Link::bytes(guests::HOSTILE.bytes).with_settings(settings).with_limit("time_ms", 30_000);
     host.configure(&Policies::built_in().with(SlotName::Rollback, link)).unwrap();
     let question = rollback::Question { random: 1, ..Rollback::example() };
-    let decision = run(host.pin().decide::<Rollback>(question, any));
+    let decision = run(host.pin().decide::<Rollback>(question));
     assert!(decision.fallbacks.is_empty(), "{:?}", decision.fallbacks);
     let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
     assert!(record.answer.is_null() && record.asked[0].outcome == Outcome::Decided, "{:?}", record.asked);
@@ -138,7 +138,7 @@ fn every_bad_plan_is_refused_and_the_default_undoes_everything_that_is_ours() {
         question.resources[2].owned = false;
         let another = rollback::Resource { id: "another".into(), attached_to: None, ..question.resources[1].clone() };
         question.resources.push(another);
-        let decision = run(host.pin().decide::<Rollback>(question.clone(), any));
+        let decision = run(host.pin().decide::<Rollback>(question.clone()));
         assert_eq!(
             decision.fallbacks.first().map(|fallback| fallback.kind),
             Some(FailureKind::RejectedAnswer),
@@ -158,7 +158,7 @@ fn a_placement_that_is_nowhere_or_more_than_is_wanted_is_refused_and_the_default
         let state = State::new();
         let host = host_with(&state, behaviour, None);
         let question = placement::Question { random: 1, ..Placement::example() };
-        let decision = run(host.pin().decide::<Placement>(question, any));
+        let decision = run(host.pin().decide::<Placement>(question));
         assert_eq!(decision.fallbacks[0].kind, FailureKind::RejectedAnswer, "{behaviour}");
         assert!(decision.fallbacks[0].reason.contains(words), "{}", decision.fallbacks[0]);
         assert_eq!(decision.answer.verdict, Placement::keep(&Placement::example()).verdict);
@@ -173,7 +173,7 @@ fn a_log_flood_in_any_slot_is_cut() {
     let settings = json!({ "behaviour": "log-flood", "during": "odd-decisions", "count": 10_000, "bytes": 100 });
     let link = Link::bytes(guests::HOSTILE.bytes).with_settings(settings).with_limit("time_ms", 30_000);
     host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
-    let decision = run(host.pin().decide::<Retry>(retry::Question { random: 1, ..Retry::example() }, any));
+    let decision = run(host.pin().decide::<Retry>(retry::Question { random: 1, ..Retry::example() }));
     assert!(decision.fallbacks.is_empty(), "{decision:?}");
     let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
     let lines = &record.asked[0].log;
@@ -248,7 +248,7 @@ fn every_hand_made_guest_is_refused_when_it_is_loaded_but_the_minimal_one() {
     }
     assert!(refused >= told.len());
     host.configure(&Policies::built_in().with(SlotName::Retry, Link::bytes(guests::MINIMAL.bytes))).unwrap();
-    assert!(run(host.pin().decide::<Retry>(Retry::example(), any)).fallbacks.is_empty());
+    assert!(run(host.pin().decide::<Retry>(Retry::example())).fallbacks.is_empty());
 }
 
 #[test]
@@ -259,9 +259,9 @@ fn the_examples_load_with_their_grants_and_decide() {
         .with(SlotName::StateMapping, Link::bytes(guests::GRACE_FOR_STOPPED.bytes))
         .with(SlotName::Rollback, Link::bytes(guests::KEEP_VOLUMES_FOR_INSPECTION.bytes));
     host.configure(&policies).unwrap();
-    let decision = run(host.pin().decide::<StateMapping>(StateMapping::example(), any));
+    let decision = run(host.pin().decide::<StateMapping>(StateMapping::example()));
     assert!(decision.fallbacks.is_empty(), "{decision:?}");
-    let decision = run(host.pin().decide::<Rollback>(Rollback::example(), any));
+    let decision = run(host.pin().decide::<Rollback>(Rollback::example()));
     assert!(decision.fallbacks.is_empty(), "{decision:?}");
     // This host offers no look-ups at all; host/lifecycle does.
     let link = Link::bytes(guests::STOCK_AWARE_RETRY.bytes);

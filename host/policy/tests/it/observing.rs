@@ -12,7 +12,7 @@ use windlass_policy::{Brake, Host, Link, LinkStatus, Policies, RunningHost, runn
 use windlass_test_guests as guests;
 
 use crate::guests::{ANSWER, Guest, IMPORT_LOG};
-use crate::support::{State, any, eventually, run};
+use crate::support::{State, eventually, run};
 
 /// Runs this and returns what the host's log has heard meanwhile, in this thread.
 fn heard(most_verbose: Level, act: impl FnOnce()) -> String {
@@ -58,7 +58,7 @@ fn host_with(state: &State, guest: &Guest) -> Host {
 fn what_a_policy_writes_reaches_the_hosts_log_at_its_level_with_slot_and_policy() {
     let state = State::new();
     let host = host_with(&state, &writing(&[0, 1, 2, 3]));
-    let decide = || drop(run(host.pin().decide::<Retry>(Retry::example(), any)));
+    let decide = || drop(run(host.pin().decide::<Retry>(Retry::example())));
     let text = heard(Level::DEBUG, decide);
     for level in ["DEBUG", "INFO", "WARN", "ERROR"] {
         let line = text.lines().find(|line| line.contains(&format!("{level} windlass_policy::policy_log")));
@@ -75,7 +75,7 @@ fn a_policy_that_writes_without_end_does_not_fill_the_hosts_log() {
     let host = host_with(&state, &writing(&[2; 30]));
     let text = heard(Level::WARN, || {
         for _ in 0..20 {
-            run(host.pin().decide::<Retry>(Retry::example(), any));
+            run(host.pin().decide::<Retry>(Retry::example()));
         }
     });
     let lines = text.lines().count();
@@ -89,7 +89,7 @@ fn a_policy_that_writes_without_end_does_not_fill_the_hosts_log() {
 fn a_replay_writes_nothing_to_the_hosts_log() {
     let state = State::new();
     let host = host_with(&state, &writing(&[3]));
-    let decision = run(host.pin().decide::<Retry>(Retry::example(), any));
+    let decision = run(host.pin().decide::<Retry>(Retry::example()));
     let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
     let text = heard(Level::DEBUG, || {
         run(host.replay(&record, &windlass_policy::ReplayAgainst::TheSame)).unwrap();
@@ -150,7 +150,7 @@ fn a_braked_answer_is_counted_as_such_and_as_a_failure() {
     let counters = Counters::default();
     let mut question = StateMapping::example();
     question.servers.truncate(1);
-    metrics::with_local_recorder(&counters, || run(host.pin().decide::<StateMapping>(question, any)));
+    metrics::with_local_recorder(&counters, || run(host.pin().decide::<StateMapping>(question)));
     let counted = ["windlass_policy_brakes_total", "windlass_policy_failures_total"];
     assert_eq!(*counters.0.lock(), counted.map(|name| format!("{name} slot=state-mapping policy=test-guest")));
 }
@@ -168,7 +168,7 @@ fn host_trapping(state: &State, suspend_after: u32) -> Host {
 
 fn fail(host: &Host) {
     let question = retry::Question { random: 1, ..Retry::example() };
-    assert_eq!(run(host.pin().decide::<Retry>(question, any)).fallbacks.len(), 1);
+    assert_eq!(run(host.pin().decide::<Retry>(question)).fallbacks.len(), 1);
 }
 
 /// The only host that runs there.
@@ -196,7 +196,7 @@ fn a_failing_and_a_suspended_policy_are_seen_from_outside_while_the_host_runs() 
                 && link.last_failure.as_ref().is_some_and(|why| why.contains("unreachable"))
         })
     });
-    run(host.pin().decide::<Retry>(Retry::example(), any));
+    run(host.pin().decide::<Retry>(Retry::example()));
     eventually("it decides again", || told(&state, |link| link.failures_in_a_row == 0));
     (0..3).for_each(|_| fail(&host));
     eventually("it is suspended", || told(&state, |link| link.suspended));

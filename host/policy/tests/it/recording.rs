@@ -9,8 +9,9 @@ use windlass_policy::{
     ReplayAgainst,
 };
 
+use crate::chains::too_large;
 use crate::guests::{ANSWER, ATTEMPT, Guest};
-use crate::support::{State, any, run};
+use crate::support::{State, run};
 
 fn host(state: &State, change: impl FnOnce(&mut DecisionLogOptions)) -> Host {
     let mut options = state.options();
@@ -33,7 +34,7 @@ fn the_log_never_grows_beyond_its_bounds_and_keeps_the_newest() {
     let mut last = None;
     for _ in 0..60 {
         for _ in 0..5 {
-            last = Some(run(host.pin().decide::<Retry>(Retry::example(), any)).id);
+            last = Some(run(host.pin().decide::<Retry>(Retry::example())).id);
         }
         host.flush_decisions();
         let total: u64 = segments(&state).iter().map(|(_, bytes)| bytes).sum();
@@ -51,7 +52,7 @@ fn a_host_never_removes_what_another_has_open_and_tells_what_it_removes() {
     let bounds = |log: &mut DecisionLogOptions| (log.segment_bytes, log.total_bytes) = (8 << 10, 24 << 10);
     let (quiet, busy) = (host(&state, bounds), host(&state, bounds));
     let ask = |host: &Host| {
-        let decision = run(host.pin().decide::<Retry>(Retry::example(), any));
+        let decision = run(host.pin().decide::<Retry>(Retry::example()));
         host.flush_decisions();
         decision.id
     };
@@ -84,7 +85,7 @@ fn records_that_cannot_be_written_are_counted() {
     let host = host(&state, |log| log.segment_bytes = 1);
     fs::remove_dir_all(state.folder.path().join("decisions")).unwrap();
     for _ in 0..2 {
-        run(host.pin().decide::<Retry>(Retry::example(), any));
+        run(host.pin().decide::<Retry>(Retry::example()));
         host.flush_decisions();
     }
     assert_eq!(host.status().lost_records, 2);
@@ -94,7 +95,7 @@ fn records_that_cannot_be_written_are_counted() {
 fn a_torn_line_is_skipped_and_counted() {
     let state = State::new();
     let first = host(&state, |_| ());
-    let decision = run(first.pin().decide::<Retry>(Retry::example(), any));
+    let decision = run(first.pin().decide::<Retry>(Retry::example()));
     drop(first);
     let (segment, _) = segments(&state).remove(0);
     let mut file = fs::OpenOptions::new().append(true).open(segment).unwrap();
@@ -111,7 +112,7 @@ fn a_record_that_is_too_long_loses_its_question_and_can_not_be_replayed() {
     let host = host(&state, |log| log.record_bytes = 4 << 10);
     let mut question = StateMapping::example();
     question.servers = question.servers.iter().copied().cycle().take(1_000).collect();
-    let decision = run(host.pin().decide::<StateMapping>(question, any));
+    let decision = run(host.pin().decide::<StateMapping>(question));
     let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
     assert!(record.question.is_null() && record.answer.is_null());
     let error = run(host.replay(&record, &ReplayAgainst::TheSame)).unwrap_err();
@@ -123,7 +124,7 @@ fn what_the_disk_does_not_take_is_counted_and_holds_up_nobody() {
     let state = State::new();
     let host = host(&state, |log| log.queue_records = 0);
     for _ in 0..3 {
-        assert!(run(host.pin().decide::<Retry>(Retry::example(), any)).fallbacks.is_empty());
+        assert!(run(host.pin().decide::<Retry>(Retry::example())).fallbacks.is_empty());
     }
     assert_eq!(host.status().lost_records, 3);
 }
@@ -133,7 +134,7 @@ fn what_is_left_is_written_when_the_host_goes() {
     let state = State::new();
     let host = state.host();
     let pin = host.pin();
-    let ids: Vec<_> = (0..50).map(|_| run(pin.decide::<Retry>(Retry::example(), any)).id).collect();
+    let ids: Vec<_> = (0..50).map(|_| run(pin.decide::<Retry>(Retry::example())).id).collect();
     drop((host, pin));
     let list = DecisionReader::open(&state.dir()).unwrap().list(&DecisionFilter::default()).unwrap();
     let mut found: Vec<_> = list.decisions.iter().map(|decision| decision.id).collect();
@@ -145,9 +146,9 @@ fn what_is_left_is_written_when_the_host_goes() {
 fn hosts_that_share_a_state_folder_share_the_log_and_filters_find_their_way() {
     let state = State::new();
     let (one, other) = (state.host(), state.host());
-    let first = run(one.pin().decide::<Retry>(Retry::example(), any));
-    let second = run(other.pin().decide::<StateMapping>(StateMapping::example(), any));
-    let third = run(one.pin().decide::<Retry>(Retry::example(), |_, _| Err("no".into())));
+    let first = run(one.pin().decide::<Retry>(Retry::example()));
+    let second = run(other.pin().decide::<StateMapping>(StateMapping::example()));
+    let third = run(one.pin().decide::<Retry>(too_large()));
     one.flush_decisions();
     let log = other.decisions().unwrap();
     let ids = |change: fn(&mut DecisionFilter)| -> Vec<_> {
@@ -168,13 +169,13 @@ fn hosts_that_share_a_state_folder_share_the_log_and_filters_find_their_way() {
 }
 
 #[test]
-fn a_decision_replays_as_it_was_also_where_the_caller_refused_an_answer() {
+fn a_decision_replays_as_it_was() {
     let state = State::new();
     let host = state.host();
-    let plain = run(host.pin().decide::<StateMapping>(StateMapping::example(), any));
-    let refused = run(host.pin().decide::<Retry>(Retry::example(), |_, _| Err("no".into())));
+    let one = run(host.pin().decide::<StateMapping>(StateMapping::example()));
+    let other = run(host.pin().decide::<Retry>(Retry::example()));
     let log = host.decisions().unwrap();
-    for id in [plain.id, refused.id] {
+    for id in [one.id, other.id] {
         let mut record = log.show(&id.to_string()).unwrap();
         let replay = run(host.replay(&record, &ReplayAgainst::TheSame)).unwrap();
         assert!(replay.same, "{replay:?}");
@@ -207,12 +208,12 @@ fn what_the_clock_did_is_not_put_down_to_a_policy() {
     let link = Link::bytes(slow().component()).with_limit("time_ms", 60_000);
     host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
     let question = retry::Question { attempt: 2, ..Retry::example() };
-    let decision = run(host.pin().decide::<Retry>(question, any));
+    let decision = run(host.pin().decide::<Retry>(question));
     assert_eq!(decision.answer.verdict, retry::Verdict::Wait(5));
     let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
 
     // It ran out of time then, on a busier machine, and the default decided.
-    let other = run(state.host().pin().decide::<Retry>(Retry::example(), any));
+    let other = run(state.host().pin().decide::<Retry>(Retry::example()));
     let mut ended = host.decisions().unwrap().show(&other.id.to_string()).unwrap();
     let reason = "it ran longer than `time_ms` allows".to_owned();
     let outcome = Outcome::Fallback { kind: FailureKind::TimeLimit, reason };
@@ -237,7 +238,7 @@ fn what_the_clock_did_is_not_put_down_to_a_policy() {
 fn a_policy_that_is_not_pure_is_found_out() {
     let state = State::new();
     let host = state.host();
-    let decision = run(host.pin().decide::<Retry>(Retry::example(), any));
+    let decision = run(host.pin().decide::<Retry>(Retry::example()));
     let mut record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
     record.answer = serde_json::json!({"verdict": "give-up", "reason": null});
     let replay = run(host.replay(&record, &ReplayAgainst::TheSame)).unwrap();

@@ -11,7 +11,7 @@ use windlass_policy::{
     DecidedBy, Decision, FailureKind, Host, HostOptions, Link, Policies, Replay, ReplayAgainst, RulesFile,
 };
 
-use crate::support::{State, any, run};
+use crate::support::{State, run};
 
 /// A host whose policies are files in a folder.
 struct Ruled {
@@ -41,7 +41,7 @@ impl Ruled {
     }
 
     fn decide<S: Slot>(&self, question: S::Question) -> Decision<S> {
-        run(self.host.pin().decide::<S>(question, any))
+        run(self.host.pin().decide::<S>(question))
     }
 }
 
@@ -115,7 +115,7 @@ fn an_operation_ends_under_the_rules_with_which_it_began_also_in_another_process
     ruled.write(&waiting("true", 2));
     drop(ruled.host);
     let host = Host::new(options(&ruled.state, ruled.files.path())).unwrap();
-    let decision = run(host.pinned(&began).decide::<Retry>(Retry::example(), any));
+    let decision = run(host.pinned(&began).decide::<Retry>(Retry::example()));
     assert_eq!(decision.answer.verdict, retry::Verdict::Wait(1));
 }
 
@@ -174,7 +174,7 @@ fn fails<S: Slot>(rules: &str, question: S::Question, limit: (&str, u64), kind: 
     let host = state.host();
     let link = Link::contents(Path::new("the.rules.toml"), rules.as_bytes()).with_limit(limit.0, limit.1);
     host.configure(&Policies::built_in().with(S::NAME, link)).unwrap();
-    let decision = run(host.pin().decide::<S>(question, any));
+    let decision = run(host.pin().decide::<S>(question));
     let fallback = decision.fallbacks.first().unwrap_or_else(|| panic!("it did not fail: {:?}", decision.answer));
     assert_eq!(fallback.kind, kind, "{fallback}");
     assert!(fallback.reason.contains(words), "{fallback}");

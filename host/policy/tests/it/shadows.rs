@@ -1,17 +1,13 @@
 //! Shadows: asked and recorded, and never deciding.
 
-use std::sync::Mutex;
-use std::sync::mpsc::channel;
-
 use windlass_policy::slots::{Retry, Slot, SlotName, StateMapping, retry, state_mapping};
 use windlass_policy::{
     Agreement, Decision, DecisionRecord, FailureKind, Host, Link, Mode, Outcome, Policies, ReplayAgainst, ShadowFilter,
-    ShadowOptions,
 };
 
 use crate::chains::{every_other, second_attempt, trapping};
 use crate::guests::Guest;
-use crate::support::{State, any, run};
+use crate::support::{State, run};
 
 fn waiting(ms: u64) -> Link {
     Link::bytes(Guest::waiting(ms).component())
@@ -22,7 +18,7 @@ fn with(slot: SlotName, links: impl IntoIterator<Item = Link>) -> Policies {
 }
 
 fn ask(host: &Host, question: retry::Question) -> (Decision<Retry>, DecisionRecord) {
-    let decision = run(host.pin().decide::<Retry>(question, any));
+    let decision = run(host.pin().decide::<Retry>(question));
     let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
     (decision, record)
 }
@@ -81,7 +77,7 @@ fn a_shadow_is_asked_what_was_open_in_its_place_and_behind_a_whole_answer_not_at
     let mut question = StateMapping::example();
     // Stopped servers, which the default would reap and the guest calls running.
     question.servers = vec![question.servers[2]; 5];
-    let decision = run(host.pin().decide::<StateMapping>(question, any));
+    let decision = run(host.pin().decide::<StateMapping>(question));
     let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
     // The one that decides takes 0, 2, 4, the default 1 and 3. The first shadow would have done the same.
     let [same, other] = &record.shadows[..] else { panic!("{:?}", record.shadows) };
@@ -168,80 +164,11 @@ fn a_shadow_that_keeps_failing_suspends_itself_and_not_the_same_policy_where_it_
 }
 
 #[test]
-fn what_the_caller_would_refuse_is_a_shadows_failure() {
-    let state = State::new();
-    let host = state.host();
-    host.configure(&with(SlotName::Retry, [waiting(7).as_shadow(), waiting(8)])).unwrap();
-    let check = |_: &retry::Question, answer: &retry::Answer| match answer.verdict {
-        retry::Verdict::Wait(7) => Err("seven is unlucky".to_owned()),
-        _ => Ok(()),
-    };
-    let decision = run(host.pin().decide::<Retry>(Retry::example(), check));
-    assert_eq!(decision.fallbacks, []);
-    let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
-    let Outcome::Fallback { kind, reason } = &record.shadows[0].asked.outcome else { panic!("{record:?}") };
-    assert_eq!((record.shadows[0].agreement, *kind), (Agreement::Failed, FailureKind::RejectedAnswer));
-    assert!(reason.contains("seven is unlucky"), "{reason}");
-}
-
-#[test]
-fn a_decision_waits_for_no_shadow_and_one_too_many_is_recorded_without() {
-    let state = State::new();
-    let shadows = ShadowOptions { queue_decisions: 2, ..ShadowOptions::default() };
-    let mut options = state.options();
-    options.shadows = shadows;
-    let host = Host::new(options).unwrap();
-    host.configure(&with(SlotName::Retry, [waiting(7).as_shadow(), waiting(8)])).unwrap();
-    // The first shadow's answer is checked only when this test lets go.
-    let (release, held) = channel::<()>();
-    let held = Mutex::new(held);
-    let check = move |_: &retry::Question, answer: &retry::Answer| {
-        if answer.verdict == retry::Verdict::Wait(7) {
-            let _ = held.lock().unwrap().recv();
-        }
-        Ok(())
-    };
-    let first = run(host.pin().decide::<Retry>(Retry::example(), check));
-    assert_eq!(first.answer.verdict, retry::Verdict::Wait(8));
-    let rest: Vec<_> = (0..3).map(|_| run(host.pin().decide::<Retry>(Retry::example(), any)).id).collect();
-    drop(release);
-    let log = host.decisions().unwrap();
-    let agreement = |id: windlass_policy::DecisionId| log.show(&id.to_string()).unwrap().shadows[0].agreement;
-    assert_eq!((agreement(first.id), agreement(rest[0])), (Agreement::Differed, Agreement::Differed));
-    assert_eq!((agreement(rest[1]), agreement(rest[2])), (Agreement::NotAsked, Agreement::NotAsked));
-}
-
-#[test]
-fn records_that_wait_for_their_shadows_are_bounded_in_memory() {
-    let state = State::new();
-    let shadows = ShadowOptions { queue_bytes: 1 << 20, ..ShadowOptions::default() };
-    let mut options = state.options();
-    options.shadows = shadows;
-    let host = Host::new(options).unwrap();
-    host.configure(&with(SlotName::Retry, [waiting(7).as_shadow(), waiting(8)])).unwrap();
-    let (release, held) = channel::<()>();
-    let held = Mutex::new(held);
-    let check = move |_: &retry::Question, answer: &retry::Answer| {
-        if answer.verdict == retry::Verdict::Wait(7) {
-            let _ = held.lock().unwrap().recv();
-        }
-        Ok(())
-    };
-    let question = |bytes: usize| retry::Question { zone: "x".repeat(bytes), ..Retry::example() };
-    let first = run(host.pin().decide::<Retry>(question(700 << 10), check));
-    let second = run(host.pin().decide::<Retry>(question(700 << 10), any));
-    drop(release);
-    let log = host.decisions().unwrap();
-    let agreement = |id: windlass_policy::DecisionId| log.show(&id.to_string()).unwrap().shadows[0].agreement;
-    assert_eq!((agreement(first.id), agreement(second.id)), (Agreement::Differed, Agreement::NotAsked));
-}
-
-#[test]
 fn what_waits_is_recorded_when_the_host_goes_and_replays_ask_no_shadow() {
     let state = State::new();
     let host = state.host();
     host.configure(&with(SlotName::Retry, [waiting(7).as_shadow(), waiting(8)])).unwrap();
-    let ids: Vec<_> = (0..20).map(|_| run(host.pin().decide::<Retry>(Retry::example(), any)).id).collect();
+    let ids: Vec<_> = (0..20).map(|_| run(host.pin().decide::<Retry>(Retry::example())).id).collect();
     drop(host);
     let host = state.host();
     let log = host.decisions().unwrap();

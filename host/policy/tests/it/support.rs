@@ -45,11 +45,6 @@ impl State {
     }
 }
 
-/// Accepts every answer.
-pub(crate) fn any<Q, A>(_: &Q, _: &A) -> Result<(), String> {
-    Ok(())
-}
-
 /// Runs a future to its end on a runtime of its own.
 pub(crate) fn run<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)

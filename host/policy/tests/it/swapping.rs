@@ -7,10 +7,10 @@ use windlass_policy::slots::{Retry, Slot, SlotName, retry};
 use windlass_policy::{DecidedBy, FailureKind, Host, Link, Policies};
 
 use crate::guests::Guest;
-use crate::support::{State, any, eventually, run};
+use crate::support::{State, eventually, run};
 
 fn waits(pin: &windlass_policy::PinnedPolicies) -> u64 {
-    match run(pin.decide::<Retry>(Retry::example(), any)).answer.verdict {
+    match run(pin.decide::<Retry>(Retry::example())).answer.verdict {
         retry::Verdict::Wait(ms) => ms,
         other => panic!("{other:?}"),
     }
@@ -144,13 +144,13 @@ fn a_policy_that_is_lost_or_changed_falls_back_and_says_so() {
     let kept = state.folder.path().join("policies").join(format!("{}.wasm", identity.component));
     fs::write(&kept, Guest::waiting(666).component()).unwrap();
     let host = state.host();
-    let decision = run(host.pinned(&identities).decide::<Retry>(Retry::example(), any));
+    let decision = run(host.pinned(&identities).decide::<Retry>(Retry::example()));
     assert_eq!(decision.fallbacks[0].kind, FailureKind::Unavailable);
     assert!(decision.fallbacks[0].reason.contains("has been changed"), "{}", decision.fallbacks[0]);
     assert_ne!(decision.answer.verdict, retry::Verdict::Wait(666), "what was changed is never run");
     assert!(matches!(decision.decided_by, DecidedBy::Policy(_)));
     fs::remove_file(kept).unwrap();
-    let decision = run(host.pinned(&identities).decide::<Retry>(Retry::example(), any));
+    let decision = run(host.pinned(&identities).decide::<Retry>(Retry::example()));
     assert!(decision.fallbacks[0].reason.contains("not in the state folder"), "{}", decision.fallbacks[0]);
 }
 
@@ -165,7 +165,7 @@ fn kept_policies_go_when_no_operation_needs_them() {
     assert_eq!(watched.host.retain_policies(&first, grace).unwrap(), 0, "an operation needs it");
     assert_eq!(waits(&watched.host.pinned(&first)), 1);
     assert_eq!(watched.host.retain_policies(&[], grace).unwrap(), 1);
-    let decision = run(watched.host.pinned(&first).decide::<Retry>(Retry::example(), any));
+    let decision = run(watched.host.pinned(&first).decide::<Retry>(Retry::example()));
     assert_eq!(decision.fallbacks[0].kind, FailureKind::Unavailable);
     assert_eq!(waits(&watched.host.pin()), 2, "what is in use stays");
 }

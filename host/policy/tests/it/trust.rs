@@ -14,10 +14,10 @@ use windlass_policy::{DecidedBy, Host, Link, Policies, Source};
 
 use crate::cosign::Cosign;
 use crate::guests::Guest;
-use crate::support::{State, any, run};
+use crate::support::{State, run};
 
 fn waits(pin: &windlass_policy::PinnedPolicies) -> u64 {
-    match run(pin.decide::<Retry>(Retry::example(), any)).answer.verdict {
+    match run(pin.decide::<Retry>(Retry::example())).answer.verdict {
         retry::Verdict::Wait(ms) => ms,
         other => panic!("{other:?}"),
     }
@@ -148,7 +148,7 @@ fn an_operation_does_not_go_on_with_a_policy_whose_key_was_revoked_meanwhile() {
     for (revoked, decides) in [(vec![], true), (vec![release.id()], false)] {
         let host = folder.host();
         host.configure(&rotated(&revoked)).unwrap();
-        let decision = run(host.pinned(&began).decide::<Retry>(Retry::example(), any));
+        let decision = run(host.pinned(&began).decide::<Retry>(Retry::example()));
         let first = began.iter().find(|policy| policy.slot == SlotName::Retry).unwrap();
         let by_first = matches!(&decision.decided_by, DecidedBy::Policy(policy) if policy == first);
         assert_eq!(by_first, decides, "{:?}", decision.decided_by);
@@ -274,7 +274,7 @@ fn an_operation_does_not_go_on_with_a_policy_whose_cosign_key_was_revoked_meanwh
     for (revoked, decides) in [(vec![], true), (vec![release.id()], false)] {
         let host = folder.host();
         host.configure(&Policies::built_in().with_trust(trust(&revoked))).unwrap();
-        let decision = run(host.pinned(&began).decide::<Retry>(Retry::example(), any));
+        let decision = run(host.pinned(&began).decide::<Retry>(Retry::example()));
         let by_first = matches!(&decision.decided_by, DecidedBy::Policy(policy) if policy == first);
         assert_eq!(by_first, decides, "{:?}", decision.decided_by);
     }

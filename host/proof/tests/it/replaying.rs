@@ -14,7 +14,7 @@ use windlass_test_guests::FAULTY_RETRY;
 use crate::support::{Scene, a_part};
 
 fn decide<S: Slot>(scene: &Scene, question: S::Question) {
-    scene.host.pin().decide::<S>(question, |_, _| Ok(())).now_or_never().unwrap();
+    scene.host.pin().decide::<S>(question).now_or_never().unwrap();
 }
 
 /// A host that has decided: ten retries of what is out of stock, ten of a server error, and a release.

@@ -247,7 +247,7 @@ async fn look(stage: &Stage, stopped_for: Duration) -> Result<(Vec<Machine>, Dec
         watched_tags: Vec::new(),
         servers,
     };
-    let decision = stage.policies.pin().decide::<StateMapping>(question, |_, _| Ok(())).await;
+    let decision = stage.policies.pin().decide::<StateMapping>(question).await;
     Ok((machines, decision))
 }
 

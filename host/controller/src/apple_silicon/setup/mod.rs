@@ -275,7 +275,7 @@ impl Request {
             group: None,
             server_type: None,
         };
-        let decision = context.policies.pin().decide::<Retry>(question, |_, _| Ok(())).await;
+        let decision = context.policies.pin().decide::<Retry>(question).await;
         match decision.answer.verdict {
             Verdict::Wait(wait) if self.attempt < MAX_ATTEMPTS => {
                 Ended::Again { message, after: Duration::from_millis(wait).min(MAX_WAIT) }

@@ -266,7 +266,7 @@ impl<'s> Releasing<'s> {
             return Err(Stop::Left);
         }
         let question = question(self.shared, request, host, refusal, attempt);
-        let decision = self.policies.decide::<Release>(question, |_, _| Ok(())).await;
+        let decision = self.policies.decide::<Release>(question).await;
         self.told.decision(&decision);
         Ok((decision.answer.verdict, decision.decided_by))
     }
