@@ -9,7 +9,7 @@ mdbook := "0.5.4"
 git_cliff := "2.14.2"
 wkg := "0.16.1"
 public := """
-    windlass-concurrency windlass-telemetry windlass-distribution windlass-ssh windlass-scaleway windlass-simulator
+    windlass-contract windlass-concurrency windlass-telemetry windlass-distribution windlass-ssh windlass-scaleway windlass-simulator
     windlass-policy windlass-lifecycle windlass-cluster windlass-proof windlass-guest-sdk windlass-guest-build windlass
 """
 
@@ -448,20 +448,15 @@ _promtool:
     apt-cache show prometheus >/dev/null 2>&1 || apt-get update -qq || true
     apt-get download -qq prometheus && dpkg-deb --extract prometheus_*.deb . || true
 
-# The SDK's bindings, from the contract in wit/.
+# What is made of the contract in wit/: types, tables, messages and bindings, and from the messages Go's.
 [group('generate')]
-bindings: _wasm_target
-    WINDLASS_WRITE_BINDINGS=1 cargo test --quiet --package windlass-test-guests --test it bindings::
+bindings: && _go_messages
+    WINDLASS_BLESS=1 cargo test --quiet --package windlass-test-contract
 
 # Packages the published crates and builds each from its package: `--no-verify` packages only.
 [group('release')]
 package *arguments:
     cargo package $(printf -- '--package %s ' {{ replace(public, "\n", " ") }}) {{ arguments }}
-
-# The policy server's messages and their conversions, and from them Go's, from wit/.
-[group('generate')]
-messages: && _go_messages
-    WINDLASS_WRITE_MESSAGES=1 cargo test --quiet --package windlass-serve --test it contract::
 
 _go_messages:
     cd clients/go/generate && go run . {{ justfile_directory() }}/host/serve/proto ../policyv1

@@ -21,7 +21,7 @@ func TestTheMessagesAreThoseOfTheProtocol(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(have) != string(want) {
-			t.Errorf("policyv1/%s is not what host/serve/proto says: just messages", name)
+			t.Errorf("policyv1/%s is not what host/serve/proto says: just bindings", name)
 		}
 	}
 }

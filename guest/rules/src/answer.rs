@@ -3,12 +3,11 @@
 use cel::Context;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use windlass_contract::{Facts, Kind, Reader, Scope, Shape, meant, shapes};
 use windlass_guest_sdk::{provisioning, release, retry, state_mapping};
 
-use crate::check::{Facts, Kind, Reader};
-use crate::contract::{self, Scope};
+use crate::contract;
 use crate::evaluate::{Evaluator, Expression, Subject};
-use crate::words::meant;
 
 /// What begins a text that is an expression.
 const EXPRESSION: char = '=';
@@ -28,7 +27,7 @@ pub(crate) enum Target {
 /// A verdict that rules can give.
 pub(crate) trait Verdict: DeserializeOwned + Clone + std::fmt::Debug {
     /// The words for it: alone, or as the key of a table with the rest.
-    fn words() -> &'static [&'static str];
+    const CASES: Shape;
 
     /// Where an expression can stand in it.
     fn computable() -> &'static [Computable] {
@@ -37,9 +36,7 @@ pub(crate) trait Verdict: DeserializeOwned + Clone + std::fmt::Debug {
 }
 
 impl Verdict for retry::Verdict {
-    fn words() -> &'static [&'static str] {
-        contract::RETRY_VERDICTS
-    }
+    const CASES: Shape = shapes::RETRY_VERDICT;
 
     fn computable() -> &'static [Computable] {
         &[("/wait", Target::Number)]
@@ -47,15 +44,11 @@ impl Verdict for retry::Verdict {
 }
 
 impl Verdict for state_mapping::Verdict {
-    fn words() -> &'static [&'static str] {
-        contract::STATE_MAPPING_VERDICTS
-    }
+    const CASES: Shape = shapes::STATE_MAPPING_VERDICT;
 }
 
 impl Verdict for release::Verdict {
-    fn words() -> &'static [&'static str] {
-        contract::RELEASE_VERDICTS
-    }
+    const CASES: Shape = shapes::RELEASE_VERDICT;
 
     fn computable() -> &'static [Computable] {
         &[("/retry-after", Target::Number), ("/return-to-pool/operating-system", Target::Text)]
@@ -63,9 +56,7 @@ impl Verdict for release::Verdict {
 }
 
 impl Verdict for provisioning::Verdict {
-    fn words() -> &'static [&'static str] {
-        contract::PROVISIONING_VERDICTS
-    }
+    const CASES: Shape = shapes::PROVISIONING_VERDICT;
 
     fn computable() -> &'static [Computable] {
         &[("/recover/delete", Target::Nodes)]
@@ -84,9 +75,7 @@ pub(crate) enum ResourceVerdict {
 }
 
 impl Verdict for ResourceVerdict {
-    fn words() -> &'static [&'static str] {
-        &["defer", "keep", "delete"]
-    }
+    const CASES: Shape = Shape::Enum(&["defer", "keep", "delete"]);
 }
 
 /// What a rule says about one place of a placement.
@@ -104,9 +93,7 @@ pub(crate) enum PlaceVerdict {
 }
 
 impl Verdict for PlaceVerdict {
-    fn words() -> &'static [&'static str] {
-        &["defer", "first", "last", "skip"]
-    }
+    const CASES: Shape = Shape::Enum(&["defer", "first", "last", "skip"]);
 }
 
 /// A rule's answer.
@@ -136,17 +123,18 @@ impl<V: Verdict> Answer<V> {
         facts: &Facts,
         reader: &mut Reader,
     ) -> Result<Self, String> {
-        let words = V::words();
+        let words = V::CASES.cases();
         let word = match value {
             Value::String(word) => Some(word.as_str()),
             Value::Object(table) if table.len() == 1 => table.keys().next().map(String::as_str),
             _ => None,
         };
         let Some(word) = word else {
+            let words: Vec<&str> = words.collect();
             return Err(format!("expected one of {}, alone or as the key of a table", words.join(", ")));
         };
-        if !words.contains(&word) {
-            return Err(format!("there is no answer `{word}`{}", meant(word, words.iter().copied())));
+        if !words.clone().any(|known| known == word) {
+            return Err(format!("there is no answer `{word}`{}", meant(word, words)));
         }
         let mut template = value.clone();
         let mut parts = Vec::new();
@@ -161,10 +149,10 @@ impl<V: Verdict> Answer<V> {
                 Target::Nodes => (&contract::NODE_SCOPE, Kind::Bool, Value::Array(Vec::new())),
             };
             let name = pointer.rsplit('/').next().unwrap_or(pointer);
-            let expression =
+            let ast =
                 reader.read(text.trim(), scope, facts, &kind).map_err(|problem| format!("`{name}`: {problem}"))?;
             *place = placeholder;
-            parts.push(Part { pointer, target: *target, expression });
+            parts.push(Part { pointer, target: *target, expression: Expression { ast } });
         }
         let fixed = serde_json::from_value(template.clone()).map_err(|error| explain(&error))?;
         Ok(match parts.is_empty() {

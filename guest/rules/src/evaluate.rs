@@ -11,38 +11,14 @@ use cel::context::VariableResolver;
 use cel::parser::Expression as Ast;
 use cel::{Context, Env, ExecutionError, Value};
 
+use windlass_contract::{Root, Variable, is_written, variable_at};
+
 use crate::contract::{Item, Node};
 
 static TRUE: CelBool = CelBool::TRUE;
 static FALSE: CelBool = CelBool::FALSE;
 static NULL: CelNull = CelNull;
 static RECORD: Type = Type::new_unspecified_type("record");
-
-/// What the name of a rewritten variable begins with; its number follows. No identifier that is written does.
-const VARIABLE: char = '#';
-
-/// Where a path begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Root {
-    Question,
-    /// The item that the rule is about.
-    Item,
-}
-
-/// A path into the question, or whether something is there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Variable {
-    pub(crate) root: Root,
-    /// Positions of fields.
-    pub(crate) path: Vec<usize>,
-    /// Whether it is asked only if it is there.
-    pub(crate) presence: bool,
-}
-
-/// The name by which an expression refers to the variable at this position.
-pub(crate) fn variable_name(position: usize) -> String {
-    format!("{VARIABLE}{position}")
-}
 
 /// What a rule looks at.
 #[derive(Clone, Copy)]
@@ -65,9 +41,10 @@ impl<'q> Subject<'q> {
         let root = match variable.root {
             Root::Question => Some(self.question),
             Root::Item => self.item,
+            Root::Answer => None,
         };
         let Some(root) = root else { return Item::Null };
-        variable.path.iter().fold(Item::Record(root), |item, position| match item {
+        variable.path.iter().fold(Item::Record(root), |item, (position, _)| match item {
             Item::Record(record) => record.field(*position),
             _ => Item::Null,
         })
@@ -82,8 +59,7 @@ pub(crate) struct Variables<'q> {
 
 impl VariableResolver for Variables<'_> {
     fn resolve<'b>(&'b self, name: &str) -> Option<CowVal<'b, 'b>> {
-        let position: usize = name.strip_prefix(VARIABLE)?.parse().ok()?;
-        let variable = self.variables.get(position)?;
+        let variable = self.variables.get(variable_at(name)?)?;
         let item = self.subject.get(variable);
         Some(match variable.presence {
             true => truth(!matches!(item, Item::Null)),
@@ -149,8 +125,7 @@ impl Indexer for RecordValue<'_> {
         Self: 'v,
     {
         let name = field.downcast_ref::<CelString>().map_or("", |name| name.inner());
-        let fields = self.0.record().fields;
-        let position = fields.iter().position(|(field, _)| is_written(field, name));
+        let position = self.0.fields().iter().position(|(field, _)| is_written(field, name));
         position.map(|position| value(self.0.field(position))).ok_or_else(|| ExecutionError::no_such_key(name))
     }
 
@@ -160,12 +135,6 @@ impl Indexer for RecordValue<'_> {
     {
         RecordValue(self.0).get(field).map(CowVal::into_owned)
     }
-}
-
-/// Whether a name of the contract is written so in an expression: with `_` for `-`.
-pub(crate) fn is_written(contract: &str, written: &str) -> bool {
-    contract.len() == written.len()
-        && contract.bytes().zip(written.bytes()).all(|(one, other)| one == other || (one == b'-' && other == b'_'))
 }
 
 /// An expression that was held against the contract.

@@ -9,7 +9,11 @@
 //! A rule that cannot be evaluated (a division by zero) fails the policy: what it was to say, nobody can know.
 
 mod answer;
-mod check;
+mod bindings {
+    //! What is made of the contract in `wit/`.
+    #[rustfmt::skip]
+    mod nodes;
+}
 mod contract;
 mod evaluate;
 mod file;
@@ -19,15 +23,14 @@ mod plan;
 // The same holds for what is put where: they only say which places come first, last, or not at all.
 #[path = "../../placement/src/plan.rs"]
 mod placing;
-mod words;
 
 use std::fmt;
 
+use windlass_contract::{Reader, Scope};
 use windlass_guest_sdk::prelude::*;
 
 use answer::{Answer, PlaceVerdict, ResourceVerdict, Verdict};
-use check::Reader;
-use contract::{ListedServer, Node, Scope};
+use contract::{ListedServer, Node};
 use evaluate::{Evaluator, Expression, Subject};
 use file::{File, MAX_RULES, Slot};
 
@@ -105,9 +108,10 @@ impl Policy for Rules {
 fn read<V: Verdict>(file: File, scope: &'static Scope, reader: &mut Reader) -> Result<Vec<Rule<V>>, String> {
     let read = |(position, rule): (usize, file::Rule)| {
         let at = |key: &'static str| move |problem: String| format!("rules[{position}].{key}: {problem}");
-        let (when, facts) = reader.condition(&rule.when, scope).map_err(at("when"))?;
+        let (ast, facts) = reader.condition(&rule.when, scope).map_err(at("when"))?;
         let answer = Answer::read(&rule.answer, scope, &facts, reader).map_err(at("answer"))?;
-        Ok(Rule { place: Place { position, name: rule.name }, when, answer, reason: rule.reason })
+        let place = Place { position, name: rule.name };
+        Ok(Rule { place, when: Expression { ast }, answer, reason: rule.reason })
     };
     file.rules.into_iter().enumerate().map(read).collect()
 }

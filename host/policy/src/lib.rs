@@ -28,6 +28,18 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error"))]
 
+#[allow(missing_docs, reason = "the contract says what needs words")]
+mod bindings {
+    //! What is made of the contract in `wit/`.
+
+    pub(crate) mod placement;
+    pub(crate) mod provisioning;
+    pub(crate) mod release;
+    pub(crate) mod retry;
+    pub(crate) mod rollback;
+    pub(crate) mod state_mapping;
+    pub(crate) mod types;
+}
 mod brake;
 mod built_in;
 mod cache;

@@ -9,7 +9,6 @@ pub mod fixture;
 pub mod law;
 mod prove;
 pub mod replay;
-pub mod shape;
 mod slot;
 pub mod space;
 mod work;

@@ -1,11 +1,17 @@
 //! A slot as laws look at it: one answer at a time, also where the question is a batch.
 
 use serde::Serialize;
+use windlass_contract::SlotShapes;
 use windlass_policy::slots::types::ResourceKind;
 use windlass_policy::slots::{
-    Placement, Provisioning, Release, Retry, Rollback, Slot, StateMapping, placement, provisioning, release, retry,
-    rollback, state_mapping,
+    Placement, Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping, placement, provisioning, release,
+    retry, rollback, state_mapping,
 };
+
+/// What is asked and answered.
+pub(crate) fn shapes(slot: SlotName) -> SlotShapes {
+    SlotShapes::of(slot.as_str()).expect("a test holds the slots equal to those of the contract")
+}
 
 /// A slot whose answers laws can speak about. Implemented for all of them.
 pub trait ProvedSlot: Slot {

@@ -13,6 +13,11 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error"))]
 
 mod answer;
+mod bindings {
+    //! What is made of the contract in `wit/`.
+    #[rustfmt::skip]
+    mod slots;
+}
 mod error;
 mod frame;
 mod pins;
@@ -24,8 +29,6 @@ pub mod proto {
     include!(concat!(env!("OUT_DIR"), "/windlass.policy.v1.rs"));
 }
 mod server;
-#[rustfmt::skip]
-mod slots;
 mod socket;
 mod wire;
 

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 use windlass_authoring::{SchemaOf, schema};
+use windlass_contract::{Shape, SlotShapes};
 use windlass_policy::RulesFile;
 use windlass_policy::slots::SlotName;
 use windlass_proof::fixture::Fixture;
-use windlass_proof::shape::{Shape, SlotShapes};
 
 /// Whether a value fits a schema, for the keywords that these schemas have. An unknown keyword is a failure of the
 /// test.
@@ -63,14 +63,14 @@ fn samples(shape: &Shape) -> Vec<Value> {
             let fields: Vec<_> = fields.iter().map(|(name, shape)| (name, samples(shape))).collect();
             let count = fields.iter().map(|(_, values)| values.len()).max().unwrap_or(1);
             let record = |number: usize| {
-                fields.iter().map(|(name, values)| ((*name).clone(), values[number % values.len()].clone())).collect()
+                fields.iter().map(|(name, values)| (name.to_string(), values[number % values.len()].clone())).collect()
             };
             (0..count).map(|number| Value::Object(record(number))).collect()
         }
         Shape::Variant(cases) => {
-            let of = |(case, payload): &(String, Option<Shape>)| match payload {
+            let of = |(case, payload): &(&str, Option<Shape>)| match payload {
                 None => vec![json!(case)],
-                Some(payload) => samples(payload).into_iter().map(|value| json!({ case: value })).collect(),
+                Some(payload) => samples(payload).into_iter().map(|value| json!({ *case: value })).collect(),
             };
             cases.iter().flat_map(of).collect()
         }
@@ -119,7 +119,7 @@ fn corrupt(value: &Value) -> Vec<Value> {
 #[test]
 fn a_schema_lets_through_what_the_host_reads_and_nothing_else() {
     for slot in SlotName::ALL {
-        let shapes = SlotShapes::of(slot);
+        let shapes = SlotShapes::of(slot.as_str()).unwrap();
         let (mut right, mut wrong) = (0, 0);
         for (of, shape) in [(SchemaOf::Question, &shapes.question), (SchemaOf::Answer, &shapes.answer)] {
             let schema = schema(slot, of).unwrap();

@@ -1,56 +1,12 @@
 //! Slot `placement`: in which zone, and of which server type, servers are created next (`windlass:policy/placement`).
 
-use serde::{Deserialize, Serialize};
-use wasmtime::component::{ComponentType, Lift, Lower};
-
-use super::slot::{self, Deferred, EXAMPLE_NOW_MS, Slot};
+use super::slot::{Deferred, EXAMPLE_NOW_MS, Slot};
 use super::types::{Failure, FailureClass};
+pub use crate::bindings::placement::*;
 use crate::slot_name::SlotName;
 
 /// The most places that a question may have.
 pub const MAX_PLACES: usize = 64;
-
-/// An amount of money.
-#[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
-#[component(record)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Money {
-    /// ISO 4217: `EUR`.
-    pub currency: String,
-    /// Millionths of the currency's unit.
-    pub micros: u64,
-}
-
-/// A server type in a zone.
-#[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
-#[component(record)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Place {
-    /// Zone.
-    pub zone: String,
-    /// Scaleway's commercial type: `DEV1-S`.
-    #[component(name = "server-type")]
-    pub server_type: String,
-    /// How many servers of this type the group has in this zone, with those that are being created.
-    pub servers: u32,
-    /// How many of them are being created.
-    pub creating: u32,
-    /// How many creations failed here in a row, since the last one that succeeded.
-    pub failures: u32,
-    /// Why the last of those failed. Absent where none did.
-    #[component(name = "last-failure")]
-    pub last_failure: Option<Failure>,
-    /// When it failed. Milliseconds since 1970-01-01T00:00:00Z.
-    #[component(name = "failed-at")]
-    pub failed_at: Option<u64>,
-    /// The slot `retry` wants nothing tried here before this instant. Absent, or past, where it may be tried now.
-    /// Milliseconds since 1970-01-01T00:00:00Z.
-    #[component(name = "backoff-until")]
-    pub backoff_until: Option<u64>,
-    /// What an hour of it costs by Scaleway's catalogue. Absent where that is not known.
-    #[component(name = "price-per-hour")]
-    pub price_per_hour: Option<Money>,
-}
 
 impl Place {
     /// Whether the slot `retry` lets it be tried at that instant.
@@ -59,55 +15,6 @@ impl Place {
         self.backoff_until.is_none_or(|until| until <= now)
     }
 }
-
-/// Servers that are wanted, and where they can be created.
-#[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
-#[component(record)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Question {
-    /// Now. Milliseconds since 1970-01-01T00:00:00Z.
-    pub now: u64,
-    /// Random.
-    pub random: u64,
-    /// The operation that creates them: `create-server`, ...
-    pub operation: String,
-    /// The group that the servers are for, where they are for one.
-    pub group: Option<String>,
-    /// How many are wanted now.
-    pub wanted: u32,
-    /// The places that the operator allows, in the operator's order: zone by zone, and in each zone type by type.
-    /// At most [`MAX_PLACES`]; no two have the same zone and type.
-    pub places: Vec<Place>,
-}
-
-/// Servers that are created in one zone.
-#[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
-#[component(record)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Assignment {
-    /// How many. At least one.
-    pub count: u32,
-    /// Positions in `places`, each once, all of one zone: the types that each of these creations tries, in this
-    /// order, going on to the next where Scaleway has none of the one before. At least one.
-    pub places: Vec<u32>,
-}
-
-/// The judgement.
-#[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
-#[component(variant)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// Defer.
-    #[component(name = "defer")]
-    Defer,
-    /// Create these: together at most as many as are wanted; no two assignments begin with the same place. Where the
-    /// list is empty, nothing is created now.
-    #[component(name = "place")]
-    Place(Vec<Assignment>),
-}
-
-/// The verdict and why.
-pub type Answer = slot::Answer<Verdict>;
 
 /// The slot `placement`.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,64 +1,9 @@
 //! Slot `retry`: whether a failed step is tried again, and when (`windlass:policy/retry`).
 
-use serde::{Deserialize, Serialize};
-use wasmtime::component::{ComponentType, Lift, Lower};
-
-use super::slot::{self, Deferred, EXAMPLE_NOW_MS, Slot};
+use super::slot::{Deferred, EXAMPLE_NOW_MS, Slot};
 use super::types::Failure;
+pub use crate::bindings::retry::*;
 use crate::slot_name::SlotName;
-
-/// A failed attempt.
-#[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
-#[component(record)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Question {
-    /// Now. Milliseconds since 1970-01-01T00:00:00Z.
-    pub now: u64,
-    /// A random word, for jitter.
-    pub random: u64,
-    /// The operation that failed: `create-server`, `cleanup-server`, `release-machine`, ...
-    pub operation: String,
-    /// The step of it: `create-ip`, `create-server`, `power-on`, `delete-volume`, ...
-    pub step: String,
-    /// Whether the step belongs to an undo or to a removal, so that giving it up leaves something behind.
-    pub undoing: bool,
-    /// Which attempt failed, from 1.
-    pub attempt: u32,
-    /// Since the first attempt of this step began. Milliseconds.
-    pub elapsed: u64,
-    /// Until the operation's deadline, where it has one; no undo has. The host never waits past it: a longer `wait`
-    /// counts as `give-up`. Milliseconds.
-    #[component(name = "time-left")]
-    pub time_left: Option<u64>,
-    /// Failure.
-    pub failure: Failure,
-    /// Where it happened.
-    pub zone: String,
-    /// The group that the server belongs or was to belong to, where it is about one.
-    pub group: Option<String>,
-    /// The server type (Scaleway's commercial type) that was asked for, where one was.
-    #[component(name = "server-type")]
-    pub server_type: Option<String>,
-}
-
-/// The judgement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
-#[component(variant)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// Defer.
-    #[component(name = "defer")]
-    Defer,
-    /// The step has failed for good.
-    #[component(name = "give-up")]
-    GiveUp,
-    /// Try again after so many milliseconds. The host bounds both the single wait and their sum.
-    #[component(name = "wait")]
-    Wait(u64),
-}
-
-/// The verdict and why.
-pub type Answer = slot::Answer<Verdict>;
 
 /// The slot `retry`.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,15 +1,11 @@
-//! The Rust types against the WIT: their shapes as a component sees them, and their words in JSON.
+//! The Rust types against the WIT: their words in JSON.
 
 use std::path::Path;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use wasmtime::component::{Component, Linker};
-use wasmtime::{Engine, Store};
 use windlass_policy::slots::{self, Slot, SlotName};
-use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
-use wit_parser::abi::{AbiVariant, WasmType};
 use wit_parser::{Function, Resolve, Type, TypeDefKind};
 
 /// The contract as it stands in the repository.
@@ -47,102 +43,6 @@ fn the_slots_are_those_of_the_contract() {
     in_wit.sort();
     ours.sort();
     assert_eq!(in_wit, ours);
-}
-
-/// A component that exports a slot of the contract in this folder, and traps when it is asked.
-fn exporting(folder: &Path, slot: SlotName) -> Vec<u8> {
-    let mut resolve = parse(folder);
-    let signature = resolve.wasm_signature(AbiVariant::GuestExport, decide(&resolve, slot));
-    let words = |types: &[WasmType]| {
-        let word = |it: &WasmType| match it {
-            WasmType::I32 | WasmType::Pointer | WasmType::Length => "i32",
-            WasmType::I64 | WasmType::PointerOrI64 => "i64",
-            WasmType::F32 => "f32",
-            WasmType::F64 => "f64",
-        };
-        types.iter().map(word).collect::<Vec<_>>().join(" ")
-    };
-    let export = format!("{}@{}", slot.interface(), slots::CONTRACT_VERSION);
-    let (parameters, results) = (words(&signature.params), words(&signature.results));
-    let mut module = wat::parse_str(format!(
-        r#"(module
-            (memory (export "memory") 1)
-            (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) unreachable)
-            (func (export "{export}#decide") (param {parameters}) (result {results}) unreachable))"#
-    ))
-    .unwrap();
-    let world = format!("package test:contract; world contract {{ export {export}; }}");
-    let package = resolve.push_str("contract.wit", &world).unwrap();
-    let world = resolve.select_world(&[package], None).unwrap();
-    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).unwrap();
-    ComponentEncoder::default().validate(true).module(&module).unwrap().encode().unwrap()
-}
-
-/// Compares the slot's types with the contract in this folder as a host does that is to call a policy: fields of
-/// records and cases of variants and enums by order, name and type.
-fn compare<S: Slot>(folder: &Path) -> Result<(), String> {
-    let engine = Engine::default();
-    let component = Component::new(&engine, exporting(folder, S::NAME)).unwrap();
-    let mut linker = Linker::<()>::new(&engine);
-    linker.define_unknown_imports_as_traps(&component).unwrap();
-    let mut store = Store::new(&engine, ());
-    let instance = linker.instantiate(&mut store, &component).unwrap();
-    let export = format!("{}@{}", S::NAME.interface(), slots::CONTRACT_VERSION);
-    let index = component.get_export_index(None, &export).unwrap();
-    let index = component.get_export_index(Some(&index), "decide").unwrap();
-    let typed = instance.get_typed_func::<(&S::Question,), (S::Answer,)>(&mut store, &index);
-    typed.map(drop).map_err(|error| format!("{}: {error:#}", S::NAME))
-}
-
-#[test]
-fn the_types_of_every_slot_have_the_shapes_of_the_contract() {
-    compare::<slots::StateMapping>(&folder()).unwrap();
-    compare::<slots::Retry>(&folder()).unwrap();
-    compare::<slots::Rollback>(&folder()).unwrap();
-    compare::<slots::Release>(&folder()).unwrap();
-    compare::<slots::Provisioning>(&folder()).unwrap();
-    compare::<slots::Placement>(&folder()).unwrap();
-}
-
-/// The error of the comparison with a contract in which one place of one file reads otherwise.
-fn changed<S: Slot>(file: &str, from: &str, to: &str) -> String {
-    let copy = tempfile::tempdir().unwrap();
-    for entry in std::fs::read_dir(folder()).unwrap() {
-        let entry = entry.unwrap();
-        let mut text = std::fs::read_to_string(entry.path()).unwrap();
-        if entry.file_name() == file {
-            assert_eq!(text.matches(from).count(), 1, "{file}: {from}");
-            text = text.replace(from, to);
-        }
-        std::fs::write(copy.path().join(entry.file_name()), text).unwrap();
-    }
-    compare::<S>(copy.path()).expect_err(&format!("{file}: {from} -> {to}"))
-}
-
-#[test]
-fn another_type_another_name_and_another_order_are_seen() {
-    let error = changed::<slots::Retry>("retry.wit", "attempt: u32", "attempt: u64");
-    assert!(error.contains("attempt") && error.contains("u64"), "{error}");
-    let error = changed::<slots::Retry>("types.wit", "status: option<u16>", "status: option<u32>");
-    assert!(error.contains("status"), "{error}");
-    let error = changed::<slots::Retry>("retry.wit", "        undoing: bool", "        undone: bool");
-    assert!(error.contains("undone"), "{error}");
-    let (watched, suspended) = ("        watched-tags: u64,\n", "        suspended: bool,\n");
-    let error =
-        changed::<slots::StateMapping>("state-mapping.wit", watched, "        watched-tags: u64,\n        more: u8,\n");
-    assert!(error.contains("fields"), "{error}");
-    let error = changed::<slots::StateMapping>("state-mapping.wit", suspended, "");
-    assert!(error.contains("fields"), "{error}");
-    let (before, wanted) = ("        before: u32,\n", "        wanted: u32,\n");
-    let swapped =
-        changed::<slots::Provisioning>("provisioning.wit", &format!("{before}{wanted}"), &format!("{wanted}{before}"));
-    assert!(swapped.contains("before") && swapped.contains("wanted"), "{swapped}");
-    let error = changed::<slots::Rollback>("rollback.wit", "        power-off,\n", "        power-down,\n");
-    assert!(error.contains("power-down"), "{error}");
-    let error = changed::<slots::Release>("release.wit", "        reclaim,\n", "        reclaim,\n        expired,\n");
-    assert!(error.contains("enum"), "{error}");
-    let error = changed::<slots::Release>("release.wit", "retry-after(milliseconds)", "retry-after(u32)");
-    assert!(error.contains("retry-after"), "{error}");
 }
 
 /// Values of a type of the contract in which each of its cases and each of its options comes up, in JSON as the

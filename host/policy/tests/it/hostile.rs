@@ -478,7 +478,7 @@ fn a_plan_about_resources_that_do_not_exist_is_refused() {
 fn a_plan_that_keeps_a_volume_is_accepted() {
     let state = State::new();
     let host = state.host();
-    let steps = [(0, DELETE, None), (1, DELETE, Some(0)), (2, KEEP, None), (3, DELETE, None)];
+    let steps = [(0, DELETE, None), (1, DELETE, Some(0)), (2, KEEP, None), (3, DELETE, Some(0))];
     host.configure(&Policies::built_in().with(SlotName::Rollback, Link::bytes(planning(&steps).component()))).unwrap();
     let question = windlass_policy::slots::rollback::Question { group: "h".into(), ..Rollback::example() };
     let decision = run(host.pin().decide::<Rollback>(question));

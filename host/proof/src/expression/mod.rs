@@ -20,7 +20,6 @@
 //! A misspelt variable, field, case or function is refused with the nearest one, and so is what compares things that
 //! are never equal.
 
-mod check;
 mod pick;
 
 use std::sync::{Arc, LazyLock};
@@ -28,18 +27,18 @@ use std::sync::{Arc, LazyLock};
 use cel::common::types::{CelBool, CelNull};
 use cel::common::value::{CowVal, Val};
 use cel::context::VariableResolver;
-use cel::parser::{Expression as Ast, Parser};
+use cel::parser::Expression as Ast;
 use cel::{Context, Env};
 use serde_json::Value as Json;
+use windlass_contract::{Reader, Root, Scope, Shape, variable_at};
 use windlass_policy::slots::{Slot, SlotName};
 use windlass_policy::with_slot;
 
-use crate::slot::ProvedSlot;
-use check::{Check, Needs};
-use pick::{Found, PickError, pick};
+use crate::slot::{ProvedSlot, shapes};
+use pick::{Found, PickError, Wanted, pick};
 
-/// The longest expression, in bytes.
-const MAX_EXPRESSION_BYTES: usize = 16 << 10;
+/// The most of an expression that is quoted, in bytes.
+const MAX_QUOTED_BYTES: usize = 1 << 10;
 
 /// A condition on a question and its answer.
 pub struct Expression {
@@ -48,6 +47,17 @@ pub struct Expression {
     ast: Ast,
     needs: Needs,
     env: Arc<Env>,
+}
+
+/// What an expression needs to be evaluated. The values of its variables have their positions.
+#[derive(Debug, Default)]
+struct Needs {
+    question: Wanted,
+    server: Wanted,
+    answer: Wanted,
+    variables: usize,
+    /// The positions of those that say whether something is there.
+    presences: Vec<usize>,
 }
 
 /// Why an expression can't be used.
@@ -91,21 +101,33 @@ impl Expression {
     /// It is no CEL, names what the slot doesn't have, or is not true or false.
     pub fn parse(text: &str, slot: SlotName) -> Result<Expression, ExpressionError> {
         static STANDARD: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
-        let invalid = |problem: String| ExpressionError::Invalid { expression: text.trim().to_owned(), slot, problem };
-        if text.len() > MAX_EXPRESSION_BYTES {
-            return Err(ExpressionError::Invalid {
-                expression: windlass_policy::cut(text, 80),
-                slot,
-                problem: format!("it has {} bytes, and at most {MAX_EXPRESSION_BYTES} are allowed", text.len()),
-            });
+        let shapes = shapes(slot);
+        let mut scope = Scope { answer: Some(shapes.one_answer()), ..Scope::of(shapes.question) };
+        if let (SlotName::StateMapping, Some(Shape::List(server))) = (slot, shapes.question.field("servers")) {
+            scope = scope.about("server", *server);
         }
-        let mut ast = Parser::new().parse(text).map_err(|errors| {
-            let first = errors.errors.first().map_or_else(String::new, |error| error.msg.clone());
-            invalid(format!("it is no CEL: {first}"))
+        let mut reader = Reader::default();
+        let (ast, _) = reader.condition(text, &scope).map_err(|problem| ExpressionError::Invalid {
+            expression: windlass_policy::cut(text.trim(), MAX_QUOTED_BYTES),
+            slot,
+            problem,
         })?;
-        let mut check = Check::new(slot);
-        check.condition(&mut ast).map_err(invalid)?;
-        Ok(Expression { text: text.trim().to_owned(), slot, ast, needs: check.needs, env: STANDARD.clone() })
+        let mut needs = Needs { variables: reader.variables.len(), ..Needs::default() };
+        for (position, variable) in reader.variables.into_iter().enumerate() {
+            let wanted = match variable.root {
+                Root::Question => &mut needs.question,
+                Root::Item => &mut needs.server,
+                Root::Answer => &mut needs.answer,
+            };
+            let wanted = wanted.at(variable.path.iter().map(|(_, name)| *name));
+            if variable.presence {
+                wanted.presence = Some(position);
+                needs.presences.push(position);
+            } else {
+                wanted.value = Some(position);
+            }
+        }
+        Ok(Expression { text: text.trim().to_owned(), slot, ast, needs, env: STANDARD.clone() })
     }
 
     /// As it was written.
@@ -182,7 +204,7 @@ impl Expression {
     ) -> Result<bool, ExpressionError> {
         let undecided = |problem: String| ExpressionError::Undecided { expression: self.text.clone(), problem };
         let values = self.values::<S>(question, item, one).map_err(|error| undecided(error.to_string()))?;
-        let variables = Variables { names: &self.needs.names, values };
+        let variables = Variables(values);
         let mut context = Context::with_env(self.env.clone());
         context.set_variable_resolver(&variables);
         let value = cel::Value::resolve(&self.ast, &context).map_err(|error| undecided(words(&error)))?;
@@ -199,7 +221,7 @@ impl Expression {
         one: &S::One,
     ) -> Result<Found, PickError> {
         let mut values: Found = Vec::new();
-        values.resize_with(self.needs.names.len(), || None);
+        values.resize_with(self.needs.variables, || None);
         for place in &self.needs.presences {
             values[*place] = Some(Box::new(CelBool::from(false)));
         }
@@ -229,16 +251,12 @@ fn words(error: &cel::ExecutionError) -> String {
 }
 
 /// The values of the variables into which paths were rewritten.
-struct Variables<'n> {
-    names: &'n [String],
-    values: Found,
-}
+struct Variables(Found);
 
-impl VariableResolver for Variables<'_> {
+impl VariableResolver for Variables {
     fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
         static NULL: CelNull = CelNull;
-        let place = self.names.iter().position(|name| name == variable)?;
-        let value: &'b (dyn Val + 'b) = match &self.values[place] {
+        let value: &'b (dyn Val + 'b) = match self.0.get(variable_at(variable)?)? {
             Some(value) => value.as_ref(),
             None => &NULL,
         };

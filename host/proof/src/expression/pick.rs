@@ -21,16 +21,14 @@ pub(super) struct Wanted {
 
 impl Wanted {
     /// What is wanted at the end of this path.
-    pub(super) fn at(&mut self, path: &[&str]) -> &mut Wanted {
-        let Some((first, rest)) = path.split_first() else { return self };
-        let position = match self.below.iter().position(|(name, _)| name == first) {
-            Some(position) => position,
-            None => {
-                self.below.push(((*first).to_owned(), Wanted::default()));
-                self.below.len() - 1
-            }
-        };
-        self.below[position].1.at(rest)
+    pub(super) fn at<'p>(&mut self, path: impl IntoIterator<Item = &'p str>) -> &mut Wanted {
+        path.into_iter().fold(self, |wanted, name| {
+            let position = wanted.below.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
+                wanted.below.push((name.to_owned(), Wanted::default()));
+                wanted.below.len() - 1
+            });
+            &mut wanted.below[position].1
+        })
     }
 
     fn below(&self, name: &str) -> Option<&Wanted> {

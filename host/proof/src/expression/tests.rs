@@ -119,9 +119,9 @@ fn a_misspelt_word_is_refused_with_the_nearest() {
         ("'timeuot' == question.failure.class", "there is no case 'timeuot'; did you mean `timeout`?"),
         ("question.failure.class in ['gatway']", "there is no case 'gatway'; did you mean `gateway`?"),
         ("verdict == 'giveup'", "there is no case 'giveup'; did you mean `give-up`?"),
-        ("verdct == 'wait'", "there is no variable `verdct`; did you mean `verdict`?"),
+        ("verdct == 'wait'", "there is no `verdct`; did you mean `verdict`?"),
         ("answer.wiat > 0", "`answer` has no field `wiat`; did you mean `wait`?"),
-        ("server.state == 'running'", "there is no variable `server`; there are question, answer, verdict"),
+        ("server.state == 'running'", "there is no `server`; there are `question`, `answer`, `verdict`"),
         ("question.step.startWith('a')", "there is no function `startWith`; did you mean `startsWith`?"),
     ] {
         assert_eq!(problem(text, SlotName::Retry), expected, "{text}");

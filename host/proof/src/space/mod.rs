@@ -12,10 +12,11 @@ use rand::{Rng, RngExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
+use windlass_contract::Shape;
 use windlass_policy::slots::{Slot, SlotName};
 use windlass_policy::with_slot;
 
-use crate::shape::{Shape, SlotShapes};
+use crate::slot::shapes;
 
 use node::{Kind, Node};
 
@@ -91,7 +92,7 @@ impl Space {
         let mut make =
             Make { slot, own, wide, needs: Vec::new(), choices: Vec::new(), bounds: Vec::new(), used: Vec::new() };
         let example = slot.example_question();
-        let root = make.node(&SlotShapes::of(slot).question, &example, "", None)?;
+        let root = make.node(&shapes(slot).question, &example, "", None)?;
         let known = || make.bounds.iter().map(|bound| bound.path.as_str()).collect::<Vec<_>>().join(", ");
         if let Some((path, _)) = own.iter().find(|(path, _)| !make.used.contains(path)) {
             return Err(BoundsError::UnknownPath { slot, path: path.clone(), known: known() });
@@ -333,9 +334,9 @@ impl Make<'_> {
         match shape {
             Shape::Record(fields) => {
                 let mut nodes = Vec::with_capacity(fields.len());
-                for (name, shape) in fields {
-                    let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                    nodes.push(self.node(shape, &example[name.as_str()], &path, need)?);
+                for (name, shape) in *fields {
+                    let path = if path.is_empty() { (*name).to_owned() } else { format!("{path}.{name}") };
+                    nodes.push(self.node(shape, &example[*name], &path, need)?);
                 }
                 let size = nodes.iter().fold(1, |size: u64, node| size.saturating_mul(node.size));
                 Ok(Node { id: usize::MAX, size, kind: Kind::Record(nodes) })
@@ -352,8 +353,8 @@ impl Make<'_> {
             Shape::Enum(cases) => Ok(match values {
                 Some((Values::Example, own)) if own || !self.wide => {
                     let case = example.as_str().unwrap_or_default();
-                    let position = cases.iter().position(|known| known == case).unwrap_or_default();
-                    self.bound(path, cases[position].clone());
+                    let position = cases.iter().position(|known| *known == case).unwrap_or_default();
+                    self.bound(path, cases[position].into());
                     fixed(Kind::FixedCase(count(position)))
                 }
                 _ => {
@@ -460,7 +461,7 @@ impl Make<'_> {
                 example.as_array().into_iter().flatten().map(|example| self.fixed(item, example)).collect(),
             ),
             Shape::Record(fields) => {
-                Kind::Record(fields.iter().map(|(name, shape)| self.fixed(shape, &example[name.as_str()])).collect())
+                Kind::Record(fields.iter().map(|(name, shape)| self.fixed(shape, &example[*name])).collect())
             }
             Shape::Variant(_) => unreachable!("no question has a variant"),
         };

@@ -14,8 +14,8 @@ fn within(slot: SlotName) -> Space {
 fn open_places(shape: &Shape, path: &str, places: &mut Vec<String>) {
     match shape {
         Shape::Record(fields) => {
-            for (name, shape) in fields {
-                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            for (name, shape) in *fields {
+                let path = if path.is_empty() { (*name).to_owned() } else { format!("{path}.{name}") };
                 open_places(shape, &path, places);
             }
         }
@@ -40,7 +40,7 @@ fn bounds_of_list(path: &str) -> bool {
 fn every_number_text_and_list_of_the_contract_has_its_bounds_and_no_bound_is_of_nothing() {
     for slot in SlotName::ALL {
         let mut places = Vec::new();
-        open_places(&SlotShapes::of(slot).question, "", &mut places);
+        open_places(&shapes(slot).question, "", &mut places);
         for place in &places {
             assert!(bounds::of(slot, place).is_some(), "{slot}: {place} has no values");
         }
@@ -62,7 +62,7 @@ fn is_made_by_name<S: Slot>() {
             space.draw(&mut random, &[], &mut choices);
             let question: S::Question = space.question(&choices);
             let json = serde_json::to_value(&question).unwrap();
-            let by_name = json_of(&space.root, &SlotShapes::of(S::NAME).question, &mut choices.iter());
+            let by_name = json_of(&space.root, &shapes(S::NAME).question, &mut choices.iter());
             assert_eq!(json, by_name, "{}", S::NAME);
         }
     }
@@ -76,8 +76,8 @@ fn json_of(node: &Node, shape: &Shape, choices: &mut std::slice::Iter<'_, u32>) 
         (Kind::FixedBool(value), _) => (*value).into(),
         (Kind::Number(values), _) => values[choice()].into(),
         (Kind::Text(values), _) => values[choice()].clone().into(),
-        (Kind::Case(_), Shape::Enum(cases)) => cases[choice()].clone().into(),
-        (Kind::FixedCase(case), Shape::Enum(cases)) => cases[*case as usize].clone().into(),
+        (Kind::Case(_), Shape::Enum(cases)) => cases[choice()].into(),
+        (Kind::FixedCase(case), Shape::Enum(cases)) => cases[*case as usize].into(),
         (Kind::Absent, _) => Json::Null,
         (Kind::Present(inner), Shape::Option(shape)) => json_of(inner, shape, choices),
         (Kind::Option(inner), Shape::Option(shape)) => match choice() {
@@ -91,8 +91,8 @@ fn json_of(node: &Node, shape: &Shape, choices: &mut std::slice::Iter<'_, u32>) 
         (Kind::FixedList(items), Shape::List(item)) => items.iter().map(|node| json_of(node, item, choices)).collect(),
         (Kind::Record(nodes), Shape::Record(fields)) => {
             let field =
-                |(node, (name, shape)): (&Node, &(String, Shape))| (name.clone(), json_of(node, shape, choices));
-            Json::Object(nodes.iter().zip(fields).map(field).collect())
+                |(node, (name, shape)): (&Node, &(&str, Shape))| ((*name).into(), json_of(node, shape, choices));
+            Json::Object(nodes.iter().zip(*fields).map(field).collect())
         }
         other => panic!("{other:?}"),
     }

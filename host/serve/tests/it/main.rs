@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error")]
 
-mod contract;
 mod deciding;
 mod hostile;
 mod socket;

@@ -1,5 +1,4 @@
-//! Between the contract's types and their messages. Made from `wit/policy` by `tests/it/contract.rs`:
-//! `WINDLASS_WRITE_MESSAGES=1 cargo test --package windlass-serve --test it contract::`
+//! Between the contract's types and their messages, made of the contract in wit/ by `just bindings`.
 
 use windlass_policy::slots::{placement, provisioning, release, retry, rollback, state_mapping, types};
 

@@ -1,5 +1,5 @@
-//! Holds an expression against the contract before it is ever evaluated, and makes each path into the question one
-//! variable.
+//! Holds an expression against the contract before it is ever evaluated, and makes each path into the question or the
+//! answer one variable.
 //!
 //! What passes can still fail when it is evaluated in few ways: a division by zero, a number out of bounds, an item
 //! that is not there, a text that is no number.
@@ -7,43 +7,114 @@
 use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, LiteralValue, SelectExpr, operators};
 use cel::parser::{Expression as Ast, PrattParser};
 
-use crate::contract::{Record, Scope, Shape};
-use crate::evaluate::{Expression, Root, Variable, is_written, variable_name};
+use crate::shape::{Fields, Shape};
 use crate::words::meant;
 
-/// The longest expression, in bytes.
-const LONGEST: usize = 4096;
-/// How deep an expression can be nested: its evaluation has to do with a small stack.
-const DEEPEST: usize = 20;
+/// What may be called, beside the operators and the macros. Each costs at most what its arguments are long. The last
+/// one in laws only: rules calculate with one kind of numbers.
+const FUNCTIONS: [&str; 7] = ["size", "contains", "startsWith", "endsWith", "int", "string", "uint"];
 
-/// What may be called, beside the operators and the macros. Each costs at most what its arguments are long.
-const FUNCTIONS: [&str; 6] = ["size", "contains", "startsWith", "endsWith", "int", "string"];
+/// What the name of a rewritten variable begins with; its number follows. No identifier that is written does.
+const VARIABLE: char = '#';
+
+/// What an expression can speak about.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope {
+    /// The record that is asked.
+    pub question: Shape,
+    /// Fields of the question that are not for expressions.
+    pub hidden: &'static [&'static str],
+    /// The variable beside the question, where an expression is about one item of it.
+    pub item: Option<(&'static str, Shape)>,
+    /// Fields of the item that are something else here.
+    pub instead: Fields,
+    /// The record of one answer, where the expression is a law's: there, fields of the question are written after
+    /// `question.`, and what is absent compares as null. In a rule they can stand alone, and what may be absent has to
+    /// be asked for first.
+    pub answer: Option<Shape>,
+}
+
+impl Scope {
+    /// A rule's scope: about this question.
+    pub const fn of(question: Shape) -> Scope {
+        Scope { question, hidden: &[], item: None, instead: &[], answer: None }
+    }
+
+    /// The same with a variable for one item.
+    #[must_use]
+    pub const fn about(self, name: &'static str, item: Shape) -> Scope {
+        Scope { item: Some((name, item)), ..self }
+    }
+
+    /// The longest expression in bytes, and how deep it can be nested: rules are evaluated on a small stack.
+    const fn limits(&self) -> (usize, u16) {
+        if self.is_law() { (16 << 10, 96) } else { (4096, 20) }
+    }
+
+    const fn is_law(&self) -> bool {
+        self.answer.is_some()
+    }
+}
+
+/// Where a path begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// The question.
+    Question,
+    /// The item that the expression is about.
+    Item,
+    /// The answer.
+    Answer,
+}
+
+/// A path into the question or the answer, or whether something is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// Where it begins.
+    pub root: Root,
+    /// Fields and cases, each with its position.
+    pub path: Vec<(usize, &'static str)>,
+    /// Whether it is asked only if it is there.
+    pub presence: bool,
+}
+
+/// The position of the variable that an expression refers to by this name.
+pub fn variable_at(name: &str) -> Option<usize> {
+    name.strip_prefix(VARIABLE)?.parse().ok()
+}
+
+/// Whether a name of the contract is written so in an expression: with `_` for `-`.
+pub fn is_written(contract: &str, written: &str) -> bool {
+    contract.len() == written.len()
+        && contract.bytes().zip(written.bytes()).all(|(one, other)| one == other || (one == b'-' && other == b'_'))
+}
 
 /// What a part of an expression is.
 #[derive(Clone, Debug)]
-pub(crate) enum Kind {
+#[allow(missing_docs, reason = "named as in `Shape`")]
+pub enum Kind {
     /// Null, or the item of an empty list.
     Unknown,
     Bool,
     Number,
     Text,
-    /// One of these words.
-    Cases(&'static [&'static str]),
-    Record(&'static Record),
+    /// One of the words of this enum or variant.
+    Cases(Shape),
+    Record(Fields),
     List(Box<Kind>),
 }
 
 impl Kind {
     /// With what is in an option, which may be absent.
-    fn of(shape: &'static Shape) -> Kind {
+    fn of(shape: Shape) -> Kind {
         match shape {
             Shape::Bool => Kind::Bool,
-            Shape::Number => Kind::Number,
+            Shape::Number { .. } => Kind::Number,
             Shape::Text => Kind::Text,
-            Shape::Cases(cases) => Kind::Cases(cases),
-            Shape::Optional(inner) => Kind::of(inner),
-            Shape::List(item) => Kind::List(Box::new(Kind::of(item))),
-            Shape::Record(record) => Kind::Record(record),
+            Shape::Enum(_) | Shape::Variant(_) => Kind::Cases(shape),
+            Shape::Option(inner) => Kind::of(*inner),
+            Shape::List(item) => Kind::List(Box::new(Kind::of(*item))),
+            Shape::Record(fields) => Kind::Record(fields),
         }
     }
 
@@ -88,53 +159,48 @@ impl From<Kind> for Typed {
 
 type Checked = Result<Typed, String>;
 
-/// Paths that are known to be there, as they are written without `question.`.
-pub(crate) type Facts = Vec<String>;
+/// Paths that are known to be there, as a rule writes them without `question.`.
+pub type Facts = Vec<String>;
 
-/// A path into the question.
+/// A path into the question or the answer.
 struct Place {
     root: Root,
-    path: Vec<usize>,
+    path: Vec<(usize, &'static str)>,
     kind: Kind,
-    /// As it is written, without `question.`.
+    /// As it is written, in a rule without `question.`.
     written: String,
     /// Whether it, or something on the way to it, may be absent.
     absent: bool,
 }
 
 /// Reads the expressions of one policy.
-#[derive(Default)]
-pub(crate) struct Reader {
-    pub(crate) variables: Vec<Variable>,
+#[derive(Debug, Default)]
+pub struct Reader {
+    /// What they refer to, by position.
+    pub variables: Vec<Variable>,
 }
 
 impl Reader {
     /// Reads a condition. Says as well what is there where it is true.
-    pub(crate) fn condition(&mut self, text: &str, scope: &'static Scope) -> Result<(Expression, Facts), String> {
-        let ast = parse(text)?;
+    ///
+    /// # Errors
+    /// What is wrong with it, and what was probably meant.
+    pub fn condition(&mut self, text: &str, scope: &Scope) -> Result<(Ast, Facts), String> {
+        let ast = parse(text, scope)?;
         let mut facts = Facts::new();
         known(&ast, true, &mut facts);
         Ok((self.checked(ast, scope, &Facts::new(), &Kind::Bool)?, facts))
     }
 
     /// Reads an expression whose value must be of that kind, where these are there.
-    pub(crate) fn read(
-        &mut self,
-        text: &str,
-        scope: &'static Scope,
-        facts: &Facts,
-        expected: &Kind,
-    ) -> Result<Expression, String> {
-        self.checked(parse(text)?, scope, facts, expected)
+    ///
+    /// # Errors
+    /// What is wrong with it, and what was probably meant.
+    pub fn read(&mut self, text: &str, scope: &Scope, facts: &Facts, expected: &Kind) -> Result<Ast, String> {
+        self.checked(parse(text, scope)?, scope, facts, expected)
     }
 
-    fn checked(
-        &mut self,
-        mut ast: Ast,
-        scope: &'static Scope,
-        facts: &Facts,
-        expected: &Kind,
-    ) -> Result<Expression, String> {
+    fn checked(&mut self, mut ast: Ast, scope: &Scope, facts: &Facts, expected: &Kind) -> Result<Ast, String> {
         let mut check = Check { reader: self, scope, inner: Vec::new(), present: facts.clone(), depth: 0 };
         let found = check.whole(&mut ast)?;
         let is_expected = match expected {
@@ -142,32 +208,32 @@ impl Reader {
             expected => std::mem::discriminant(expected) == std::mem::discriminant(&found),
         };
         match is_expected {
-            true => Ok(Expression { ast }),
+            true => Ok(ast),
             false => Err(format!("it must be {}, and is {}", expected.words(), found.words())),
         }
     }
 
-    /// The variable's position.
-    fn variable(&mut self, variable: Variable) -> usize {
-        match self.variables.iter().position(|known| *known == variable) {
-            Some(position) => position,
-            None => {
-                self.variables.push(variable);
-                self.variables.len() - 1
-            }
-        }
+    /// The variable that stands for a place, or for whether it is there.
+    fn variable(&mut self, place: Place, presence: bool) -> Expr {
+        let variable = Variable { root: place.root, path: place.path, presence };
+        let position = self.variables.iter().position(|known| *known == variable).unwrap_or_else(|| {
+            self.variables.push(variable);
+            self.variables.len() - 1
+        });
+        Expr::Ident(format!("{VARIABLE}{position}"))
     }
 }
 
-fn parse(text: &str) -> Result<Ast, String> {
-    if text.len() > LONGEST {
-        return Err(format!("it has {} bytes, and at most {LONGEST} are allowed", text.len()));
+fn parse(text: &str, scope: &Scope) -> Result<Ast, String> {
+    let (longest, deepest) = scope.limits();
+    if text.len() > longest {
+        return Err(format!("it has {} bytes, and at most {longest} are allowed", text.len()));
     }
-    PrattParser::new().max_recursion_depth(DEEPEST as u16).parse(text).map_err(|errors| {
+    PrattParser::new().max_recursion_depth(deepest).parse(text).map_err(|errors| {
         let first = errors.errors.first();
         let words = first.map_or("it cannot be read", |error| error.msg.as_str());
         match words {
-            _ if words.contains("recursion limit") => too_deep(),
+            _ if words.contains("recursion limit") => too_deep(deepest),
             "invalid argument to has() macro" => {
                 "`has` asks about a field, as in `has(failure.status)`; of a word alone ask `time_left != null`".into()
             }
@@ -180,19 +246,19 @@ fn parse(text: &str) -> Result<Ast, String> {
     })
 }
 
-fn too_deep() -> String {
-    format!("it is nested more than {DEEPEST} deep")
+fn too_deep(deepest: u16) -> String {
+    format!("it is nested more than {deepest} deep")
 }
 
 /// One expression under check.
 struct Check<'r> {
     reader: &'r mut Reader,
-    scope: &'static Scope,
+    scope: &'r Scope,
     /// Variables of the macros around the part that is looked at, the innermost last.
     inner: Vec<(String, Kind)>,
     /// What is known to be there, since a condition before has asked.
     present: Facts,
-    depth: usize,
+    depth: u16,
 }
 
 impl Check<'_> {
@@ -202,9 +268,10 @@ impl Check<'_> {
     }
 
     fn kind(&mut self, ast: &mut Ast) -> Checked {
+        let (_, deepest) = self.scope.limits();
         self.depth += 1;
-        if self.depth > DEEPEST {
-            return Err(too_deep());
+        if self.depth > deepest {
+            return Err(too_deep(deepest));
         }
         let typed = self.kind_of(ast);
         self.depth -= 1;
@@ -213,12 +280,12 @@ impl Check<'_> {
 
     fn kind_of(&mut self, ast: &mut Ast) -> Checked {
         if let Some(place) = self.place(ast)? {
-            let position = self.reader.variable(Variable { root: place.root, path: place.path, presence: false });
-            ast.expr = Expr::Ident(variable_name(position));
-            return Ok(Typed { kind: place.kind, absent: place.absent.then_some(place.written) });
+            let typed = Typed { kind: place.kind.clone(), absent: place.absent.then(|| place.written.clone()) };
+            ast.expr = self.reader.variable(place, false);
+            return Ok(typed);
         }
         match &mut ast.expr {
-            Expr::Literal(literal) => literal_kind(literal).map(Typed::from),
+            Expr::Literal(literal) => literal_kind(literal, self.scope.is_law()).map(Typed::from),
             Expr::Ident(name) => match self.inner.iter().rev().find(|(known, _)| known == name) {
                 Some((_, kind)) => Ok(kind.clone().into()),
                 None => Err(self.unknown_variable(name)),
@@ -258,7 +325,7 @@ impl Check<'_> {
         }
     }
 
-    /// The place in the question that is meant, if the expression is a path into it.
+    /// The place in the question or the answer that is meant, if the expression is a path into one of them.
     fn place(&self, ast: &Ast) -> Result<Option<Place>, String> {
         match &ast.expr {
             Expr::Ident(name) => Ok(self.root(name)),
@@ -274,40 +341,71 @@ impl Check<'_> {
         if self.inner.iter().any(|(known, _)| known == name) {
             return None;
         }
-        let place = |root, record, written: &str| Place {
+        let place = |root, shape, written: &str| Place {
             root,
             path: Vec::new(),
-            kind: Kind::Record(record),
+            kind: Kind::of(shape),
             written: written.into(),
             absent: false,
         };
-        match self.scope.item {
-            Some((item, record)) if item == name => return Some(place(Root::Item, record, item)),
-            _ => {}
+        if let Some((item, shape)) = self.scope.item.filter(|(item, _)| *item == name) {
+            return Some(place(Root::Item, shape, item));
         }
-        let question = place(Root::Question, self.scope.question, "");
-        match name {
-            "question" => Some(question),
-            _ => self.below(question, name).ok(),
+        match (name, self.scope.answer) {
+            ("question", None) => Some(place(Root::Question, self.scope.question, "")),
+            (_, None) => self.below(place(Root::Question, self.scope.question, ""), name).ok(),
+            ("question", Some(_)) => Some(place(Root::Question, self.scope.question, name)),
+            ("answer", Some(answer)) => Some(place(Root::Answer, answer, name)),
+            ("verdict", Some(answer)) => self.below(place(Root::Answer, answer, ""), name).ok(),
+            _ => None,
         }
+    }
+
+    /// A field as expressions see it. The payload of a verdict stands beside the verdict.
+    fn field(&self, place: &Place, fields: Fields, name: &str) -> Option<(Vec<(usize, &'static str)>, Shape)> {
+        let is_root = place.path.is_empty();
+        if is_root && place.root == Root::Question && self.scope.hidden.iter().any(|hidden| is_written(hidden, name)) {
+            return None;
+        }
+        if let Some((position, shape)) = field_of(fields, name) {
+            let (known, _) = fields[position];
+            let instead =
+                self.scope.instead.iter().find(|(other, _)| is_root && place.root == Root::Item && *other == known);
+            return Some((vec![(position, known)], instead.map_or(shape, |(_, shape)| *shape)));
+        }
+        if !is_root || place.root != Root::Answer {
+            return None;
+        }
+        let (verdict, shape) = field_of(fields, "verdict")?;
+        let Shape::Variant(cases) = shape else { return None };
+        let (case, (known, payload)) = cases.iter().enumerate().find(|(_, (case, _))| is_written(case, name))?;
+        Some((vec![(verdict, "verdict"), (case, known)], (*payload)?))
+    }
+
+    /// The names of what [`Check::field`] finds.
+    fn names(&self, place: &Place, fields: Fields) -> Vec<String> {
+        let verdict = field_of(fields, "verdict").map(|(_, shape)| shape);
+        let cases = verdict.into_iter().flat_map(|verdict| verdict.cases());
+        let names = fields.iter().map(|(name, _)| *name).chain(cases);
+        names.filter(|name| self.field(place, fields, name).is_some()).map(|name| name.replace('-', "_")).collect()
     }
 
     /// One field further.
     fn below(&self, mut place: Place, field: &str) -> Result<Place, String> {
-        let Kind::Record(record) = place.kind else {
+        let Kind::Record(fields) = place.kind else {
             return Err(format!("`{}` is {}, which has no field `{field}`", place.written, place.kind.words()));
         };
-        let (position, shape) = field_of(record, field).ok_or_else(|| {
+        let Some((path, shape)) = self.field(&place, fields, field) else {
             let of = if place.written.is_empty() { "question" } else { &place.written };
-            no_field(of, field, record)
-        })?;
+            return Err(no_field(&format!("`{of}`"), field, &self.names(&place, fields)));
+        };
         if !place.written.is_empty() {
             place.written.push('.');
         }
         place.written.push_str(field);
-        place.path.push(position);
+        place.path.extend(path);
         place.kind = Kind::of(shape);
-        place.absent |= matches!(shape, Shape::Optional(_));
+        place.absent |= matches!(shape, Shape::Option(_)) && !self.scope.is_law();
         place.absent &= !self.is_present(&place.written);
         Ok(place)
     }
@@ -326,16 +424,18 @@ impl Check<'_> {
             && let Some(place) = self.place(&select.operand)?
         {
             let place = self.below(place, &select.field)?;
-            let position = self.reader.variable(Variable { root: place.root, path: place.path, presence: true });
-            ast.expr = Expr::Ident(variable_name(position));
+            ast.expr = self.reader.variable(place, true);
             return Ok(Kind::Bool.into());
         }
-        let Kind::Record(record) = self.whole(&mut select.operand)? else {
+        let Kind::Record(fields) = self.whole(&mut select.operand)? else {
             return Err(format!("only a record has fields, and no `{}` is there", select.field));
         };
-        let (_, shape) = field_of(record, &select.field).ok_or_else(|| no_field("an item", &select.field, record))?;
+        let Some((_, shape)) = field_of(fields, &select.field) else {
+            let known: Vec<String> = fields.iter().map(|(name, _)| name.replace('-', "_")).collect();
+            return Err(no_field("an item", &select.field, &known));
+        };
         if !select.test {
-            let is_absent = matches!(shape, Shape::Optional(_));
+            let is_absent = matches!(shape, Shape::Option(_)) && !self.scope.is_law();
             let absent = written.filter(|written| is_absent && !self.is_present(written));
             return Ok(Typed { kind: Kind::of(shape), absent });
         }
@@ -354,6 +454,18 @@ impl Check<'_> {
     fn operator(&mut self, call: &mut CallExpr) -> Checked {
         match (call.func_name.as_str(), call.args.as_mut_slice()) {
             (operators::EQUALS | operators::NOT_EQUALS, [one, other]) => {
+                // Whether something is there doesn't need what is there.
+                let is_null = |part: &Ast| part.expr == Expr::Literal(LiteralValue::Null);
+                let (path, null) = if is_null(other) { (&mut *one, &mut *other) } else { (&mut *other, &mut *one) };
+                if is_null(null)
+                    && let Some(place) = self.place(path)?
+                {
+                    let is_there = call.func_name == operators::NOT_EQUALS;
+                    path.expr = self.reader.variable(place, true);
+                    null.expr = Expr::Literal(LiteralValue::Boolean(is_there.into()));
+                    call.func_name = operators::EQUALS.into();
+                    return Ok(Kind::Bool.into());
+                }
                 let (left, right) = (self.kind(one)?.kind, self.kind(other)?.kind);
                 check_case(&left, other)?;
                 check_case(&right, one)?;
@@ -474,8 +586,9 @@ impl Check<'_> {
     }
 
     fn function(&mut self, name: &str, target: Option<Kind>, args: &mut [Ast]) -> Checked {
-        if !FUNCTIONS.contains(&name) {
-            return Err(format!("there is no function `{name}`{}", meant(name, FUNCTIONS.into_iter())));
+        let functions = if self.scope.is_law() { &FUNCTIONS[..] } else { &FUNCTIONS[..6] };
+        if !functions.contains(&name) {
+            return Err(format!("there is no function `{name}`{}", meant(name, functions.iter().copied())));
         }
         let is_member = target.is_some();
         let mut of: Vec<Kind> = target.into_iter().collect();
@@ -489,7 +602,7 @@ impl Check<'_> {
             {
                 Kind::Bool
             }
-            ("int", [of]) if !is_member && (of.is_text() || matches!(of, Kind::Number)) => Kind::Number,
+            ("int" | "uint", [of]) if !is_member && (of.is_text() || matches!(of, Kind::Number)) => Kind::Number,
             ("string", [of]) if !is_member && (of.is_text() || matches!(of, Kind::Number | Kind::Bool)) => Kind::Text,
             _ => {
                 let words: Vec<&str> = of.iter().map(Kind::words).collect();
@@ -504,7 +617,7 @@ impl Check<'_> {
         let Kind::List(item) = self.whole(&mut of.iter_range)? else {
             return Err("`all`, `exists`, `filter` and `map` go over a list".into());
         };
-        if field_of(self.scope.question, &of.iter_var).is_some() {
+        if !self.scope.is_law() && field_of(self.scope.question.fields(), &of.iter_var).is_some() {
             return Err(format!("`{}` is a field of the question; give the item another name", of.iter_var));
         }
         let begun = self.whole(&mut of.accu_init)?;
@@ -521,20 +634,26 @@ impl Check<'_> {
     }
 
     fn unknown_variable(&self, name: &str) -> String {
-        let mut known: Vec<String> =
-            self.scope.question.fields.iter().map(|(name, _)| name.replace('-', "_")).collect();
+        let fields = self.scope.question.fields().iter().map(|(name, _)| *name);
+        let mut known: Vec<String> = match self.scope.is_law() {
+            true => ["question", "answer", "verdict"].map(str::to_owned).into(),
+            false => {
+                fields.filter(|name| !self.scope.hidden.contains(name)).map(|name| name.replace('-', "_")).collect()
+            }
+        };
         known.extend(self.scope.item.map(|(item, _)| item.to_owned()));
         known.extend(self.inner.iter().map(|(name, _)| name.clone()).filter(|name| !name.starts_with('@')));
         format!("there is no `{name}`{}", meant(name, known.iter().map(String::as_str)))
     }
 }
 
-fn literal_kind(literal: &mut LiteralValue) -> Result<Kind, String> {
+fn literal_kind(literal: &mut LiteralValue, is_law: bool) -> Result<Kind, String> {
     Ok(match literal {
         LiteralValue::Boolean(_) => Kind::Bool,
         LiteralValue::Int(_) => Kind::Number,
+        LiteralValue::UInt(_) | LiteralValue::Double(_) if is_law => Kind::Number,
         LiteralValue::UInt(number) => {
-            // All numbers here have a sign, and CEL calculates with numbers of one kind only.
+            // All numbers of a rule have a sign, and CEL calculates with numbers of one kind only.
             let number = i64::try_from(*number.inner()).map_err(|_| "a number is too large".to_owned())?;
             *literal = LiteralValue::Int(number.into());
             Kind::Number
@@ -546,14 +665,12 @@ fn literal_kind(literal: &mut LiteralValue) -> Result<Kind, String> {
     })
 }
 
-fn field_of(record: &'static Record, field: &str) -> Option<(usize, &'static Shape)> {
-    let mut fields = record.fields.iter().enumerate();
-    fields.find(|(_, (name, _))| is_written(name, field)).map(|(position, (_, shape))| (position, shape))
+fn field_of(fields: Fields, field: &str) -> Option<(usize, Shape)> {
+    let position = fields.iter().position(|(name, _)| is_written(name, field))?;
+    Some((position, fields[position].1))
 }
 
-fn no_field(of: &str, field: &str, record: &Record) -> String {
-    let known: Vec<String> = record.fields.iter().map(|(name, _)| name.replace('-', "_")).collect();
-    let of = if of == "an item" { of.to_owned() } else { format!("`{of}`") };
+fn no_field(of: &str, field: &str, known: &[String]) -> String {
     format!("{of} has no field `{field}`{}", meant(field, known.iter().map(String::as_str)))
 }
 
@@ -561,9 +678,9 @@ fn no_field(of: &str, field: &str, record: &Record) -> String {
 fn check_case(of: &Kind, other: &Ast) -> Result<(), String> {
     let (Kind::Cases(cases), Expr::Literal(LiteralValue::String(word))) = (of, &other.expr) else { return Ok(()) };
     let word = word.inner();
-    match cases.contains(&word) {
+    match cases.cases().any(|case| case == word) {
         true => Ok(()),
-        false => Err(format!("there is no case '{word}'{}", meant(word, cases.iter().copied()))),
+        false => Err(format!("there is no case '{word}'{}", meant(word, cases.cases()))),
     }
 }
 

@@ -1,13 +1,10 @@
 //! The SDK's bindings are checked in, so that whoever builds a policy compiles no WIT parser. Here they are made again.
 
-use std::path::PathBuf;
-
+use windlass_test_contract::{hold, repository};
 use wit_bindgen_core::WorldGenerator as _;
 use wit_bindgen_core::wit_parser::Resolve;
 use wit_bindgen_rust::{Opts, WithOption};
 
-/// Set to write the files instead of comparing them: `just bindings`.
-const WRITE: &str = "WINDLASS_WRITE_BINDINGS";
 const TYPES: &str = "windlass:policy/types@0.1.0";
 /// The types that the SDK reads by their names (guest/sdk/src/names.rs): they are only written by what is derived.
 const READ_BY_NAME: [&str; 2] = ["FailureClass", "ResourceKind"];
@@ -100,14 +97,10 @@ fn runtime(slots: [&str; 6]) -> Bindings {
     Bindings { module: RUNTIME, packages: &["policy", "scaleway"], world, options: imports().options }
 }
 
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 fn generate(bindings: Bindings) -> String {
     let mut resolve = Resolve::default();
     for package in bindings.packages {
-        resolve.push_path(root().join("wit").join(package)).unwrap_or_else(|error| panic!("{error:#}"));
+        resolve.push_path(repository().join("wit").join(package)).unwrap_or_else(|error| panic!("{error:#}"));
     }
     let name = bindings.module.replace('_', "-");
     let text = format!("package windlass:guest-sdk; world {name} {{ {} }}", bindings.world);
@@ -143,7 +136,7 @@ fn indentation(line: &str) -> &str {
     &line[..line.len() - line.trim_start().len()]
 }
 
-/// Gives every type the JSON that the host has for it (host/policy/src/slots): the contract's own words, and no unknown
+/// Gives every type the JSON that the host has for it (host/policy/src/bindings): the contract's own words, and no unknown
 /// field. wit-bindgen can add derives, but none with an attribute of its own. `Debug` it writes out: that is derived,
 /// too.
 fn with_json(source: &str) -> String {
@@ -176,17 +169,7 @@ fn with_json(source: &str) -> String {
 fn the_bindings_of_the_sdk_are_what_wit_bindgen_makes_of_the_contract() {
     let slots = ["state_mapping", "retry", "rollback", "release", "provisioning", "placement"];
     for bindings in [imports(), policy(), runtime(slots)].into_iter().chain(slots.map(slot)) {
-        let path = root().join(format!("guest/sdk/src/bindings/{}.rs", bindings.module));
-        let module = bindings.module;
-        let made = generate(bindings);
-        if std::env::var_os(WRITE).is_some() {
-            std::fs::write(&path, made).expect("the checkout can be written");
-            continue;
-        }
-        let present = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(
-            present == made,
-            "guest/sdk/src/bindings/{module}.rs differs from the contract in wit/: run `just bindings`"
-        );
+        let file = format!("guest/sdk/src/bindings/{}.rs", bindings.module);
+        hold(&file, &generate(bindings));
     }
 }

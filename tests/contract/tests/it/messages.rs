@@ -1,12 +1,10 @@
-//! The messages of the slots, `proto/windlass/policy/v1/slots.proto`, and their conversions, `src/slots.rs`: made from
-//! `wit/policy` by this test, which holds both current.
+//! The messages of the policy server, `host/serve/proto/windlass/policy/v1/slots.proto`, and their conversions,
+//! `host/serve/src/bindings/slots.rs`.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 
-use wit_parser::{Docs, Interface, Resolve, Type, TypeDefKind, TypeId};
-
-const HOW: &str = "WINDLASS_WRITE_MESSAGES=1 cargo test --package windlass-serve --test it contract::";
+use windlass_test_contract::{Contract, INTERFACES, camel, comment, hold, shout, snake};
+use wit_parser::{Docs, Interface, Type, TypeDefKind, TypeId};
 
 /// What a field or a payload is on the wire.
 enum Wire {
@@ -25,40 +23,28 @@ impl Wire {
 }
 
 struct Writer<'c> {
-    contract: &'c Resolve,
+    contract: &'c Contract,
     proto: String,
     conversions: String,
 }
 
 impl Writer<'_> {
-    /// What a name stands for that was taken over from another interface by `use`, or that is another word for a type.
-    fn original(&self, kind: &Type) -> Type {
-        match kind {
-            Type::Id(id) => match &self.contract.types[*id].kind {
-                TypeDefKind::Type(other) => self.original(other),
-                _ => *kind,
-            },
-            _ => *kind,
-        }
-    }
-
     /// The name of a type's message: `RetryQuestion`. What all slots share has no prefix: `Failure`.
     fn message(&self, id: TypeId) -> String {
-        let definition = &self.contract.types[id];
-        let name = camel(definition.name.as_deref().expect("types that are used by name have one"));
-        match definition.owner {
-            wit_parser::TypeOwner::Interface(owner) => prefix(&self.contract.interfaces[owner]) + &name,
-            _ => name,
-        }
+        let prefix = match self.contract.owner(id) {
+            None | Some("types") => String::new(),
+            Some(interface) => camel(interface),
+        };
+        prefix + &camel(self.contract.name(id))
     }
 
     fn wire(&self, kind: &Type) -> Wire {
-        match self.original(kind) {
+        match self.contract.original(kind) {
             Type::Bool => Wire::Scalar("bool".into()),
             Type::U16 | Type::U32 => Wire::Scalar("uint32".into()),
             Type::U64 => Wire::Scalar("uint64".into()),
             Type::String => Wire::Scalar("string".into()),
-            Type::Id(id) => match self.contract.types[id].kind {
+            Type::Id(id) => match self.contract.resolve.types[id].kind {
                 TypeDefKind::Enum(_) => Wire::Scalar(self.message(id)),
                 TypeDefKind::Record(_) | TypeDefKind::Variant(_) => Wire::Message(self.message(id)),
                 ref other => panic!("{} has no form on the wire yet", other.as_str()),
@@ -69,18 +55,17 @@ impl Writer<'_> {
 
     /// The kind of a list's or an option's content.
     fn inside(&self, kind: &Type) -> Option<(&'static str, Type)> {
-        let Type::Id(id) = self.original(kind) else { return None };
-        match self.contract.types[id].kind {
-            TypeDefKind::List(item) => Some(("repeated ", item)),
-            TypeDefKind::Option(some) => Some(("optional ", some)),
+        match self.contract.kind(kind)? {
+            TypeDefKind::List(item) => Some(("repeated ", *item)),
+            TypeDefKind::Option(some) => Some(("optional ", *some)),
             _ => None,
         }
     }
 
     fn interface(&mut self, interface: &Interface) {
-        let module = interface.name.as_deref().expect("interfaces of a package have names").replace('-', "_");
+        let module = interface.name.as_deref().map(snake).unwrap_or_default();
         for id in interface.types.values() {
-            let definition = &self.contract.types[*id];
+            let definition = &self.contract.resolve.types[*id];
             let host = format!("{module}::{}", camel(definition.name.as_deref().unwrap_or_default()));
             let message = self.message(*id);
             let about = &definition.docs;
@@ -96,7 +81,7 @@ impl Writer<'_> {
                             (Wire::Message(_), "") => format!("{name}: required"),
                             _ => format!("{name}: given"),
                         });
-                        comment(&mut self.proto, "  ", &field.docs);
+                        comment(&mut self.proto, "  //", &field.docs);
                         let _ = writeln!(self.proto, "  {label}{} {name} = {number};", wire.name());
                     }
                     self.proto.push_str("}\n");
@@ -104,11 +89,11 @@ impl Writer<'_> {
                 }
                 TypeDefKind::Enum(cases) => {
                     self.begin(about, "enum", &message);
-                    let constant = |name: &str| shout(&message) + "_" + &name.replace('-', "_").to_uppercase();
+                    let constant = |name: &str| format!("{}_{}", words(&message).to_uppercase(), shout(name));
                     let _ = writeln!(self.proto, "  {} = 0;", constant("unspecified"));
                     let mut names = Vec::new();
                     for (number, case) in (1..).zip(&cases.cases) {
-                        comment(&mut self.proto, "  ", &case.docs);
+                        comment(&mut self.proto, "  //", &case.docs);
                         let _ = writeln!(self.proto, "  {} = {number};", constant(&case.name));
                         names.push(camel(&case.name));
                     }
@@ -142,14 +127,14 @@ impl Writer<'_> {
                                 }
                             },
                         };
-                        comment(&mut self.proto, "    ", &case.docs);
+                        comment(&mut self.proto, "    //", &case.docs);
                         let _ = writeln!(self.proto, "    {wire} {} = {number};", snake(&case.name));
                     }
                     self.proto.push_str("  }\n}\n");
                     for (list, item) in lists {
                         let _ = writeln!(self.proto, "\nmessage {list} {{\n  repeated {item} items = 1;\n}}");
                     }
-                    let module = shout(&message).to_lowercase();
+                    let module = words(&message);
                     self.convert("variant", &host, &format!("{message}, {module}"), &cases);
                 }
                 TypeDefKind::Type(_) => {}
@@ -160,7 +145,7 @@ impl Writer<'_> {
 
     fn begin(&mut self, about: &Docs, word: &str, name: &str) {
         self.proto.push('\n');
-        comment(&mut self.proto, "", about);
+        comment(&mut self.proto, "//", about);
         let _ = writeln!(self.proto, "{word} {name} {{");
     }
 
@@ -173,79 +158,36 @@ impl Writer<'_> {
     }
 }
 
-fn prefix(interface: &Interface) -> String {
-    match interface.name.as_deref() {
-        None | Some("types") => String::new(),
-        Some(name) => camel(name),
-    }
-}
-
-fn camel(name: &str) -> String {
-    name.split('-').map(|word| word[..1].to_uppercase() + &word[1..]).collect()
-}
-
-fn snake(name: &str) -> String {
-    name.replace('-', "_")
-}
-
-/// `RETRY_VERDICT` of `RetryVerdict`.
-fn shout(name: &str) -> String {
+/// `retry_verdict` of `RetryVerdict`.
+fn words(message: &str) -> String {
     let mut text = String::new();
-    for (position, letter) in name.char_indices() {
+    for (position, letter) in message.char_indices() {
         if letter.is_uppercase() && position > 0 {
             text.push('_');
         }
-        text.extend(letter.to_uppercase());
+        text.extend(letter.to_lowercase());
     }
     text
 }
 
-fn comment(text: &mut String, indent: &str, docs: &Docs) {
-    for line in docs.contents.iter().flat_map(|contents| contents.trim_end().lines()) {
-        let _ = writeln!(text, "{}", format!("{indent}// {line}").trim_end());
-    }
-}
-
-fn here() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
-}
-
-/// The two files.
-fn written() -> [(PathBuf, String); 2] {
-    let mut contract = Resolve::default();
-    let (package, _) = contract.push_dir(here().join("../../wit/policy")).unwrap();
-    let mut writer = Writer {
-        contract: &contract,
-        proto: format!(
-            "// The questions and answers of each slot, made from wit/policy by host/serve/tests/it/contract.rs:\n// \
-             {HOW}\n\
-             syntax = \"proto3\";\n\npackage windlass.policy.v1;\n\nimport \"google/protobuf/empty.proto\";\n\n\
-             option go_package = \"github.com/windlass-dev/windlass/clients/go/policyv1\";\n"
-        ),
-        conversions: format!(
-            "//! Between the contract's types and their messages. Made from `wit/policy` by `tests/it/contract.rs`:\n\
-             //! `{HOW}`\n\n\
-             use windlass_policy::slots::{{placement, provisioning, release, retry, rollback, state_mapping, \
-             types}};\n\n\
-             use crate::wire::{{enumeration, growing_enumeration, record, variant}};\n\n"
-        ),
-    };
-    for name in ["types", "state-mapping", "retry", "rollback", "release", "provisioning", "placement"] {
-        let interface = contract.packages[package].interfaces[name];
-        writer.interface(&contract.interfaces[interface]);
-    }
-    let (proto, conversions) = (writer.proto, writer.conversions);
-    [(here().join("proto/windlass/policy/v1/slots.proto"), proto), (here().join("src/slots.rs"), conversions)]
-}
-
 #[test]
 fn the_messages_and_their_conversions_are_those_of_the_contract() {
-    for (file, text) in written() {
-        if std::env::var_os("WINDLASS_WRITE_MESSAGES").is_some() {
-            std::fs::write(&file, text).unwrap();
-            continue;
-        }
-        let there = std::fs::read_to_string(&file).unwrap_or_default();
-        assert!(there == text, "{} is not what wit/policy says: {HOW}", file.display());
+    let contract = Contract::read();
+    let mut writer = Writer {
+        contract: &contract,
+        proto: "// The questions and answers of each slot, made of the contract in wit/ by `just bindings`.\n\
+                syntax = \"proto3\";\n\npackage windlass.policy.v1;\n\nimport \"google/protobuf/empty.proto\";\n\n\
+                option go_package = \"github.com/windlass-dev/windlass/clients/go/policyv1\";\n"
+            .into(),
+        conversions:
+            "//! Between the contract's types and their messages, made of the contract in wit/ by `just bindings`.\n\n\
+                      use windlass_policy::slots::{placement, provisioning, release, retry, rollback, state_mapping, \
+                      types};\n\nuse crate::wire::{enumeration, growing_enumeration, record, variant};\n\n"
+                .into(),
+    };
+    for name in INTERFACES {
+        writer.interface(contract.interface(name));
     }
+    hold("host/serve/proto/windlass/policy/v1/slots.proto", &writer.proto);
+    hold("host/serve/src/bindings/slots.rs", &writer.conversions);
 }

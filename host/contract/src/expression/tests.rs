@@ -1,0 +1,161 @@
+use super::*;
+use crate::shapes;
+
+static RETRY: Scope = Scope::of(shapes::RETRY_QUESTION);
+static STATE_MAPPING: Scope = Scope {
+    hidden: &["servers"],
+    instead: &[("server-type", Shape::Text), ("watched-tags", Shape::List(&Shape::Text))],
+    ..Scope::of(shapes::STATE_MAPPING_QUESTION).about("server", shapes::STATE_MAPPING_SERVER)
+};
+static ROLLBACK: Scope = Scope::of(shapes::ROLLBACK_QUESTION).about("resource", shapes::ROLLBACK_RESOURCE);
+static RELEASE: Scope = Scope::of(shapes::RELEASE_QUESTION);
+static PROVISIONING: Scope = Scope::of(shapes::PROVISIONING_QUESTION);
+static NODE: Scope = Scope::of(shapes::PROVISIONING_QUESTION).about("node", shapes::PROVISIONING_NODE);
+
+fn problem(text: &str, scope: &Scope) -> String {
+    Reader::default().condition(text, scope).err().unwrap_or_default()
+}
+
+#[test]
+fn what_is_well_said_passes() {
+    for (text, scope) in [
+        ("failure.class == 'out-of-stock' && attempt < 5", &RETRY),
+        ("failure.class in ['gateway', 'timeout'] || failure.ambiguous", &RETRY),
+        ("question.failure.class != 'other'", &RETRY),
+        ("group == 'runners' && server_type != null && server_type.startsWith('GP1')", &RETRY),
+        ("has(failure.status) && failure.status >= 500 && failure.status / 100 == 5", &RETRY),
+        ("time_left == null || time_left > 60000u", &RETRY),
+        ("!(time_left == null) && time_left > 1", &RETRY),
+        ("time_left != null ? time_left > elapsed : true", &RETRY),
+        ("has(question.time_left) && time_left > 1", &RETRY),
+        ("size(failure.message) > 3 && failure.message.contains('kernel')", &RETRY),
+        ("string(attempt) == '1' && int('3') % 2 == 1 && -attempt < 0", &RETRY),
+        ("server.state == 'stopped' && !('debug' in server.watched_tags)", &STATE_MAPPING),
+        ("server.server_type in ['DEV1-S'] && zone == 'fr-par-1'", &STATE_MAPPING),
+        ("cause == null || cause.class == 'other'", &ROLLBACK),
+        ("cause.class == 'other' && cause.message.contains('panic')", &ROLLBACK),
+        ("resources.exists(r, r.kind == 'server' && r.state != null && r.state == 'locked')", &ROLLBACK),
+        ("resources.exists(r, has(r.attached_to) && r.attached_to > 0)", &ROLLBACK),
+        ("resources.filter(r, r.kind == 'ip').size() > 1", &ROLLBACK),
+        ("resources.map(r, r.name) == ['a'] && resources.exists_one(r, r.owned)", &ROLLBACK),
+        ("resource.kind == 'block-volume' && resources[0].kind == 'server'", &ROLLBACK),
+        ("has(refusal.not_before) && refusal.not_before > now && refusal.failure.class == 'locked'", &RELEASE),
+        ("machine.kind == 'apple-silicon-server' && requested == 'keep'", &RELEASE),
+        ("nodes.all(n, n.role == 'made') && groups[0].wanted > groups[0].before", &PROVISIONING),
+        ("node.role == 'made' && stage == 'servers'", &NODE),
+    ] {
+        assert_eq!(problem(text, scope), "", "{text}");
+    }
+}
+
+#[test]
+fn a_misspelt_word_is_refused_with_the_nearest() {
+    for (text, scope, expected) in [
+        ("failur.class == 'other'", &RETRY, "there is no `failur`; did you mean `failure`?"),
+        ("failure.clas == 'other'", &RETRY, "`failure` has no field `clas`; did you mean `class`?"),
+        ("failure.class == 'out_of_stock'", &RETRY, "there is no case 'out_of_stock'; did you mean `out-of-stock`?"),
+        ("'timeuot' == failure.class", &RETRY, "there is no case 'timeuot'; did you mean `timeout`?"),
+        ("failure.class in ['gatway']", &RETRY, "there is no case 'gatway'; did you mean `gateway`?"),
+        ("question.atempt > 1", &RETRY, "`question` has no field `atempt`; did you mean `attempt`?"),
+        ("step.startWith('a')", &RETRY, "there is no function `startWith`; did you mean `startsWith`?"),
+        ("server.stat == 'stopped'", &STATE_MAPPING, "`server` has no field `stat`; did you mean `state`?"),
+        ("servr.state == 'stopped'", &STATE_MAPPING, "there is no `servr`; did you mean `server`?"),
+        ("resources.exists(r, r.knd == 'ip')", &ROLLBACK, "an item has no field `knd`; did you mean `kind`?"),
+        ("resources.exists(r, r.kind == 'disk')", &ROLLBACK, "there is no case 'disk'; there are `server`, `ip`"),
+    ] {
+        assert!(problem(text, scope).starts_with(expected), "{text}: {}", problem(text, scope));
+    }
+}
+
+#[test]
+fn what_may_be_absent_has_to_be_asked_for_first() {
+    for (text, expected) in [
+        ("time_left > 1", "`time_left` may be absent: ask first, as in `time_left != null && ...`"),
+        ("failure.status >= 500", "`failure.status` may be absent: ask first, as in `has(failure.status) && ...`"),
+        ("has(failure.status) || failure.status >= 500", "`failure.status` may be absent"),
+        ("failure.status >= 500 && has(failure.status)", "`failure.status` may be absent"),
+        ("group.startsWith('a')", "`group` may be absent"),
+        ("time_left == null ? time_left > 1 : true", "`time_left` may be absent"),
+    ] {
+        assert!(problem(text, &RETRY).starts_with(expected), "{text}: {}", problem(text, &RETRY));
+    }
+    let below = problem("refusal.failure.status > 1", &RELEASE);
+    assert!(below.starts_with("`refusal.failure.status` may be absent"), "{below}");
+    let item = problem("resources.exists(r, r.attached_to > 0)", &ROLLBACK);
+    assert!(item.starts_with("`r.attached_to` may be absent"), "{item}");
+}
+
+#[test]
+fn what_could_never_be_decided_is_refused() {
+    for (text, expected) in [
+        ("attempt", "it must be true or false, and is a number"),
+        ("attempt == 'one'", "a number is never equal to a text"),
+        ("undoing > 1", "true or false is neither more nor less than a number"),
+        ("attempt && undoing", "`&&`, `||`, `!` and `?` need true or false, and got a number"),
+        ("attempt < 1.5", "numbers are whole here"),
+        ("failure == failure", "records are not compared"),
+        ("step.matches('a+')", "there is no function `matches`"),
+        ("{'a': 1}.a == 1", "there are no maps here"),
+        ("has(time_left)", "`has` asks about a field"),
+        ("attempt ==", "it is not CEL"),
+        ("", "it is not CEL"),
+    ] {
+        assert!(problem(text, &RETRY).starts_with(expected), "{text}: {}", problem(text, &RETRY));
+    }
+}
+
+#[test]
+fn what_is_nested_too_deep_is_refused() {
+    for opened in ["(1 + ", "string(", "[", "true ? true : ", "-1 - "] {
+        let closed = match opened.trim_end_matches("1 + ").chars().last() {
+            Some('(') => ")",
+            Some('[') => "]",
+            _ => "",
+        };
+        let nested = format!("{}attempt{}", opened.repeat(200), closed.repeat(200));
+        assert_eq!(problem(&nested, &RETRY), too_deep(20), "{opened}");
+    }
+    let brackets = format!("{}attempt == 1{}", "(".repeat(200), ")".repeat(200));
+    assert_eq!(problem(&brackets, &RETRY), "", "brackets around brackets say nothing");
+    let sum = format!("attempt{} == 1", " + 1".repeat(200));
+    assert_eq!(problem(&sum, &RETRY), too_deep(20));
+    let long = format!("attempt == 1{}", " ".repeat(4096));
+    assert!(problem(&long, &RETRY).contains("bytes"));
+}
+
+#[test]
+fn the_same_path_is_one_variable() {
+    let mut reader = Reader::default();
+    for text in ["attempt > 1 && attempt < 5", "question.attempt == 3", "failure.status != null"] {
+        reader.condition(text, &RETRY).unwrap_or_else(|error| panic!("{error}"));
+    }
+    assert_eq!(reader.variables.len(), 2, "{:?}", reader.variables);
+}
+
+/// What can be nested, and the most times.
+const NESTED: [(&str, &str, &str, usize); 7] = [
+    ("(1 + ", "attempt", " == 1", 17),
+    ("!(true && ", "undoing", "", 9),
+    ("(undoing ? false : ", "true", "", 18),
+    ("[", "attempt", " == []", 17),
+    ("[1].exists(x, ", "true", "", 8),
+    ("string(", "attempt", " == '1'", 17),
+    ("-(1 - ", "attempt", " == 1", 8),
+];
+
+/// host/policy/tests/it/rules.rs evaluates conditions as deep as these, with the stack that a decision has.
+#[test]
+fn a_condition_can_be_nested_so_deep() {
+    for (open, inner, rest, most) in NESTED {
+        let close = match open.trim_start_matches("[1]").chars().next() {
+            Some('[') => "]",
+            _ => ")",
+        };
+        let problem = |times: usize| {
+            let text = format!("{}{inner}{}{rest} && attempt == 99", open.repeat(times), close.repeat(times));
+            problem(&text, &RETRY)
+        };
+        assert_eq!(problem(most), "", "{open}");
+        assert_eq!(problem(most + 1), too_deep(20), "{open}");
+    }
+}

@@ -1,0 +1,19 @@
+//! Knows the shapes of questions and answers, and which expressions about them make sense. Must not know an engine, or
+//! how a value is found: it is part of policies as well as of hosts.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error"))]
+
+#[allow(missing_docs, reason = "the contract says what needs words")]
+mod bindings {
+    //! What is made of the contract in `wit/`.
+    #[rustfmt::skip]
+    pub mod shapes;
+}
+mod expression;
+mod shape;
+mod words;
+
+pub use bindings::shapes;
+pub use expression::{Facts, Kind, Reader, Root, Scope, Variable, is_written, variable_at};
+pub use shape::{Fields, Shape, SlotShapes};
+pub use words::{meant, nearest};
