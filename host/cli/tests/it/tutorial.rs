@@ -211,10 +211,10 @@ const FOLLOWED: [(&str, &str, &str); 20] = [
     ("docs/decisions.md", "# What is decided", ""),
     ("docs/distributing-policies.md", "# Distributing policies", "## Sign with cosign"),
     ("docs/distributing-policies.md", "## Sign with cosign", ""),
-    ("docs/operating.md", "## Begin", "## Is everything there?"),
-    ("docs/operating.md", "## Is everything there?", "## Credentials"),
-    ("docs/operating.md", "## Servers", "### Before something is removed"),
-    ("docs/operating.md", "### Before something is removed", "## When something fails"),
+    ("docs/operating.md", "## Create a configuration", "## Check your setup"),
+    ("docs/operating.md", "## Check your setup", "## Provide credentials"),
+    ("docs/operating.md", "## Create, list and delete servers", "### Confirm a deletion"),
+    ("docs/operating.md", "### Confirm a deletion", "## When something fails"),
     ("docs/operating.md", "## When something fails", "## Output"),
     ("docs/operating.md", "## Output", "<!-- end -->"),
     ("docs/policies-to-production.md", "# From a laptop to production", ""),
@@ -346,10 +346,10 @@ answer = "give-up"
 fn operating_does_what_it_says_of_the_doctor_and_of_questions() {
     let mut reader = Reader::new();
     reader.export(CREDENTIALS);
-    assert_eq!(reader.follow(&part("docs/operating.md", "## Is everything there?")), 1);
-    assert_eq!(reader.follow(&part("docs/operating.md", "## Begin")), 2);
+    assert_eq!(reader.follow(&part("docs/operating.md", "## Check your setup")), 1);
+    assert_eq!(reader.follow(&part("docs/operating.md", "## Create a configuration")), 2);
     assert_eq!(reader.follow(&part("docs/operating.md", "## Output")), 6);
-    let asked = part("docs/operating.md", "### Before something is removed");
+    let asked = part("docs/operating.md", "### Confirm a deletion");
     assert_eq!(reader.follow(&asked), 5);
     assert_eq!(reader.world.resources(), 0);
 }
@@ -371,7 +371,7 @@ fn impatient() -> Reader {
 #[test]
 fn operating_does_what_it_says_of_servers_and_of_what_fails() {
     let mut reader = impatient();
-    assert_eq!(reader.follow(&part("docs/operating.md", "## Servers")), 5);
+    assert_eq!(reader.follow(&part("docs/operating.md", "## Create, list and delete servers")), 5);
     assert_eq!(reader.world.resources(), 0);
     assert_eq!(reader.follow(&part("docs/operating.md", "## When something fails")), 11);
 }
