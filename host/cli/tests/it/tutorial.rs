@@ -207,7 +207,7 @@ impl Reader {
 /// The parts of pages that tests of this file follow: from the first text up to the second, or to the end.
 const FOLLOWED: [(&str, &str, &str); 20] = [
     ("README.md", "## Use it", "Guides:"),
-    ("docs/clusters.md", "## Tutorial", "## What a failure leads to"),
+    ("docs/clusters.md", "## Tutorial", "## What happens after a failure"),
     ("docs/decisions.md", "# What is decided", ""),
     ("docs/distributing-policies.md", "# Distributing policies", "## Sign with cosign"),
     ("docs/distributing-policies.md", "## Sign with cosign", ""),
