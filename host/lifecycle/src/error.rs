@@ -53,9 +53,9 @@ pub enum Error {
     #[error(
         "the state directory {} cannot be relied on: {evidence}. What it was copied from may still be in use, or may \
          have gone on after the copy was made, so nothing is created, undone, taken over or removed with it. If \
-         nothing uses that history any more, take it over: windlass state take-over (or remove {}). Otherwise start \
+         nothing uses that history any more, take it over: windlass state take-over --state-dir {}. Otherwise start \
          anew beside it, with another state directory and another owner",
-        path.display(), path.join(crate::history::FILE).display()
+        path.display(), path.display()
     )]
     HistoryMoved {
         /// The directory.

@@ -3,7 +3,8 @@
 //! A journal says what was done with this directory, and so what may be undone. In a copy it stops being true: what the
 //! original does next, the copy does not know, and what the copy holds open may have ended well. So a file beside the
 //! journal says which files the two are, by inode and time of birth, and which machine this is. A copy of the directory,
-//! or a backup that was put in its place, has other files; a clone of the machine has another machine id.
+//! or a backup that was put in its place, has other files; a clone of the machine has another machine id. The journal
+//! holds the history's id as well, so it is not taken for a new one where it was restored without that file.
 //!
 //! A snapshot of a file system or machine that is rolled back, or started a second time, and a backup that is written
 //! into the existing files keep all of this. What shows them is at Scaleway: each server carries the history's id, and
@@ -26,7 +27,7 @@ use windlass_scaleway::types::instance::{ListServers, Server};
 
 use crate::clock::Randomness;
 use crate::identifier::{OperationId, push_digits};
-use crate::journal::OperationFilter;
+use crate::journal::{Durability, Journal, OperationFilter};
 use crate::shared::Shared;
 use crate::state_directory::{JOURNAL_FILE, StateDirectory};
 use crate::{Error, tags};
@@ -119,20 +120,31 @@ impl StateDirectory {
     /// # Errors
     /// As [`StateDirectory::history`].
     pub fn moved(&self) -> Result<Option<String>, Error> {
-        Ok(self.read_history()?.and_then(|(history, here)| history.place.moved(&here)))
+        let moved = self.read_history()?.map(|(history, here)| (history.place.moved(&here), Some(history.id)));
+        let (moved, history) = moved.unwrap_or_default();
+        if moved.is_some() {
+            return Ok(moved);
+        }
+        match Journal::read_only(self) {
+            Ok(journal) => other_history(&journal, history.as_deref()),
+            Err(Error::JournalAbsent { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Says that the history of this directory goes on here, under another id, from `now` on (milliseconds since 1970):
     /// for a copy or a restored backup whose original is used no more.
     ///
     /// # Errors
-    /// [`Error::StateDirectory`] when the file cannot be written.
+    /// [`Error::StateDirectory`] when the file cannot be written; the journal's.
     pub fn take_history_over(&self, now: u64) -> Result<(), Error> {
-        self.write_history(Some(now), |directory, temporary| directory.rename(temporary, directory, FILE))
+        let journal = if self.is_fresh() { None } else { Some(Journal::open(self, Durability::FullInline)?) };
+        let id = self.write_history(Some(now), |directory, temporary| directory.rename(temporary, directory, FILE))?;
+        journal.map_or(Ok(()), |journal| journal.belong_to(&id, false))
     }
 
     /// Begins the history, where none was begun. Gives it, and what shows that it took place elsewhere.
-    pub(crate) fn begin_history(&self) -> Result<(History, Option<String>), Error> {
+    pub(crate) fn begin_history(&self, journal: &Journal) -> Result<(History, Option<String>), Error> {
         if !self.handle().exists(FILE) {
             // Of two processes that start together one wins.
             self.write_history(None, |directory, temporary| {
@@ -143,16 +155,22 @@ impl StateDirectory {
         }
         let vanished = || self.history_failed(io::Error::other("it vanished while it was being written"));
         let (history, here) = self.read_history()?.ok_or_else(vanished)?;
-        let moved = history.place.moved(&here);
+        if journal.history()?.is_none() {
+            journal.belong_to(&history.id, true)?;
+        }
+        let moved = match history.place.moved(&here) {
+            None => other_history(journal, Some(&history.id))?,
+            moved => moved,
+        };
         Ok((history, moved))
     }
 
-    /// Written under another name first, which keeps the inode: nobody ever reads half of it.
+    /// Written under another name first, which keeps the inode: nobody ever reads half of it. Gives the history's id.
     fn write_history(
         &self,
         taken_over_at: Option<u64>,
         place: impl FnOnce(&Dir, &str) -> io::Result<()>,
-    ) -> Result<(), Error> {
+    ) -> Result<String, Error> {
         let directory = self.handle();
         let mut id = String::new();
         push_digits(&mut id, Randomness::new(None).word(), 12);
@@ -161,10 +179,11 @@ impl StateDirectory {
         options.write(true).create_new(true).mode(0o600);
         let written = (|| {
             let mut file = directory.open_with(&temporary, &options)?;
-            let history = History { id, place: self.place(&file)?, taken_over_at };
+            let history = History { id: id.clone(), place: self.place(&file)?, taken_over_at };
             writeln!(file, "{}", serde_json::to_string(&history)?)?;
             file.sync_all()?;
-            place(directory, &temporary)
+            place(directory, &temporary)?;
+            Ok(id)
         })();
         written.map_err(|error| self.history_failed(error))
     }
@@ -239,7 +258,7 @@ impl Shared {
     /// The first of these servers whose operation is younger than all that the journal knows.
     fn of_a_later_state(&self, servers: impl Iterator<Item = Server>) -> Result<Option<(Server, OperationId)>, Error> {
         let newest = self.journal.operations(&OperationFilter { limit: Some(1), ..OperationFilter::default() })?;
-        let Some(newest) = newest.first().map(|operation| operation.created_at) else { return Ok(None) };
+        let newest = newest.first().map_or(0, |operation| operation.created_at);
         for server in servers {
             if let Some(operation) = tags::operation_of(&server.tags)
                 && operation.made_at() > newest
@@ -250,6 +269,18 @@ impl Shared {
         }
         Ok(None)
     }
+}
+
+/// What shows that a journal belongs to another history than this one: for people.
+fn other_history(journal: &Journal, history: Option<&str>) -> Result<Option<String>, Error> {
+    let of_journal = journal.history()?;
+    let is_new = of_journal.is_none() && journal.counts()?.is_empty();
+    Ok((!is_new && of_journal.as_deref() != history).then(|| {
+        format!(
+            "its journal belongs to another history than its file {FILE}: it was restored or copied without that \
+             file, or the file was removed"
+        )
+    }))
 }
 
 fn mark(metadata: &Metadata) -> FileMark {
@@ -274,6 +305,12 @@ mod tests {
         StateDirectory::open(path).unwrap()
     }
 
+    fn begin(path: &std::path::Path) {
+        let state = state(path);
+        let journal = Journal::open(&state, Durability::Process).unwrap();
+        state.begin_history(&journal).unwrap();
+    }
+
     /// As `cp -a` and a restore do.
     fn copy(from: &std::path::Path, to: &std::path::Path) {
         std::fs::create_dir_all(to).unwrap();
@@ -284,10 +321,10 @@ mod tests {
     fn a_history_stays_in_its_place_from_one_process_to_the_next() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(state(folder.path()).history().unwrap(), None);
-        state(folder.path()).begin_history().unwrap();
+        begin(folder.path());
         let first = state(folder.path()).history().unwrap();
         assert!(first.is_some());
-        state(folder.path()).begin_history().unwrap();
+        begin(folder.path());
         assert_eq!(state(folder.path()).history().unwrap(), first);
         assert_eq!(state(folder.path()).moved().unwrap(), None);
         // A directory that is moved on its file system is the same one.
@@ -301,13 +338,13 @@ mod tests {
     fn a_copy_and_a_restored_backup_are_noticed_until_taken_over() {
         let folder = tempfile::tempdir().unwrap();
         let (original, backup) = (folder.path().join("original"), folder.path().join("backup"));
-        state(&original).begin_history().unwrap();
+        begin(&original);
         let first = state(&original).history().unwrap().unwrap();
         copy(&original, &backup);
         assert!(state(&backup).moved().unwrap().is_some());
         std::fs::remove_dir_all(&original).unwrap();
         copy(&backup, &original);
-        state(&original).begin_history().unwrap();
+        begin(&original);
         assert!(state(&original).moved().unwrap().is_some());
         state(&original).take_history_over(0).unwrap();
         assert_ne!(state(&original).history().unwrap().unwrap().id, first.id);
@@ -319,14 +356,32 @@ mod tests {
     fn a_journal_that_was_replaced_is_noticed() {
         let folder = tempfile::tempdir().unwrap();
         let journal = folder.path().join(JOURNAL_FILE);
-        std::fs::write(&journal, "a").unwrap();
-        state(folder.path()).begin_history().unwrap();
+        begin(folder.path());
         assert_eq!(state(folder.path()).moved().unwrap(), None);
         // As rsync does.
         let new = folder.path().join("new");
         std::fs::copy(&journal, &new).unwrap();
         std::fs::rename(&new, &journal).unwrap();
         assert!(state(folder.path()).moved().unwrap().unwrap().contains("its journal was replaced"));
+    }
+
+    #[test]
+    fn a_journal_without_its_file_of_the_history_is_noticed_until_taken_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let (original, restored) = (folder.path().join("original"), folder.path().join("restored"));
+        begin(&original);
+        std::fs::create_dir_all(&restored).unwrap();
+        std::fs::copy(original.join(JOURNAL_FILE), restored.join(JOURNAL_FILE)).unwrap();
+        std::fs::remove_file(original.join(FILE)).unwrap();
+        for path in [&original, &restored] {
+            assert!(state(path).moved().unwrap().is_some());
+            begin(path);
+            assert!(state(path).moved().unwrap().unwrap().contains("another history"));
+            state(path).take_history_over(0).unwrap();
+            assert_eq!(state(path).moved().unwrap(), None);
+            begin(path);
+            assert_eq!(state(path).moved().unwrap(), None);
+        }
     }
 
     #[test]

@@ -127,7 +127,7 @@ impl Lifecycle {
     pub fn open(options: Options) -> Result<Self, Error> {
         let journal = Journal::open(&options.state_directory, options.durability)?;
         let owner = options.state_directory.owner(options.owner)?;
-        let (history, moved) = options.state_directory.begin_history()?;
+        let (history, moved) = options.state_directory.begin_history(&journal)?;
         let randomness = Randomness::new(options.seed);
         let runner = options.state_directory.register_runner(&randomness)?;
         Ok(Self {
@@ -538,7 +538,8 @@ pub(crate) async fn succeed(
     server: Server,
 ) -> Result<CreatedServer, Error> {
     if run.may_have_duplicates() {
-        let mut scope = creation_scope(&run.shared, &run.id, specification)?;
+        let scope = creation_scope(&run.shared, &run.id, specification);
+        let mut scope = scope.map_err(|error| left_open(run, active, Stop::Journal(error)))?;
         // What the journal knows is what was asked for, with all that is attached to the server.
         scope.spare.extend(scope.claims.known_as_made().map(|name| name.id.clone()));
         scope.spare.extend(server.volumes.values().map(|volume| volume.id.clone()));

@@ -401,6 +401,9 @@ fn tell_sweep(sweep: &Sweep) {
     if sweep.unexplained.len() > MAX_TOLD {
         tracing::warn!(more = sweep.unexplained.len() - MAX_TOLD, "and more that nothing explains");
     }
+    for failure in &sweep.failures {
+        tracing::warn!(zone = failure.zone, problem = failure.problem, "a part of the sweep failed");
+    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 //! `windlass sweep`: what is ours, and explained by nothing. What would be removed is shown and confirmed first, and no
 //! more than that is removed.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
-use windlass_inspect::failure::{Exit, Failure};
+use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::listing::with_notes;
 use windlass_inspect::output::table;
-use windlass_lifecycle::{Control, RequestedBy, Sweep, SweepRequest, Unexplained};
+use windlass_lifecycle::{Control, Left, RequestedBy, Sweep, SweepRequest, Unexplained};
 
 use super::lifecycle::{left_of, left_open_words, lifecycle_failure, take_up};
 use crate::arguments;
@@ -56,12 +58,15 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Resul
     progress.end().await;
     let swept = result.map_err(|error| failed(&error))?;
 
-    let left: Vec<_> = swept.cleanups.iter().flat_map(|cleanup| left_of(&cleanup.report)).collect();
     if !arguments.dry_run && !swept.is_clean() {
-        let mut failure = Failure::new(Exit::Left, "the sweep could not remove everything")
+        let mut failure = Failure::undone("the sweep could not remove everything")
             .remedy("remove the causes, then sweep again")
-            .with_partial(serde_json::to_value(&swept).unwrap_or_default());
-        failure.left = left;
+            .with_partial(serde_json::to_value(&swept).unwrap_or_default())
+            .ended(swept.failures.iter().map(|failure| failure.aftermath.clone()), Vec::new(), false);
+        failure.exit = Exit::Left;
+        failure.left.extend(swept.cleanups.iter().flat_map(|cleanup| left_of(&cleanup.report)));
+        failure.left.extend(untouched(&swept));
+        failure.causes.extend(swept.failures.iter().map(|failed| format!("{}: {}", failed.zone, failed.problem)));
         for cleanup in &swept.cleanups {
             failure.undone.push(format!("{}: {}", cleanup.operation, cleanup.report.words()));
         }
@@ -73,6 +78,9 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Resul
     context.output.result(&swept, || {
         let Swept { sweep: swept, notes } = &swept;
         let mut text = String::new();
+        if let Some(evidence) = &swept.moved {
+            text.push_str(&format!("the state directory cannot be relied on, and removes nothing: {evidence}\n"));
+        }
         if swept.unexplained.is_empty() {
             text.push_str("nothing is unexplained\n");
         } else {
@@ -112,6 +120,7 @@ fn failed(error: &windlass_lifecycle::Error) -> Failure {
 async fn confirm(work: &Work, request: &mut SweepRequest) -> Result<(), Failure> {
     let mut look = request.clone();
     look.dry_run = true;
+    work.lifecycle.check_history_in(&request.zones).await.map_err(|error| failed(&error))?;
     let seen = work.lifecycle.sweep(&look, &Control::new()).await.map_err(|error| failed(&error))?;
     request.only = Some(removable(&seen).map(|found| found.resource.clone()).collect());
     let planned: Vec<Planned> = removable(&seen).map(planned).collect();
@@ -120,6 +129,21 @@ async fn confirm(work: &Work, request: &mut SweepRequest) -> Result<(), Failure>
     }
     let open = left_open_words(work)?;
     Confirmation::OnTerminal.ask(&planned, &format!("{open}Remove {}?", counted(planned.len(), "resource"))).await
+}
+
+/// What was to be removed and stands in no report, since its removal failed or never began.
+fn untouched(swept: &Sweep) -> impl Iterator<Item = Leftover> {
+    let reports = swept.cleanups.iter().map(|cleanup| &cleanup.report);
+    let reported: BTreeSet<&str> = reports
+        .flat_map(|report| {
+            report.removed.iter().chain(&report.kept).chain(report.left.iter().map(|left| &left.resource))
+        })
+        .map(|name| name.id.as_str())
+        .collect();
+    removable(swept).filter(move |found| !reported.contains(found.resource.id.as_str())).map(|found| {
+        let why = format!("it was not removed: {}", found.why);
+        Left { resource: found.resource.clone(), why }.into()
+    })
 }
 
 fn removable(seen: &Sweep) -> impl Iterator<Item = &Unexplained> {

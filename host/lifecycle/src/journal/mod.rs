@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, TransactionBehavior, params};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 pub(crate) use record::{Closing, NewEntry, NewOperation};
@@ -131,6 +131,33 @@ impl Journal {
         &self.path
     }
 
+    /// The history that it belongs to. `None`: it is new, or not one that a process of ours has begun.
+    pub(crate) fn history(&self) -> Result<Option<String>, Error> {
+        self.read(|reader| {
+            let id = reader.query_row("select id from history", [], |row| row.get(0)).optional();
+            id.map_err(Error::journal_read)
+        })
+    }
+
+    /// From now on it belongs to this history; where it is `new` only, one that belongs to another one or has an
+    /// operation is left as it is.
+    pub(crate) fn belong_to(&self, history: &str, new: bool) -> Result<(), Error> {
+        let set = || {
+            let mut connection = connect(&self.path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            if !new {
+                transaction.execute("delete from history", [])?;
+            }
+            transaction.execute(
+                "insert into history select ?1
+                 where not exists (select 1 from history) and not (?2 and exists (select 1 from operations))",
+                params![history, new],
+            )?;
+            transaction.commit()
+        };
+        set().map_err(Error::journal_write)
+    }
+
     async fn write(&self, write: Write) -> Result<usize, Error> {
         self.writer.as_ref().ok_or(Error::JournalClosed)?.write(write).await
     }
@@ -156,6 +183,11 @@ impl Journal {
 
     pub(crate) async fn append(&self, entry: NewEntry) -> Result<(), Error> {
         self.write(Write::Entry(Box::new(entry))).await.map(drop)
+    }
+
+    /// The same while the operation is open. False, and nothing changes, once it has ended.
+    pub(crate) async fn append_while_open(&self, entry: NewEntry) -> Result<bool, Error> {
+        self.write(Write::EntryWhileOpen(Box::new(entry))).await.map(|written| written > 0)
     }
 
     /// Ends an operation. False, and nothing changes, where it was to be done and somebody has cancelled it.

@@ -42,6 +42,9 @@ create table entries (
     primary key (operation, sequence)
 ) strict, without rowid;
 create index entries_by_resource on entries (resource_id) where resource_id is not null;
+create table history (
+    id            text not null
+) strict;
 ";
 
 /// Checks the version, and makes the tables in an empty file.

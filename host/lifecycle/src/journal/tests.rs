@@ -446,3 +446,17 @@ async fn pruning_forgets_no_operation_that_explains_something() {
     assert_eq!(rest, expected);
     assert!(journal.is_kept("an-ip").unwrap(), "a kept address stays kept");
 }
+
+#[tokio::test]
+async fn a_note_for_an_open_operation_is_not_written_once_it_has_ended() {
+    let (_folder, state) = state();
+    let journal = Journal::open(&state, Durability::Full).unwrap();
+    let id = id(1);
+    let note = || entry(&id, "cancelled", Phase::Note);
+    assert!(matches!(journal.append_while_open(note()).await, Err(Error::OperationUnknown { .. })));
+    journal.begin(new(&id, 5)).await.unwrap();
+    assert!(journal.append_while_open(note()).await.unwrap());
+    journal.close(closing(&id, OperationState::Undone)).await.unwrap();
+    assert!(!journal.append_while_open(note()).await.unwrap());
+    assert_eq!(journal.entries(&id).unwrap().len(), 1);
+}

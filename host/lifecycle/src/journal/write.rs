@@ -1,7 +1,7 @@
 //! Writing: each write as data, applied inline or by a thread that commits many at once.
 
 use parking_lot::Mutex;
-use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, TransactionBehavior, params};
 use serde_json::Value;
 use windlass_concurrency::{Bounds, GroupCommit};
 
@@ -19,6 +19,8 @@ const BOUNDS: Bounds = Bounds { queue: 1024, batch: 256 };
 pub(super) enum Write {
     Open(Box<NewOperation>),
     Entry(Box<NewEntry>),
+    /// The same while the operation is open. Once it has ended nothing is written.
+    EntryWhileOpen(Box<NewEntry>),
     Close(Box<Closing>),
     /// Takes over an operation whose runner died. Fails when another has taken it over meanwhile.
     Claim {
@@ -115,6 +117,13 @@ fn apply(connection: &Connection, write: &Write) -> Result<usize, Error> {
                 ])
                 .map_err(failed)?;
             found(written, &entry.operation)
+        }
+        Write::EntryWhileOpen(entry) => {
+            let is_open: Option<bool> = connection
+                .prepare_cached("select state = 'open' from operations where id = ?1")
+                .and_then(|mut statement| statement.query_row([entry.operation.as_str()], |row| row.get(0)).optional())
+                .map_err(failed)?;
+            if is_open == Some(false) { Ok(0) } else { apply(connection, &Write::Entry(entry.clone())) }
         }
         Write::Close(closing) => {
             let written = connection

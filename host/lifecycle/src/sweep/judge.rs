@@ -177,11 +177,16 @@ impl Case<'_> {
 
     /// Of an operation that this journal does not know.
     fn unknown(&self, resource: &Listed, id: &OperationId) -> Judgement {
-        let age = self.now.saturating_sub(id.made_at());
-        if age < u64::try_from(self.grace.as_millis()).unwrap_or(u64::MAX) {
+        let grace = u64::try_from(self.grace.as_millis()).unwrap_or(u64::MAX);
+        // Made in a time to come, it was made by a clock that was ahead: how old it is nobody knows, and it is not young.
+        let ahead = id.made_at().saturating_sub(self.now);
+        if ahead <= grace && self.now.saturating_sub(id.made_at()) < grace {
             return Judgement::Explained;
         }
-        let why = format!("this journal does not know operation {id}");
+        let mut why = format!("this journal does not know operation {id}");
+        if ahead > 0 {
+            why.push_str(&format!(", which was made by a clock that was {} s ahead", ahead.div_ceil(1_000)));
+        }
         if resource.name.kind == ResourceKind::Server {
             return if self.running_too { unexplained(why) } else { spared(why, MAYBE_IN_USE) };
         }
@@ -311,6 +316,31 @@ mod tests {
         assert_eq!(judge(&ip, Some(&known), &[("server", Presence::Here)], &[]), Judgement::Explained);
         assert!(goes(&judge(&ip, Some(&known), &[("server", Presence::Gone)], &[])));
         assert!(stays(&judge(&ip, Some(&known), &[("server", Presence::Unseen("403".into()))], &[])));
+    }
+
+    #[test]
+    fn an_unknown_operation_of_a_clock_that_was_ahead_is_not_young() {
+        let made_at = id().made_at();
+        let ip = listed(ResourceKind::Ip, "ip", &[]);
+        for (now, explained) in [
+            (made_at - 3_600_001, false),
+            (made_at - 3_600_000, true),
+            (made_at + 3_599_999, true),
+            (made_at + 3_600_000, false),
+        ] {
+            let case = Case {
+                servers: &Servers::default(),
+                going: &BTreeSet::new(),
+                tagged: &[],
+                listed_from: 10,
+                now,
+                grace: Duration::from_secs(3_600),
+                running_too: false,
+            };
+            let judged = case.judge(&ip, None);
+            assert_eq!(judged == Judgement::Explained, explained, "{judged:?}");
+            assert_eq!(goes(&judged), !explained, "{judged:?}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use windlass_policy::cut;
 use windlass_scaleway::Zone;
 
+use crate::aftermath::Aftermath;
 use crate::change::protected_words;
 use crate::cleanup::CleanedUp;
 use crate::control::Control;
@@ -89,17 +90,37 @@ pub struct Sweep {
     pub explained: usize,
     /// The operations that removed the unexplained, with their reports. Empty in a dry run.
     pub cleanups: Vec<CleanedUp>,
+    /// Zones that could not be swept, and removals that did not come to their end. The others went on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<SweepFailure>,
+    /// What shows that the state directory cannot be relied on: only a dry run is made with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moved: Option<String>,
+}
+
+/// What failed in a zone.
+#[derive(Clone, Debug, Serialize)]
+pub struct SweepFailure {
+    /// The zone.
+    pub zone: String,
+    /// What failed.
+    pub problem: String,
+    /// What is left after it.
+    #[serde(skip)]
+    pub aftermath: Aftermath,
 }
 
 impl Sweep {
     /// Takes in the sweep of other zones.
     pub(crate) fn extend(&mut self, other: Self) {
-        let Self { unexplained, kept, abandoned, explained, cleanups } = other;
+        let Self { unexplained, kept, abandoned, explained, cleanups, failures, moved } = other;
         self.unexplained.extend(unexplained);
         self.kept.extend(kept);
         self.abandoned.extend(abandoned);
         self.explained += explained;
         self.cleanups.extend(cleanups);
+        self.failures.extend(failures);
+        self.moved = self.moved.take().or(moved);
     }
 
     /// What it has removed, or kept on purpose.
@@ -112,7 +133,8 @@ impl Sweep {
     #[must_use]
     pub fn is_clean(&self) -> bool {
         let gone = self.gone();
-        self.cleanups.iter().all(|cleanup| cleanup.report.is_clean())
+        self.failures.is_empty()
+            && self.cleanups.iter().all(|cleanup| cleanup.report.is_clean())
             && self
                 .unexplained
                 .iter()
@@ -347,39 +369,71 @@ impl Lifecycle {
     /// to anything that is there; what an interrupted creation made whose server somebody else started; what carries the tags of an operation that did not make it.
     ///
     /// # Errors
-    /// [`Error::Scaleway`] when a zone cannot be listed, and the journal's errors. That something could not be removed
-    /// is no error: the reports say so.
+    /// [`Error::HistoryMoved`] where the state directory is a copy or was set back and the sweep is no dry run; the
+    /// error where there is one alone and nothing was swept. That something could not be removed is no error: the
+    /// reports and [`Sweep::failures`] say so.
     pub async fn sweep(&self, request: &SweepRequest, control: &Control) -> Result<Sweep, Error> {
-        if !request.dry_run {
-            self.shared.check_history()?;
-        }
         let mut whole = Sweep::default();
-        for zone in &request.zones {
-            let sweep = self.sweep_zone(zone, request, control).await?;
-            let shared = &self.shared;
-            let last = LastSweep::of(zone, shared.clock.now(), request.dry_run, &sweep);
-            if let Err(error) = last.write(&shared.state_directory) {
-                tracing::warn!(%zone, %error, "what a sweep found can't be kept for others to see");
-            }
-            whole.extend(sweep);
+        match self.shared.check_not_set_back(request.zones.iter()).await {
+            Err(Error::HistoryMoved { evidence, .. }) if request.dry_run => whole.moved = Some(evidence),
+            checked => checked?,
         }
-        Ok(whole)
+        let (mut swept, mut first) = (false, None);
+        for zone in &request.zones {
+            let mut sweep = Sweep::default();
+            let errors = match self.sweep_zone(zone, request, control, &mut sweep).await {
+                Ok(errors) => errors,
+                Err(error) => vec![error],
+            };
+            swept |= errors.is_empty() || !sweep.cleanups.is_empty();
+            let shared = &self.shared;
+            if errors.is_empty() {
+                let last = LastSweep::of(zone, shared.clock.now(), request.dry_run, &sweep);
+                if let Err(error) = last.write(&shared.state_directory) {
+                    tracing::warn!(%zone, %error, "what a sweep found can't be kept for others to see");
+                }
+            }
+            sweep.failures.extend(errors.iter().map(|error| SweepFailure {
+                zone: zone.to_string(),
+                problem: error.to_string(),
+                aftermath: error.aftermath(),
+            }));
+            whole.extend(sweep);
+            first = first.or(errors.into_iter().next());
+        }
+        match first {
+            Some(error) if !swept && whole.failures.len() == 1 => Err(error),
+            _ => Ok(whole),
+        }
     }
 
-    async fn sweep_zone(&self, zone: &Zone, request: &SweepRequest, control: &Control) -> Result<Sweep, Error> {
-        let mut sweep = Sweep::default();
+    /// Gives what failed of the removals. One that fails holds up no other.
+    async fn sweep_zone(
+        &self,
+        zone: &Zone,
+        request: &SweepRequest,
+        control: &Control,
+        sweep: &mut Sweep,
+    ) -> Result<Vec<Error>, Error> {
         let from = self.shared.clock.now();
         let listed = listing::list(&self.shared, zone).await?;
         let mut of_zone = ZoneSweep::new(&self.shared, request, zone, from, &listed);
         for resource in listed {
-            of_zone.take(resource, &mut sweep).await?;
+            of_zone.take(resource, sweep).await?;
         }
         metrics::counter!(metric_names::LEAKS_FOUND).increment(of_zone.remove.len() as u64);
+        let mut errors = Vec::new();
         if !request.dry_run {
             for specification in of_zone.batches()? {
-                sweep.cleanups.push(self.sweep_batch(zone, &specification, control).await?);
+                match self.sweep_batch(zone, &specification, control).await {
+                    Ok(cleanup) => sweep.cleanups.push(cleanup),
+                    Err(error) => errors.push(error),
+                }
+                if control.left().is_cancelled() {
+                    break;
+                }
             }
         }
-        Ok(sweep)
+        Ok(errors)
     }
 }

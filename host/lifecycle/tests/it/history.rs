@@ -104,7 +104,7 @@ fn a_restored_directory_is_only_read_until_it_is_taken_over() {
         let refused = |error: Error| {
             let words = error.to_string();
             assert!(matches!(error, Error::HistoryMoved { .. }), "{words}");
-            assert!(words.contains("/history") && words.contains("another owner"), "{words}");
+            assert!(words.contains("take-over") && words.contains("another owner"), "{words}");
         };
         refused(restored.check_history().unwrap_err());
         refused(restored.resume(&Control::new()).await.unwrap_err());
@@ -154,6 +154,41 @@ fn a_removal_by_operation_finds_what_was_made_after_the_backup() {
     });
 }
 
+/// The file stays the same one, as it does where a whole disk is rolled back.
+fn set_back(world: &World, journal: &[u8]) {
+    std::fs::write(world.folder.path().join("journal.sqlite"), journal).unwrap();
+    for file in ["journal.sqlite-wal", "journal.sqlite-shm"] {
+        let _ = std::fs::remove_file(world.folder.path().join(file));
+    }
+}
+
+#[test]
+fn a_directory_that_was_set_back_with_nothing_open_sweeps_nothing() {
+    run(async {
+        let world = World::new(78).await;
+        let journal = world.folder.path().join("journal.sqlite");
+        drop(world.start());
+        let empty = std::fs::read(&journal).unwrap();
+        world.start().create_server(world.everything(), &Control::new()).await.unwrap();
+        let earlier = std::fs::read(&journal).unwrap();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        world.start().create_server(world.everything(), &Control::new()).await.unwrap();
+        let before = world.resources().count();
+        for state in [&earlier, &empty] {
+            set_back(&world, state);
+            let restored = world.start();
+            let mut sweep = SweepRequest::new(vec![zone()]);
+            (sweep.grace, sweep.running_too, sweep.dry_run) = (Duration::ZERO, true, true);
+            let seen = restored.sweep(&sweep, &Control::new()).await.unwrap();
+            assert!(seen.moved.is_some_and(|evidence| evidence.contains("set back")));
+            sweep.dry_run = false;
+            let error = restored.sweep(&sweep, &Control::new()).await.unwrap_err();
+            assert!(matches!(error, Error::HistoryMoved { .. }), "{error}");
+            assert_eq!(world.resources().count(), before);
+        }
+    });
+}
+
 #[test]
 fn a_directory_that_was_set_back_in_place_takes_nothing_over() {
     run(async {
@@ -166,19 +201,15 @@ fn a_directory_that_was_set_back_in_place_takes_nothing_over() {
         later.create_server(world.everything(), &Control::new()).await.unwrap();
         drop(later);
         let before = world.resources().count();
-        // The file stays the same one, as it does where a whole disk is rolled back.
-        std::fs::write(world.folder.path().join("journal.sqlite"), &earlier).unwrap();
-        for file in ["journal.sqlite-wal", "journal.sqlite-shm"] {
-            let _ = std::fs::remove_file(world.folder.path().join(file));
-        }
-        let set_back = world.start();
-        set_back.check_history().unwrap();
-        let error = set_back.resume(&Control::new()).await.unwrap_err();
+        set_back(&world, &earlier);
+        let restored = world.start();
+        restored.check_history().unwrap();
+        let error = restored.resume(&Control::new()).await.unwrap_err();
         let server = world.resources().servers[0]["id"].as_str().unwrap().to_owned();
         assert!(error.to_string().contains(&server), "{error}");
-        let error = set_back.create_server(world.everything(), &Control::new()).await.unwrap_err();
+        let error = restored.create_server(world.everything(), &Control::new()).await.unwrap_err();
         assert!(matches!(error, Error::HistoryMoved { .. }), "{error}");
-        drop(set_back);
+        drop(restored);
         StateDirectory::open(world.folder.path()).unwrap().take_history_over(NOW).unwrap();
         let next = world.start();
         assert_eq!(next.resume(&Control::new()).await.unwrap().operations[0].state, OperationState::Undone);

@@ -168,3 +168,23 @@ fn a_server_of_a_lost_answer_that_only_a_sweep_finds_goes_with_the_volume_that_i
         world.assert_empty("swept");
     });
 }
+
+#[test]
+fn a_zone_that_cannot_be_listed_hides_nothing_of_what_the_others_left() {
+    run(async {
+        let world = World::new(49).await;
+        let lifecycle = world.start();
+        lifecycle.create_server(world.everything(), &Control::new()).await.unwrap();
+        let server = world.resources().servers[0]["id"].as_str().unwrap().to_owned();
+        world.simulator.set_server_state(&server, ForcedState::Deleted).unwrap();
+        tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+        let denied = FaultRule::new("GET", "/instance/v1/zones/fr-par-2/servers", FaultKind::PermissionDenied);
+        world.simulator.add_fault(denied).unwrap();
+        let request = SweepRequest::new(vec![zone(), "fr-par-2".parse().unwrap()]);
+        let swept = lifecycle.sweep(&request, &Control::new()).await.unwrap();
+        assert_eq!((swept.cleanups.len(), swept.failures.len()), (1, 1), "{swept:?}");
+        assert!(!swept.is_clean() && swept.failures[0].zone == "fr-par-2", "{swept:?}");
+        let alone = SweepRequest::new(vec!["fr-par-2".parse().unwrap()]);
+        lifecycle.sweep(&alone, &Control::new()).await.unwrap_err();
+    });
+}
