@@ -41,22 +41,25 @@ impl Lifecycle {
         if !operation.kind.makes() {
             return Err(Error::NotCancellable { operation: id.clone(), kind: operation.kind });
         }
-        if operation.state != OperationState::Open {
-            return Ok(Cancellation::Ended(operation.state));
+        let noted = self.shared.note_cancelled(id, by).await?;
+        if noted == Cancellation::Noted {
+            self.shared.cancels.cancel(id);
         }
-        self.shared.note_cancelled(id, by).await?;
-        self.shared.cancels.cancel(id);
-        Ok(Cancellation::Noted)
+        Ok(noted)
     }
 }
 
 impl Shared {
-    /// Writes into the journal that an operation is cancelled.
-    pub(crate) async fn note_cancelled(&self, id: &OperationId, by: &str) -> Result<(), Error> {
+    /// Writes into the journal that an operation is cancelled, unless it has ended.
+    pub(crate) async fn note_cancelled(&self, id: &OperationId, by: &str) -> Result<Cancellation, Error> {
         let by = by[..by.floor_char_boundary(MAX_NAME_LEN)].to_owned();
         let (step, data) = Note::Cancelled { by }.parts();
         let (operation, at) = (id.clone(), self.clock.now());
-        self.journal.append(NewEntry { operation, step, phase: Phase::Note, resource: None, data, at }).await
+        let entry = NewEntry { operation, step, phase: Phase::Note, resource: None, data, at };
+        match self.journal.append_while_open(entry).await? {
+            true => Ok(Cancellation::Noted),
+            false => self.journal.operation(id).map(|operation| Cancellation::Ended(operation.state)),
+        }
     }
 }
 

@@ -64,7 +64,8 @@ impl Control {
         self.cancel();
         let running: Vec<_> =
             self.running.lock().iter().filter_map(|(id, shared)| Some((id.clone(), shared.upgrade()?))).collect();
-        join_all(running.iter().map(|(id, shared)| shared.note_cancelled(id, by))).await.into_iter().collect()
+        let noted = join_all(running.iter().map(|(id, shared)| shared.note_cancelled(id, by))).await;
+        noted.into_iter().try_for_each(|noted| noted.map(drop))
     }
 
     /// Stops at once, or, where a call that changes something is under way, as soon as that has ended. What is open

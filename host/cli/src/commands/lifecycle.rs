@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::output::{Output, instant};
 use windlass_inspect::words::counted;
-use windlass_lifecycle::{Control, Error, OperationFilter, OperationId, OperationState, Report, Resumed};
+use windlass_lifecycle::{Control, Error, Left, OperationFilter, OperationId, OperationState, Report, Resumed};
 
 use crate::context::{Context, Work};
 
@@ -160,12 +160,14 @@ pub(super) fn user() -> String {
 }
 
 pub(super) fn left_of(report: &Report) -> impl Iterator<Item = Leftover> + '_ {
-    report.left.iter().map(|left| Leftover {
-        kind: left.resource.kind.to_string(),
-        id: left.resource.id.clone(),
-        zone: left.resource.zone.clone(),
-        reason: left.why.clone(),
-    })
+    report.left.iter().cloned().map(Leftover::from)
+}
+
+/// What an operation has made and not removed, as far as the journal says, and why it is there.
+pub(super) fn made_by(work: &Work, operation: &OperationId, reason: &str) -> Result<Vec<Leftover>, Failure> {
+    let made = work.lifecycle.journal().made_by(operation);
+    let made = made.map_err(|error| lifecycle_failure("the journal cannot be read", &error))?;
+    Ok(made.into_iter().map(|resource| Left { resource, why: reason.to_owned() }.into()).collect())
 }
 
 /// What a lost call of an operation may still leave.

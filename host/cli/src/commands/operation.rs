@@ -13,7 +13,7 @@ use windlass_lifecycle::{
     SweepRequest, Unexplained,
 };
 
-use super::lifecycle::{left_of, lifecycle_failure, unverified};
+use super::lifecycle::{left_of, lifecycle_failure, made_by, unverified};
 use crate::arguments::{ListOperations, OperationCommand, ShowOperation};
 use crate::context::Context;
 use crate::interrupt;
@@ -112,6 +112,10 @@ async fn resume(context: &Context) -> Result<(), Failure> {
         for operation in &resumed.operations {
             let report = operation.report.as_ref();
             failure.left.extend(report.iter().flat_map(|report| left_of(report)));
+            if operation.state == OperationState::Open {
+                let reason = format!("operation {} is still open", operation.operation);
+                failure.left.extend(made_by(&work, &operation.operation, &reason)?);
+            }
             if let Some(problem) = &operation.problem {
                 failure.causes.push(format!("{}: {problem}", operation.operation));
             }

@@ -416,6 +416,18 @@ fn operation_cancel_undoes_the_creation_of_another_process() {
 }
 
 #[test]
+fn operation_cancel_of_a_creation_that_has_ended_well_lists_what_runs() {
+    let world = World::new("100");
+    start_creation(&world).end().expect(0);
+    let id = the_creation(&world)["id"].as_str().unwrap().to_owned();
+    let server = world.control("GET", "resources", "")["servers"][0]["id"].as_str().unwrap().to_owned();
+    let failed = world.run(&["operation", "cancel", &id]).expect(3);
+    assert!(failed.stderr.contains(&format!("windlass server delete {server}")), "{}", failed.stderr);
+    world.run(&["server", "delete", "--yes", &server]).expect(0);
+    world.run(&["operation", "cancel", &id]).expect(0);
+}
+
+#[test]
 fn operation_cancel_undoes_what_a_dead_process_left() {
     let world = World::new("0");
     let create = start_creation_that_hangs(&world);

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::json;
-use windlass_inspect::failure::{Exit, Failure};
+use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::output::table;
 use windlass_inspect::words::counted;
-use windlass_lifecycle::{Cancellation, Control, Error, Operation, OperationId, OperationState, Report};
+use windlass_lifecycle::{Cancellation, Control, Error, Operation, OperationId, OperationState, Report, ResourceKind};
 
 use crate::arguments::CancelOperations;
-use crate::commands::lifecycle::{left_of, lifecycle_failure, unverified, user};
+use crate::commands::lifecycle::{left_of, lifecycle_failure, made_by, unverified, user};
 use crate::context::{Context, Work};
 use crate::interrupt::{self, Words};
 
@@ -54,16 +54,27 @@ pub(super) async fn cancel(context: &Context, arguments: &CancelOperations) -> R
     for id in &cancelled {
         operations.push(if arguments.no_wait { read(&work, id)? } else { undone(&work, id, &control).await? });
     }
+    let mut too_late = Vec::new();
+    for operation in &operations {
+        too_late.extend(made_before(&work, operation)?);
+    }
     work.end();
     let was_interrupted = interrupted.stop();
     let document = json!({ "operations": operations });
-    if refused.is_empty() && !was_interrupted && operations.iter().all(|one| is_settled(one, arguments.no_wait)) {
+    let all_settled = operations.iter().all(|one| is_settled(one, arguments.no_wait));
+    if refused.is_empty() && !was_interrupted && all_settled && too_late.is_empty() {
         context.output.result(&document, || words(&operations));
         return Ok(());
     }
     let mut failure = if was_interrupted {
         Failure::new(Exit::Interrupted, "no longer waiting for the operations, which stay cancelled")
-    } else if operations.iter().all(|one| is_settled(one, arguments.no_wait)) {
+    } else if all_settled && !too_late.is_empty() {
+        let remedy = match too_late.iter().find(|left| left.kind == ResourceKind::Server.as_str()) {
+            Some(server) => format!("windlass server delete {}", server.id),
+            None => "windlass operation show ID".to_owned(),
+        };
+        Failure::new(Exit::Left, "what had ended before it was cancelled stays as it is").remedy(remedy)
+    } else if all_settled {
         let count = counted(refused.len(), "operation");
         Failure::usage(format!("{count} cannot be cancelled")).remedy("windlass operation watch")
     } else {
@@ -71,6 +82,7 @@ pub(super) async fn cancel(context: &Context, arguments: &CancelOperations) -> R
             .remedy("remove the causes, then: windlass operation resume")
     };
     failure.causes = refused;
+    failure.left = too_late;
     for operation in &operations {
         if let Some(report) = report(operation) {
             failure.left.extend(left_of(&report));
@@ -123,6 +135,16 @@ async fn undone(work: &Work, id: &OperationId, control: &Control) -> Result<Oper
             () = control.left().cancelled() => {}
         }
     }
+}
+
+/// What an operation has made that had ended before it could be cancelled.
+fn made_before(work: &Work, operation: &Operation) -> Result<Vec<Leftover>, Failure> {
+    let stays = matches!(operation.state, OperationState::Done | OperationState::Kept | OperationState::Abandoned);
+    if !stays || operation.ended_by.is_some() {
+        return Ok(Vec::new());
+    }
+    let reason = format!("operation {} had ended before it was cancelled: {}", operation.id, operation.state);
+    made_by(work, &operation.id, &reason)
 }
 
 /// Whether nothing is left to do for an operation, or nobody waits for it.
