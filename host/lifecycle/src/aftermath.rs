@@ -63,7 +63,7 @@ impl Error {
             Self::Failed(failed) => failed.report.aftermath(),
             Self::LeftOpen { .. } | Self::PartEnded { .. } => Aftermath::Open,
             Self::OrderUnverified { .. } => Aftermath::Left(Vec::new()),
-            Self::Unrecorded { begun: false, .. } => Aftermath::Refused,
+            Self::Unrecorded { begun: false, .. } => Aftermath::Open,
             Self::Unrecorded { operation, left, .. } => {
                 let why = format!("operation {operation} stopped here, because the journal could not be written");
                 Aftermath::Left(left.iter().map(|name| Left { resource: name.clone(), why: why.clone() }).collect())

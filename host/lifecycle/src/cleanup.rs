@@ -200,7 +200,8 @@ impl PendingCleanup {
             None,
         );
         let traced = run.trace.operation();
-        clean_up(&run, &self.active, &self.specification).instrument(traced).instrument(span).await
+        let cleaned = clean_up(&run, &self.active, &self.specification).instrument(traced).instrument(span).await;
+        cleaned.map_err(|error| run.unrecorded(error))
     }
 }
 

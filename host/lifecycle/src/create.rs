@@ -7,7 +7,6 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use windlass_concurrency::ActiveKey;
 use windlass_policy::slots::types::{Failure, FailureClass};
-use windlass_scaleway::ErrorClass;
 use windlass_scaleway::types::block::{
     BlockVolume, BlockVolumeStatus, CreateBlockVolume, FromEmpty, ListBlockVolumes, UpdateBlockVolume,
 };
@@ -97,10 +96,27 @@ impl Creation<'_> {
                 if attempt == 1 {
                     return Ok(first_change::<T>(client, zone, id, change.clone()).await?);
                 }
-                let again = |_: &T| (Some(change.clone()), ());
-                still_ours(id, change::change(client, zone, claims, id, again).await?)
+                still_ours(id, self.change_again::<T>(claims, id, |_| Some(change.clone())).await?)
             })
             .await
+    }
+
+    /// Changes what was read again and is still ours. That it is gone counts when it was answered twice.
+    async fn change_again<T: Changeable>(
+        &self,
+        claims: &Claims,
+        id: &str,
+        judge: impl Fn(&T) -> Option<T::Change>,
+    ) -> Result<Outcome<()>, AttemptFailure> {
+        let (run, client) = (self.run, &self.run.shared.client);
+        loop {
+            let outcome = change::change(client, &run.zone, claims, id, |resource| (judge(resource), ())).await?;
+            let is_gone = outcome == Outcome::Gone;
+            if run.absences.prove(id, is_gone) || !is_gone {
+                return Ok(outcome);
+            }
+            run.pause(run.shared.limits.poll_interval).await?;
+        }
     }
 
     fn tags(&self) -> Vec<String> {
@@ -571,30 +587,28 @@ impl Creation<'_> {
     /// that nothing was done.
     async fn tell_to_start(&self, id: &str, attempt: u32) -> Result<(), AttemptFailure> {
         let (run, client, zone) = (self.run, &self.run.shared.client, &self.run.zone);
-        let start = ServerChange::Act(ServerAction::PowerOn);
-        let error = if attempt == 1 && !self.resumed {
-            match first_change::<Server>(client, zone, id, start).await {
+        let start = || ServerChange::Act(ServerAction::PowerOn);
+        let error: AttemptFailure = if attempt == 1 && !self.resumed {
+            match first_change::<Server>(client, zone, id, start()).await {
                 Ok(()) => return Ok(()),
-                Err(error) => error,
+                Err(error) => error.into(),
             }
         } else {
             let claims =
                 self.claims().map_err(|_| failure::of_class(FailureClass::Other, "the journal cannot be read"))?;
-            let judge = |server: &Server| {
-                let starts = matches!(server.state, ServerState::Starting | ServerState::Running);
-                (Some(start).filter(|_| !starts), ())
-            };
-            match change::change(client, zone, &claims, id, judge).await {
+            let unless_it_starts =
+                |server: &Server| (!matches!(server.state, ServerState::Starting | ServerState::Running)).then(start);
+            match self.change_again(&claims, id, unless_it_starts).await {
                 Ok(outcome) => return still_ours(id, outcome),
                 Err(error) => error,
             }
         };
-        if error.class() == ErrorClass::RateLimited {
-            return Err(error.into());
+        if error.failure.class == FailureClass::RateLimited {
+            return Err(error);
         }
         match run.read(client.instance(zone).get_server(id)).await {
             Ok(server) if matches!(server.state, ServerState::Starting | ServerState::Running) => Ok(()),
-            _ => Err(error.into()),
+            _ => Err(error),
         }
     }
 
@@ -614,14 +628,12 @@ impl Creation<'_> {
         let change = Create::ChangeServerType { server_type: next.clone() };
         self.run.begin(change.clone(), Some(name.clone())).await?;
         let update = &UpdateServer { commercial_type: Some(next.clone()), ..UpdateServer::default() };
-        let (client, zone, claims) = (&self.run.shared.client, &self.run.zone, &self.claims()?);
-        let change_type = |_: &Server| (Some(ServerChange::Update(Box::new(update.clone()))), ());
-        let changed =
-            self.run
-                .attempt(step, |_| async move {
-                    still_ours(id, change::change(client, zone, claims, id, change_type).await?)
-                })
-                .await;
+        let claims = &self.claims()?;
+        let change_type = |_: &Server| Some(ServerChange::Update(Box::new(update.clone())));
+        let changed = self
+            .run
+            .attempt(step, |_| async move { still_ours(id, self.change_again(claims, id, change_type).await?) })
+            .await;
         match changed {
             Ok(()) => {
                 tracing::info!(operation = %self.run.id, server_type = next, "out of stock at power-on: next type");
@@ -651,10 +663,9 @@ impl Creation<'_> {
             .poller
             .wait(self.run, step, id, deadline, |server| {
                 let Some(server) = server else {
-                    return Some(Err(failure::of_class(
-                        FailureClass::NotFound,
-                        format!("server {id} vanished while it started: somebody deleted it"),
-                    )));
+                    let vanished = format!("server {id} vanished while it started: somebody deleted it");
+                    let is_gone = self.run.absences.proves(id);
+                    return is_gone.then(|| Err(failure::of_class(FailureClass::NotFound, vanished)));
                 };
                 match server.state {
                     ServerState::Running => Some(Ok(server)),

@@ -178,11 +178,17 @@ impl Lifecycle {
     /// As there.
     pub async fn resume_interrupted(&self, control: &Control) -> Result<Resumed, Error> {
         let resumed = self.resume_these(Taking::Interrupted, control).await?;
+        self.forget_some().await;
+        Ok(resumed)
+    }
+
+    /// Forgets some of the operations that ended thirty days ago and explain nothing any more: for who begins new work
+    /// and runs no supervisor.
+    pub async fn forget_some(&self) {
         let before = self.now().saturating_sub(milliseconds(JOURNAL_KEEPS));
         if let Err(error) = self.shared.journal.prune_some(before).await {
             tracing::warn!(%error, "old operations could not be forgotten");
         }
-        Ok(resumed)
     }
 
     /// As [`Lifecycle::resume`], for what is due: operations that were interrupted, second looks, and left-overs whose

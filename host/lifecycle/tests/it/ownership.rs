@@ -11,8 +11,8 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use windlass_lifecycle::{
-    Clock, Control, CreatedServer, Durability, Error, Event, EventKind, ExtraVolume, Lifecycle, OperationState,
-    Options, RootVolume, ServerSpecification, StateDirectory, SweepRequest, Target, VolumeKind,
+    Aftermath, Clock, Control, CreatedServer, Durability, Error, Event, EventKind, ExtraVolume, Lifecycle,
+    OperationState, Options, RootVolume, ServerSpecification, StateDirectory, SweepRequest, Target, VolumeKind,
 };
 use windlass_policy::slots::SlotName;
 use windlass_policy::{Link, Policies};
@@ -22,7 +22,7 @@ use windlass_scaleway::types::instance::{
     VolumeType,
 };
 use windlass_scaleway::{Client, Transport, TransportError};
-use windlass_simulator::{FaultKind, FaultRule, ForcedState};
+use windlass_simulator::{Effect, FaultKind, FaultRule, ForcedState};
 use windlass_test_guests::KEEP_VOLUMES_FOR_INSPECTION;
 
 use crate::support::{NOW, World, brief, host, host_in, owner, run, settings, zone};
@@ -972,5 +972,33 @@ fn a_clone_that_carries_copied_tags_is_listed_as_nobodys_machine() {
         let operation = |id: &str| machines.iter().find(|machine| machine.id == id).unwrap().operation.clone();
         assert_eq!(operation(&created.server.id), Some(created.operation));
         assert_eq!(operation(&clone.id), None);
+    });
+}
+
+#[test]
+fn a_journal_that_cannot_be_read_at_the_end_leaves_what_was_made_and_says_so() {
+    run(async {
+        let world = World::new(61).await;
+        let lifecycle = world.start();
+        let lost = FaultRule::new("POST", "/instance/v1/zones/*/servers", FaultKind::DroppedConnection);
+        world.simulator.add_fault(FaultRule { nth: Some(1), effect: Effect::After, ..lost }).unwrap();
+        let (control, mut events) = Control::with_events();
+        let journal = rusqlite::Connection::open(world.folder.path().join("journal.sqlite")).unwrap();
+        let spoil = async {
+            while let Some(event) = events.recv().await {
+                if matches!(event.what, EventKind::StepDone { step, .. } if step == "power-on") {
+                    journal.execute("update entries set data = '?' where step = 'create-server'", []).unwrap();
+                }
+            }
+        };
+        let create = async {
+            let control = control;
+            lifecycle.create_server(world.everything(), &control).await
+        };
+        let (created, ()) = tokio::join!(create, spoil);
+        let error = created.unwrap_err();
+        let server = world.resources().servers[0]["id"].as_str().unwrap().to_owned();
+        let Aftermath::Left(left) = error.aftermath() else { panic!("{error}") };
+        assert!(left.iter().any(|left| left.resource.id == server), "{left:?}");
     });
 }

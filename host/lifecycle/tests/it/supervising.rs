@@ -216,8 +216,8 @@ impl Drop for FullDisk {
 fn assert_names_everything(world: &World, error: &Error, case: &str) {
     let named = match error.aftermath() {
         Aftermath::Left(left) => left.into_iter().map(|left| left.resource.id).collect(),
-        Aftermath::Refused => Vec::new(),
-        Aftermath::Clean | Aftermath::Open => panic!("{case}: nobody proved that nothing is left: {error}"),
+        Aftermath::Refused | Aftermath::Open => Vec::new(),
+        Aftermath::Clean => panic!("{case}: nobody proved that nothing is left: {error}"),
     };
     let resources = world.resources();
     let there = resources.servers.iter().chain(&resources.ips).chain(&resources.volumes);

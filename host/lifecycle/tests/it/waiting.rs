@@ -537,3 +537,30 @@ fn a_wait_that_goes_beyond_the_deadline_is_not_begun() {
         }
     });
 }
+
+#[test]
+fn one_wrong_answer_that_the_server_is_gone_does_not_undo_a_creation() {
+    run(async {
+        for nth in 1..=6 {
+            let world = World::new(90 + nth).await;
+            let gone = FaultRule::new("GET", "/instance/v1/zones/*/servers/*", FaultKind::NotFound);
+            world.simulator.add_fault(FaultRule { nth: Some(nth), ..gone }).unwrap();
+            let created = world.start().create_server(world.everything(), &Control::new()).await;
+            created.unwrap_or_else(|error| panic!("answer {nth}: {error}"));
+            world.assert_complete("created").await;
+        }
+    });
+}
+
+#[test]
+fn one_wrong_answer_that_a_resource_is_gone_does_not_undo_a_creation_that_tries_again() {
+    run(async {
+        let world = World::new(97).await;
+        let busy = FaultRule::new("PATCH", "/instance/v1/zones/*/servers/*/user_data/*", FaultKind::TransientState);
+        world.simulator.add_fault(FaultRule { nth: Some(1), ..busy }).unwrap();
+        let gone = FaultRule::new("GET", "/instance/v1/zones/*/servers/*", FaultKind::NotFound);
+        world.simulator.add_fault(FaultRule { nth: Some(1), ..gone }).unwrap();
+        world.start().create_server(world.everything(), &Control::new()).await.unwrap();
+        world.assert_complete("created").await;
+    });
+}
