@@ -70,7 +70,7 @@ impl Clusters {
     }
 
     /// Before work on one cluster: ends what a process that died left open of it, a deletion that was requested
-    /// included. `None` when there is nothing to end.
+    /// included, and lets the journal forget some of its old operations. `None` when there is nothing to end.
     ///
     /// # Errors
     /// As [`Clusters::resume`].
@@ -79,6 +79,7 @@ impl Clusters {
         name: &ClusterName,
         control: &ClusterControl,
     ) -> Result<Option<ResumedCluster>, Error> {
+        self.shared.lifecycle.forget_some().await;
         match self.shared.store.cluster(name).await? {
             Some(stored) => self.resume_stored(stored, control).await,
             None => Ok(None),
@@ -153,8 +154,9 @@ impl Clusters {
     }
 
     async fn take_over(&self, stored: StoredCluster, control: &ClusterControl) -> Result<ClusterOutcome, Error> {
-        self.check_history()?;
         let shared = &self.shared;
+        let zone = stored.cluster.specification.zone.clone();
+        shared.lifecycle.check_history_in(std::slice::from_ref(&zone)).await?;
         let name = stored.cluster.name.clone();
         let Some(mut operation) = stored.open else { return Err(self.unknown(&name).await?) };
         let busy = Error::Busy {
@@ -179,7 +181,6 @@ impl Clusters {
         let (kind, stage, began_at) = (operation.kind, operation.stage, operation.began_at);
         let mut nodes: BTreeMap<String, Node> =
             stored.nodes.into_iter().map(|node| (node.name.clone(), node)).collect();
-        let zone = stored.cluster.specification.zone.clone();
         for node in nodes.values_mut() {
             self.settle(node, &zone).await;
         }

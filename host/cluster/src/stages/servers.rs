@@ -6,7 +6,8 @@ use futures::StreamExt as _;
 use futures::stream;
 use tokio_util::sync::CancellationToken;
 use windlass_lifecycle::{
-    CloudInit, Control, Error as LifecycleError, OperationId, Report, RequestedBy, Requester, Target,
+    CloudInit, Control, Error as LifecycleError, OperationId, Report, RequestedBy, Requester, ResourceKind,
+    ResourceName, Target,
 };
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::Zone;
@@ -16,6 +17,7 @@ use crate::name::NodeGroupName;
 use crate::record::{Node, NodeState, Stage};
 use crate::run::{Run, Stop};
 use crate::stages::see;
+use crate::store::StoreError;
 use crate::trace::Step;
 
 pub(crate) type CloudInits = BTreeMap<NodeGroupName, CloudInit>;
@@ -172,8 +174,19 @@ async fn make_one(
             Err(Stop::failed(step.stage, cause))
         }
         Err(LifecycleError::LeftOpen { .. }) => Err(Stop::Left),
+        Err(LifecycleError::Unrecorded { left, source, .. }) => Err(unrecorded(run, name, &left, &source)),
         Err(error) => Err(unstarted(error)),
     }
+}
+
+/// A server's operation that stopped because the journal failed is open, and so is the cluster's: the next start ends
+/// both. Which server there is the error of the cluster's operation says.
+fn unrecorded(run: &Run, node: &str, left: &[ResourceName], source: &LifecycleError) -> Stop {
+    let server = left.iter().find(|name| name.kind == ResourceKind::Server);
+    if let (Some(node), Some(server)) = (run.book.lock().nodes.get_mut(node), server) {
+        node.server.get_or_insert_with(|| server.id.clone());
+    }
+    Stop::Store(StoreError::Failed { what: "an operation of one of its servers stopped", problem: source.to_string() })
 }
 
 fn note_kept(run: &Run, node: &str, report: &Report) {
@@ -275,6 +288,7 @@ async fn clean_up(run: &Run, node: &Node, control: &Control) -> Result<Result<()
         }
         Ok(cleaned) => Ok(Err(cleaned.report.words())),
         Err(LifecycleError::LeftOpen { .. }) => Err(Stop::Left),
+        Err(LifecycleError::Unrecorded { left, source, .. }) => Err(unrecorded(run, &node.name, &left, &source)),
         Err(error) => Ok(Err(error.to_string())),
     }
 }

@@ -306,6 +306,47 @@ fn what_a_full_disk_stopped_is_told_with_what_exists_and_ended_by_the_next_start
 }
 
 #[test]
+fn what_the_journal_of_its_servers_stopped_is_told_with_their_ids_and_ended_by_the_next_start() {
+    run(async {
+        let world = World::new(47).await;
+        let clusters = world.start();
+        let journal = rusqlite::Connection::open(world.state().path().join("journal.sqlite")).unwrap();
+        let full = "create trigger full before insert on entries when (select count(*) from entries) >= 12
+                    begin select raise(abort, 'database or disk is full'); end";
+        journal.execute_batch(full).unwrap();
+        let ended = clusters.create(specification(&[("web", 3)]), &quiet()).await;
+        journal.execute_batch("drop trigger full").unwrap();
+        let Err(Error::Unrecorded { nodes, .. }) = &ended else { panic!("{ended:?}") };
+        let named: Vec<&String> = nodes.iter().filter_map(|node| node.server.as_ref()).collect();
+        for server in world.resources().servers {
+            let id = server["id"].as_str().unwrap();
+            assert!(named.iter().any(|named| *named == id), "{id} is there and not named by {ended:?}");
+        }
+        assert!(!named.is_empty(), "{ended:?}");
+        drop(clusters);
+        world.start().resume(&quiet()).await.unwrap();
+        world.assert_empty("undone");
+    });
+}
+
+#[test]
+fn work_on_a_cluster_lets_the_journal_forget_what_ended_long_ago() {
+    run(async {
+        let world = World::new(48).await;
+        let clusters = farm_of(&world, 1).await;
+        clusters.terminate(&farm(), false, &quiet()).await.unwrap();
+        let operations = || {
+            let journal = windlass_lifecycle::Journal::read_only(&world.state()).unwrap();
+            journal.operations(&Default::default()).unwrap().len()
+        };
+        assert_eq!(operations(), 2);
+        tokio::time::sleep(Duration::from_secs(31 * 24 * 3_600)).await;
+        clusters.resume_before(&farm(), &quiet()).await.unwrap();
+        assert_eq!(operations(), 0);
+    });
+}
+
+#[test]
 fn a_creation_that_left_nothing_does_not_block_its_name() {
     run(async {
         let world = World::new(38).await;
