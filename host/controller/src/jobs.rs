@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use windlass_lifecycle::{Control, Event, EventKind};
+use windlass_lifecycle::{Control, Error as LifecycleError, Event, EventKind, RequestedBy};
 
 use crate::crash::EndOnPanic;
 use crate::job_kind::JobKind;
@@ -44,6 +44,8 @@ pub(crate) enum JobView {
 struct Job {
     kind: JobKind,
     control: Control,
+    /// Whether it was called off, and the journal says so.
+    is_cancelled: bool,
     outcome: Option<Arc<Outcome>>,
     /// The status that was written before it began, but for the operation.
     begun_with: Option<Value>,
@@ -143,11 +145,18 @@ impl Jobs {
         self.last.lock().remove(uid);
     }
 
-    /// Calls an object's job off: what it does is undone.
-    pub(crate) fn cancel(&self, uid: &str) {
-        if let Some(job) = self.jobs.lock().get(uid) {
-            job.control.cancel();
+    /// Calls an object's job off: what it does is undone. When this returns, the journal says so, and who asked:
+    /// whoever leads next undoes it, too.
+    pub(crate) async fn cancel(&self, uid: &str, by: &RequestedBy) -> Result<(), LifecycleError> {
+        let control = match self.jobs.lock().get(uid) {
+            Some(job) if !job.is_cancelled => job.control.clone(),
+            _ => return Ok(()),
+        };
+        control.cancel_durably(&by.to_string()).await?;
+        if let Some(job) = self.jobs.lock().get_mut(uid) {
+            job.is_cancelled = true;
         }
+        Ok(())
     }
 
     /// Stops all jobs between two calls and waits until they have, or for `grace`. What they leave open stands in the
@@ -211,7 +220,10 @@ impl Jobs {
                 return;
             }
             let begun_with = written.and_then(beside_operation);
-            jobs.insert(uid.to_owned(), Job { kind, control: control.clone(), outcome: None, begun_with });
+            jobs.insert(
+                uid.to_owned(),
+                Job { kind, control: control.clone(), is_cancelled: false, outcome: None, begun_with },
+            );
         }
         self.last.lock().insert(uid.to_owned(), operation.clone());
         metrics::gauge!(metric_names::JOBS, "kind" => kind.as_str()).increment(1.0);
@@ -342,6 +354,11 @@ fn is_gone(error: &kube::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use windlass_lifecycle::{Durability, ImageChoice, Lifecycle, Requester, ServerSpecification, StateDirectory};
+    use windlass_policy::{Host, HostOptions};
+    use windlass_scaleway::{Client, Settings};
+    use windlass_simulator::{FaultKind, FaultRule, Simulator};
+
     use super::*;
 
     fn recording() -> (Mirror, Arc<Mutex<Vec<OperationStatus>>>) {
@@ -378,6 +395,40 @@ mod tests {
         assert!(jobs.has_begun_with("uid", &status("Releasing", ["Released", "Ready"], "done")));
         assert!(!jobs.has_begun_with("uid", &status("Adopting", ["Released", "Ready"], "done")));
         assert!(!jobs.has_begun_with("uid", &status("Releasing", ["Released", "Paused"], "done")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_called_off_is_in_the_journal_with_who_asked_when_that_is_told() {
+        let simulator = Simulator::new(windlass_simulator::Options::default());
+        let slow = FaultKind::Delay(Duration::from_secs(600));
+        simulator.add_fault(FaultRule::new("POST", "/instance/v1/zones/*/servers/*/action", slow)).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDirectory::open(folder.path()).unwrap();
+        let policies = Host::new(HostOptions::new(state.handle().try_clone().unwrap())).unwrap();
+        let settings = Settings::new("5ec7e700-0000-4000-8000-5ec7e75ec7e7".parse().unwrap());
+        let client = Client::with_transport(settings, simulator.transport()).unwrap();
+        let mut options = windlass_lifecycle::Options::new(client, Arc::new(policies), state);
+        options.durability = Durability::Process;
+        let lifecycle = Lifecycle::open(options).unwrap();
+        let jobs = Jobs::new(1, CancellationToken::new());
+        let work = lifecycle.clone();
+        start(&jobs, "uid", JobKind::Create, recording().0, |control, _| async move {
+            let image = ImageChoice::parse("ubuntu_noble");
+            let zone = "fr-par-1".parse().unwrap();
+            let specification = ServerSpecification::new("ci".parse().unwrap(), zone, "DEV1-S", image);
+            drop(work.create_server(specification, &control).await);
+            Outcome::LeftOpen
+        });
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        let text = || "x".to_owned();
+        let object = Requester::Object { kind: "Kind".into(), namespace: text(), name: text(), uid: text() };
+        for _ in 0..2 {
+            jobs.cancel("uid", &RequestedBy::new(object.clone(), "it is being deleted")).await.unwrap();
+        }
+        let [operation] = &lifecycle.in_flight()[..] else { panic!("nothing is under way") };
+        let entries = lifecycle.journal().entries(operation).unwrap();
+        let notes: Vec<_> = entries.iter().filter(|entry| entry.step == "cancelled").collect();
+        assert!(notes.len() == 1 && notes[0].data.to_string().contains("Kind x/x"), "{notes:?}");
     }
 
     #[tokio::test(start_paused = true)]

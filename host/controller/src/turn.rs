@@ -267,7 +267,11 @@ impl<'a, K: Machine> Reconcile<'a, K> {
                 Action::requeue(after)
             }
             Next::CallOff => {
-                self.context.jobs.cancel(&self.uid);
+                let by = self.requested_by("the object is being deleted");
+                if let Err(error) = self.context.jobs.cancel(&self.uid, &by).await {
+                    tracing::warn!(name = self.object.name_any(), %error, "the journal cannot take that it is called off");
+                    return Ok(ControlFlow::Break(Action::requeue(JOB_CHECK)));
+                }
                 self.say(K::LEAVING, "CallingOff", K::CALLING_OFF);
                 self.write().await?;
                 Action::requeue(JOB_CHECK)

@@ -9,8 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_lifecycle::{
     CleanedUp, Control, CreatedServer, Error, Event as Step, EventKind, OperationFailure, OperationId, OperationKind,
-    OperationState, PendingCleanup, PendingCreate, RequestedBy, Requester, ResourceKind, Round, SupervisorOptions,
-    SweepRequest,
+    OperationState, PendingCleanup, PendingCreate, RequestedBy, ResourceKind, Round, SupervisorOptions, SweepRequest,
 };
 use windlass_policy::slots::retry;
 use windlass_policy::slots::types::{Failure, FailureClass};
@@ -120,16 +119,17 @@ impl Fleet {
         }
     }
 
+    /// The server runs. Gives who asked it to go meanwhile: then it is to be removed.
+    pub(super) fn created_unwanted(&self, id: &str) -> Option<RequestedBy> {
+        self.apply(id, &Event::Created).filter(Phase::is_unwanted)?;
+        self.book.lock().get(id).and_then(|entry| entry.unwanted_by.clone())
+    }
+
     /// The server runs. Where it was asked to go meanwhile, it goes.
     fn created(self: &Arc<Self>, id: &str) {
-        let before = self.apply(id, &Event::Created);
-        if !before.is_some_and(|before| before.is_unwanted()) {
-            return;
-        }
+        let Some(requested_by) = self.created_unwanted(id) else { return };
         let (fleet, id) = (Arc::clone(self), id.to_owned());
         self.tasks.spawn(async move {
-            let why = "it was asked to go while it was being created";
-            let requested_by = RequestedBy::new(Requester::Plugin, why);
             if let Err(error) = fleet.begin_cleanup(&id, &requested_by).await {
                 tracing::error!(instance = id, error = &error as &dyn std::error::Error, "it could not be removed");
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use windlass_lifecycle::OperationId;
+use windlass_lifecycle::{OperationId, RequestedBy};
 use windlass_policy::slots::state_mapping::{Operation, ServerState};
 use windlass_scaleway::Zone;
 
@@ -99,6 +99,13 @@ impl Book {
             _ => {}
         }
         Some(before)
+    }
+
+    /// Notes who asks for the end of a member that is being created, before [`Event::Unwanted`].
+    pub(crate) fn unwanted_by(&mut self, id: &str, requested_by: &RequestedBy) {
+        if let Some(entry) = self.entries.get_mut(id) {
+            entry.unwanted_by.get_or_insert_with(|| requested_by.clone());
+        }
     }
 
     /// Notes which server is its.

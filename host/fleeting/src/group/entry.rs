@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use windlass_lifecycle::OperationId;
+use windlass_lifecycle::{OperationId, RequestedBy};
 use windlass_policy::slots::state_mapping::{Action, Mapping, Operation, Report, ServerState};
 
 use super::places::Place;
@@ -21,7 +21,7 @@ use crate::protocol::State;
 pub(crate) enum Phase {
     /// It is being created; a Mac is being claimed.
     Creating {
-        /// Nobody wants it any more, and who creates it cannot be told so. It is removed when it is there.
+        /// Nobody wants it any more, and the journal does not say so yet. It is removed when it is there.
         unwanted: bool,
     },
     /// Who creates it was told to end. What was made is removed.
@@ -58,7 +58,7 @@ pub(crate) enum Event {
     Created,
     /// Its creation is being undone.
     UndoBegan,
-    /// Nobody wants it any more while it is being created. `told`: whether its creation could be told to end.
+    /// Nobody wants it any more while it is being created. `told`: whether its creation was told to end.
     Unwanted { told: bool },
     /// Its removal is accepted. `by`: the operation, where one is in the journal.
     RemovalBegan { by: Option<OperationId> },
@@ -167,6 +167,8 @@ pub(crate) struct Entry {
     pub(crate) seen: Option<(ServerState, u64)>,
     /// Whether it ever ran.
     pub(crate) has_run: bool,
+    /// Who asked for its end first while it was being created.
+    pub(super) unwanted_by: Option<RequestedBy>,
     /// Since when it has been seen on its way out, in milliseconds since 1970.
     leaving: Option<u64>,
     known: Known,
@@ -187,6 +189,7 @@ impl Entry {
             server: None,
             seen: None,
             has_run: false,
+            unwanted_by: None,
             leaving: None,
             known: Known::Forgotten,
         }

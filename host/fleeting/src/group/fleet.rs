@@ -10,8 +10,8 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_lifecycle::{
-    Control, Error, Lifecycle, OperationId, PendingCleanup, RequestedBy, Requester, ServerSpecification, Supervisor,
-    Target,
+    Cancellation, Control, Error, Lifecycle, OperationId, OperationState, PendingCleanup, RequestedBy, Requester,
+    ServerSpecification, Supervisor, Target,
 };
 use windlass_policy::Host;
 use windlass_policy::slots::Placement;
@@ -232,6 +232,13 @@ impl Fleet {
     }
 
     async fn remove(self: &Arc<Self>, instances: Vec<String>, requested_by: &RequestedBy) -> Vec<String> {
+        let refused = |id: &str, error: &Error| {
+            tracing::error!(
+                instance = id,
+                error = error as &dyn std::error::Error,
+                "the removal could not be accepted; the runner asks again"
+            );
+        };
         let mut accepted = Vec::new();
         let mut to_begin = Vec::new();
         for id in instances {
@@ -241,7 +248,10 @@ impl Fleet {
                     tracing::info!(instance = id, "asked to remove an instance that is not there: it counts as gone")
                 }
                 Some(Phase::Creating { .. }) => {
-                    self.end_creation(&id).await;
+                    if let Err(error) = self.end_creation(&id, requested_by).await {
+                        refused(&id, &error);
+                        continue;
+                    }
                 }
                 Some(phase) if phase.stands() => {
                     to_begin.push(id);
@@ -262,32 +272,45 @@ impl Fleet {
                     }
                     accepted.push(id);
                 }
-                Err(error) => tracing::error!(
-                    instance = id,
-                    error = &error as &dyn std::error::Error,
-                    "the removal could not be accepted; the runner asks again"
-                ),
+                Err(error) => refused(&id, &error),
             }
         }
         accepted
     }
 
-    /// Has an instance removed that is being created. A creation of this process is told to end; one that an earlier
-    /// process began is taken up by the supervisor, and the instance is removed when it has ended. False where nothing
-    /// changes.
-    pub(crate) async fn end_creation(&self, id: &str) -> bool {
-        let Some(operation) = self.book.lock().get(id).map(|entry| entry.operation.clone()) else { return false };
+    /// Has an instance removed that is being created. The journal says so before this answers, whichever process began
+    /// the creation: no later one finishes it. False where nothing changes.
+    pub(crate) async fn end_creation(self: &Arc<Self>, id: &str, requested_by: &RequestedBy) -> Result<bool, Error> {
+        let operation = {
+            let mut book = self.book.lock();
+            book.unwanted_by(id, requested_by);
+            book.get(id).map(|entry| entry.operation.clone())
+        };
+        let Some(operation) = operation else { return Ok(false) };
         let handle = self.handles.lock().get(&operation).cloned();
         // Noted before it is told: whoever ends the creation meanwhile sees that it is not wanted.
         let changed = self.apply(id, &Event::Unwanted { told: handle.is_some() }).is_some();
+        let is_untold = self.book.lock().get(id).is_some_and(|entry| matches!(entry.phase(), Phase::Creating { .. }));
+        if !changed && !is_untold {
+            return Ok(false);
+        }
+        let decisions: String = requested_by.decisions.iter().map(|id| format!(" (decision {id})")).collect();
+        let by = format!("{}{decisions}: {}", requested_by.requester, requested_by.why);
+        let cancelled = self.lifecycle.cancel(&operation, &by).await;
         if let Some(handle) = handle {
-            // The runner takes the answer for the removal's begin: a crash must not finish the creation.
-            if let Err(error) = handle.control.cancel_durably("the runner: the instance is not wanted any more").await {
-                tracing::warn!(instance = id, %error, "the journal does not say that the creation is cancelled");
-            }
+            handle.control.cancel();
             handle.called_off.cancel();
         }
-        changed
+        match cancelled? {
+            Cancellation::Noted => drop(self.apply(id, &Event::Unwanted { told: true })),
+            Cancellation::Ended(OperationState::Done) => {
+                if let Some(requested_by) = self.created_unwanted(id) {
+                    self.begin_cleanup(id, &requested_by).await?;
+                }
+            }
+            Cancellation::Ended(_) => {}
+        }
+        Ok(changed)
     }
 
     /// Opens a cleanup in the journal and starts it.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::json;
 use windlass_lifecycle::{
     AddressPool, Clock, Durability, ExtraVolume, ImageChoice, OperationFilter, OperationId, OperationKind,
-    OperationState, ServerSpecification, StateDirectory, VolumeKind,
+    OperationState, RequestedBy, Requester, ServerSpecification, StateDirectory, VolumeKind,
 };
 use windlass_policy::slots::state_mapping::{Action, Operation, ServerState, Verdict};
 use windlass_policy::slots::{Slot as _, SlotName, StateMapping};
@@ -447,7 +447,7 @@ async fn what_another_owners_process_left_open_is_nobodys_here_and_told_as_nothi
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_taken_up_creation_that_the_runner_wants_no_more_is_removed_when_it_has_ended() {
+async fn a_taken_up_creation_that_the_runner_wants_no_more_is_finished_by_no_later_start() {
     let simulator = Simulator::new(Options::default());
     let folder = tempfile::tempdir().unwrap();
     let delay = FaultKind::Delay(Duration::from_secs(25));
@@ -462,10 +462,43 @@ async fn a_taken_up_creation_that_the_runner_wants_no_more_is_removed_when_it_ha
     assert_eq!(told(&group).await, [State::Creating]);
     let id = simulator.resources().servers[0]["name"].as_str().unwrap().to_owned();
     assert_eq!(group.decrease(vec![id.clone()]).await.unwrap(), [id]);
-    assert_eq!(told(&group).await, [State::Creating], "nothing removes it yet");
-    tokio::time::sleep(Duration::from_secs(300)).await;
-    told(&group).await;
+    group.stop().await;
+    drop(group);
+    let group = start(&simulator, folder.path()).await;
+    for _ in 0..10 {
+        assert!(!told(&group).await.contains(&State::Running), "it was called off");
+        tokio::time::sleep(Duration::from_secs(30)).await;
+    }
     assert_eq!(told(&group).await, []);
+    assert_eq!(simulator.resources().servers.len(), 0);
+    group.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_journal_says_who_ended_a_creation() {
+    let simulator = Simulator::new(Options::default());
+    let folder = tempfile::tempdir().unwrap();
+    let everything = |configuration: &mut Configuration| configuration.delete_on_shutdown = true;
+    let group = try_start(policies(), &simulator, folder.path(), everything).await.unwrap();
+    let fleet = group.fleet.get().unwrap();
+    let notes = |id: &OperationId| -> String {
+        let entries = fleet.lifecycle.journal().entries(id).unwrap();
+        entries.iter().filter(|entry| entry.step == "cancelled").map(|entry| entry.data.to_string()).collect()
+    };
+    let decision = "019b2f3c4d5e-9f8a7b6c-0000002a";
+    let policy = RequestedBy::new(Requester::Policy, "it is late").decided(decision.parse().unwrap());
+    let delay = FaultKind::Delay(Duration::from_secs(25));
+    simulator.add_fault(FaultRule::new("POST", "/instance/v1/zones/*/servers/*/action", delay)).unwrap();
+    assert_eq!(group.increase(2).await, Ok(2));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let ids: Vec<String> = fleet.book.lock().iter().map(|(id, _)| id.clone()).collect();
+    assert!(fleet.end_creation(&ids[0], &policy).await.unwrap());
+    assert!(!fleet.end_creation(&ids[0], &policy).await.unwrap(), "asked once is enough");
+    simulator.clear_faults();
+    group.shutdown().await.unwrap();
+    let of = |id: &str| notes(&OperationId::parse(id).unwrap());
+    assert!(of(&ids[0]).contains("a state-mapping policy") && of(&ids[0]).contains(decision), "{}", of(&ids[0]));
+    assert!(of(&ids[1]).contains("the shutdown of the runner plugin"), "{}", of(&ids[1]));
     assert_eq!(simulator.resources().servers.len(), 0);
     group.stop().await;
 }
@@ -593,7 +626,7 @@ async fn a_state_directory_that_was_restored_or_set_back_shows_nothing_and_remov
         let before = simulator.resources().servers.len();
         write_back(&state, &earlier, in_place);
         let refused = try_start(policies(), &simulator, folder.path(), |_| {}).await.err().unwrap().to_string();
-        assert!(refused.contains("windlass state take-over"), "{refused}");
+        assert!(refused.contains("windlass state take-over --state-dir"), "{refused}");
         assert_eq!((before, simulator.resources().servers.len()), (2, 2), "in place: {in_place}");
     }
 }

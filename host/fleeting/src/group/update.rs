@@ -398,16 +398,21 @@ impl Fleet {
     async fn reap(self: &Arc<Self>, id: &str, reason: Option<&str>, decision: Option<DecisionId>) {
         let why = reason.unwrap_or("the state-mapping policy says so");
         let Some(phase) = self.book.lock().get(id).map(|entry| entry.phase().clone()) else { return };
-        if phase.stands() {
+        let mut requested_by = RequestedBy::new(Requester::Policy, why);
+        requested_by.decisions.extend(decision);
+        let reaped = if phase.stands() {
             metrics::counter!(names::REAPS).increment(1);
-            let mut requested_by = RequestedBy::new(Requester::Policy, why);
-            requested_by.decisions.extend(decision);
-            if let Err(error) = self.begin_cleanup(id, &requested_by).await {
-                tracing::error!(instance = id, error = &error as &dyn std::error::Error, "it could not be reaped");
-            }
-        } else if self.end_creation(id).await {
-            metrics::counter!(names::REAPS).increment(1);
-            tracing::warn!(instance = id, "its creation is called off: {why}");
+            self.begin_cleanup(id, &requested_by).await
+        } else {
+            self.end_creation(id, &requested_by).await.map(|changed| {
+                if changed {
+                    metrics::counter!(names::REAPS).increment(1);
+                    tracing::warn!(instance = id, "its creation is called off: {why}");
+                }
+            })
+        };
+        if let Err(error) = reaped {
+            tracing::error!(instance = id, error = &error as &dyn std::error::Error, "it could not be reaped");
         }
     }
 }

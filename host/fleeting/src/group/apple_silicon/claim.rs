@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use windlass_lifecycle::{AdoptedMachine, ClaimName, Error, OperationId, OrderRequest, Pool, RequestedBy, Requester};
+use windlass_lifecycle::{AdoptedMachine, ClaimName, Error, OperationId, OrderRequest, Pool};
 use windlass_policy::slots::retry;
 use windlass_policy::slots::types::{Failure as Cause, FailureClass};
 
@@ -137,8 +137,8 @@ impl Hosts {
                 self.remember(id);
                 // Whoever calls it off meanwhile either sees it claimed or is seen here.
                 if self.apply(id, &Event::Created).is_some_and(|before| before.is_unwanted()) {
-                    let why = "it was asked to go while it was being claimed";
-                    let requested_by = RequestedBy::new(Requester::Plugin, why);
+                    let requested_by = self.book.lock().get(id).and_then(|entry| entry.unwanted_by.clone());
+                    let requested_by = requested_by.unwrap_or_default();
                     self.spawn_release(claim.clone(), adopted.server.id, requested_by);
                 }
             }

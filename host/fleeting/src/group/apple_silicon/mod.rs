@@ -23,7 +23,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use windlass_lifecycle::{ClaimName, Control, Lifecycle, OperationId, Supervisor, SupervisorOptions};
+use windlass_lifecycle::{
+    ClaimName, Control, Lifecycle, OperationId, RequestedBy, Requester, Supervisor, SupervisorOptions,
+};
 use windlass_policy::Host;
 use windlass_scaleway::Client;
 
@@ -124,7 +126,7 @@ impl Hosts {
         if everything {
             let all: Vec<String> = self.book.lock().iter().map(|(id, _)| id.clone()).collect();
             tracing::info!(hosts = all.len(), "releasing all hosts, as delete_on_shutdown says");
-            self.decrease(all);
+            self.remove(&all, &RequestedBy::new(Requester::Shutdown, "delete_on_shutdown is set"));
         }
         let ended = async {
             let goes_on = || {

@@ -24,20 +24,24 @@ impl Hosts {
     /// Nothing is journalled before this answers: a host whose release has not begun carries its claim, is shown again
     /// by the next process, and is released when the runner asks it.
     pub(crate) fn decrease(self: &Arc<Self>, instances: Vec<String>) -> Vec<String> {
-        for id in &instances {
+        self.remove(&instances, &RequestedBy::new(Requester::Runner, "the runner no longer wants it"));
+        instances
+    }
+
+    pub(super) fn remove(self: &Arc<Self>, instances: &[String], requested_by: &RequestedBy) {
+        for id in instances {
             let known = self.book.lock().get(id).map(|entry| (entry.phase().clone(), entry.server.clone()));
             match known {
                 None => tracing::info!(instance = id, "asked to release a host that is not there: it counts as gone"),
                 // The claim ends as it may; then the host is released.
-                Some((Phase::Creating { .. }, _)) => drop(self.apply(id, &Event::Unwanted { told: true })),
-                Some((Phase::Idle { .. }, Some(host))) => {
-                    let requested_by = RequestedBy::new(Requester::Runner, "the runner no longer wants it");
-                    self.begin_release(id, host, requested_by);
+                Some((Phase::Creating { .. }, _)) => {
+                    self.book.lock().unwanted_by(id, requested_by);
+                    self.apply(id, &Event::Unwanted { told: true });
                 }
+                Some((Phase::Idle { .. }, Some(host))) => self.begin_release(id, host, requested_by.clone()),
                 Some(_) => {}
             }
         }
-        instances
     }
 
     /// Begins to release a host.

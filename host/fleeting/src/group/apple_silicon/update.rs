@@ -248,17 +248,17 @@ impl Hosts {
     fn reap(self: &Arc<Self>, id: &str, reason: Option<&str>, decision: Option<DecisionId>) {
         let known = self.book.lock().get(id).map(|entry| (entry.phase().clone(), entry.server.clone()));
         let why = reason.unwrap_or("the state-mapping policy says so");
+        let mut requested_by = RequestedBy::new(Requester::Policy, why);
+        requested_by.decisions.extend(decision);
         match known {
             Some((Phase::Idle { .. }, Some(host))) => {
                 metrics::counter!(names::REAPS).increment(1);
-                let mut requested_by = RequestedBy::new(Requester::Policy, why);
-                requested_by.decisions.extend(decision);
                 self.begin_release(id, host, requested_by);
             }
             Some((Phase::Creating { .. }, _)) => {
                 metrics::counter!(names::REAPS).increment(1);
                 tracing::warn!(instance = id, "its claim is called off: {why}");
-                self.decrease(vec![id.to_owned()]);
+                self.remove(&[id.to_owned()], &requested_by);
             }
             _ => {}
         }
