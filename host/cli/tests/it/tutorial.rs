@@ -223,9 +223,9 @@ const FOLLOWED: [(&str, &str, &str); 20] = [
     ("docs/rules.md", "# Rules", "## Conditions"),
     ("docs/simulator.md", "# The simulator", ""),
     ("docs/console.md", "# The console", ""),
-    ("docs/writing-policies.md", "## From nothing", "## The same in Rust"),
-    ("docs/writing-policies.md", "## The same in Rust", "### A policy in ten lines"),
-    ("docs/writing-policies.md", "## Look at it", ""),
+    ("docs/writing-policies.md", "## From nothing", "## Write the same policy in Rust"),
+    ("docs/writing-policies.md", "## Write the same policy in Rust", "### A policy in ten lines"),
+    ("docs/writing-policies.md", "## Inspect, check and run a policy", ""),
 ];
 
 fn page(name: &str) -> String {
@@ -316,7 +316,7 @@ fn the_tutorial_of_policies_does_what_it_says_with_rules() {
 fn the_tutorial_of_policies_does_what_it_says_in_rust() {
     let mut reader = Reader::of(World::new("100"));
     reader.environment = cargo_environment();
-    let commands = reader.follow(&part("docs/writing-policies.md", "## The same in Rust"));
+    let commands = reader.follow(&part("docs/writing-policies.md", "## Write the same policy in Rust"));
     assert!(commands >= 5, "only {commands} commands were found");
 }
 
@@ -421,7 +421,7 @@ fn policies_are_looked_at_and_put_in_place_as_the_page_says() {
     reader.world.control("DELETE", "faults", "");
     let record: serde_json::Value = serde_json::from_str(&reader.run(question, None).expect(0).stdout).unwrap();
     std::fs::write(reader.folder.join("question.json"), record["question"].to_string()).unwrap();
-    assert_eq!(reader.follow(&part("docs/writing-policies.md", "## Look at it")), 8);
+    assert_eq!(reader.follow(&part("docs/writing-policies.md", "## Inspect, check and run a policy")), 8);
 }
 
 #[test]
