@@ -21,7 +21,7 @@ scw() {
 fn commands() -> Result<Vec<String>> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/kubernetes.md");
     let page = std::fs::read_to_string(page)?;
-    let (_, section) = page.split_once("### An object that has to go now\n").context("the section is gone")?;
+    let (_, section) = page.split_once("### Remove a stuck object\n").context("the section is gone")?;
     let section = section.split("\n#").next().unwrap_or_default();
     let asked = section.split('`').find(|code| code.starts_with("kubectl -n ci annotate")).context("no annotation")?;
     let blocks = section.split("```sh\n").skip(1).filter_map(|block| block.split_once("```").map(|(block, _)| block));
