@@ -218,7 +218,7 @@ const FOLLOWED: [(&str, &str, &str); 20] = [
     ("docs/operating.md", "## When something fails", "## Output"),
     ("docs/operating.md", "## Output", "<!-- end -->"),
     ("docs/policies-to-production.md", "# From a laptop to production", ""),
-    ("docs/policy-server.md", "# Policies for programs", "## Who may ask"),
+    ("docs/policy-server.md", "# Policies for programs", "## Control access"),
     ("docs/proving-policies.md", "# Proving policies", "<!-- end -->"),
     ("docs/rules.md", "# Rules", "## Conditions"),
     ("docs/simulator.md", "# The simulator", ""),
