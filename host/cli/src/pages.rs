@@ -35,13 +35,13 @@ fn the_page_of_the_exit_codes_is_made_of_the_codes_and_so_is_the_help() {
     }
     let after = Arguments::documented().get_after_help().map(ToString::to_string).unwrap_or_default();
     assert!(after.starts_with(&format!("{help}.\n")), "{after}");
-    let more = "What was begun and is not finished is told by [`windlass operation list \
-        --open`](operating.md#when-something-fails); the next command goes on with it. A command that only \
-        looks ends with 1 where it finds something wrong, as `doctor` and `conformance` do, and with 2 where \
-        what it was given cannot be used, as `policy check` does.";
-    let others = "`windlass-controller` and `fleeting-plugin-scaleway` end with 0 when they were told to end, with 1 \
-        when they failed, and with 2 on wrong usage; so does the controller where its configuration or \
-        credentials cannot be used. What they had begun is journalled for the next start.";
+    let more = "To see unfinished operations, run [`windlass operation list \
+        --open`](operating.md#when-something-fails). The next\ncommand finishes or undoes them. A read-only command \
+        exits with 1 if it finds a problem, as `doctor` and `conformance`\ndo. It exits with 2 if its input is \
+        unusable, as `policy check` does.";
+    let others = "`windlass-controller` and `fleeting-plugin-scaleway` exit with 0 after a requested stop, with 1 \
+        after a failure, and\nwith 2 on wrong usage. The controller also exits with 2 if its configuration or credentials \
+        are unusable. The next\nstart continues from the journal.";
     let _ = write!(page, "\n{}\n\n{}\n", wrapped(more), wrapped(others));
     hold("docs/exit-codes.md", &page);
 }
@@ -53,15 +53,15 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
         &[
             (
                 "owner",
-                "Whose resources they are: the value of the owner tag, of lower-case letters, digits and dashes. \
-                Absent: made once and kept in the state directory",
+                "The owner of new resources: the value of the owner tag, of lower-case letters, digits and dashes. \
+                Absent: created once and kept in the state directory",
             ),
             (
                 "state_dir",
                 "Journal, decision log and caches. Absent: `$XDG_STATE_HOME/windlass`, else \
                 `~/.local/state/windlass`. `--state-dir` and `WINDLASS_STATE_DIR` come first",
             ),
-            ("api_url", "Where Scaleway's API is. `--api-url` and `SCW_API_URL` come first"),
+            ("api_url", "The address of Scaleway's API. `--api-url` and `SCW_API_URL` come first"),
             ("profile", "The profile of Scaleway's own configuration file. `--profile` and `SCW_PROFILE` come first"),
             ("zone", "The availability zone. `--zone` and `SCW_DEFAULT_ZONE` come first"),
             ("project", "The project that new resources belong to. `SCW_DEFAULT_PROJECT_ID` comes first"),
@@ -80,7 +80,7 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
             ("private_networks", "Ids of private networks to join"),
             ("security_group", "A security group's id"),
             ("placement_group", "A placement group's id"),
-            ("tags", "Tags beside ours"),
+            ("tags", "Tags in addition to Windlass's own"),
             ("wait", "How long a server may take until it runs, for example `\"10m\"`"),
         ],
     ),
@@ -99,11 +99,11 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
                 "path",
                 "A component (`.wasm`), rules (`.rules.toml`) or a reference (`oci://`). Absent: the built-in default",
             ),
-            ("settings", "What the policy's own settings are: `windlass policy inspect FILE` shows them"),
+            ("settings", "The policy's settings: `windlass policy inspect FILE` lists them"),
             ("grants", "Imports that the policy may use, for example `\"windlass:scaleway/look-ups\"`"),
-            ("on_failure", "What decides where this policy fails: `\"default\"` or `\"keep\"`"),
+            ("on_failure", "What decides if this policy fails: `\"default\"` or `\"keep\"`"),
             ("mode", "`\"decide\"`, or `\"shadow\"`: asked and recorded, and never decides"),
-            ("limits", "Other limits than the slot's: [which there are](writing-policies.md#put-it-in-place)"),
+            ("limits", "Limits that replace the slot's: [the list](writing-policies.md#limits)"),
         ],
     ),
     (
@@ -111,7 +111,7 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
         &[
             (
                 "trust",
-                "Keys without whose signature nothing is loaded: \
+                "Trusted keys; without a signature of one nothing is loaded: \
                 [use and trust](distributing-policies.md#use-and-trust)",
             ),
             (
@@ -158,11 +158,10 @@ fn the_page_of_the_configuration_has_every_key_that_is_read() {
     assert_eq!(read, described);
 
     let mut page = "# Configuration\n\n<!-- Generated from the code: just reference -->\n\n".to_owned();
-    let introduction = "`windlass` reads `--config FILE`, else `WINDLASS_CONFIG`, else \
-        `$XDG_CONFIG_HOME/windlass/config.toml`, else `~/.config/windlass/config.toml`; all of it may be \
-        left out. Paths in it are relative to its folder. A key that does not exist is refused with the \
-        nearest that does. [An example](operating.md#configuration). `windlass config show` tells what is in \
-        force, and where each value comes from.";
+    let introduction = "`windlass` reads the first of these files: `--config FILE`, `WINDLASS_CONFIG`,\n\
+        `$XDG_CONFIG_HOME/windlass/config.toml`, `~/.config/windlass/config.toml`. The file and every key are optional.\n\
+        Paths in the file are relative to its folder. An unknown key is refused, with the nearest valid one.\n\
+        [An example](operating.md#configuration). `windlass config show` lists every value in force and its source.";
     let _ = writeln!(page, "{}", wrapped(introduction));
     for (table, keys) in KEYS {
         let title = match *table {
@@ -175,14 +174,13 @@ fn the_page_of_the_configuration_has_every_key_that_is_read() {
             let _ = writeln!(page, "| `{key}` | {} | {} |", holds(table, key), cell(meaning));
         }
         if *table == "server" {
-            page += "\nWhat `server create` uses where its options say nothing.\n";
+            page += "\nDefaults of `server create`.\n";
         }
     }
-    let more = "The runner plugin has [keys of its own](gitlab-runner-keys.md) in `plugin_config`; `policies` is the \
-        same there, as TOML or JSON. The controller takes [options](controller-commands.md), and `policies` \
-        as YAML or JSON from the file that `--config` names; its Helm chart has \
-        [values](kubernetes-chart.md). Traces and metrics are configured by OpenTelemetry's own \
-        [variables](telemetry.md).";
+    let more = "The runner plugin has [its own keys](gitlab-runner-keys.md) in `plugin_config`. Its `policies` are \
+        the\nsame, as TOML or JSON. The controller takes [options](controller-commands.md), and `policies` as YAML or JSON\n\
+        from the file that `--config` names. Its Helm chart has [values](kubernetes-chart.md). Traces and metrics use\n\
+        OpenTelemetry's own [variables](telemetry.md).";
     let _ = write!(page, "\n## The other programs\n\n{}\n", wrapped(more));
     hold("docs/configuration.md", &page);
 }
