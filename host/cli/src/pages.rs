@@ -160,7 +160,8 @@ fn the_page_of_the_configuration_has_every_key_that_is_read() {
     let mut page = "# Configuration\n\n<!-- Generated from the code: just reference -->\n\n".to_owned();
     let introduction = "`windlass` reads the first of these files: `--config FILE`, `WINDLASS_CONFIG`,\n\
         `$XDG_CONFIG_HOME/windlass/config.toml`, `~/.config/windlass/config.toml`. The file and every key are \
-        optional.\nPaths in the file are relative to its folder. An unknown key is refused, with the nearest valid one.\n\
+        optional.\nPaths in the file are relative to its folder. An unknown key is refused, with the nearest \
+        valid one.\n\
         [An example](operating.md#configuration). `windlass config show` lists every value in force and its source.";
     let _ = writeln!(page, "{}", wrapped(introduction));
     for (table, keys) in KEYS {
@@ -179,8 +180,8 @@ fn the_page_of_the_configuration_has_every_key_that_is_read() {
     }
     let more = "The runner plugin has [its own keys](gitlab-runner-keys.md) in `plugin_config`. Its `policies` are \
         the\nsame, as TOML or JSON. The controller takes [options](controller-commands.md), and `policies` as YAML or \
-        JSON\nfrom the file that `--config` names. Its Helm chart has [values](kubernetes-chart.md). Traces and metrics use\n\
-        OpenTelemetry's own [variables](telemetry.md).";
+        JSON\nfrom the file that `--config` names. Its Helm chart has [values](kubernetes-chart.md). Traces and metrics \
+        use\nOpenTelemetry's own [variables](telemetry.md).";
     let _ = write!(page, "\n## The other programs\n\n{}\n", wrapped(more));
     hold("docs/configuration.md", &page);
 }
