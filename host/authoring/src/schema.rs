@@ -8,7 +8,8 @@ use crate::Error;
 use crate::contract::{Contract, in_one_line};
 
 /// What a schema is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum SchemaOf {
     /// The slot's question.
     Question,
@@ -26,13 +27,8 @@ impl SchemaOf {
 
     /// Its word: `question`, `answer`, `fixture`, `rules`.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            SchemaOf::Question => "question",
-            SchemaOf::Answer => "answer",
-            SchemaOf::Fixture => "fixture",
-            SchemaOf::Rules => "rules",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use windlass_policy::nearest;
 
 use crate::units::{Size, parse_duration, parse_size};
 
@@ -222,17 +223,6 @@ pub(crate) fn unknown<'n>(what: &str, name: &str, valid: impl Iterator<Item = &'
             format!("is no known {what}; there are: {}", all.join(", "))
         }
     }
-}
-
-/// The valid name most like `name`, if any is like it at all.
-pub(crate) fn nearest<'n>(name: &str, valid: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    // Jaro-Winkler above 0.8 catches a dropped, doubled or swapped letter and an underscore for a dash.
-    const LIKE: f64 = 0.8;
-    valid
-        .map(|candidate| (strsim::jaro_winkler(&name.to_lowercase(), candidate), candidate))
-        .filter(|(likeness, _)| *likeness >= LIKE)
-        .max_by(|left, right| left.0.total_cmp(&right.0))
-        .map(|(_, candidate)| candidate)
 }
 
 /// A value without its places, as serde knows it.

@@ -116,13 +116,8 @@ impl Clusters {
 
     pub(crate) async fn unknown(&self, name: &ClusterName) -> Result<Error, Error> {
         let all = self.shared.store.clusters().await?;
-        let near = all
-            .iter()
-            .map(|stored| stored.cluster.name.as_str())
-            .map(|known| (strsim::jaro_winkler(name.as_str(), known), known))
-            .filter(|(likeness, _)| *likeness >= 0.8)
-            .max_by(|left, right| left.0.total_cmp(&right.0));
-        Ok(Error::Unknown { name: name.to_string(), near: near.map(|(_, near)| near.to_owned()) })
+        let near = windlass_policy::nearest(name.as_str(), all.iter().map(|stored| stored.cluster.name.as_str()));
+        Ok(Error::Unknown { name: name.to_string(), near: near.map(str::to_owned) })
     }
 
     /// Whether somebody works on the cluster's open operation.

@@ -103,7 +103,7 @@ async fn recover(run: &Run, stop: Stop) -> Result<Result<ClusterOutcome, Error>,
 async fn decide(run: &Run, failed: &StageFailure) -> Result<Recovery, Stop> {
     let (question, names) = question(run, failed);
     let decision = run.policies.decide::<Provisioning>(question).await;
-    run.quote::<Provisioning>(failed.stage.as_str(), &decision);
+    run.quote::<Provisioning>(failed.stage.into(), &decision);
     let answer = match decision.answer.verdict {
         Verdict::Recover(recovery) => recovery,
         // `defer` is never a chain's answer.
@@ -251,7 +251,7 @@ fn close(book: &mut Book, change: &mut Change, at: u64) {
             reasons: book.operation.reasons.clone(),
         },
     ));
-    let (kind, outcome) = (book.operation.kind.as_str(), book.operation.state.as_str());
+    let (kind, outcome): (&str, &str) = (book.operation.kind.into(), book.operation.state.into());
     metrics::counter!(metric_names::OPERATIONS, "kind" => kind, "outcome" => outcome).increment(1);
     let lasted = Duration::from_millis(at.saturating_sub(book.operation.began_at));
     metrics::histogram!(metric_names::OPERATION_SECONDS, "kind" => kind, "outcome" => outcome)

@@ -123,14 +123,8 @@ fn with_nearest(words: &str) -> String {
     if !words.contains("unknown field") && !words.contains("unknown variant") {
         return words.to_owned();
     }
-    // Jaro-Winkler above 0.8 catches a dropped, doubled or swapped letter and a dash for an underscore.
-    let near = valid
-        .iter()
-        .map(|candidate| (strsim::jaro_winkler(&unknown.to_lowercase(), candidate), candidate))
-        .filter(|(likeness, _)| *likeness >= 0.8)
-        .max_by(|left, right| left.0.total_cmp(&right.0));
-    match near {
-        Some((_, near)) => format!("{words}; did you mean `{near}`?"),
+    match windlass_policy::nearest(unknown, valid.iter().copied()) {
+        Some(near) => format!("{words}; did you mean `{near}`?"),
         None => words.to_owned(),
     }
 }

@@ -1,11 +1,11 @@
 //! What is known of a cluster, as data: itself, its nodes, its operations, and what happened.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use strum::{AsRefStr, Display, IntoStaticStr};
 use windlass_lifecycle::OperationId;
 use windlass_policy::slots::provisioning;
 use windlass_policy::slots::types::Failure;
@@ -13,58 +13,40 @@ use windlass_policy::slots::types::Failure;
 use crate::name::{ClusterName, NodeGroupName};
 use crate::specification::ClusterSpecification;
 
-macro_rules! words {
-    ($(#[$doc:meta])* $type:ident { $($(#[$case_doc:meta])* $case:ident = $word:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        pub enum $type {
-            $($(#[$case_doc])* #[serde(rename = $word)] $case,)*
-        }
-
-        impl $type {
-            /// The word that the store and every JSON output use.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$case => $word,)* }
-            }
-        }
-
-        impl fmt::Display for $type {
-            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str(self.as_str())
-            }
-        }
-    };
+/// Where a cluster stands.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, AsRefStr, IntoStaticStr, Display,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum ClusterState {
+    /// Its nodes are being made for the first time.
+    Creating,
+    /// It is whole: every node runs, configured and started.
+    Active,
+    /// Nodes come or go.
+    Scaling,
+    /// All of it goes.
+    Terminating,
+    /// An operation failed, and somebody must look. The reasons say why.
+    Error,
+    /// Somebody decided to leave its nodes alone: only a termination touches them again.
+    Abandoned,
 }
 
-words! {
-    /// Where a cluster stands.
-    ClusterState {
-        /// Its nodes are being made for the first time.
-        Creating = "creating",
-        /// It is whole: every node runs, configured and started.
-        Active = "active",
-        /// Nodes come or go.
-        Scaling = "scaling",
-        /// All of it goes.
-        Terminating = "terminating",
-        /// An operation failed, and somebody must look. The reasons say why.
-        Error = "error",
-        /// Somebody decided to leave its nodes alone: only a termination touches them again.
-        Abandoned = "abandoned",
-    }
-}
-
-words! {
-    /// What an operation does.
-    OperationKind {
-        /// Make a cluster.
-        Create = "create",
-        /// Let nodes come and go.
-        Scale = "scale",
-        /// Take all of it away.
-        Terminate = "terminate",
-    }
+/// What an operation does.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, AsRefStr, IntoStaticStr, Display,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum OperationKind {
+    /// Make a cluster.
+    Create,
+    /// Let nodes come and go.
+    Scale,
+    /// Take all of it away.
+    Terminate,
 }
 
 impl OperationKind {
@@ -77,27 +59,30 @@ impl OperationKind {
     }
 }
 
-words! {
-    /// A part of an operation. `create` goes validate, servers, wait, prepare, configure, start; `scale` goes validate,
-    /// decommission, resize, configure, start; `terminate` goes decommission, servers.
-    Stage {
-        /// Scaleway is asked whether it has what is wanted, before anything is spent.
-        Validate = "validate",
-        /// Servers are made (create) or removed (terminate).
-        Servers = "servers",
-        /// Until every node runs and has its public addresses.
-        Wait = "wait",
-        /// The private addresses are looked up, so that the hooks know every node.
-        Prepare = "prepare",
-        /// The user's hook for nodes that go.
-        Decommission = "decommission",
-        /// Leaving nodes are removed and new ones made, at the same time.
-        Resize = "resize",
-        /// The user's hook for new nodes.
-        Configure = "configure",
-        /// The user's hook for configured nodes.
-        Start = "start",
-    }
+/// A part of an operation. `create` goes validate, servers, wait, prepare, configure, start; `scale` goes validate,
+/// decommission, resize, configure, start; `terminate` goes decommission, servers.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, AsRefStr, IntoStaticStr, Display,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum Stage {
+    /// Scaleway is asked whether it has what is wanted, before anything is spent.
+    Validate,
+    /// Servers are made (create) or removed (terminate).
+    Servers,
+    /// Until every node runs and has its public addresses.
+    Wait,
+    /// The private addresses are looked up, so that the hooks know every node.
+    Prepare,
+    /// The user's hook for nodes that go.
+    Decommission,
+    /// Leaving nodes are removed and new ones made, at the same time.
+    Resize,
+    /// The user's hook for new nodes.
+    Configure,
+    /// The user's hook for configured nodes.
+    Start,
 }
 
 impl Stage {
@@ -115,34 +100,40 @@ impl Stage {
     }
 }
 
-words! {
-    /// Where an operation stands.
-    OperationState {
-        /// Running, or left by a process that died.
-        Open = "open",
-        /// Did what it was asked to.
-        Done = "done",
-        /// Failed, and what the provisioning policy answered was carried out.
-        Recovered = "recovered",
-        /// Failed, and so did its recovery: something is left.
-        Failed = "failed",
-        /// The user deleted the cluster meanwhile.
-        Cancelled = "cancelled",
-        /// Somebody decided that it is neither finished nor undone: the nodes are left alone.
-        Abandoned = "abandoned",
-    }
+/// Where an operation stands.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, AsRefStr, IntoStaticStr, Display,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum OperationState {
+    /// Running, or left by a process that died.
+    Open,
+    /// Did what it was asked to.
+    Done,
+    /// Failed, and what the provisioning policy answered was carried out.
+    Recovered,
+    /// Failed, and so did its recovery: something is left.
+    Failed,
+    /// The user deleted the cluster meanwhile.
+    Cancelled,
+    /// Somebody decided that it is neither finished nor undone: the nodes are left alone.
+    Abandoned,
 }
 
-words! {
-    /// What a node is to the operation under way.
-    NodeRole {
-        /// It was there before and is to stay.
-        Staying = "staying",
-        /// It was there before and is to go.
-        Leaving = "leaving",
-        /// It is made by this operation.
-        Made = "made",
-    }
+/// What a node is to the operation under way.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, AsRefStr, IntoStaticStr, Display,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum NodeRole {
+    /// It was there before and is to stay.
+    Staying,
+    /// It was there before and is to go.
+    Leaving,
+    /// It is made by this operation.
+    Made,
 }
 
 impl NodeRole {
@@ -155,22 +146,25 @@ impl NodeRole {
     }
 }
 
-words! {
-    /// Where a node stands.
-    NodeState {
-        /// It is to be made; nothing was asked of Scaleway.
-        Planned = "planned",
-        /// Its creation is in the journal.
-        Creating = "creating",
-        /// It was made and ran.
-        Running = "running",
-        /// It is being removed.
-        Removing = "removing",
-        /// It is gone, with everything that belonged to it.
-        Removed = "removed",
-        /// It should be gone, and something of it is left, or nobody could see whether.
-        Left = "left",
-    }
+/// Where a node stands.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, AsRefStr, IntoStaticStr, Display,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum NodeState {
+    /// It is to be made; nothing was asked of Scaleway.
+    Planned,
+    /// Its creation is in the journal.
+    Creating,
+    /// It was made and ran.
+    Running,
+    /// It is being removed.
+    Removing,
+    /// It is gone, with everything that belonged to it.
+    Removed,
+    /// It should be gone, and something of it is left, or nobody could see whether.
+    Left,
 }
 
 /// A node of a cluster.

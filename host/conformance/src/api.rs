@@ -29,8 +29,9 @@ const PAGES: usize = 1000;
 const WORDS: usize = 200;
 
 /// What conformance makes and removes. The words are those of the journal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Kind {
     /// An Instance server.
     Server,
@@ -49,12 +50,7 @@ impl Kind {
     /// The kind's word: `block-volume`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
-        match self {
-            Kind::Server => "server",
-            Kind::Ip => "ip",
-            Kind::LocalVolume => "local-volume",
-            Kind::BlockVolume => "block-volume",
-        }
+        self.into()
     }
 
     /// The key of the items of a list.

@@ -8,8 +8,9 @@ use crate::bench::Bench;
 use crate::fixture::Fixture;
 
 /// What came of a question.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, strum::IntoStaticStr)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Verdict {
     /// The API behaves as assumed.
     Holds,
@@ -29,11 +30,7 @@ impl Verdict {
     /// The verdict in one word: `holds`, `broken`, `unknown`.
     #[must_use]
     pub fn word(&self) -> &'static str {
-        match self {
-            Verdict::Holds => "holds",
-            Verdict::Broken { .. } => "broken",
-            Verdict::Unknown { .. } => "unknown",
-        }
+        self.into()
     }
 
     /// What was seen, or why nothing was; empty where the assumption holds.

@@ -9,11 +9,13 @@ mod bindings {
     #[rustfmt::skip]
     pub mod shapes;
 }
+#[cfg(feature = "expressions")]
 mod expression;
 mod shape;
 mod words;
 
 pub use bindings::shapes;
+#[cfg(feature = "expressions")]
 pub use expression::{Facts, Kind, Reader, Root, Scope, Variable, is_written, variable_at};
 pub use shape::{Fields, Shape, SlotShapes};
 pub use words::{meant, nearest};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use windlass_policy::Policies;
+use windlass_policy::{Policies, nearest};
 
 use crate::Error;
 
@@ -40,7 +40,7 @@ impl Configuration {
         for (key, value) in map {
             match key.as_str() {
                 "policies" => configuration.policies = Policies::from_value(value)?,
-                _ if strsim::damerau_levenshtein(&key, "policies") <= 3 => {
+                _ if nearest(&key, ["policies"]).is_some() => {
                     return Err(format!("unknown key `{key}`; did you mean `policies`?"));
                 }
                 _ => return Err(format!("unknown key `{key}`; the only key is policies")),

@@ -1,7 +1,8 @@
 //! The kinds of jobs, by which a decision starts one and an operation's status names it.
 
 /// What a job does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum JobKind {
     Adopt,
     Inspect,
@@ -17,19 +18,7 @@ pub(crate) enum JobKind {
 }
 
 impl JobKind {
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Adopt => "adopt",
-            Self::Inspect => "inspect",
-            Self::Release => "release",
-            Self::Recover => "recover",
-            Self::SetUp => "set-up",
-            Self::TearDown => "tear-down",
-            Self::Create => "create",
-            Self::CleanUp => "clean-up",
-            Self::Scale => "scale",
-            Self::Resume => "resume",
-            Self::Terminate => "terminate",
-        }
+    pub(crate) fn as_str(self) -> &'static str {
+        self.into()
     }
 }

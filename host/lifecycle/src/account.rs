@@ -94,9 +94,7 @@ impl Catalogue {
         let (zone, types) = (&wanted.zone, &wanted.types);
         for name in types {
             let Some(server_type) = self.find(name) else {
-                let near = self.types.keys().max_by(|left, right| {
-                    strsim::jaro_winkler(name, left).total_cmp(&strsim::jaro_winkler(name, right))
-                });
+                let near = windlass_policy::nearest(name, self.types.keys().map(String::as_str));
                 let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
                 let words = format!("{zone} has no server type {name}{near}");
                 problems.push(AccountProblem::new("types", FailureClass::InvalidArguments, words));

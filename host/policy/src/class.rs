@@ -4,9 +4,8 @@
 //! script brings its interpreter along: megabytes of code, and a memory that was filled when it was built. Each class
 //! has engines, a pool and limits of its own, so that what scripts need costs the small ones nothing.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
+use strum::{Display, IntoStaticStr};
 use wasmparser::{Instance, Parser, Payload};
 
 /// The most that a component of the class [`Small`](Class::Small) is made of.
@@ -14,8 +13,9 @@ pub(crate) const SMALL: Structure =
     Structure { core_instances: 16, memories: 2, tables: 4, table_elements: 20_000, memory_bytes: 4 << 20 };
 
 /// Which engine runs a policy, and which limits it gets where none are configured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr, Display)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Class {
     /// Compiled to WebAssembly, as Rust is; and rules.
     #[default]
@@ -38,16 +38,7 @@ impl Class {
     /// Its name, as it is written in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
-        match self {
-            Class::Small => "small",
-            Class::Script => "script",
-        }
-    }
-}
-
-impl fmt::Display for Class {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        self.into()
     }
 }
 

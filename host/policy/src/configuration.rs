@@ -44,8 +44,9 @@ const MAX_LINKS: usize = 8;
 const MAX_GRANTS: usize = 64;
 
 /// What a link does in its chain.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Mode {
     /// It decides.
     #[default]
@@ -57,11 +58,8 @@ pub enum Mode {
 
 impl Mode {
     /// The word of the configuration.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Mode::Decide => "decide",
-            Mode::Shadow => "shadow",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -216,11 +214,7 @@ impl Link {
             map.insert("grants".into(), self.grants.clone().into());
         }
         if let Some(on_failure) = self.on_failure {
-            let word = match on_failure {
-                OnFailure::Default => "default",
-                OnFailure::Keep => "keep",
-            };
-            map.insert("on_failure".into(), word.into());
+            map.insert("on_failure".into(), <&str>::from(on_failure).into());
         }
         if !self.limits.is_empty() {
             map.insert("limits".into(), Value::Object(self.limits.clone()));

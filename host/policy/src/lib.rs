@@ -122,5 +122,6 @@ pub use shadow::ShadowOptions;
 // A policy by itself.
 pub use direct::Asked;
 pub use trial::Trial;
-// Foreign words in an error, for all floors above.
+// Words in an error, for all floors above.
 pub use text::cut;
+pub use windlass_contract::nearest;

@@ -10,10 +10,11 @@ use std::path::Path;
 use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use windlass_contract::nearest;
 
 use crate::slot_name::SlotName;
 use crate::source::Source;
-use crate::text::{nearest, short, unknown_key};
+use crate::text::{short, unknown_key};
 
 /// How the name of a file of rules ends.
 const ENDING: &str = ".rules.toml";

@@ -1,12 +1,12 @@
 //! The names of the slots, and what of a slot a configuration says.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
+use strum::{Display, IntoStaticStr};
 
 /// A decision point, by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr, Display)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum SlotName {
     /// [`StateMapping`](crate::slots::StateMapping).
     StateMapping,
@@ -34,15 +34,8 @@ impl SlotName {
     ];
 
     /// The name as configuration, records and the contract write it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            SlotName::StateMapping => "state-mapping",
-            SlotName::Retry => "retry",
-            SlotName::Rollback => "rollback",
-            SlotName::Release => "release",
-            SlotName::Provisioning => "provisioning",
-            SlotName::Placement => "placement",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// The interface a policy exports for this slot, without its version: `windlass:policy/retry`.
@@ -63,12 +56,6 @@ impl SlotName {
     }
 }
 
-impl fmt::Display for SlotName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 impl std::str::FromStr for SlotName {
     type Err = String;
 
@@ -81,8 +68,9 @@ impl std::str::FromStr for SlotName {
 }
 
 /// What decides when a policy fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum OnFailure {
     /// The failed policy counts as having deferred: the next link decides, at last the built-in default.
     Default,

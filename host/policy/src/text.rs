@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde_json::Value;
+use windlass_contract::nearest;
 
 /// The longest reason of a policy that is kept, in bytes.
 pub(crate) const MAX_REASON_BYTES: usize = 1024;
@@ -85,22 +86,6 @@ pub(crate) fn listed<T: AsRef<str>>(words: &[T]) -> String {
     }
 }
 
-/// The one of some words that was probably meant, if any resembles what was written.
-pub(crate) fn nearest<'a>(written: &str, words: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // The comparison takes the product of both lengths, and nobody misspells a word as long as that.
-    let is_word = |word: &str| word.len() <= MAX_SHORT_BYTES;
-    if !is_word(written) {
-        return None;
-    }
-    words
-        .into_iter()
-        .filter(|word| is_word(word))
-        .map(|word| (strsim::damerau_levenshtein(written, word), word))
-        .min()
-        .filter(|(distance, word)| *distance <= 1 + word.len() / 4)
-        .map(|(_, word)| word)
-}
-
 /// What could drive a terminal or show text in another order than it is written.
 pub(crate) fn is_control(letter: char) -> bool {
     letter.is_control()
@@ -140,17 +125,6 @@ mod tests {
     fn a_list_in_an_error_is_cut_and_says_so() {
         assert_eq!(listed(&["a", "b\u{1b}"]), "a, b ");
         assert!(listed(&["a"; 40]).ends_with(", a and 8 more"));
-    }
-
-    #[test]
-    fn the_nearest_word_is_one_that_resembles_what_was_written() {
-        assert_eq!(nearest("bass", ["cap", "base"]), Some("base"));
-        assert_eq!(nearest("colour", ["cap", "base"]), None);
-        // Long words are not even compared.
-        let (long, longer) = ("x".repeat(MAX_SHORT_BYTES), "x".repeat(MAX_SHORT_BYTES + 1));
-        assert_eq!(nearest(&long, [long.as_str()]), Some(long.as_str()));
-        assert_eq!(nearest(&long, [longer.as_str()]), None);
-        assert_eq!(nearest(&longer, [long.as_str()]), None);
     }
 
     #[test]

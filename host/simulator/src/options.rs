@@ -203,8 +203,9 @@ impl Default for Durations {
 pub(crate) type Stock = BTreeMap<String, Availability>;
 
 /// The stock of a server type, in the Instance API's words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Availability {
     /// Enough.
     Available,
@@ -216,10 +217,6 @@ pub enum Availability {
 
 impl Availability {
     pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Availability::Available => "available",
-            Availability::Scarce => "scarce",
-            Availability::Shortage => "shortage",
-        }
+        self.into()
     }
 }

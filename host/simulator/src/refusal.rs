@@ -19,7 +19,8 @@ impl From<Refusal> for Answer {
 }
 
 /// What is wrong with an argument, in the API's words.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum Reason {
     Required,
     Format,
@@ -28,11 +29,7 @@ pub(crate) enum Reason {
 
 impl Reason {
     fn as_str(self) -> &'static str {
-        match self {
-            Reason::Required => "required",
-            Reason::Format => "format",
-            Reason::Constraint => "constraint",
-        }
+        self.into()
     }
 }
 

@@ -241,7 +241,7 @@ fn after_every_write(job: &str) {
     });
     let ended = ended.into_inner();
     let of = |state| ended.iter().filter(|(_, end)| end.operation == state).count();
-    let mut stages: Vec<&str> = ended.iter().map(|(_, end)| end.stage.as_str()).collect();
+    let mut stages: Vec<&str> = ended.iter().map(|(_, end)| end.stage.as_ref()).collect();
     stages.sort_unstable();
     stages.dedup();
     println!(

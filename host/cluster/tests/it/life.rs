@@ -51,7 +51,7 @@ fn a_cluster_is_created_scaled_up_and_down_at_once_and_terminated() {
         assert!(clusters.list().await.unwrap().is_empty());
 
         let history = clusters.history(&farm()).await.unwrap();
-        let kinds: Vec<&str> = history.iter().map(|entry| entry.operation.kind.as_str()).collect();
+        let kinds: Vec<&str> = history.iter().map(|entry| entry.operation.kind.as_ref()).collect();
         assert_eq!(kinds, ["terminate", "scale", "create"], "the history survives the cluster");
         assert!(history.iter().all(|entry| entry.operation.state == OperationState::Done));
     });
@@ -67,7 +67,7 @@ fn progress_is_steps_with_a_total_and_one_event_per_server_stored_and_live() {
         let history = clusters.history(&farm()).await.unwrap().remove(0);
         let steps: Vec<_> = progress(&history.events)
             .into_iter()
-            .map(|step| (step.stage.as_str(), step.step, step.total, step.done, step.failed))
+            .map(|step| (<&str>::from(step.stage), step.step, step.total, step.done, step.failed))
             .collect();
         let step = |stage, words: &str, total| (stage, words.to_owned(), total, total, 0);
         assert_eq!(

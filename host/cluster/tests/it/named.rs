@@ -422,7 +422,7 @@ fn what_a_recovery_needs_is_stored_before_the_first_call_that_changes_anything()
         assert_eq!(counts, [("db", 1, 2), ("web", 3, 1)]);
         assert!(open.policies.as_array().is_some_and(|policies| policies.len() >= 5), "{}", open.policies);
         let stored = seen.last().unwrap();
-        let roles: Vec<_> = stored.nodes.iter().map(|node| (node.name.as_str(), node.role.as_str())).collect();
+        let roles: Vec<_> = stored.nodes.iter().map(|node| (node.name.as_str(), node.role.as_ref())).collect();
         assert_eq!(
             roles,
             [

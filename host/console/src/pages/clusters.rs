@@ -22,7 +22,7 @@ pub(super) fn list(clusters: &[StoredCluster]) -> Markup {
         let cluster = &stored.cluster;
         vec![
             html! { a href={ "/clusters/" (cluster.name) } { (cluster.name) } },
-            state(cluster.state.as_str()),
+            state(cluster.state.into()),
             html! {
                 @if let Some(open) = &stored.open { (open.kind) ", at " (open.stage) ", for " (age(open.began_at)) }
             },
@@ -41,7 +41,7 @@ pub(crate) fn cluster(view: &ClusterView) -> Markup {
             Some(stored) => {
                 @let cluster = &stored.cluster;
                 (facts(&[
-                    ("state", state(cluster.state.as_str())),
+                    ("state", state(cluster.state.into())),
                     ("nodes", html! { (stored.nodes.len()) }),
                     ("made", when(cluster.created_at)),
                     ("as known since", when(cluster.updated_at)),
@@ -65,7 +65,7 @@ pub(crate) fn cluster(view: &ClusterView) -> Markup {
                 &view.operations.iter().map(|operation| vec![
                     html! { (operation.number) },
                     html! { (operation.kind) },
-                    state(operation.state.as_str()),
+                    state(operation.state.into()),
                     html! { (operation.stage) },
                     when(operation.began_at),
                     html! {
@@ -111,7 +111,7 @@ fn next(stored: &StoredCluster, plans: &[ClusterPlan]) -> Markup {
 fn planned(plan: &ClusterPlan) -> Markup {
     let nothing = plan.make.is_empty() && plan.remove.is_empty() && plan.hooks.is_empty();
     html! {
-        h3 { @match plan.operation.as_str() {
+        h3 { @match plan.operation.as_ref() {
             "scale" => "A scaling to what its specification says",
             "terminate" => "A termination",
             _ => "Its creation",
@@ -145,7 +145,7 @@ fn stages(nodes: &[Node]) -> BTreeMap<&'static str, usize> {
 
 /// How far a node is on its way.
 fn stage(node: &Node) -> &'static str {
-    match node.state.as_str() {
+    match node.state.into() {
         "running" if node.started => "started",
         "running" if node.configured => "configured",
         "running" => "running, hooks to come",
@@ -161,7 +161,7 @@ fn nodes(nodes: &[Node]) -> Markup {
         vec![
             html! { (node.name) },
             html! { (node.role) },
-            state(node.state.as_str()),
+            state(node.state.into()),
             html! { (stages.join(", ")) },
             html! { (node.server_type.as_deref().unwrap_or_default()) },
             html! { (node.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")) },

@@ -93,7 +93,8 @@ pub struct Initialization {
 }
 
 /// Where a machine stands, for people: programs read the conditions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, strum::IntoStaticStr)]
+
 pub enum Phase {
     /// Waiting for Cluster API, for a pool or for a configuration.
     #[default]
@@ -119,18 +120,8 @@ pub enum Phase {
 impl Phase {
     /// The word, as the status has it.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Adopting => "Adopting",
-            Self::Ordering => "Ordering",
-            Self::Creating => "Creating",
-            Self::Provisioned => "Provisioned",
-            Self::Recovering => "Recovering",
-            Self::Releasing => "Releasing",
-            Self::Deleting => "Deleting",
-            Self::Failed => "Failed",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 

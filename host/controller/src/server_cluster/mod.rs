@@ -139,7 +139,7 @@ fn past(status: &ServerClusterStatus) -> Past {
     let interrupted = serde_json::to_value(FailureClass::Interrupted).unwrap_or_default();
     let was_interrupted = |cause: &Option<String>| cause.as_deref() == interrupted.as_str() && cause.is_some();
     // What was removed before a creation was begun anew says nothing about that.
-    let operations = || status.history.iter().filter(|past| past.kind != OperationKind::Terminate.as_str());
+    let operations = || status.history.iter().filter(|past| past.kind != OperationKind::Terminate.as_ref());
     Past {
         last: operations().next().map_or(0, |past| past.number),
         interruptions: operations().take_while(|past| was_interrupted(&past.cause)).count(),
@@ -302,7 +302,7 @@ impl Cluster<'_> {
 
     /// Says that an operation is under way, and at which stage. How far it is stands in `status.progress`.
     fn say_progress(&mut self) {
-        let open = self.old.operation.as_ref().filter(|operation| operation.state == OperationState::Open.as_str());
+        let open = self.old.operation.as_ref().filter(|operation| operation.state == OperationState::Open.as_ref());
         let (reason, message) = match open {
             Some(operation) => {
                 let reason = match operation.kind.as_str() {

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use windlass_policy::cut;
+use windlass_policy::{cut, nearest};
 use windlass_scaleway::Zone;
 
 use super::environment::read_file;
@@ -271,15 +271,8 @@ impl Reader<'_> {
 
     fn refuse_all_but(&mut self, keys: &[&str]) {
         for key in std::mem::take(&mut self.object).into_iter().map(|(key, _)| key) {
-            let near = keys
-                .iter()
-                // A key of any length comes in from outside, and what is compared takes the product of both.
-                .filter(|candidate| key.len() <= 2 * candidate.len())
-                .map(|candidate| (strsim::damerau_levenshtein(&key, candidate), *candidate))
-                .min()
-                .filter(|(distance, candidate)| *distance <= 1 + candidate.len() / 4);
-            let words = match near {
-                Some((_, candidate)) => format!("there is no such key; did you mean `{candidate}`?"),
+            let words = match nearest(&key, keys.iter().copied()) {
+                Some(candidate) => format!("there is no such key; did you mean `{candidate}`?"),
                 None => format!("there is no such key; the keys are {}", keys.join(", ")),
             };
             self.wrong(key.chars().take(64).collect::<String>(), words);

@@ -149,12 +149,8 @@ fn check_types<'a>(
     let (mut found, mut missing) = (Vec::new(), Vec::new());
     for name in &configuration.server.types {
         let Some(server_type) = types.get(name) else {
-            let near = types
-                .keys()
-                .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
-                .min()
-                .filter(|(distance, _)| *distance <= 3);
-            let hint = near.map_or_else(String::new, |(_, near)| format!("; did you mean {near}?"));
+            let near = windlass_policy::nearest(name, types.keys().map(String::as_str));
+            let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
             missing.push(problem("server_type", format!("{name} does not exist in {zone}{hint}")));
             continue;
         };

@@ -116,8 +116,9 @@ impl<A> ShadowRecord<A> {
 }
 
 /// A shadow's answer, held against what was decided. Reasons don't count: they are for people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Agreement {
     /// With it in force the decision would have been the same: it answered so, or deferred.
     Agreed,
@@ -137,14 +138,8 @@ impl Agreement {
         [Agreement::Agreed, Agreement::Differed, Agreement::Failed, Agreement::NotComparable, Agreement::NotAsked];
 
     /// The word of records and metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Agreement::Agreed => "agreed",
-            Agreement::Differed => "differed",
-            Agreement::Failed => "failed",
-            Agreement::NotComparable => "not-comparable",
-            Agreement::NotAsked => "not-asked",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -4,10 +4,11 @@ use std::cmp::Ordering::{self, Equal, Greater, Less};
 use std::mem;
 
 use serde_json::{Map, Number, Value};
+use windlass_contract::nearest;
 
 use super::{MAX_PROBLEMS, MAX_REPORTED_ALTERNATIVES, MAX_STEPS, Place, Rules, Schema, SettingsSchema, Type};
 use crate::text::unknown_key;
-use crate::text::{brief, listed, nearest, one_line, short};
+use crate::text::{brief, listed, one_line, short};
 
 impl SettingsSchema {
     /// Checks settings.

@@ -1,11 +1,12 @@
 //! A schema's text as rules. What isn't understood is refused: a rule that is skipped would promise what nobody checks.
 
 use serde_json::{Map, Number, Value};
+use windlass_contract::nearest;
 
 use super::{
     MAX_DEPTH, MAX_MEMBERS, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, MAX_SCHEMAS, Place, Rules, Schema, SettingsSchema, Type,
 };
-use crate::text::{brief, is_control, nearest, one_line, short};
+use crate::text::{brief, is_control, one_line, short};
 
 /// The keywords that settings are checked against.
 const RULES: [&str; 16] = [

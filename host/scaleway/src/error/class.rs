@@ -1,9 +1,10 @@
-use std::fmt;
+use strum::{Display, IntoStaticStr};
 
 /// What kind of failure a call ended with. Mirrors the classes of the policies' contract (`failure-class` in
 /// `wit/policy/types.wit`) as far as an API call can bring them about; the spelling of [`as_str`](ErrorClass::as_str)
 /// is the contract's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, IntoStaticStr, Display)]
+#[strum(serialize_all = "kebab-case")]
 pub enum ErrorClass {
     /// The request is wrong and will stay wrong (`invalid_arguments`, `invalid_request_error`). As any refusal it had
     /// no effect (assumption: refusals-have-no-effect).
@@ -72,31 +73,6 @@ impl ErrorClass {
 
     /// The class as the policies' contract spells it: `invalid-arguments`.
     pub fn as_str(self) -> &'static str {
-        match self {
-            ErrorClass::InvalidArguments => "invalid-arguments",
-            ErrorClass::AuthenticationDenied => "authentication-denied",
-            ErrorClass::PermissionDenied => "permission-denied",
-            ErrorClass::QuotaExceeded => "quota-exceeded",
-            ErrorClass::NotFound => "not-found",
-            ErrorClass::Expired => "expired",
-            ErrorClass::Conflict => "conflict",
-            ErrorClass::PreconditionFailed => "precondition-failed",
-            ErrorClass::TransientState => "transient-state",
-            ErrorClass::Locked => "locked",
-            ErrorClass::RateLimited => "rate-limited",
-            ErrorClass::OutOfStock => "out-of-stock",
-            ErrorClass::ServerError => "server-error",
-            ErrorClass::Gateway => "gateway",
-            ErrorClass::Timeout => "timeout",
-            ErrorClass::Connection => "connection",
-            ErrorClass::MalformedAnswer => "malformed-answer",
-            ErrorClass::Other => "other",
-        }
-    }
-}
-
-impl fmt::Display for ErrorClass {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.as_str())
+        self.into()
     }
 }

@@ -43,7 +43,8 @@ pub enum Effect {
 }
 
 /// What a fault does to a request. Written as text: `out-of-stock`, `delay:1500`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum FaultKind {
     /// 500 `internal_server_error` (recorded).
     InternalServerError,
@@ -135,26 +136,7 @@ impl FaultKind {
     }
 
     fn word(self) -> &'static str {
-        match self {
-            FaultKind::InternalServerError => "internal-server-error",
-            FaultKind::GatewayTimeout => "gateway-timeout",
-            FaultKind::GatewayUnavailable => "gateway-unavailable",
-            FaultKind::RateLimited => "rate-limited",
-            FaultKind::OutOfStock => "out-of-stock",
-            FaultKind::QuotaExceeded => "quota-exceeded",
-            FaultKind::TransientState => "transient-state",
-            FaultKind::Locked => "locked",
-            FaultKind::PreconditionFailed => "precondition-failed",
-            FaultKind::PreconditionFailedBare => "precondition-failed-bare",
-            FaultKind::PermissionDenied => "permission-denied",
-            FaultKind::NotFound => "not-found",
-            FaultKind::DroppedConnection => "dropped-connection",
-            FaultKind::Delay(_) => "delay",
-            FaultKind::MalformedBody => "malformed-body",
-            FaultKind::Late(_) => "late",
-            FaultKind::Omit(_) => "omit",
-            FaultKind::OmitKeepTotal(_) => "omit-keep-total",
-        }
+        self.into()
     }
 }
 

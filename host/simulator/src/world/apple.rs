@@ -101,7 +101,8 @@ impl DeletionCause {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum AppleStatus {
     Starting,
     Ready,
@@ -115,42 +116,22 @@ pub(crate) enum AppleStatus {
 
 impl AppleStatus {
     pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            AppleStatus::Starting => "starting",
-            AppleStatus::Ready => "ready",
-            AppleStatus::Error => "error",
-            AppleStatus::Rebooting => "rebooting",
-            AppleStatus::Updating => "updating",
-            AppleStatus::Locked => "locked",
-            AppleStatus::Reinstalling => "reinstalling",
-            AppleStatus::Busy => "busy",
-        }
+        self.into()
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::EnumString)]
+#[strum(serialize_all = "snake_case")]
 pub(crate) enum Commitment {
     None,
+    #[strum(serialize = "duration_24h")]
     Duration24h,
     RenewedMonthly,
 }
 
 impl Commitment {
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        match text {
-            "none" => Some(Commitment::None),
-            "duration_24h" => Some(Commitment::Duration24h),
-            "renewed_monthly" => Some(Commitment::RenewedMonthly),
-            _ => None,
-        }
-    }
-
     pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Commitment::None => "none",
-            Commitment::Duration24h => "duration_24h",
-            Commitment::RenewedMonthly => "renewed_monthly",
-        }
+        self.into()
     }
 }
 

@@ -55,7 +55,8 @@ pub(crate) struct Reference {
     pub(crate) status: ReferenceStatus,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum ReferenceStatus {
     Attached,
     Detaching,
@@ -63,10 +64,7 @@ pub(crate) enum ReferenceStatus {
 
 impl ReferenceStatus {
     pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            ReferenceStatus::Attached => "attached",
-            ReferenceStatus::Detaching => "detaching",
-        }
+        self.into()
     }
 }
 

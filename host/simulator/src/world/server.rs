@@ -44,31 +44,27 @@ pub(crate) struct Server {
 }
 
 /// The states of an Instance. There is no error state and none for creation or deletion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum ServerState {
     Stopped,
     Starting,
     Running,
     Stopping,
+    #[strum(serialize = "stopped in place")]
     StoppedInPlace,
     Locked,
 }
 
 impl ServerState {
     pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            ServerState::Stopped => "stopped",
-            ServerState::Starting => "starting",
-            ServerState::Running => "running",
-            ServerState::Stopping => "stopping",
-            ServerState::StoppedInPlace => "stopped in place",
-            ServerState::Locked => "locked",
-        }
+        self.into()
     }
 }
 
 /// What a file system is to a server (recorded).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum FilesystemState {
     Attaching,
     Available,
@@ -77,11 +73,7 @@ pub(crate) enum FilesystemState {
 
 impl FilesystemState {
     pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            FilesystemState::Attaching => "attaching",
-            FilesystemState::Available => "available",
-            FilesystemState::Detaching => "detaching",
-        }
+        self.into()
     }
 }
 

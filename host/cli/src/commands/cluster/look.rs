@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use windlass_cluster::{
-    CalledOff, ClusterEvent, ClusterHappening, ClusterHistory, ClusterName, ClusterState, ClusterStatus, Clusters,
-    Error, Node, NodeState, progress,
+    CalledOff, ClusterEvent, ClusterHappening, ClusterHistory, ClusterName, ClusterStatus, Clusters, Error, Node,
+    NodeState, progress,
 };
 use windlass_inspect::failure::Failure;
 use windlass_inspect::listing::Listing;
@@ -271,7 +271,7 @@ fn event_words(event: &ClusterEvent) -> String {
         ),
         ClusterHappening::StoppingQuietly => "the cluster is being deleted: stopping quietly".to_owned(),
         ClusterHappening::Closed { state, cluster, .. } => {
-            format!("{state}; the cluster is {}", cluster.map_or("gone", ClusterState::as_str))
+            format!("{state}; the cluster is {}", cluster.map_or("gone", Into::into))
         }
     }
 }

@@ -200,7 +200,7 @@ fn operation(status: &ClusterOperationStatus) -> Result<ClusterOperation, StoreE
 
 /// The operation that is open.
 fn open(status: &ServerClusterStatus) -> Option<&ClusterOperationStatus> {
-    status.operation.as_ref().filter(|operation| operation.state == OperationState::Open.as_str())
+    status.operation.as_ref().filter(|operation| operation.state == OperationState::Open.as_ref())
 }
 
 fn past(operation: &ClusterOperation) -> PastOperation {
@@ -369,7 +369,7 @@ fn put_nodes(status: &mut ServerClusterStatus, nodes: &[Node]) {
 }
 
 fn count_running(status: &mut ServerClusterStatus) {
-    let running = status.nodes.iter().filter(|node| node.state == NodeState::Running.as_str()).count();
+    let running = status.nodes.iter().filter(|node| node.state == NodeState::Running.as_ref()).count();
     status.running_nodes = status.state.as_ref().map(|_| u32::try_from(running).unwrap_or(u32::MAX));
 }
 
@@ -415,7 +415,7 @@ pub(super) fn begin(status: &mut ServerClusterStatus, begin: &Begin) -> Result<A
 pub(super) fn take_over(status: &mut ServerClusterStatus, expected: Fence, runner: &str) -> Result<Answer, StoreError> {
     under(status, expected)?;
     let Some(operation) =
-        status.operation.as_mut().filter(|operation| operation.state == OperationState::Open.as_str())
+        status.operation.as_mut().filter(|operation| operation.state == OperationState::Open.as_ref())
     else {
         return Err(StoreError::Overtaken);
     };

@@ -64,7 +64,7 @@ pub(super) fn create(world: &mut World, call: &Call, zone: &str) -> Outcome {
     };
     let commitment = match fields.text("commitment_type")?.as_deref() {
         None => Commitment::Duration24h,
-        Some(text) => Commitment::parse(text).ok_or_else(|| Refusal::invalid("commitment_type"))?,
+        Some(text) => text.parse().map_err(|_| Refusal::invalid("commitment_type"))?,
     };
     let (enable_vpc, enable_kext) = (fields.flag("enable_vpc")?, fields.flag("enable_kext")?);
     let name = fields.text("name")?;
@@ -116,7 +116,7 @@ pub(super) fn update(world: &mut World, call: &Call, zone: &str, id: &str) -> Ou
         None => None,
         Some(nested) => {
             let text = nested.required_text("commitment_type")?;
-            Some(Commitment::parse(&text).ok_or_else(|| Refusal::invalid("commitment_type"))?)
+            Some(text.parse().map_err(|_| Refusal::invalid("commitment_type"))?)
         }
     };
     let (name, enable_vpc) = (fields.text("name")?, fields.flag("enable_vpc")?);
