@@ -8,7 +8,8 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use windlass_inspect::failure::{Exit, Failure};
-use windlass_inspect::output::{ask, bold, table};
+use windlass_inspect::output::{ask, table};
+use windlass_inspect::text::bold;
 
 /// The option by which a command only says what it would do.
 pub(crate) const DRY_RUN: &str = "--dry-run";

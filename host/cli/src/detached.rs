@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use cap_std::fs::{DirBuilder, DirBuilderExt, OpenOptions, OpenOptionsExt};
 use windlass_inspect::failure::Failure;
-use windlass_inspect::output::printable;
+use windlass_inspect::text::printable;
 use windlass_lifecycle::StateDirectory;
 
 /// Names to the process the files that it writes to, before it has its mark. It is set for detached processes only.

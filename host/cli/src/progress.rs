@@ -6,7 +6,8 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
-use windlass_inspect::output::{Output, dim, green, printable, red, yellow};
+use windlass_inspect::output::Output;
+use windlass_inspect::text::{dim, green, printable, red, yellow};
 use windlass_lifecycle::{Event, EventKind, OperationKind, OperationState};
 
 /// How often a view looks for news of another process.

@@ -47,6 +47,7 @@ pub enum Error {
     #[error("what policies did cannot be read")]
     Policies(#[source] windlass_policy::Error),
     /// The clusters cannot be read.
+    #[cfg(feature = "clusters")]
     #[error("the clusters cannot be read")]
     Clusters(#[source] windlass_cluster::StoreError),
     /// The folder of policies that a decision can be put to cannot be read.

@@ -6,6 +6,8 @@
 //! outside (names, reasons, log lines, outputs) is escaped where it stands, and the content security policy lets
 //! nothing run that is not the console's own.
 //!
+//! With the feature `clusters` (a default) there are pages of clusters, too.
+//!
 //! An [`Endpoint`] lets nobody else look than it is to, and whoever looks cannot harm the host: connections, their
 //! time, and the threads that read for pages are bounded, and [`Endpoint::serve_beside`] has threads of its own.
 

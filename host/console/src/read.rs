@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 use cap_std::fs::Dir;
 use parking_lot::Mutex;
 use serde_json::Value;
-use windlass_cluster::{
-    ClusterEvent, ClusterName, ClusterOperation, ClusterPlan, ClusterStore, SqliteClusterStore, StoredCluster,
-};
+#[cfg(feature = "clusters")]
+use windlass_cluster::StoredCluster;
 use windlass_lifecycle::{
     Entry, Error as LifecycleError, Journal, LastSweep, Operation, OperationFilter, OperationId, OperationKind,
     OperationState, StateDirectory,
@@ -25,13 +24,15 @@ use windlass_policy::{
 use crate::timeline::{Plan, Step, steps};
 use crate::{Candidates, Error, Prices};
 
+#[cfg(feature = "clusters")]
+mod clusters;
+#[cfg(feature = "clusters")]
+pub(crate) use clusters::ClusterView;
+
 /// Rows of a page.
 pub(crate) const PAGE: usize = 100;
 /// Servers that are listed on the first page.
 const MAX_SERVERS: u32 = 500;
-/// Clusters' operations and events that are shown.
-const MAX_OPERATIONS: u32 = 50;
-const MAX_EVENTS: u32 = 500;
 /// Changes of policies that are shown.
 const MAX_CHANGES: usize = 200;
 /// Groups whose last look is shown.
@@ -123,6 +124,7 @@ pub(crate) struct Now {
     /// What did not end well and wants to be looked at.
     pub(crate) unsettled: Vec<Operation>,
     pub(crate) counts: BTreeMap<OperationState, u64>,
+    #[cfg(feature = "clusters")]
     pub(crate) clusters: Vec<StoredCluster>,
     pub(crate) hosts: Vec<RunningHost>,
     /// What the page does not show, and where it is; none where it shows everything.
@@ -174,17 +176,6 @@ pub(crate) struct PoliciesView {
     /// The newest first.
     pub(crate) changes: Vec<PolicyChange>,
     pub(crate) activity: Activity,
-}
-
-/// A cluster with what was done to it. One that is gone has its history still.
-#[derive(Debug)]
-pub(crate) struct ClusterView {
-    pub(crate) name: ClusterName,
-    pub(crate) stored: Option<StoredCluster>,
-    pub(crate) operations: Vec<ClusterOperation>,
-    pub(crate) events: Vec<ClusterEvent>,
-    /// What comes next, or could.
-    pub(crate) next: Vec<ClusterPlan>,
 }
 
 impl Source {
@@ -259,11 +250,8 @@ impl Source {
         running_hosts(self.state.handle()).map_err(Error::Policies)
     }
 
-    fn clusters(&self) -> Result<Option<SqliteClusterStore>, Error> {
-        SqliteClusterStore::read_only(&self.state).map_err(Error::Clusters)
-    }
-
     pub(crate) async fn now(&self) -> Result<Now, Error> {
+        #[cfg(feature = "clusters")]
         let clusters = self.all_clusters().await?;
         let of_states = |states: &[OperationState]| {
             let mut filter = OperationFilter::default();
@@ -291,6 +279,7 @@ impl Source {
             under_way,
             unsettled: of_states(&[OperationState::Left, OperationState::Unverified])?,
             counts: self.counts()?,
+            #[cfg(feature = "clusters")]
             clusters,
             hosts: self.hosts()?,
             elsewhere: self.elsewhere()?,
@@ -450,28 +439,6 @@ impl Source {
             changes: policy_changes(self.state.handle(), MAX_CHANGES).map_err(Error::Policies)?,
             activity: self.decision_log()?.activity(RECENT_BYTES).map_err(Error::Policies)?,
         })
-    }
-
-    pub(crate) async fn all_clusters(&self) -> Result<Vec<StoredCluster>, Error> {
-        match self.clusters()? {
-            Some(store) => store.clusters().await.map_err(Error::Clusters),
-            None => Ok(Vec::new()),
-        }
-    }
-
-    pub(crate) async fn cluster(&self, name: &str) -> Result<ClusterView, Error> {
-        let unknown = || Error::Unknown { what: "cluster", name: name.to_owned() };
-        let name: ClusterName = name.parse().map_err(|_| unknown())?;
-        let store = self.clusters()?.ok_or_else(unknown)?;
-        let stored = store.cluster(&name).await.map_err(Error::Clusters)?;
-        let operations = store.operations(&name, MAX_OPERATIONS).await.map_err(Error::Clusters)?;
-        if stored.is_none() && operations.is_empty() {
-            return Err(unknown());
-        }
-        let last = operations.first().map(|operation| operation.number);
-        let events = store.events(&name, last, 0, MAX_EVENTS).await.map_err(Error::Clusters)?;
-        let next = stored.as_ref().map(|stored| ClusterPlan::next_of(stored, last.unwrap_or(0))).unwrap_or_default();
-        Ok(ClusterView { name, stored, operations, events, next })
     }
 
     /// What changes whenever a page may look different: by the files' sizes and times, so that nothing is opened.

@@ -3,9 +3,8 @@
 use std::fmt::Write as _;
 
 use maud::html;
-use windlass_inspect::operations::cause_words;
-use windlass_inspect::output::{instant, printable};
-use windlass_inspect::words::human_duration;
+use windlass_inspect::text::{instant, printable};
+use windlass_inspect::words::{cause_words, human_duration};
 use windlass_lifecycle::{OperationFilter, OperationState, StateDirectory};
 
 use crate::Error;

@@ -108,15 +108,16 @@ impl Console {
 }
 
 fn routes(console: Arc<Console>) -> Router {
-    Router::new()
+    let router = Router::new();
+    #[cfg(feature = "clusters")]
+    let router = router.route("/clusters", get(clusters)).route("/clusters/{name}", get(cluster));
+    router
         .route("/", get(now))
         .route("/operations", get(operations))
         .route("/operations/{id}", get(operation))
         .route("/decisions", get(decisions))
         .route("/decisions/{id}", get(decision))
         .route("/policies", get(policies))
-        .route("/clusters", get(clusters))
-        .route("/clusters/{name}", get(cluster))
         .route("/changes", get(changes))
         .route("/assets/console.css", get(|| async { asset("text/css; charset=utf-8", pages::STYLE) }))
         .route("/assets/live.js", get(|| async { asset("text/javascript; charset=utf-8", SCRIPT) }))
@@ -251,6 +252,7 @@ async fn policies(State(console): State<Arc<Console>>) -> Response {
     shown(&console, "Policies", "/policies", content)
 }
 
+#[cfg(feature = "clusters")]
 async fn clusters(State(console): State<Arc<Console>>) -> Response {
     let source = Arc::clone(&console);
     let found =
@@ -258,6 +260,7 @@ async fn clusters(State(console): State<Arc<Console>>) -> Response {
     shown(&console, "Clusters", "/clusters", found.await)
 }
 
+#[cfg(feature = "clusters")]
 async fn cluster(State(console): State<Arc<Console>>, Path(name): Path<String>) -> Response {
     let (source, of) = (Arc::clone(&console), name.clone());
     let found = reading(&console, move || Ok(pages::cluster(&Handle::current().block_on(source.source.cluster(&of))?)));

@@ -10,7 +10,8 @@ use crate::Inspector;
 use crate::explain::{self, Brief, asked_words, shadow_words};
 use crate::failure::Failure;
 use crate::listing::Listing;
-use crate::output::{age, bold, fields, instant, printable};
+use crate::output::fields;
+use crate::text::{age, bold, instant, printable};
 use crate::words::{human_duration, kind_word};
 
 fn unreadable(error: &Error) -> Failure {

@@ -11,7 +11,7 @@ use windlass_policy::slots::types::Failure;
 use windlass_policy::slots::{SlotName, placement, provisioning, release, retry, rollback, state_mapping};
 use windlass_policy::{DecidedBy, DecisionRecord, DecisionSummary, FailureKind, LinkRecord, Outcome};
 
-use crate::output::{bold, dim, instant, printable};
+use crate::text::{bold, dim, instant, printable};
 use crate::words::{counted, failure_words, human_duration, kind_word};
 
 /// More servers, resources, nodes or places of one decision are not told one by one.

@@ -8,7 +8,8 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use windlass_lifecycle::{Aftermath, Left};
 
-use crate::output::{Output, note, printable};
+use crate::output::{Output, note};
+use crate::text::printable;
 
 /// The exit codes, as they stand in the manual. Scripts hold on to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

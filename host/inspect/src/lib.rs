@@ -4,14 +4,22 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+#[cfg(feature = "terminal")]
 pub mod decisions;
 pub mod explain;
+#[cfg(feature = "terminal")]
 pub mod failure;
+#[cfg(feature = "terminal")]
 pub mod listing;
+#[cfg(feature = "terminal")]
 pub mod operations;
+#[cfg(feature = "terminal")]
 pub mod output;
+#[cfg(feature = "terminal")]
 pub mod policies;
+#[cfg(feature = "terminal")]
 pub mod removals;
+pub mod text;
 pub mod words;
 
 use windlass_lifecycle::StateDirectory;

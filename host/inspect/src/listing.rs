@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::output::{Output, OutputFormat, print, printable, table};
+use crate::output::{Output, OutputFormat, print, table};
+use crate::text::printable;
 
 /// Rows with their columns, and what each row is called.
 pub struct Listing<'r, T> {

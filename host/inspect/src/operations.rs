@@ -10,9 +10,10 @@ use windlass_policy::slots::types;
 use crate::Inspector;
 use crate::failure::Failure;
 use crate::listing::Listing;
-use crate::output::{age, bold, dim, fields, green, instant, printable, red, yellow};
+use crate::output::fields;
 use crate::removals::requested_lines;
-use crate::words::{failure_words, human_duration};
+use crate::text::{age, bold, dim, green, instant, printable, red, yellow};
+use crate::words::{brief, cause_words, failure_words, human_duration, why_words};
 
 /// The document that lists operations.
 #[derive(Debug, Serialize)]
@@ -233,48 +234,10 @@ pub fn entry_words(operation: &Operation, entry: &Entry) -> String {
     )
 }
 
-/// Why an operation failed or left something; empty where there is nothing to say.
-#[must_use]
-pub fn why_words(operation: &Operation) -> String {
-    if let Some(cause) = &operation.cause {
-        return cause_words(cause);
-    }
-    let report: Option<Report> = operation.report.clone().and_then(|report| serde_json::from_value(report).ok());
-    match (operation.state, report) {
-        (OperationState::Left, Some(report)) => {
-            let left = report.left.iter().map(|left| format!("{}: {}", left.resource, left.why));
-            left.chain(report.unverified.clone()).collect::<Vec<_>>().join("; ")
-        }
-        _ => String::new(),
-    }
-}
-
-/// The first cause as the journal keeps it: the step, and the failure in the contract's shape.
-#[must_use]
-pub fn cause_words(cause: &Value) -> String {
-    let step = cause.get("step").and_then(Value::as_str).map(|step| format!("{step}: ")).unwrap_or_default();
-    let failure = cause.get("failure").unwrap_or(cause);
-    match serde_json::from_value::<types::Failure>(failure.clone()) {
-        Ok(failure) => format!("{step}{}", failure_words(&failure)),
-        Err(_) => format!("{step}{}", brief(failure)),
-    }
-}
-
 fn data_is_empty(data: &Value) -> bool {
     match data {
         Value::Null => true,
         Value::Object(fields) => fields.is_empty(),
         _ => false,
-    }
-}
-
-/// A value on one line, cut where it is long; JSON output has it whole.
-fn brief(value: &Value) -> String {
-    const LONGEST: usize = 160;
-    let text = value.to_string();
-    if text.chars().count() <= LONGEST {
-        text
-    } else {
-        format!("{}…", text.chars().take(LONGEST).collect::<String>())
     }
 }

@@ -2,14 +2,12 @@
 
 use std::io::{IsTerminal, Write};
 use std::sync::OnceLock;
-use std::time::{Duration, SystemTime};
 
-use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
-use crate::words::human_duration;
+use crate::text::{dim, printable};
 
 /// How results are written on stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -171,68 +169,6 @@ pub fn fields(fields: &[(&str, String)]) -> String {
     text
 }
 
-/// Text that came from outside (names, reasons, messages) must not steer the terminal.
-pub fn printable(text: &str) -> String {
-    text.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect()
-}
-
-/// What is beside the point.
-#[must_use]
-pub fn dim(text: &str) -> String {
-    paint(Style::new().dimmed(), text)
-}
-
-/// A heading.
-#[must_use]
-pub fn bold(text: &str) -> String {
-    paint(Style::new().bold(), text)
-}
-
-/// What ended well.
-#[must_use]
-pub fn green(text: &str) -> String {
-    paint(AnsiColor::Green.on_default(), text)
-}
-
-/// What wants to be looked at.
-#[must_use]
-pub fn yellow(text: &str) -> String {
-    paint(AnsiColor::Yellow.on_default(), text)
-}
-
-/// What failed.
-#[must_use]
-pub fn red(text: &str) -> String {
-    paint(AnsiColor::Red.on_default().bold(), text)
-}
-
-/// What is only a mark.
-#[must_use]
-pub fn cyan(text: &str) -> String {
-    paint(AnsiColor::Cyan.on_default(), text)
-}
-
-fn paint(style: Style, text: &str) -> String {
-    format!("{style}{text}{style:#}")
-}
-
-/// An instant as people read it: `2026-11-21 10:04:05Z`, and how long ago.
-pub fn instant(milliseconds: u64) -> String {
-    match i64::try_from(milliseconds).ok().and_then(|instant| jiff::Timestamp::from_millisecond(instant).ok()) {
-        Some(instant) => instant.strftime("%Y-%m-%d %H:%M:%SZ").to_string(),
-        None => format!("{milliseconds} ms after 1970"),
-    }
-}
-
-/// How long ago an instant was, by this machine's clock.
-pub fn age(milliseconds: u64) -> String {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    match now.saturating_sub(Duration::from_millis(milliseconds)).as_secs() {
-        0 => "0 s".to_owned(),
-        seconds => human_duration(Duration::from_secs(seconds)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,12 +178,6 @@ mod tests {
         assert_eq!(printable("a\u{1b}[2Jb\r"), "a\u{fffd}[2Jb\u{fffd}");
         assert!(!fields(&[("name", "\u{1b}]0;owned\u{7}".to_owned())]).contains("\u{1b}]"));
         assert!(!table(&["name"], [vec!["\u{1b}]0;owned\u{7}".to_owned()]]).contains('\u{1b}'));
-    }
-
-    #[test]
-    fn instants_are_told_in_utc() {
-        assert_eq!(instant(0), "1970-01-01 00:00:00Z");
-        assert_eq!(instant(u64::MAX), "18446744073709551615 ms after 1970");
     }
 
     #[test]

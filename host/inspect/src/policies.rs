@@ -6,7 +6,8 @@ use windlass_policy::{HostStatus, LinkStatus, Mode, RunningHost, running_hosts};
 use crate::Inspector;
 use crate::failure::Failure;
 use crate::listing::Listing;
-use crate::output::{age, bold, instant, printable};
+use crate::text::{age, bold, instant, printable};
+use crate::words::{asked_words, state_words};
 
 /// The document of all hosts.
 #[derive(Serialize)]
@@ -80,42 +81,4 @@ fn status_words(host: &OneStatus, wide: bool) -> String {
         .column("why", |link| state_words(link).1);
     text.push_str(&policies.table(wide));
     text
-}
-
-/// When in its chain a policy is asked.
-#[must_use]
-pub fn asked_words(link: &LinkStatus) -> String {
-    match link.mode {
-        Mode::Decide => (link.position + 1).to_string(),
-        Mode::Shadow => format!("{} (shadow)", link.position + 1),
-    }
-}
-
-/// How a policy is doing, and why; the rest is as it should be.
-#[must_use]
-pub fn state_words(link: &LinkStatus) -> (String, String) {
-    let mut is = Vec::new();
-    let mut why = Vec::new();
-    if link.suspended {
-        is.push("suspended".to_owned());
-    } else if link.failures_in_a_row > 0 {
-        is.push(format!("failing, {} in a row", link.failures_in_a_row));
-    }
-    if !is.is_empty() {
-        why.extend(link.last_failure.clone());
-    }
-    if let Some(error) = &link.error {
-        is.push("not replaced".to_owned());
-        let when = link.refused_at_ms.map(|at| format!("{} ago: ", age(at))).unwrap_or_default();
-        why.push(format!("{when}{error}"));
-    }
-    if is.is_empty() {
-        is.push(match link.mode {
-            Mode::Decide => "deciding".to_owned(),
-            Mode::Shadow => "asked as a shadow".to_owned(),
-        });
-    }
-    // In one line each, since a table has none but its own.
-    let why: Vec<String> = why.iter().map(|why| why.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-    (is.join("; "), why.join("; "))
 }

@@ -5,8 +5,9 @@ use serde_json::Value;
 use windlass_lifecycle::{KnownServer, Operation, OperationId, RequestedBy};
 
 use crate::Inspector;
-use crate::operations::cause_words;
-use crate::output::{age, fields, instant};
+use crate::output::fields;
+use crate::text::{age, instant};
+use crate::words::cause_words;
 
 /// Document of servers that are gone.
 #[derive(Serialize)]

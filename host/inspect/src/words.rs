@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+use windlass_lifecycle::{Operation, OperationState, Report};
 use windlass_policy::slots::types;
+use windlass_policy::{LinkStatus, Mode};
+
+use crate::text::age;
 
 /// Two units at most: `850 ms`, `4.2 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`.
 pub fn human_duration(duration: Duration) -> String {
@@ -45,6 +50,82 @@ pub fn failure_words(failure: &types::Failure) -> String {
     } else {
         format!("{} ({})", failure.message, details.join(", "))
     }
+}
+
+/// Why an operation failed or left something; empty where there is nothing to say.
+#[must_use]
+pub fn why_words(operation: &Operation) -> String {
+    if let Some(cause) = &operation.cause {
+        return cause_words(cause);
+    }
+    let report: Option<Report> = operation.report.clone().and_then(|report| serde_json::from_value(report).ok());
+    match (operation.state, report) {
+        (OperationState::Left, Some(report)) => {
+            let left = report.left.iter().map(|left| format!("{}: {}", left.resource, left.why));
+            left.chain(report.unverified.clone()).collect::<Vec<_>>().join("; ")
+        }
+        _ => String::new(),
+    }
+}
+
+/// The first cause as the journal keeps it: the step, and the failure in the contract's shape.
+#[must_use]
+pub fn cause_words(cause: &Value) -> String {
+    let step = cause.get("step").and_then(Value::as_str).map(|step| format!("{step}: ")).unwrap_or_default();
+    let failure = cause.get("failure").unwrap_or(cause);
+    match serde_json::from_value::<types::Failure>(failure.clone()) {
+        Ok(failure) => format!("{step}{}", failure_words(&failure)),
+        Err(_) => format!("{step}{}", brief(failure)),
+    }
+}
+
+/// A value on one line, cut where it is long; JSON output has it whole.
+pub(crate) fn brief(value: &Value) -> String {
+    const LONGEST: usize = 160;
+    let text = value.to_string();
+    if text.chars().count() <= LONGEST {
+        text
+    } else {
+        format!("{}…", text.chars().take(LONGEST).collect::<String>())
+    }
+}
+
+/// When in its chain a policy is asked.
+#[must_use]
+pub fn asked_words(link: &LinkStatus) -> String {
+    match link.mode {
+        Mode::Decide => (link.position + 1).to_string(),
+        Mode::Shadow => format!("{} (shadow)", link.position + 1),
+    }
+}
+
+/// How a policy is doing, and why; the rest is as it should be.
+#[must_use]
+pub fn state_words(link: &LinkStatus) -> (String, String) {
+    let mut is = Vec::new();
+    let mut why = Vec::new();
+    if link.suspended {
+        is.push("suspended".to_owned());
+    } else if link.failures_in_a_row > 0 {
+        is.push(format!("failing, {} in a row", link.failures_in_a_row));
+    }
+    if !is.is_empty() {
+        why.extend(link.last_failure.clone());
+    }
+    if let Some(error) = &link.error {
+        is.push("not replaced".to_owned());
+        let when = link.refused_at_ms.map(|at| format!("{} ago: ", age(at))).unwrap_or_default();
+        why.push(format!("{when}{error}"));
+    }
+    if is.is_empty() {
+        is.push(match link.mode {
+            Mode::Decide => "deciding".to_owned(),
+            Mode::Shadow => "asked as a shadow".to_owned(),
+        });
+    }
+    // In one line each, since a table has none but its own.
+    let why: Vec<String> = why.iter().map(|why| why.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    (is.join("; "), why.join("; "))
 }
 
 #[cfg(test)]

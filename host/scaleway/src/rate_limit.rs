@@ -1,55 +1,35 @@
 use std::time::Duration;
 
-use governor::clock::Clock;
-use governor::middleware::NoOpMiddleware;
-use governor::state::{InMemoryState, NotKeyed};
-use governor::{Quota, RateLimiter};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::settings::Limits;
 
-/// Tokio's clock for governor, so that the limit runs on simulated time when everything else does.
-#[derive(Debug, Clone)]
-struct TokioClock {
-    start: Instant,
-}
-
-impl Clock for TokioClock {
-    /// Time since the clock was made; governor knows how to reckon with durations.
-    type Instant = Duration;
-
-    fn now(&self) -> Duration {
-        Instant::now().saturating_duration_since(self.start)
-    }
-}
-
-/// So many calls per second, after a burst of so many; first come, first served.
-///
-/// governor keeps the account (GCRA). Its own `until_ready` is not used, because it waits on wall-clock timers of a
-/// thread of its own; we wait on tokio's.
+/// So many calls per second, after a burst of so many; first come, first served (the generic cell rate algorithm).
 pub(crate) struct RateLimit {
-    account: RateLimiter<NotKeyed, InMemoryState, TokioClock, NoOpMiddleware<Duration>>,
-    clock: TokioClock,
-    /// Held by whoever is next: the order of arrival is the order of leaving, and only one task wakes for each call.
-    turn: Mutex<()>,
+    /// Between two calls.
+    interval: Duration,
+    /// How far calls may be ahead of their rate.
+    tolerance: Duration,
+    /// When the next call would be due at the rate. Held by whoever is next: the order of arrival is the order of
+    /// leaving, and only one task wakes for each call.
+    due: Mutex<Instant>,
 }
 
 impl RateLimit {
     pub(crate) fn new(limits: &Limits) -> Self {
-        let clock = TokioClock { start: Instant::now() };
-        let quota = Quota::per_second(limits.calls_per_second).allow_burst(limits.burst);
-        Self { account: RateLimiter::direct_with_clock(quota, clock.clone()), clock, turn: Mutex::new(()) }
+        let interval = Duration::from_secs(1) / limits.calls_per_second.get();
+        Self { interval, tolerance: interval * (limits.burst.get() - 1), due: Mutex::new(Instant::now()) }
     }
 
     /// Waits until the next call may leave.
     pub(crate) async fn admit(&self) {
-        let _turn = self.turn.lock().await;
-        while let Err(refusal) = self.account.check() {
-            // Tokio's timers have whole milliseconds; a shorter wait would spin.
-            let wait = refusal.wait_time_from(self.clock.now()).max(Duration::from_millis(1));
+        let mut due = self.due.lock().await;
+        let wait = due.saturating_duration_since(Instant::now() + self.tolerance);
+        if !wait.is_zero() {
             tokio::time::sleep(wait).await;
         }
+        *due = (*due).max(Instant::now()) + self.interval;
     }
 }
 

@@ -4,7 +4,8 @@ use serde::Serialize;
 use windlass_conformance::{Answered, Bounds, Error, Fixture, Plan, Probe, Report, Verdict};
 use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::listing::Listing;
-use windlass_inspect::output::{green, printable, red, table, yellow};
+use windlass_inspect::output::table;
+use windlass_inspect::text::{green, printable, red, yellow};
 use windlass_lifecycle::Control;
 use windlass_scaleway::Client;
 

@@ -3,7 +3,7 @@
 mod bulk;
 
 use windlass_inspect::failure::Failure;
-use windlass_inspect::output::printable;
+use windlass_inspect::text::printable;
 use windlass_policy::{DecisionFilter, ReplayAgainst};
 
 use crate::arguments::{DecisionCommand, ListDecisions, LoadOptions, ReplayDecision, ShowDecision};

@@ -13,7 +13,8 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use windlass_cluster::{ClusterStore, SqliteClusterStore};
 use windlass_inspect::failure::{Exit, Failure};
-use windlass_inspect::output::{self, printable};
+use windlass_inspect::output;
+use windlass_inspect::text::printable;
 use windlass_lifecycle::{Error, Journal, OperationFilter, OperationId, StateDirectory};
 
 use crate::arguments::{self, ClusterCommand, OperationCommand, ServerCommand};

@@ -7,7 +7,8 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use windlass_inspect::failure::{Exit, Failure, Leftover};
-use windlass_inspect::output::{Output, instant};
+use windlass_inspect::output::Output;
+use windlass_inspect::text::instant;
 use windlass_inspect::words::counted;
 use windlass_lifecycle::{Control, Error, Left, OperationFilter, OperationId, OperationState, Report, Resumed};
 

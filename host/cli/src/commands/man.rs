@@ -7,7 +7,8 @@ use cap_std::fs::Dir;
 use clap_mangen::Man;
 use serde::Serialize;
 use windlass_inspect::failure::Failure;
-use windlass_inspect::output::{Output, printable};
+use windlass_inspect::output::Output;
+use windlass_inspect::text::printable;
 
 use crate::arguments::{self, Arguments};
 

@@ -16,7 +16,8 @@ use serde::Serialize;
 use serde_json::Value;
 use windlass_inspect::failure::Failure;
 use windlass_inspect::listing::Listing;
-use windlass_inspect::output::{fields, instant};
+use windlass_inspect::output::fields;
+use windlass_inspect::text::instant;
 use windlass_policy::slots::{Placement, Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping};
 use windlass_policy::{
     Class, DecidedBy, Decision, DecisionRecord, Description, Digest, Error, Examination, Host, Link, LinkStatus,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 use serde_json::Value;
 use windlass_cluster::{ClusterEvent, ClusterPlan, Node, PlannedHook, StoredCluster};
-use windlass_inspect::output::age;
+use windlass_inspect::text::age;
 
 use super::{facts, operation_link, raw, state, table, took, when};
 use crate::read::ClusterView;

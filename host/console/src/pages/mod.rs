@@ -1,5 +1,6 @@
 //! Pages, from data. All text is escaped by the templates; nothing here is put into a page as it is.
 
+#[cfg(feature = "clusters")]
 mod clusters;
 mod decisions;
 mod now;
@@ -11,9 +12,10 @@ use std::time::Duration;
 use maud::{DOCTYPE, Markup, html};
 use serde::Serialize;
 use serde_json::Value;
-use windlass_inspect::output::{age, instant};
+use windlass_inspect::text::{age, instant};
 use windlass_inspect::words::human_duration;
 
+#[cfg(feature = "clusters")]
 pub(crate) use clusters::{cluster, clusters};
 pub(crate) use decisions::{decision, decisions};
 pub(crate) use now::now;
@@ -24,11 +26,12 @@ pub(crate) use policies::policies;
 pub(crate) const STYLE: &str = include_str!("../../assets/console.css");
 
 /// The parts of the console, by path and title.
-const PARTS: [(&str, &str); 5] = [
+const PARTS: &[(&str, &str)] = &[
     ("/", "Now"),
     ("/operations", "Operations"),
     ("/decisions", "Decisions"),
     ("/policies", "Policies"),
+    #[cfg(feature = "clusters")]
     ("/clusters", "Clusters"),
 ];
 

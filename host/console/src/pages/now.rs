@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use windlass_inspect::operations::cause_words;
-use windlass_inspect::output::age;
+use windlass_inspect::text::age;
+use windlass_inspect::words::cause_words;
 use windlass_lifecycle::{Entry, LastSweep, Operation, OperationState};
 
 use super::{decision_link, operation_link, state, table, took};
@@ -20,7 +20,7 @@ pub(crate) fn now(now: &Now) -> Markup {
         ul.figures {
             (figure(&format!("{}{more}", now.machines.len() - macs), "servers", Some("#machines")))
             (figure(&macs.to_string(), "Macs", Some("#machines")))
-            (figure(&now.clusters.len().to_string(), "clusters", Some("/clusters")))
+            (clusters_figure(now))
             @if let Some(cost) = &now.cost { (cost_figure(cost)) }
             (figure(&count(OperationState::Open).to_string(), "operations under way", Some("/operations?state=open")))
             (figure(
@@ -88,14 +88,7 @@ pub(crate) fn now(now: &Now) -> Markup {
                 ))
             }
         }
-        section aria-labelledby="clusters" {
-            h2 #clusters { "Clusters" }
-            @if now.clusters.is_empty() {
-                p.none { "There are none." }
-            } @else {
-                (super::clusters::list(&now.clusters))
-            }
-        }
+        (clusters(now))
         @if let Some(elsewhere) = &now.elsewhere {
             section aria-labelledby="not-shown" {
                 h2 #not-shown { "Not shown here" }
@@ -109,6 +102,35 @@ pub(crate) fn now(now: &Now) -> Markup {
             }
         }
     }
+}
+
+#[cfg(feature = "clusters")]
+fn clusters_figure(now: &Now) -> Markup {
+    figure(&now.clusters.len().to_string(), "clusters", Some("/clusters"))
+}
+
+#[cfg(feature = "clusters")]
+fn clusters(now: &Now) -> Markup {
+    html! {
+        section aria-labelledby="clusters" {
+            h2 #clusters { "Clusters" }
+            @if now.clusters.is_empty() {
+                p.none { "There are none." }
+            } @else {
+                (super::clusters::list(&now.clusters))
+            }
+        }
+    }
+}
+
+#[cfg(not(feature = "clusters"))]
+fn clusters_figure(_: &Now) -> Markup {
+    html! {}
+}
+
+#[cfg(not(feature = "clusters"))]
+fn clusters(_: &Now) -> Markup {
+    html! {}
 }
 
 fn figure(number: &str, what: &str, href: Option<&str>) -> Markup {

@@ -1,9 +1,8 @@
 //! Operations: the list, and one with its steps, what failed, and how it was undone.
 
 use maud::{Markup, html};
-use windlass_inspect::operations::{cause_words, why_words};
-use windlass_inspect::output::age;
-use windlass_inspect::words::failure_words;
+use windlass_inspect::text::age;
+use windlass_inspect::words::{cause_words, failure_words, why_words};
 use windlass_lifecycle::{Operation, OperationFilter, OperationId, OperationState};
 
 use super::{brief, decision_link, facts, older, operation_link, raw, state, table, took, when};

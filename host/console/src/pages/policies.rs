@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use maud::{Markup, html};
-use windlass_inspect::output::age;
-use windlass_inspect::policies::{asked_words, state_words};
-use windlass_inspect::words::{human_duration, kind_word};
+use windlass_inspect::text::age;
+use windlass_inspect::words::{asked_words, human_duration, kind_word, state_words};
 use windlass_policy::{
     Activity, Agreement, FailureKind, LinkStatus, Mode, PolicyActivity, PolicyChange, PolicyHappening, PolicyIdentity,
 };

@@ -1,6 +1,7 @@
 //! How a runner reaches an instance: keys and users.
 
 mod key;
+mod openssh;
 mod user;
 
 pub use key::KeyError;

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use windlass_cluster::{ClusterControl, ClusterDifference, ClusterName, Clusters, ScaleRequest, Takes};
 use windlass_inspect::failure::Failure;
-use windlass_inspect::output::{green, red, table, yellow};
+use windlass_inspect::output::table;
+use windlass_inspect::text::{green, red, yellow};
 
 use super::failure::failure_of;
 use super::{plan, specification, work};

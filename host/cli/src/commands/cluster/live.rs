@@ -4,7 +4,8 @@
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 use windlass_cluster::{ClusterEvent, ClusterHappening, ClusterState, OperationState, Progress, progress};
-use windlass_inspect::output::{Output, bold, dim, green, printable, red, yellow};
+use windlass_inspect::output::Output;
+use windlass_inspect::text::{bold, dim, green, printable, red, yellow};
 
 use crate::progress::moving_line;
 

@@ -9,7 +9,8 @@ use windlass_cluster::{
 };
 use windlass_inspect::failure::Failure;
 use windlass_inspect::listing::Listing;
-use windlass_inspect::output::{age, bold, fields, instant, printable, red};
+use windlass_inspect::output::fields;
+use windlass_inspect::text::{age, bold, instant, printable, red};
 use windlass_inspect::words::failure_words;
 
 use super::failure::failure_of;

@@ -3,7 +3,8 @@
 use serde_json::json;
 use windlass_cluster::{ClusterPlan, PlannedHook, PlannedRun};
 use windlass_inspect::failure::Failure;
-use windlass_inspect::output::{bold, dim, fields, printable, yellow};
+use windlass_inspect::output::fields;
+use windlass_inspect::text::{bold, dim, printable, yellow};
 
 use crate::context::Context;
 use crate::units::human_duration;

@@ -3,7 +3,7 @@
 use serde_json::json;
 use windlass_cluster::{ClusterSpecification, Error};
 use windlass_inspect::failure::Failure;
-use windlass_inspect::output::dim;
+use windlass_inspect::text::dim;
 use windlass_inspect::words::failure_words;
 
 use super::failure::failure_of;

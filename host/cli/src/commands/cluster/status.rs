@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use windlass_cluster::{ClusterStatus, Node};
 use windlass_inspect::listing::Listing;
-use windlass_inspect::output::{age, fields, instant};
+use windlass_inspect::output::fields;
+use windlass_inspect::text::{age, instant};
 
 /// How the nodes differ from what was known, each in a line.
 pub(super) fn differences(status: &ClusterStatus) -> Vec<String> {

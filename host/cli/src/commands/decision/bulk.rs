@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use windlass_inspect::failure::Failure;
-use windlass_inspect::output::{printable, table};
+use windlass_inspect::output::table;
+use windlass_inspect::text::printable;
 use windlass_policy::slots::SlotName;
 use windlass_policy::{LoadedPolicy, ReplayAgainst};
 use windlass_proof::replay::{BulkReplay, replay};

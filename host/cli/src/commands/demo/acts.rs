@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use windlass_inspect::failure::Failure;
-use windlass_inspect::output::{cyan, dim, green, red, yellow};
+use windlass_inspect::text::{cyan, dim, green, red, yellow};
 use windlass_lifecycle::{
     Control, Error, Event, EventKind, Machine, OperationId, OperationKind, OperationState, Target,
 };

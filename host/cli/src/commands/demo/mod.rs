@@ -9,7 +9,8 @@ use std::time::Instant;
 use serde::Serialize;
 use serde_json::{Value, json};
 use windlass_inspect::failure::{Exit, Failure, Leftover};
-use windlass_inspect::output::{Output, bold, dim, green, print};
+use windlass_inspect::output::{Output, print};
+use windlass_inspect::text::{bold, dim, green};
 
 use crate::arguments;
 use narrator::Narrator;

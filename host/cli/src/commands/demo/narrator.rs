@@ -1,7 +1,8 @@
 //! Who tells the story of the demo.
 
 use serde::Serialize;
-use windlass_inspect::output::{Output, bold, print, printable};
+use windlass_inspect::output::{Output, print};
+use windlass_inspect::text::{bold, printable};
 
 /// Tells the story: at once to people, at its end as one document to programs.
 pub(super) struct Narrator {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use windlass_inspect::failure::Failure;
-use windlass_inspect::output::{bold, dim, green, printable, red, yellow};
+use windlass_inspect::text::{bold, dim, green, printable, red, yellow};
 
 /// How a check ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

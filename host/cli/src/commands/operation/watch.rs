@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use windlass_inspect::failure::{Exit, Failure};
-use windlass_inspect::output::{bold, green, printable, red, yellow};
+use windlass_inspect::text::{bold, green, printable, red, yellow};
 use windlass_lifecycle::{
     Journal, Operation, OperationFilter, OperationId, OperationState, Phase, Report, StateDirectory,
 };
@@ -15,7 +15,8 @@ use crate::commands::detach;
 use crate::commands::lifecycle::{left_of, unverified};
 use crate::context::Context;
 use crate::progress::{LOOK_AGAIN, moving_line, summary};
-use windlass_inspect::operations::{Operations, cause_words, entry_words, unreadable};
+use windlass_inspect::operations::{Operations, entry_words, unreadable};
+use windlass_inspect::words::cause_words;
 
 /// Follows one operation, or all that are open, until they have ended.
 pub(super) async fn watch(context: &Context, arguments: &WatchOperation) -> Result<(), Failure> {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use windlass_authoring::{Built, Error, PolicyName, SchemaOf};
 use windlass_inspect::failure::Failure;
-use windlass_inspect::output::printable;
+use windlass_inspect::text::printable;
 use windlass_policy::Digest;
 
 use crate::arguments::{self, BuildPolicy, NewPolicy, PolicySchema};

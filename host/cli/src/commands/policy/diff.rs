@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use windlass_inspect::failure::Failure;
-use windlass_inspect::output::{bold, printable};
+use windlass_inspect::text::{bold, printable};
 use windlass_policy::DecisionReader;
 use windlass_proof::diff::{Difference, diff};
 

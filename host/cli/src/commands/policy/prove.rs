@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use windlass_inspect::failure::Failure;
-use windlass_inspect::output::{bold, green, printable, red};
+use windlass_inspect::text::{bold, green, printable, red};
 use windlass_policy::{Class, LoadedPolicy};
 use windlass_proof::space::Values;
 use windlass_proof::{Expression, Finding, Law, Laws, Proof, ProofError, ProofOptions, Statement, prove};

@@ -3,7 +3,8 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use windlass_inspect::failure::Failure;
-use windlass_inspect::output::{bold, printable, table};
+use windlass_inspect::output::table;
+use windlass_inspect::text::{bold, printable};
 use windlass_policy::{DecisionReader, ShadowAgreement, ShadowFilter};
 
 use crate::arguments::ShadowPolicy;

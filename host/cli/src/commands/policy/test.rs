@@ -8,7 +8,7 @@ use cap_std::fs::Dir;
 use serde::Serialize;
 use serde_json::Value;
 use windlass_inspect::failure::Failure;
-use windlass_inspect::output::{bold, dim, green, printable, red};
+use windlass_inspect::text::{bold, dim, green, printable, red};
 use windlass_policy::slots::SlotName;
 use windlass_policy::{
     DecisionReader, DecisionRecord, Examination, Host, Link, LoadedPolicy, PolicyIdentity, RulesFile,
