@@ -43,7 +43,7 @@ pub(crate) use cluster::{
     ExportCluster, NameCluster, ReplaceCluster, ScaleCluster, TerminateCluster, ValidateCluster,
 };
 
-/// Machine lifecycles on Scaleway: created whole, undone whole, judged by policies that you can replace.
+/// Machine lifecycles on Scaleway: transactional, with policies that you can replace.
 #[derive(Debug, Parser)]
 #[command(
     name = "windlass",
@@ -81,13 +81,13 @@ impl Arguments {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Tables for people, documents for programs, or names alone, on stdout
+    /// Output format on stdout: tables for people, documents for programs, or names alone
     #[arg(long, short, global = true, value_enum, default_value_t, value_name = "FORMAT")]
     pub(crate) output: OutputFormat,
-    /// Whether words are coloured: where a terminal is at the other end and NO_COLOR is not set, or as said
+    /// When to use colours; `auto` uses them on a terminal unless NO_COLOR is set
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     pub(crate) color: Color,
-    /// Where Scaleway's API is [env: SCW_API_URL] [default: https://api.scaleway.com]
+    /// URL of Scaleway's API [env: SCW_API_URL] [default: https://api.scaleway.com]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) api_url: Option<String>,
     /// The profile of Scaleway's own configuration file [env: SCW_PROFILE]
@@ -96,16 +96,16 @@ pub(crate) struct Global {
     /// The availability zone, for example fr-par-1 [env: SCW_DEFAULT_ZONE]
     #[arg(long, global = true, value_name = "ZONE", add = ArgValueCandidates::new(completion::zones))]
     pub(crate) zone: Option<String>,
-    /// Windlass's configuration file [default: ~/.config/windlass/config.toml, where it exists]
+    /// Windlass's configuration file [default: ~/.config/windlass/config.toml, if it exists]
     #[arg(long, global = true, value_name = "FILE", env = "WINDLASS_CONFIG", hide_env_values = true)]
     pub(crate) config: Option<PathBuf>,
-    /// Where journal, decision log and caches are kept [default: ~/.local/state/windlass]
+    /// State directory: journal, decision log, caches [default: ~/.local/state/windlass]
     #[arg(long, global = true, value_name = "DIRECTORY", env = "WINDLASS_STATE_DIR", hide_env_values = true)]
     pub(crate) state_dir: Option<PathBuf>,
-    /// Say more on stderr: once for what happens, twice for details, three times for everything
+    /// Print more to stderr; repeat up to three times for more detail
     #[arg(long, short, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
     pub(crate) verbose: u8,
-    /// Say nothing on stderr but errors
+    /// Print only errors to stderr
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
 }
@@ -119,46 +119,46 @@ impl Global {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// The whole story in about 15 seconds, on an embedded simulator: no account, nothing to pay
+    /// Show all of Windlass in about 15 seconds on an embedded simulator; no account needed
     Demo(Demo),
     /// Create, list, show and delete servers
     #[command(subcommand)]
     Server(ServerCommand),
-    /// Clusters of servers: create, scale and terminate them as one thing
+    /// Create, scale and terminate clusters of servers
     #[command(subcommand)]
     Cluster(ClusterCommand),
-    /// The journal: what was done, what failed, what was undone
+    /// List, resume and cancel operations: what was done, what failed, what was undone
     #[command(subcommand)]
     Operation(OperationCommand),
-    /// Where state is kept, and whether it can be relied on
+    /// Show the state directory, or take over a copy of it
     #[command(subcommand)]
     State(StateCommand),
-    /// Find what is ours and no operation explains, and delete it after asking
+    /// Find and delete leaked resources; asks first
     Sweep(Sweep),
-    /// Look whether everything is there that Windlass needs; changes nothing and costs nothing
+    /// Check your setup; read-only and free
     Doctor,
-    /// Begin: asks what is needed, checks it, writes the configuration and tries a policy
+    /// Create a configuration interactively
     Init(Init),
-    /// The configuration in force
+    /// Show the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Look into policies, check them, try them
+    /// Write, check, test and distribute policies
     #[command(subcommand)]
     Policy(PolicyCommand),
-    /// The decision log: who decided what, and why
+    /// List, show and replay decisions: who decided what, and why
     #[command(subcommand)]
     Decision(DecisionCommand),
-    /// Show servers, operations, decisions, policies and clusters as web pages, for reading only
+    /// Serve read-only web pages of servers, operations, decisions, policies and clusters
     Console(Console),
-    /// Write what happened into one file, for a ticket or a post-mortem
+    /// Export operations and their decisions into one file, for a ticket or a post-mortem
     Report(Report),
-    /// Ask an API whether it behaves as Windlass assumes: makes a few cheap things, and removes them
+    /// Check that an API behaves as Windlass assumes; creates a few cheap resources and removes them
     Conformance(Conformance),
-    /// Serve a simulated Scaleway API; the first line on stdout is its URL
+    /// Serve a simulated Scaleway API; prints its URL first
     Simulator(Simulator),
-    /// Write a shell's completion script on stdout
+    /// Print a shell's completion script
     Completions(Completions),
-    /// Write the manual pages, one for each command, into a folder
+    /// Write manual pages, one per command, into a folder
     Man(Man),
 }
 
@@ -182,86 +182,86 @@ impl Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
-    /// How many times faster than the story's normal pace (1 takes about 15 s; tests use more)
+    /// Speed of the demo: 1 takes about 15 s
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = parse_pace)]
     pub(crate) pace: f64,
-    /// The seed that decides the simulator's ids and jitter
+    /// Seed of the simulator's ids and jitter
     #[arg(long, value_name = "NUMBER", default_value_t = 7)]
     pub(crate) seed: u64,
-    /// Show it as web pages meanwhile, and until Ctrl-C: on http://127.0.0.1:7474, or another port where that is taken
+    /// Also serve the console, until Ctrl-C, on http://127.0.0.1:7474 or another port if that one is taken
     #[arg(long)]
     pub(crate) console: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ServerCommand {
-    /// Create servers, each whole or not at all
+    /// Create servers; a server that fails is rolled back completely
     Create(Box<CreateServer>),
-    /// List the servers that are ours
+    /// List the servers of this owner
     #[command(visible_alias = "ls")]
     List(ListServers),
-    /// Show one server with its operation and what belongs to it
+    /// Show a server, its resources and its operations
     #[command(alias = "status")]
     Show(ShowServer),
-    /// Delete servers with everything that belongs to them
+    /// Delete servers and everything created with them
     #[command(visible_alias = "rm", alias = "terminate")]
     Delete(DeleteServers),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CreateServer {
-    /// The group the servers belong to; a tag says so [default: the configuration's]
+    /// Group name, stored as a tag [default: the configuration's]
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::groups))]
     pub(crate) group: Option<GroupName>,
-    /// How many servers
+    /// Number of servers
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) count: u32,
-    /// Scaleway's server types in the order to try them when one is out of stock: DEV1-S,PLAY2-PICO
+    /// Server types, tried in this order when one is out of stock: DEV1-S,PLAY2-PICO
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',', action = ArgAction::Append)]
     pub(crate) server_types: Vec<String>,
     /// An image label (ubuntu_noble) or an image id
     #[arg(long, value_name = "IMAGE")]
     pub(crate) image: Option<String>,
-    /// The server's name; with --count above 1 a number is appended [default: the operation's id]
+    /// Server name; a number is appended if --count is above 1 [default: the operation's id]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Public IPv4 addresses for each server, made for it and deleted with it
+    /// Number of public IPv4 addresses per server; they are deleted with it
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(0..=5))]
     pub(crate) ipv4: Option<u32>,
-    /// Public IPv6 addresses for each server
+    /// Number of public IPv6 addresses per server; they are deleted with it
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(0..=5))]
     pub(crate) ipv6: Option<u32>,
-    /// The size of the root volume, for example 20GB
+    /// Size of the root volume, for example 20GB
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) volume_size: Option<Size>,
-    /// The kind of the root volume
+    /// Kind of the root volume
     #[arg(long, value_enum, value_name = "KIND")]
     pub(crate) volume_type: Option<VolumeType>,
-    /// One more volume: block:20GB, local:20GB, scratch:1600GB, or the id of an existing volume (repeatable)
+    /// An additional volume: block:20GB, local:20GB, scratch:1600GB, or the id of an existing volume (repeatable)
     #[arg(long = "extra-volume", value_name = "VOLUME", value_parser = parse_extra_volume)]
     pub(crate) extra_volumes: Vec<ExtraVolume>,
-    /// A private network to attach the server to, by id (repeatable)
+    /// Id of a private network to attach (repeatable)
     #[arg(long = "private-network", value_name = "ID")]
     pub(crate) private_networks: Vec<String>,
-    /// The security group, by id
+    /// Id of the security group
     #[arg(long, value_name = "ID")]
     pub(crate) security_group: Option<String>,
-    /// The placement group, by id
+    /// Id of the placement group
     #[arg(long, value_name = "ID")]
     pub(crate) placement_group: Option<String>,
-    /// A cloud-init file; - reads it from stdin
+    /// A cloud-init file; - reads stdin
     #[arg(long = "cloud-init", value_name = "FILE")]
     pub(crate) cloud_init: Option<PathBuf>,
-    /// A tag beside ours (repeatable)
+    /// An additional tag (repeatable)
     #[arg(long = "tag", value_name = "TAG", value_parser = parse_tag)]
     pub(crate) tags: Vec<String>,
     /// The project [env: SCW_DEFAULT_PROJECT_ID]
     #[arg(long, value_name = "ID")]
     pub(crate) project: Option<String>,
-    /// How long a server may take until it runs before it is undone, for example 10m
+    /// How long a server may take to run before it is rolled back, for example 10m
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) wait: Option<Duration>,
-    /// How many servers are worked on at the same time
+    /// Maximum number of servers handled in parallel
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) parallel: Option<u32>,
     #[command(flatten)]
@@ -271,7 +271,7 @@ pub(crate) struct CreateServer {
 /// The option to go on without the terminal.
 #[derive(Debug, Args)]
 pub(crate) struct Detach {
-    /// Go on in a process of its own, without the terminal, and print how to attach to it; nothing is asked then
+    /// Run in the background and print how to attach to it; asks nothing
     #[arg(long)]
     pub(crate) detach: bool,
 }
@@ -302,19 +302,19 @@ pub(crate) struct ShowServer {
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("which").required(true).args(["servers", "group"])))]
 pub(crate) struct DeleteServers {
-    /// Servers, by id, name or operation; also one that is gone, for what is left of it
+    /// Servers, by id, name or operation; a server that is gone is accepted, to delete what is left of it
     #[arg(value_name = "SERVER", add = ArgValueCandidates::new(completion::servers))]
     pub(crate) servers: Vec<String>,
-    /// All servers of this group, and what is left of those that are gone
+    /// All servers of this group, and what is left of servers that are gone
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::groups))]
     pub(crate) group: Option<String>,
-    /// Only say what would be deleted
+    /// Only print what would be deleted
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Delete without asking; needed where there is no terminal to ask on
+    /// Delete without asking; required if there is no terminal
     #[arg(long, short)]
     pub(crate) yes: bool,
-    /// How many servers are worked on at the same time
+    /// Maximum number of servers handled in parallel
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) parallel: Option<u32>,
     #[command(flatten)]
@@ -323,36 +323,36 @@ pub(crate) struct DeleteServers {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum StateCommand {
-    /// Show the state directory: its owner, its history, and what shows that it is a copy
+    /// Show the state directory: its owner, its history, and whether it is a copy
     Show,
-    /// Go on with a copy or a restored backup whose original is used no more
+    /// Take over a copy or a restored backup whose original is no longer used
     TakeOver(TakeOverState),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct TakeOverState {
-    /// Take it over without asking; needed where there is no terminal to ask on
+    /// Take it over without asking; required if there is no terminal
     #[arg(long, short)]
     pub(crate) yes: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum OperationCommand {
-    /// List operations, the newest first
+    /// List operations, newest first
     #[command(visible_alias = "ls")]
     List(ListOperations),
-    /// Show one operation: its steps, what failed, what was undone, and why
+    /// Show an operation: its steps, what failed, what was undone, and why
     #[command(alias = "status")]
     Show(ShowOperation),
-    /// Follow one operation, or all that are open, until they end
+    /// Follow an operation, or all open ones, until they end
     Watch(WatchOperation),
-    /// Follow a detached operation with its output, and end with its exit code; Ctrl-C leaves it running
+    /// Follow the output of a detached operation and exit with its code; Ctrl-C leaves it running
     Attach(AttachOperation),
-    /// Finish or undo what an interrupted process left open
+    /// Finish or undo operations that an interrupted process left open
     Resume(ResumeOperations),
-    /// Cancel operations of any process: what they have made is rolled back
+    /// Cancel operations of any process and roll them back
     Cancel(CancelOperations),
-    /// Let operations go: they are neither finished nor undone, and what they made is left alone
+    /// Close operations without finishing or undoing them; their resources are left alone
     Abandon(AbandonOperations),
 }
 
@@ -368,20 +368,20 @@ pub(crate) struct AbandonOperations {
 /// How something is abandoned.
 #[derive(Debug, Args)]
 pub(crate) struct AbandonOptions {
-    /// Why, for whoever reads the journal
+    /// Reason, recorded in the journal
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
-    /// Only show what would be left alone
+    /// Only print what would be left alone
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Abandon without asking; needed where there is no terminal to ask on
+    /// Abandon without asking; required if there is no terminal
     #[arg(long, short)]
     pub(crate) yes: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct WatchOperation {
-    /// The operation's id [default: all that are open]
+    /// The operation's id [default: all open operations]
     #[arg(value_name = "OPERATION")]
     pub(crate) operation: Option<String>,
 }
@@ -398,120 +398,120 @@ pub(crate) struct CancelOperations {
     /// The operations' ids
     #[arg(value_name = "OPERATION", required = true, add = ArgValueCandidates::new(completion::operations))]
     pub(crate) operations: Vec<String>,
-    /// Do not wait until the operations are undone
+    /// Do not wait for the rollback
     #[arg(long)]
     pub(crate) no_wait: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ResumeOperations {
-    /// Go on in a process of its own, without the terminal, and print how to attach to it
+    /// Run in the background and print how to attach to it
     #[arg(long)]
     pub(crate) detach: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ListOperations {
-    /// Only those that are not closed
+    /// Only open operations
     #[arg(long)]
     pub(crate) open: bool,
     /// Only this group
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::groups))]
     pub(crate) group: Option<String>,
-    /// At most so many
+    /// Maximum number of results
     #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) limit: u32,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowOperation {
-    /// The operation's id
+    /// An operation's id; or a server's id, name or address, even if the server is gone
     #[arg(value_name = "OPERATION", add = ArgValueCandidates::new(completion::operations))]
     pub(crate) operation: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Sweep {
-    /// Only say what would be deleted
+    /// Only print what would be deleted
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Leave alone what is younger than this, since another process may be at work on it [default: 1h]
+    /// Skip resources younger than this: another process may still be creating them [default: 1h]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) older_than: Option<Duration>,
     /// Also remove servers that this journal does not know, whatever their state, and what is attached to them;
     /// otherwise they are only reported
     #[arg(long)]
     pub(crate) running_too: bool,
-    /// Remove without asking; needed where there is no terminal to ask on
+    /// Delete without asking; required if there is no terminal
     #[arg(long, short)]
     pub(crate) yes: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Show every value in force and where it comes from: an option, a variable, a file, a default; no secret
+    /// Show every value and where it comes from: an option, a variable, a file, a default; never prints secrets
     Show,
 }
 
-/// Begin: asks what is needed, checks it, writes the configuration and tries a policy
+/// Create a configuration interactively
 ///
 /// What is given as an option is not asked: --profile, --zone, --state-dir, --group, --try-policy. The file is the one
 /// that --config or WINDLASS_CONFIG names, else the usual one. Credentials are never written into it.
 #[derive(Debug, Args)]
 pub(crate) struct Init {
-    /// The group of servers that name none
+    /// Default group of servers
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::groups))]
     pub(crate) group: Option<GroupName>,
-    /// Whether a policy is tried on an example question [default with --yes: true]
+    /// Whether to try a policy on an example question [default with --yes: true]
     #[arg(long, value_name = "BOOLEAN")]
     pub(crate) try_policy: Option<bool>,
-    /// Replace a configuration that exists
+    /// Replace an existing configuration
     #[arg(long)]
     pub(crate) overwrite: bool,
-    /// Ask nothing: what no option says keeps its default; needed where there is no terminal to ask on
+    /// Use defaults instead of asking; required if there is no terminal
     #[arg(long, short)]
     pub(crate) yes: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
-    /// Begin a policy: a folder with everything that it needs
+    /// Create a policy project
     New(NewPolicy),
-    /// Build a policy's folder into a component
+    /// Build a policy project into a component
     Build(BuildPolicy),
-    /// A slot's question and answer, and fixtures for it, as JSON Schemas
+    /// Print the JSON Schemas of a slot: question, answer, fixtures, rules
     Schema(PolicySchema),
-    /// Put a policy's fixtures to it
+    /// Run a policy's fixtures
     Test(TestPolicy),
-    /// What a policy file is: name, version, digest, slots, imports, settings
+    /// Show a policy file: name, version, digest, slots, imports, settings
     #[command(alias = "show")]
     Inspect(InspectPolicy),
-    /// Load a policy as the host would, with its settings and grants, and say what is wrong
+    /// Load a policy as the host would and report every problem
     Check(CheckPolicy),
-    /// Put one question to a policy and print its answer
+    /// Ask a policy one question and print its answer
     Run(RunPolicy),
-    /// Hold laws against every answer that a policy gives within bounds; a violation is shown by its smallest question
+    /// Prove laws over every answer of a policy within bounds; prints the smallest counterexample
     Prove(Box<ProvePolicy>),
-    /// What changes from one policy to another, over recorded questions and those within bounds
+    /// Compare the answers of two policies to recorded and generated questions
     Diff(Box<DiffPolicies>),
-    /// What a decision costs, beside the built-in default of the slot
+    /// Measure a policy's decisions against the built-in default
     Bench(BenchPolicy),
-    /// The policies in use, slot by slot, as the configuration has them
+    /// List the configured policies by slot
     #[command(visible_alias = "ls")]
     List,
-    /// How policies are doing in the hosts that run on this state directory: failing, suspended, replaced, refused
+    /// Show the state of policies in running hosts: failing, suspended, replaced, refused
     Status,
-    /// What shadows would have decided, held against what was decided, by the decision log
+    /// Compare recorded decisions with what shadow policies would have decided
     Shadow(ShadowPolicy),
-    /// Answer questions of other programs over a Unix socket
+    /// Serve decisions to other programs over a Unix socket
     Serve(ServePolicies),
-    /// Sign a policy with a key of minisign; the signature goes beside it
+    /// Sign a policy with a minisign key; writes the signature next to it
     Sign(SignPolicy),
     /// Push a policy to a registry, with its signature
     Push(PushPolicy),
     /// Pull a policy from a registry into a file, with its signature
     Pull(PullPolicy),
-    /// Write down the digest of each configured tag, beside the configuration
+    /// Pin the digest of each configured tag in a lock file next to the configuration
     Lock(LockPolicies),
 }
 
@@ -541,7 +541,7 @@ pub(crate) struct LoadOptions {
 pub(crate) struct CheckPolicy {
     #[command(flatten)]
     pub(crate) load: LoadOptions,
-    /// Check for this slot only [default: each slot that the policy exports]
+    /// Check this slot only [default: all slots that the policy exports]
     #[arg(long, value_name = "SLOT", value_parser = slot_names())]
     pub(crate) slot: Option<SlotName>,
 }
@@ -557,23 +557,23 @@ pub(crate) struct RunPolicy {
     /// The question: JSON, @FILE, or - for stdin
     #[arg(long, value_name = "JSON")]
     pub(crate) input: Option<String>,
-    /// The question, from a file
+    /// Read the question from a file
     #[arg(long, value_name = "FILE")]
     pub(crate) input_file: Option<PathBuf>,
-    /// The slot's example question
+    /// Use the slot's example question
     #[arg(long)]
     pub(crate) example: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DecisionCommand {
-    /// List decisions, the newest first
+    /// List decisions, newest first
     #[command(visible_alias = "ls")]
     List(ListDecisions),
-    /// Show one decision whole: question, who was asked, answer, reason
+    /// Show a decision: question, policies asked, answer, reason
     #[command(alias = "status")]
     Show(ShowDecision),
-    /// Put recorded questions again and compare the answers: one decision's, or all since some time
+    /// Ask recorded questions again and compare the answers
     Replay(ReplayDecision),
 }
 
@@ -582,13 +582,13 @@ pub(crate) struct ListDecisions {
     /// Only this slot
     #[arg(long, value_name = "SLOT", value_parser = slot_names())]
     pub(crate) slot: Option<SlotName>,
-    /// Only decisions in which a policy of this name was asked
+    /// Only decisions that asked a policy of this name
     #[arg(long, value_name = "NAME")]
     pub(crate) policy: Option<String>,
-    /// Only those where a policy failed and another had to decide
+    /// Only decisions in which a policy failed
     #[arg(long)]
     pub(crate) fallbacks: bool,
-    /// At most so many
+    /// Maximum number of results
     #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) limit: u32,
 }
@@ -598,7 +598,7 @@ pub(crate) struct ShowDecision {
     /// The decision's id
     #[arg(value_name = "DECISION", add = ArgValueCandidates::new(completion::decisions))]
     pub(crate) decision: String,
-    /// The record as JSON instead, whole
+    /// Print the complete record as JSON
     #[arg(long)]
     pub(crate) raw: bool,
 }
@@ -612,16 +612,16 @@ pub(crate) struct ReplayDecision {
         add = ArgValueCandidates::new(completion::decisions)
     )]
     pub(crate) decision: Option<String>,
-    /// All decisions since so long ago, grouped by what changes
+    /// All decisions of this last period, for example 24h, grouped by what changes
     #[arg(long, value_name = "DURATION", conflicts_with = "decision", value_parser = parse_duration)]
     pub(crate) since: Option<Duration>,
     /// Only decisions of this slot [default with --policy: the slots that it exports]
     #[arg(long, value_name = "SLOT", requires = "since", value_parser = slot_names())]
     pub(crate) slot: Option<SlotName>,
-    /// End with exit code 1 when a verdict changes
+    /// Exit with code 1 if a verdict changes
     #[arg(long, requires = "since")]
     pub(crate) fail_on_change: bool,
-    /// Ask this policy file instead of the one that decided
+    /// Ask this policy file instead of the policies that decided
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
     /// Settings for --policy: a JSON object, or @FILE
@@ -634,69 +634,69 @@ pub(crate) struct ReplayDecision {
 
 #[derive(Debug, Args)]
 pub(crate) struct Simulator {
-    /// The address to listen on; port 0 chooses a free one
+    /// Address to listen on; port 0 picks a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     pub(crate) listen: SocketAddr,
-    /// How many simulated seconds pass in a second; 0 stands still until the clock is advanced
+    /// Simulated seconds per real second; with 0, time stands still until the clock is advanced
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = parse_time_scale)]
     pub(crate) time_scale: f64,
-    /// The seed that decides ids and random faults [default: a fresh one, which is reported]
+    /// Seed of ids and random faults [default: a random one, which is printed]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
-    /// How many milliseconds every call takes
+    /// Latency of every call in milliseconds
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 0)]
     pub(crate) latency_ms: u64,
-    /// How many calls are let through each second, and as many at once after a rest; more get 429
+    /// Rate limit in calls per second, also the burst; further calls get 429
     #[arg(long, value_name = "NUMBER")]
     pub(crate) requests_per_second: Option<std::num::NonZeroU32>,
-    /// Give servers addresses of 127.64.0.0/15, on which something real can answer
+    /// Give servers addresses in 127.64.0.0/15, so that real services can answer on them
     #[arg(long)]
     pub(crate) loopback_addresses: bool,
     /// A belief about Scaleway that does not hold here: tag-filter-ignored, late-listing:5000 and more (any other word
     /// lists them); may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) behaviour: Vec<Behaviour>,
-    /// Macs that are there from the start: prefix=ci-,count=3,type=M4-S and, if wanted, os=, age=1h+26h, zone=,
+    /// Macs that exist from the start: prefix=ci-,count=3,type=M4-S; optional: os=, age=1h+26h, zone=,
     /// project=; may be repeated
     #[arg(long, value_name = "POOL")]
     pub(crate) apple_silicon_pool: Vec<AppleSiliconPool>,
-    /// How long a Mac cannot be deleted after its creation; 0s as for an exempt organization
+    /// How long a Mac cannot be deleted after its creation; 0s for an exempt organization
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
     pub(crate) apple_silicon_floor: Duration,
-    /// How that is refused: in-words, without-details or status-alone
+    /// How that deletion is refused: in-words, without-details or status-alone
     #[arg(long, value_name = "SHAPE", default_value = "in-words")]
     pub(crate) apple_silicon_refusal: FloorRefusal,
-    /// A type of Mac that can be deleted at any time; may be repeated
+    /// A Mac type that can be deleted at any time (repeatable)
     #[arg(long, value_name = "TYPE")]
     pub(crate) apple_silicon_exempt_type: Vec<String>,
-    /// How many Macs of a type are left, as M4-S=3; may be repeated [default: any number]
+    /// Stock of a Mac type, as M4-S=3 (repeatable) [default: unlimited]
     #[arg(long, value_name = "TYPE=NUMBER", value_parser = parse_stock)]
     pub(crate) apple_silicon_stock: Vec<(String, u32)>,
 }
 
-/// Show servers, operations, decisions, policies and clusters as web pages, for reading only
+/// Serve read-only web pages of servers, operations, decisions, policies and clusters
 ///
-/// What is shown comes from the state directory; the hosts that work on it are not disturbed, and nothing is changed.
+/// The pages come from the state directory. Reading them changes nothing and does not affect running hosts.
 /// On an address that others than this machine can reach a token is needed, which a browser asks for as a password, or
 /// a client's certificate; where both are there, one is enough. Files are read again when they change.
 #[derive(Debug, Args)]
 pub(crate) struct Console {
-    /// The address to listen on; port 0 chooses a free one
+    /// Address to listen on; port 0 picks a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7474")]
     pub(crate) listen: SocketAddr,
-    /// A file whose first line is the token that everybody has to give: at least 16 characters
+    /// A file whose first line is the access token, at least 16 characters
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// A further name by which the console is asked for, without port, as behind a proxy; may be repeated
+    /// An additional host name of the console, without port, for example behind a proxy (repeatable)
     #[arg(long, value_name = "NAME")]
     pub(crate) allow_host: Vec<String>,
-    /// The certificate by which the console speaks TLS, in PEM, with those between it and its authority
+    /// TLS certificate chain of the console, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_certificate: Option<PathBuf>,
-    /// The private key of that certificate, in PEM
+    /// Private key of that certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// The authorities of clients' certificates, in PEM: who has one of theirs may look
+    /// Certificate authorities of clients, in PEM; their certificates grant access
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     pub(crate) client_ca: Option<PathBuf>,
     /// A folder of policies that recorded decisions can be put to, to see what they would decide. They run in the
@@ -705,28 +705,28 @@ pub(crate) struct Console {
     pub(crate) policies: Option<PathBuf>,
 }
 
-/// Write what happened into one file, for a ticket or a post-mortem
+/// Export operations and their decisions into one file, for a ticket or a post-mortem
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("what").required(true)))]
 pub(crate) struct Report {
     /// One operation
     #[arg(long, value_name = "OPERATION", group = "what")]
     pub(crate) operation: Option<String>,
-    /// All operations that began since so long ago
+    /// All operations that began in this last period, for example 24h
     #[arg(long, value_name = "DURATION", group = "what", value_parser = parse_duration)]
     pub(crate) since: Option<Duration>,
-    /// How it is written
+    /// Format of the report
     #[arg(long, value_name = "FORMAT", default_value = "html")]
     pub(crate) format: ReportFormat,
-    /// The file, which must not be there yet [default: stdout]
+    /// File to write; must not exist yet [default: stdout]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }
 
-/// How a report is written.
+/// Format of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReportFormat {
-    /// One page that needs nothing but itself
+    /// One self-contained page
     Html,
     /// Markdown
     Markdown,
@@ -734,18 +734,18 @@ pub(crate) enum ReportFormat {
 
 #[derive(Debug, Args)]
 pub(crate) struct Man {
-    /// The folder, made where it is missing; section 1 of a path of manuals is a folder `man1`
+    /// Folder to write to, created if missing; a manual path expects section 1 in `man1`
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) out: PathBuf,
 }
 
-/// Write a shell's completion script on stdout
+/// Print a shell's completion script
 ///
 /// With --names the script asks windlass itself at each completion, and so offers the names of clusters, nodes, groups,
-/// operations, decisions and zones, too. It reads the state directory for them, and calls nobody.
+/// operations, decisions and zones, too. It reads only the state directory for them.
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
-    /// Complete names as well
+    /// Also complete names
     #[arg(long)]
     pub(crate) names: bool,
     /// The shell

@@ -12,7 +12,10 @@ use windlass_distribution::{LockFile, Registries, RegistryOptions};
 use windlass_inspect::failure::Failure;
 use windlass_inspect::output::Output;
 use windlass_inspect::{Commands, Inspector};
-use windlass_lifecycle::{Durability, Lifecycle, Options, OtherOwners, StateDirectory, scaleway_capabilities};
+use windlass_lifecycle::{
+    Durability, Error as LifecycleError, Journal, Lifecycle, MachineReader, Options, OtherOwners, OwnerName,
+    StateDirectory, scaleway_capabilities,
+};
 use windlass_policy::slots::SlotName;
 use windlass_policy::{Capability, Error as PolicyError, Host, HostOptions, Source, Watch};
 use windlass_scaleway::{
@@ -176,12 +179,29 @@ impl Context {
         Ok((client(settings.with_limits(limits))?, zone))
     }
 
+    /// What looking at servers needs: credentials, and what can be read of the state directory, be it on a full disk.
+    pub(crate) fn look(&self) -> Result<Look, Failure> {
+        let settings = self.settings(None)?;
+        let zone = required_zone(&settings)?;
+        let state = self.state_directory()?;
+        let unreadable =
+            |error: LifecycleError| Failure::usage("the state directory cannot be read").because(error.to_string());
+        let owner = match &self.configuration.owner {
+            Some(owner) => Some(owner.clone()),
+            None => state.stored_owner().map_err(unreadable)?,
+        };
+        let journal = match Journal::read_only(&state) {
+            Ok(journal) => Some(journal),
+            Err(LifecycleError::JournalAbsent { .. }) => None,
+            Err(error) => return Err(unreadable(error)),
+        };
+        Ok(Look { client: client(settings)?, zone, state, owner, journal })
+    }
+
     /// Everything that work on servers needs: credentials, policies in place, the journal.
     pub(crate) fn work(&self, project: Option<&str>, parallel: Option<u32>) -> Result<Work, Failure> {
         let settings = self.settings(project)?;
-        let zone = settings.require_zone();
-        let zone =
-            zone.map_err(|error| Failure::usage(error.to_string()).remedy("or name it: --zone fr-par-1"))?.clone();
+        let zone = required_zone(&settings)?;
         let state = self.state_directory()?;
         let (lifecycle, _, host, watch) = self.lifecycle(client(settings)?, &state, parallel)?;
         Ok(Work { lifecycle, zone, state, host, _watch: watch })
@@ -333,6 +353,24 @@ impl Context {
     }
 }
 
+/// Looks at servers; nothing is written, and no policy is loaded.
+pub(crate) struct Look {
+    client: Client,
+    pub(crate) zone: Zone,
+    pub(crate) state: StateDirectory,
+    /// Absent where nothing was ever created.
+    pub(crate) owner: Option<OwnerName>,
+    pub(crate) journal: Option<Journal>,
+}
+
+impl Look {
+    /// Lists and reads our servers. `None`: there is no owner yet, so there are none.
+    pub(crate) fn machines(&self) -> Option<MachineReader<'_>> {
+        let Self { client, owner, journal, .. } = self;
+        Some(MachineReader { client, owner: owner.as_ref()?, journal: journal.as_ref() })
+    }
+}
+
 /// A lifecycle and what it stands on.
 pub(crate) struct Work {
     pub(crate) lifecycle: Lifecycle,
@@ -376,6 +414,11 @@ fn start(options: HostOptions) -> Result<Host, Failure> {
 }
 
 /// A client with these settings.
+fn required_zone(settings: &Settings) -> Result<Zone, Failure> {
+    let zone = settings.require_zone();
+    Ok(zone.map_err(|error| Failure::usage(error.to_string()).remedy("or name it: --zone fr-par-1"))?.clone())
+}
+
 pub(crate) fn client(settings: Settings) -> Result<Client, Failure> {
     Client::new(settings).map_err(|error| Failure::usage("the client cannot be made").because(error.to_string()))
 }

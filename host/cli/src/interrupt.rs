@@ -1,5 +1,5 @@
-//! Ctrl-C and SIGTERM during work that has effects: the first undoes what is in flight, the second leaves it to the
-//! next start, the third does not wait. In each case the journal knows. SIGHUP, the end of the terminal, ends nothing:
+//! Ctrl-C and SIGTERM during work that has effects: the first undoes what is being made, and lets what is being removed
+//! go on; the second leaves both to the next start; the third does not wait. In each case the journal knows. SIGHUP, the end of the terminal, ends nothing:
 //! a laptop that is closed undoes nothing.
 
 use std::process;
@@ -62,22 +62,30 @@ pub(crate) struct Words {
     pub(crate) second: &'static str,
 }
 
-/// What is said where the cancellation could not be written down.
+/// Printed if the cancellation cannot be journalled.
 const NOT_DURABLE: &str = "the journal could not be written: if this process is killed now, the next start may finish \
     the work instead of undoing it";
-/// The words about work that is journalled.
-const JOURNALLED: Words = Words {
-    first: "interrupted: undoing what is in flight; once more leaves it to the next start",
-    second: "interrupted again: leaving it to the next start; the journal knows what to finish",
+const AGAIN: &str = "interrupted again: stopping; the next start goes on from the journal";
+/// About work that makes something.
+pub(crate) const CREATING: Words = Words {
+    first: "interrupted: rolling back; press Ctrl-C again to stop now and roll back at the next start",
+    second: AGAIN,
+};
+/// About work that removes something.
+pub(crate) const REMOVING: Words = Words {
+    first: "interrupted: finishing the deletions that have begun; press Ctrl-C again to stop now and finish them at the \
+        next start",
+    second: AGAIN,
+};
+/// About the work of others, which may be of both kinds.
+pub(crate) const RESUMING: Words = Words {
+    first: "interrupted: rolling back creations and finishing deletions; press Ctrl-C again to stop now and go on at \
+        the next start",
+    second: AGAIN,
 };
 
 /// Listens from now on and ends the work through its control.
-pub(crate) fn listen(control: &impl Ends, output: Output) -> Result<Interrupted, Failure> {
-    listen_saying(control, output, JOURNALLED)
-}
-
-/// The same with other words.
-pub(crate) fn listen_saying(control: &impl Ends, output: Output, words: Words) -> Result<Interrupted, Failure> {
+pub(crate) fn listen(control: &impl Ends, output: Output, words: Words) -> Result<Interrupted, Failure> {
     let deaf = |error: std::io::Error| {
         Failure::undone("the program cannot listen for Ctrl-C, so it began nothing").because(error.to_string())
     };

@@ -8,6 +8,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 use windlass_inspect::output::Output;
 use windlass_inspect::text::{dim, green, printable, red, yellow};
+use windlass_inspect::words::counted;
 use windlass_lifecycle::{Event, EventKind, OperationKind, OperationState};
 
 /// How often a view looks for news of another process.
@@ -104,13 +105,18 @@ pub(crate) fn line(event: &Event, steps_too: bool) -> Option<String> {
             yellow,
         ),
         EventKind::Undoing { cause: Some(cause), resources, decided_by, reason } => (
-            format!("{cause}; undoing {} resources as {decided_by} planned{}", resources.len(), because(reason)),
+            format!(
+                "{cause}; rolling back {} as {decided_by} planned{}",
+                counted(resources.len(), "resource"),
+                because(reason)
+            ),
             yellow,
         ),
         EventKind::Undoing { cause: None, .. } if !steps_too => return None,
-        EventKind::Undoing { cause: None, resources, decided_by, reason } => {
-            (format!("removing {} resources as {decided_by} planned{}", resources.len(), because(reason)), dim)
-        }
+        EventKind::Undoing { cause: None, resources, decided_by, reason } => (
+            format!("removing {} as {decided_by} planned{}", counted(resources.len(), "resource"), because(reason)),
+            dim,
+        ),
         EventKind::RemovingDoubles { resources, decided_by } => {
             (format!("removing {} resources made twice, as {decided_by} planned", resources.len()), dim)
         }

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use windlass_lifecycle::ResourceName;
+
 use crate::Error;
 use crate::name::ClusterName;
-use crate::record::{ClusterEvent, ClusterOperation};
+use crate::record::{ClusterEvent, ClusterOperation, Node};
 use crate::shared::{ClusterOptions, Shared};
 use crate::status::{ClusterHistory, ClusterStatus};
 use crate::store::StoredCluster;
@@ -44,6 +46,14 @@ impl Clusters {
             all.push(self.status_of(stored).await);
         }
         Ok(all)
+    }
+
+    /// What the creation of a node's server has made and not removed, as far as the journal says; empty where that
+    /// cannot be read.
+    #[must_use]
+    pub fn made_by(&self, node: &Node) -> Vec<ResourceName> {
+        let journal = self.shared.lifecycle.journal();
+        node.creation.as_ref().and_then(|creation| journal.made_by(creation).ok()).unwrap_or_default()
     }
 
     /// One cluster with its nodes and its operation.

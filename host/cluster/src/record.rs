@@ -109,7 +109,7 @@ impl Stage {
 pub enum OperationState {
     /// Running, or left by a process that died.
     Open,
-    /// Did what it was asked to.
+    /// Completed.
     Done,
     /// Failed, and what the provisioning policy answered was carried out.
     Recovered,

@@ -119,9 +119,9 @@ pub(crate) struct Now {
     pub(crate) looks: Vec<Look>,
     /// What the last sweep of each zone has found.
     pub(crate) sweeps: Vec<LastSweep>,
-    /// What is being done, and the last word on each.
-    pub(crate) under_way: Vec<(Operation, Option<Entry>)>,
-    /// What did not end well and wants to be looked at.
+    /// What is open.
+    pub(crate) under_way: Vec<UnderWay>,
+    /// Operations that need attention.
     pub(crate) unsettled: Vec<Operation>,
     pub(crate) counts: BTreeMap<OperationState, u64>,
     #[cfg(feature = "clusters")]
@@ -129,6 +129,16 @@ pub(crate) struct Now {
     pub(crate) hosts: Vec<RunningHost>,
     /// What the page does not show, and where it is; none where it shows everything.
     pub(crate) elsewhere: Option<NotShown>,
+}
+
+/// An operation that is open.
+#[derive(Debug)]
+pub(crate) struct UnderWay {
+    pub(crate) operation: Operation,
+    /// The last word on it.
+    pub(crate) last: Option<Entry>,
+    /// Whether the process that works on it lives.
+    pub(crate) is_worked_on: bool,
 }
 
 /// What the pages of a host leave out.
@@ -268,7 +278,8 @@ impl Source {
                 Some(journal) => journal.entries(&operation.id).map_err(Error::Journal)?.pop(),
                 None => None,
             };
-            under_way.push((operation, last));
+            let is_worked_on = self.state.runner_lives(&operation.runner);
+            under_way.push(UnderWay { operation, last, is_worked_on });
         }
         Ok(Now {
             machines,

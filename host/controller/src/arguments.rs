@@ -15,12 +15,12 @@ use windlass_scaleway::Zone;
 use crate::address::{Address, address};
 use crate::console::ConsoleArguments;
 
-/// Scaleway machines as an infrastructure provider of Cluster API: releasing a machine never destroys it by accident.
+/// An infrastructure provider of Cluster API for Scaleway machines; releasing a machine never destroys it by accident.
 #[derive(Debug, Parser)]
 // As Kubernetes' own programs do, the last of two wins: a chart's further options come behind its own.
 #[command(name = "windlass-controller", version, max_term_width = 100, args_override_self = true)]
 pub struct Arguments {
-    /// What to do; without one the controller runs.
+    /// Command; without one the controller runs.
     #[command(subcommand)]
     pub command: Option<Command>,
     /// How the controller runs.
@@ -33,31 +33,30 @@ pub struct Arguments {
 pub enum Command {
     /// Print the definitions of all kinds as YAML
     Crds,
-    /// Print what the machines of this cluster have, as the ConfigMap that hands it over to them after a move to
-    /// another cluster
+    /// Print the state of this cluster's machines as the ConfigMap that restores it after a move to another cluster
     Approvals {
-        /// The kubeconfig file; absent: KUBECONFIG, else the pod's service account
+        /// The kubeconfig file [default: KUBECONFIG, else the pod's service account]
         #[arg(long, value_name = "FILE")]
         kubeconfig: Option<PathBuf>,
-        /// The namespace of the machines; absent: all
+        /// The namespace of the machines [default: all]
         #[arg(long, short)]
         namespace: Option<String>,
-        /// The namespace of the controller that is to find them
+        /// The namespace of the target controller
         #[arg(long, value_name = "NAMESPACE", default_value = "windlass-system", value_parser = non_empty)]
         controller_namespace: String,
     },
-    /// List the decisions, the newest first, or show one: what was asked, who was asked, what came of it, and why
+    /// List decisions, newest first, or show one: question, policies asked, answer, reason
     Decisions {
-        /// The decision's id, or its beginning; absent: all are listed
+        /// The decision's id or a prefix of it [default: list all]
         #[arg(value_name = "DECISION")]
         decision: Option<String>,
-        /// Only of this slot
+        /// Only this slot
         #[arg(long, value_name = "SLOT", conflicts_with = "decision", value_parser = slot)]
         slot: Option<SlotName>,
-        /// Only those in which a policy of this name was asked
+        /// Only decisions that asked a policy of this name
         #[arg(long, value_name = "NAME", conflicts_with = "decision")]
         policy: Option<String>,
-        /// Only those where a policy failed and another had to decide
+        /// Only decisions in which a policy failed
         #[arg(long, conflicts_with = "decision")]
         fallbacks: bool,
         /// At most so many
@@ -72,12 +71,12 @@ pub enum Command {
         #[command(flatten)]
         look: LookArguments,
     },
-    /// List the operations on machines, the newest first, or show one: its steps, what failed, what was undone, and why
+    /// List operations, newest first, or show one: its steps, what failed, what was undone, and why
     Operations {
-        /// The operation's id, as `status.operation` has it; absent: all are listed
+        /// The operation's id, as in `status.operation` [default: list all]
         #[arg(value_name = "OPERATION")]
         operation: Option<String>,
-        /// Only those that are not closed
+        /// Only open operations
         #[arg(long, conflicts_with = "operation")]
         open: bool,
         /// At most so many
@@ -92,7 +91,7 @@ pub enum Command {
         #[command(flatten)]
         look: LookArguments,
     },
-    /// How the policies of the controller that runs are doing: deciding, failing, suspended, replaced, refused
+    /// Show the state of policies in the running controller: deciding, failing, suspended, replaced, refused
     Policies {
         /// How it is written, and where it stands.
         #[command(flatten)]
@@ -106,7 +105,7 @@ pub enum Command {
 /// How a command that looks writes, and where it looks.
 #[derive(Debug, Args)]
 pub struct LookArguments {
-    /// Tables for people, documents for programs, or ids alone
+    /// Output format: tables for people, documents for programs, or ids alone
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: OutputFormat,
     /// The folder with journal and decision log
@@ -120,65 +119,63 @@ pub(crate) const COMPILE: &str = "compile-policy-for-host";
 /// How the controller runs.
 #[derive(Clone, Debug, Args)]
 pub struct RunArguments {
-    /// The namespace to watch; absent: all
+    /// The namespace to watch [default: all]
     #[arg(long, env = "WATCH_NAMESPACE", value_parser = non_empty)]
     pub namespace: Option<String>,
-    /// The kubeconfig file; absent: KUBECONFIG, else the pod's service account
+    /// The kubeconfig file [default: KUBECONFIG, else the pod's service account]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// The configuration with the key `policies`, as YAML or JSON; absent: the built-in policies decide
+    /// Configuration with the key `policies`, as YAML or JSON [default: the built-in policies decide]
     #[arg(long, env = "WINDLASS_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Where relative paths of policies start; absent: the folder of the configuration
+    /// Folder that relative paths of policies start from [default: the folder of the configuration]
     #[arg(long, env = "WINDLASS_POLICY_FOLDER", value_name = "DIRECTORY")]
     pub policy_folder: Option<PathBuf>,
-    /// Where journal, decision log and compiled policies are kept: on a volume that survives the pod
+    /// State directory: journal, decision log, compiled policies; must be on a volume that survives the pod
     #[arg(long, env = "WINDLASS_STATE_DIR", value_name = "DIRECTORY", default_value = "/var/lib/windlass")]
     pub state_dir: PathBuf,
-    /// Whose machines these are: in owner tags and in the names of claimed hosts; absent: made from the UID of the
-    /// namespace kube-system. Two clusters need two owners
+    /// Owner name, used in owner tags and in the names of claimed hosts; must be different for each cluster [default:
+    /// derived from the UID of the namespace kube-system]
     #[arg(long, env = "WINDLASS_OWNER", value_name = "NAME")]
     pub owner: Option<OwnerName>,
-    /// The zone of machines that name none [env: SCW_DEFAULT_ZONE]
+    /// Default zone of machines [env: SCW_DEFAULT_ZONE]
     #[arg(long, value_name = "ZONE")]
     pub zone: Option<Zone>,
-    /// Where Scaleway's API is [env: SCW_API_URL] [default: https://api.scaleway.com]
+    /// URL of Scaleway's API [env: SCW_API_URL] [default: https://api.scaleway.com]
     #[arg(long, value_name = "URL")]
     pub api_url: Option<String>,
-    /// The pool of machines that name none: the prefix of its hosts' names
+    /// Default pool of machines: the prefix of its hosts' names
     #[arg(long, env = "WINDLASS_POOL_PREFIX", value_name = "PREFIX")]
     pub pool_prefix: Option<String>,
-    /// A further pool, for all namespaces or for those behind the `=`: `ci-pool-`, `ci-pool-=team-a,team-b`. Machines
-    /// take hosts from these pools and from that of --pool-prefix only
+    /// An additional pool, for all namespaces or only for those after the `=`: `ci-pool-`, `ci-pool-=team-a,team-b`.
+    /// Machines take hosts only from these pools and from --pool-prefix
     #[arg(long, env = "WINDLASS_POOLS", value_name = "PREFIX[=NAMESPACE,...]", value_delimiter = ';')]
     pub pool: Vec<String>,
     /// Let machines whose spec allows it order hosts (each is billed for at least 24 hours)
     #[arg(long, env = "WINDLASS_ALLOW_ORDERS")]
     pub allow_orders: bool,
-    /// What becomes of hosts that carry a claim of ours which no object explains
+    /// What to do with claimed hosts that belong to no object
     #[arg(long, env = "WINDLASS_ORPHANS", value_enum, default_value_t)]
     pub orphans: Orphans,
-    /// How often orphans are looked for
+    /// Interval between searches for orphans
     #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = duration)]
     pub orphans_interval: Duration,
-    /// How long a host must have been an orphan before it returns to the pool
+    /// How long a host must be an orphan before it returns to the pool
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
     pub orphans_grace: Duration,
-    /// What becomes of servers, addresses and volumes of ours, in the zone of machines that name none, which no
-    /// operation explains
+    /// What to do with leaked servers, addresses and volumes in the default zone
     #[arg(long, env = "WINDLASS_SWEEP", value_enum, default_value_t)]
     pub sweep: Sweep,
-    /// Reconciles at a time; none of them waits for Scaleway's slow work
+    /// Number of concurrent reconciles; none of them waits for slow operations at Scaleway
     #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub concurrency: u16,
-    /// Operations on machines at a time
+    /// Number of concurrent operations on machines
     #[arg(long, value_name = "NUMBER", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub operations: u16,
-    /// How often machines are compared with what Scaleway has: one listing for each zone, however many machines there
-    /// are
+    /// Interval between comparisons of machines with Scaleway; one listing per zone
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
     pub listing_interval: Duration,
-    /// How long a waiting machine waits, when nothing tells it to go on sooner
+    /// How long a waiting machine waits unless an event wakes it up earlier
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     pub retry_interval: Duration,
     /// How long an adoption looks whether anybody else wants the same host: longer than a rename takes at Scaleway. `0`
@@ -189,7 +186,7 @@ pub struct RunArguments {
     /// looked for a second and last time, and no other host is ordered before
     #[arg(long, env = "WINDLASS_SECOND_LOOK", value_name = "DURATION", default_value = "10m", value_parser = duration)]
     pub second_look: Duration,
-    /// Work only while holding the Lease; `false` for a controller that is surely alone
+    /// Work only while holding the Lease; use `false` only for a single controller
     #[arg(
         long,
         env = "WINDLASS_LEADER_ELECT",
@@ -217,23 +214,23 @@ pub struct RunArguments {
         value_parser = non_empty,
     )]
     pub leader_elect_namespace: String,
-    /// The Lease's name; absent: made from what is watched, so that two controllers of the same never work both
+    /// The Lease's name [default: derived from what is watched, so that two controllers never watch the same objects]
     #[arg(long, value_name = "NAME", value_parser = non_empty)]
     pub leader_elect_name: Option<String>,
-    /// The name of the Secret with a namespace's own credentials: machines of a namespace that has one, and that name
-    /// no other, are made with these; absent: with the controller's
+    /// The name of the Secret with a namespace's own credentials. Machines that name no other Secret use it; without
+    /// such a Secret they use the controller's credentials
     #[arg(long, env = "WINDLASS_NAMESPACE_CREDENTIALS", value_name = "NAME", value_parser = non_empty)]
     pub namespace_credentials: Option<String>,
-    /// Make nothing with the controller's own key: an object without credentials of its own, or of its namespace, waits
+    /// Never use the controller's own key: objects without credentials of their own or of their namespace wait
     #[arg(long, requires = "namespace_credentials")]
     pub require_namespace_credentials: bool,
-    /// How long a Lease holds that is not renewed
+    /// How long a Lease is valid without renewal
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     pub lease_duration: Duration,
-    /// This process's name in the Lease and in events; absent: the host's name with a random part
+    /// Name of this process in the Lease and in events [default: host name and a random suffix]
     #[arg(long, env = "POD_NAME", value_parser = non_empty)]
     pub identity: Option<String>,
-    /// Where metrics are served; `0` for nowhere
+    /// Address of the metrics; `0` disables them
     #[arg(
         long,
         alias = "metrics-address",
@@ -242,7 +239,7 @@ pub struct RunArguments {
         value_parser = address,
     )]
     pub metrics_bind_address: Address,
-    /// Where /healthz and /readyz are served; `0` for nowhere
+    /// Address of /healthz and /readyz; `0` disables them
     #[arg(
         long,
         alias = "health-address",
@@ -254,10 +251,10 @@ pub struct RunArguments {
     /// Where the console is, and for whom.
     #[command(flatten)]
     pub console: ConsoleArguments,
-    /// How long operations under way get to reach a safe point when the process is to end
+    /// How long running operations get to reach a safe point at shutdown
     #[arg(long, value_name = "DURATION", default_value = "25s", value_parser = duration)]
     pub shutdown_grace: Duration,
-    /// The form of log lines
+    /// Format of log lines
     #[arg(long, env = "WINDLASS_LOG_FORMAT", value_enum, default_value_t)]
     pub log_format: LogFormat,
 }
@@ -265,24 +262,22 @@ pub struct RunArguments {
 /// What becomes of orphaned hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Orphans {
-    /// They are reported: metric, log line and event. The default, since a claim that nothing explains here may be
-    /// explained elsewhere
+    /// Report them by metric, log line and event. The default, since such a claim may belong to another cluster
     #[default]
     Report,
-    /// They go back to the pool, when the release policy says so, after the grace
+    /// Return them to the pool after the grace period, if the release policy agrees
     Return,
 }
 
 /// What becomes of resources that nothing explains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Sweep {
-    /// They are not looked for
+    /// Do not search for them
     Off,
-    /// They are reported: metric and log lines. The default, since after the loss of the state directory nothing here
-    /// explains what runs
+    /// Report them by metric and log lines. The default, since a lost state directory makes running servers look leaked
     #[default]
     Report,
-    /// They are removed, unless a server that runs is among them
+    /// Delete them, unless one of them is a running server
     Remove,
 }
 

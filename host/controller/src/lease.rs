@@ -202,8 +202,7 @@ pub(crate) async fn lead(client: Client, options: LeaseOptions, shutdown: &Cance
                 error = &error as &dyn std::error::Error,
                 namespace = options.namespace,
                 lease = options.name,
-                "the Lease cannot be had now; where that is forbidden, the role of leader election has to name this \
-                 Lease"
+                "the Lease cannot be acquired now; if access is forbidden, the leader election role must name this Lease"
             ),
         }
         tokio::select! {

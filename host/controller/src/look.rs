@@ -33,7 +33,8 @@ pub fn look(command: &Command) -> Option<u8> {
                 filter.policy = policy.clone();
                 filter.only_fallbacks = *fallbacks;
                 filter.limit = *limit as usize;
-                inspector.decisions(&filter)
+                inspector.decisions(inspector.find_decisions(&filter)?, &[]);
+                Ok(())
             }
             Command::Operations { operation: Some(operation), .. } => inspector.operation(operation),
             Command::Operations { open, limit, .. } => {

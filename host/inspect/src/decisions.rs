@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
-use windlass_policy::{DecisionFilter, DecisionReader, DecisionRecord, DecisionSummary, Error, Outcome, UnreadRecords};
+use windlass_policy::{
+    DecisionFilter, DecisionList, DecisionReader, DecisionRecord, DecisionSummary, Error, Outcome, UnreadRecords,
+};
 
 use crate::Inspector;
 use crate::explain::{self, Brief, asked_words, shadow_words};
@@ -23,17 +25,24 @@ impl Inspector<'_> {
         DecisionReader::open(self.state.handle()).map_err(|error| unreadable(&error))
     }
 
-    /// Lists decisions, the newest first.
+    /// Decisions, the newest first.
     ///
     /// # Errors
     /// A log that cannot be read.
-    pub fn decisions(&self, filter: &DecisionFilter) -> Result<(), Failure> {
-        let found = self.decision_log()?.list(filter).map_err(|error| unreadable(&error))?;
+    pub fn find_decisions(&self, filter: &DecisionFilter) -> Result<DecisionList, Failure> {
+        self.decision_log()?.list(filter).map_err(|error| unreadable(&error))
+    }
+
+    /// Lists decisions, the newest first. `notes` are said where there are none.
+    pub fn decisions(&self, found: DecisionList, notes: &[String]) {
         if found.unreadable > 0 {
             self.output.say(&format!("note: {} lines of the log cannot be read and are left out", found.unreadable));
         }
         let decisions: Vec<Listed> = found.decisions.into_iter().map(Listed::from).collect();
-        let document = json!({ "decisions": decisions, "unreadable": found.unreadable });
+        let mut document = json!({ "decisions": decisions, "unreadable": found.unreadable });
+        if !notes.is_empty() {
+            document["notes"] = json!(notes);
+        }
         let decisions = Listing::new(&decisions, "no decisions", |row: &Listed| row.decision.id.to_string())
             .column("decision", |row| row.decision.id.to_string())
             .column("at", |row| instant(row.decision.at_ms))
@@ -54,9 +63,9 @@ impl Inspector<'_> {
                 });
                 fallback.unwrap_or_default()
             })
-            .column("reason", |row| row.decision.reason.clone().unwrap_or_default());
+            .column("reason", |row| row.decision.reason.clone().unwrap_or_default())
+            .notes(notes);
         self.output.listing(&document, &decisions);
-        Ok(())
     }
 
     /// Whole records, from this instant on (milliseconds since 1970).
@@ -87,7 +96,7 @@ impl Inspector<'_> {
     /// As [`Inspector::decision`].
     pub fn find_decision(&self, id: &str) -> Result<DecisionRecord, Failure> {
         self.decision_log()?.show(id).map_err(|error| match error {
-            Error::Record { .. } => Failure::usage(error.to_string()).remedy(self.commands.decisions),
+            Error::Record { .. } => Failure::unknown(error.to_string()).remedy(self.commands.decisions),
             other => unreadable(&other),
         })
     }

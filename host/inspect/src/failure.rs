@@ -116,6 +116,9 @@ pub struct Details {
     /// Whether another process has said everything already.
     #[serde(skip)]
     pub is_reported: bool,
+    /// Whether there is nothing of the name that was asked for: it may be in another state directory.
+    #[serde(skip)]
+    pub is_unknown: bool,
 }
 
 fn exit_code<S: serde::Serializer>(exit: &Exit, serializer: S) -> Result<S::Ok, S::Error> {
@@ -135,6 +138,7 @@ impl Failure {
             remedy: None,
             partial: None,
             is_reported: false,
+            is_unknown: false,
         }))
     }
 
@@ -148,6 +152,13 @@ impl Failure {
     /// Wrong usage or configuration; nothing was touched.
     pub fn usage(message: impl Into<String>) -> Self {
         Failure::new(Exit::Usage, message)
+    }
+
+    /// There is nothing of the name that was asked for; nothing was touched.
+    pub fn unknown(message: impl Into<String>) -> Self {
+        let mut failure = Failure::usage(message);
+        failure.is_unknown = true;
+        failure
     }
 
     /// It failed and nothing of it is left.

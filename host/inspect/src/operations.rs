@@ -5,7 +5,6 @@ use serde_json::Value;
 use windlass_lifecycle::{
     Entry, Error, Journal, Operation, OperationFilter, OperationId, OperationState, Phase, Report,
 };
-use windlass_policy::slots::types;
 
 use crate::Inspector;
 use crate::failure::Failure;
@@ -13,7 +12,7 @@ use crate::listing::Listing;
 use crate::output::fields;
 use crate::removals::requested_lines;
 use crate::text::{age, bold, dim, green, instant, printable, red, yellow};
-use crate::words::{brief, cause_words, failure_words, human_duration, why_words};
+use crate::words::{brief, human_duration, why_words};
 
 /// The document that lists operations.
 #[derive(Debug, Serialize)]
@@ -94,7 +93,7 @@ impl Inspector<'_> {
     /// Why an operation cannot be shown.
     #[must_use]
     pub fn unknown_operation(&self, id: &OperationId) -> Failure {
-        Failure::usage(format!("there is no operation {id} in this journal")).remedy(self.commands.operations)
+        Failure::unknown(format!("there is no operation {id} in this journal")).remedy(self.commands.operations)
     }
 
     /// One operation.
@@ -147,14 +146,32 @@ impl Inspector<'_> {
         WithWorker { operation, worker }
     }
 
-    /// Shows one operation: its steps, what failed, what was undone, and why.
+    /// Shows one operation: its steps, what failed, what was undone, and why. `text` is its id; or the id, the name or
+    /// an address of a server, of which it shows the removal, or the creation where nothing has removed it.
     ///
     /// # Errors
-    /// There is none of this id, or the journal cannot be read.
-    pub fn operation(&self, id: &str) -> Result<(), Failure> {
-        let id = self.operation_id(id)?;
-        let journal = self.journal()?.ok_or_else(|| self.unknown_operation(&id))?;
-        let operation = self.with_worker(self.read_operation(&journal, &id)?);
+    /// There is none, or the journal cannot be read.
+    pub fn operation(&self, text: &str) -> Result<(), Failure> {
+        let id = OperationId::parse(text);
+        let unknown = || match &id {
+            Ok(id) => self.unknown_operation(id),
+            Err(error) => Failure::unknown(format!("the journal knows no server '{text}', and it is no operation"))
+                .because(error.to_string())
+                .remedy(self.commands.operations),
+        };
+        let journal = self.journal()?.ok_or_else(unknown)?;
+        let found = id.as_ref().ok().map(|id| journal.operation(id));
+        let operation = match found {
+            Some(Ok(operation)) => operation,
+            Some(Err(Error::OperationUnknown { .. })) | None => {
+                let known = journal.known_servers(text).map_err(|error| unreadable(&error))?;
+                let operation = known.into_iter().find_map(|server| server.removed_by.or(server.created_by));
+                operation.ok_or_else(unknown)?
+            }
+            Some(Err(other)) => return Err(unreadable(&other)),
+        };
+        let id = operation.id.clone();
+        let operation = self.with_worker(operation);
         let entries = journal.entries(&id).map_err(|error| unreadable(&error))?;
         let shown = Shown { operation, entries };
         self.output.result(&shown, || rendered(&shown));

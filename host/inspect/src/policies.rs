@@ -1,7 +1,7 @@
 //! How policies are doing in the hosts that run.
 
 use serde::Serialize;
-use windlass_policy::{HostStatus, LinkStatus, Mode, RunningHost, running_hosts};
+use windlass_policy::{HostStatus, LinkStatus, RunningHost, running_hosts};
 
 use crate::Inspector;
 use crate::failure::Failure;

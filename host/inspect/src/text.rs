@@ -29,7 +29,7 @@ pub fn green(text: &str) -> String {
     paint(AnsiColor::Green.on_default(), text)
 }
 
-/// What wants to be looked at.
+/// What needs attention.
 #[must_use]
 pub fn yellow(text: &str) -> String {
     paint(AnsiColor::Yellow.on_default(), text)

@@ -120,4 +120,6 @@ pub use specification::{
 };
 pub use state_directory::StateDirectory;
 pub use supervisor::{Part, Problem, Round, Supervisor, SupervisorOptions};
-pub use sweep::{GroupMember, LastSweep, Machine, Sweep, SweepFailure, SweepRequest, Unexplained, members_of_group};
+pub use sweep::{
+    GroupMember, LastSweep, Machine, MachineReader, Sweep, SweepFailure, SweepRequest, Unexplained, members_of_group,
+};

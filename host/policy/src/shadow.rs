@@ -286,7 +286,7 @@ fn ask_one<S: Slot>(
         }
     };
     let (answer, trace) = if policy.may_wait {
-        // Nothing is looked up twice: a shadow is answered what those were answered that decide.
+        // A shadow receives the same look-up results as the deciding policies, so nothing is looked up twice.
         let calls = record.asked.iter().flat_map(|link| link.host_calls.iter().cloned());
         let calls = HostCalls::new(policy.limits(), Answers::Recorded(Playback::of_others(calls)));
         let asked = call::ask_waiting::<S>(policy, question, calls).now_or_never();

@@ -11,52 +11,52 @@ use crate::completion;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClusterCommand {
-    /// Create a cluster as a specification says
+    /// Create a cluster from a specification
     Create(CreateCluster),
-    /// Make a cluster what a specification says: create it, or change it; what would change is shown first
+    /// Create or change a cluster to match a specification; shows the changes first
     Apply(ApplyCluster),
-    /// Say how a cluster differs from a specification; nothing is changed
+    /// Show how a cluster differs from a specification
     Diff(DiffCluster),
-    /// Write a cluster's specification as it is now
+    /// Print a cluster's current specification
     Export(ExportCluster),
-    /// Let nodes come and go, in several groups at once
+    /// Add and remove nodes, in several groups at once
     Scale(ScaleCluster),
-    /// Replace nodes by new ones, some at a time; stops at the first failure
+    /// Replace nodes in batches; stops at the first failure
     Replace(ReplaceCluster),
-    /// Take all of a cluster away; an operation under way is called off first
+    /// Delete a cluster; cancels a running operation first
     #[command(alias = "delete")]
     Terminate(TerminateCluster),
-    /// Call off the operation that is under way, wherever it runs
+    /// Cancel the running operation of a cluster, in any process
     Cancel(NameCluster),
-    /// Let a cluster go: its record stays, and its nodes are left alone until it is terminated
+    /// Stop managing a cluster; its nodes are left alone until it is terminated
     Abandon(AbandonCluster),
-    /// End what an interrupted process left open
+    /// Finish or undo operations that an interrupted process left open
     Resume,
-    /// Show a cluster: its nodes, its operation, and why it stands where it stands
+    /// Show a cluster: its nodes, its operation, and the reasons for its state
     #[command(alias = "show")]
     Status(ClusterStatus),
-    /// Follow the operation that is under way until it ends: `--output json-lines` gives its events to programs
+    /// Follow the running operation until it ends; `--output json-lines` prints its events
     Watch(NameCluster),
-    /// Follow a detached operation with its output, and end with its exit code; Ctrl-C leaves it running
+    /// Follow the output of a detached operation and exit with its code; Ctrl-C leaves it running
     Attach(NameCluster),
-    /// Ask Scaleway for every node's server, and note addresses and what is gone or off; nothing is changed there
+    /// Update the recorded state of a cluster's nodes from Scaleway; changes nothing there
     Refresh(NameCluster),
     /// List clusters
     #[command(visible_alias = "ls")]
     List,
-    /// Show what was done with a cluster, also after its termination
+    /// Show the history of a cluster, also after its termination
     History(ClusterHistory),
-    /// Check a specification and ask Scaleway whether it can be had; nothing is spent
+    /// Check a specification, and quota and stock, without creating anything
     Validate(ValidateCluster),
 }
 
 /// How an operation runs.
 #[derive(Debug, Args)]
 pub(crate) struct RunOptions {
-    /// Only say what would change, and which hooks would be run with what input
+    /// Only print what would change, and the hooks with their input
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// How many servers are worked on at the same time
+    /// Maximum number of servers handled in parallel
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) parallel: Option<u32>,
     #[command(flatten)]
@@ -66,7 +66,7 @@ pub(crate) struct RunOptions {
 /// How an operation runs that may remove nodes.
 #[derive(Debug, Args)]
 pub(crate) struct RemovalOptions {
-    /// Let nodes leave without asking; needed where there is no terminal to ask on
+    /// Remove nodes without asking; required if there is no terminal
     #[arg(long, short)]
     pub(crate) yes: bool,
     #[command(flatten)]
@@ -92,10 +92,10 @@ pub(crate) struct ScaleCluster {
     /// The cluster
     #[arg(value_name = "NAME", add = ArgValueCandidates::new(completion::clusters))]
     pub(crate) name: ClusterName,
-    /// How many nodes a group is to have: workers=5 (several groups at once)
+    /// Number of nodes of a group: workers=5 (several groups at once)
     #[arg(value_name = "GROUP=COUNT", value_parser = parse_count, add = ArgValueCandidates::new(completion::counts))]
     pub(crate) counts: Vec<GroupCount>,
-    /// A node that is to leave before others (repeatable); without a count it takes one from its group
+    /// A node to remove first (repeatable); without a count its group shrinks by one
     #[arg(long, value_name = "NODE", add = ArgValueCandidates::new(completion::nodes))]
     pub(crate) remove: Vec<String>,
     #[command(flatten)]
@@ -107,10 +107,10 @@ pub(crate) struct ApplyCluster {
     /// The specification: .toml, .yaml or .json
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Replace nodes, too, that were made as the specification said before: one after the other, with decommission
+    /// Also replace nodes of an older specification, with their decommission hook
     #[arg(long)]
     pub(crate) replace: bool,
-    /// How many nodes are replaced at a time
+    /// Number of nodes replaced at a time
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) at_a_time: u32,
     #[command(flatten)]
@@ -129,7 +129,7 @@ pub(crate) struct ExportCluster {
     /// The cluster
     #[arg(value_name = "NAME", add = ArgValueCandidates::new(completion::clusters))]
     pub(crate) name: ClusterName,
-    /// With the whole URLs of webhooks, which may hold tokens
+    /// Print complete webhook URLs, which may contain tokens
     #[arg(long)]
     pub(crate) with_secrets: bool,
 }
@@ -149,7 +149,7 @@ pub(crate) struct ReplaceCluster {
     /// Replace all nodes of this group (repeatable)
     #[arg(long = "group", value_name = "GROUP", add = ArgValueCandidates::new(completion::node_groups))]
     pub(crate) groups: Vec<NodeGroupName>,
-    /// How many nodes are replaced at a time
+    /// Number of nodes replaced at a time
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) at_a_time: u32,
     #[command(flatten)]
@@ -174,7 +174,7 @@ pub(crate) struct TerminateCluster {
     /// The cluster
     #[arg(value_name = "NAME", add = ArgValueCandidates::new(completion::clusters))]
     pub(crate) name: ClusterName,
-    /// Without the decommission hook: data on the nodes is lost
+    /// Skip the decommission hook; data on the nodes is lost
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
@@ -202,10 +202,10 @@ pub(crate) struct ClusterStatus {
     /// The cluster
     #[arg(value_name = "NAME", add = ArgValueCandidates::new(completion::clusters))]
     pub(crate) name: ClusterName,
-    /// Follow the operation under way until it ends
+    /// Follow the running operation until it ends
     #[arg(long)]
     pub(crate) watch: bool,
-    /// Do not ask Scaleway whether the nodes are as they are known
+    /// Print the recorded state without asking Scaleway
     #[arg(long)]
     pub(crate) offline: bool,
 }
@@ -215,7 +215,7 @@ pub(crate) struct ClusterHistory {
     /// The cluster
     #[arg(value_name = "NAME", add = ArgValueCandidates::new(completion::clusters))]
     pub(crate) name: ClusterName,
-    /// One operation, with everything that happened in it
+    /// Show one operation with all its events
     #[arg(long, value_name = "NUMBER")]
     pub(crate) operation: Option<u64>,
 }
@@ -225,7 +225,7 @@ pub(crate) struct ValidateCluster {
     /// The specification: .toml, .yaml or .json
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Look at the file alone; needs no credentials
+    /// Check only the file; needs no credentials
     #[arg(long)]
     pub(crate) offline: bool,
 }

@@ -6,7 +6,7 @@ use windlass_conformance::Probe;
 
 #[derive(Debug, Args)]
 pub(crate) struct Conformance {
-    /// Only these questions, by the ids that --list shows
+    /// Only these questions, by their ids in --list
     #[arg(
         long,
         value_name = "ID,..",
@@ -15,10 +15,10 @@ pub(crate) struct Conformance {
         value_parser = PossibleValuesParser::new(Probe::all().iter().map(|probe| probe.id))
     )]
     pub(crate) only: Vec<String>,
-    /// Only list the questions, and what each needs
+    /// Only list the questions and what each needs
     #[arg(long)]
     pub(crate) list: bool,
-    /// Begin without asking; needed where there is no terminal
+    /// Begin without asking; required if there is no terminal
     #[arg(long)]
     pub(crate) yes: bool,
 }

@@ -9,16 +9,16 @@ use super::slot_names;
 
 #[derive(Debug, Args)]
 pub(crate) struct NewPolicy {
-    /// Its name: lower-case letters, digits and dashes
+    /// Name: lower-case letters, digits and dashes
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// The slot that it decides
+    /// Slot that the policy decides
     #[arg(long, value_name = "SLOT", value_parser = slot_names())]
     pub(crate) slot: SlotName,
-    /// What it is written in
+    /// Language
     #[arg(long, value_enum, value_name = "LANGUAGE")]
     pub(crate) language: Language,
-    /// The folder to write; missing, or empty [default: NAME]
+    /// Folder to write; must be missing or empty [default: NAME]
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
 }
@@ -42,10 +42,10 @@ pub(crate) enum Language {
 
 #[derive(Debug, Args)]
 pub(crate) struct BuildPolicy {
-    /// The policy's folder
+    /// Folder of the policy project
     #[arg(value_name = "DIR", default_value = ".")]
     pub(crate) folder: PathBuf,
-    /// The component to write [default: NAME.wasm in the folder]
+    /// Component to write [default: NAME.wasm in the folder]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }
@@ -58,7 +58,7 @@ pub(crate) struct PolicySchema {
     /// Only this schema [default: one document with all of them]
     #[arg(long, value_enum, value_name = "WHAT", conflicts_with = "folder")]
     pub(crate) of: Option<SchemaOf>,
-    /// Write each into this folder, as WHAT.json
+    /// Write each schema into this folder, as WHAT.json
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
 }
@@ -78,25 +78,25 @@ pub(crate) enum SchemaOf {
 
 #[derive(Debug, Args)]
 pub(crate) struct TestPolicy {
-    /// A policy's file, or its folder: what is no rules is built first
+    /// A policy file, or a policy project, which is built first
     #[arg(value_name = "DIR|FILE", default_value = ".")]
     pub(crate) policy: PathBuf,
-    /// The folder of the fixtures, or one of them [default: `fixtures` beside the policy]
+    /// Folder of fixtures, or one fixture [default: `fixtures` next to the policy]
     #[arg(long, value_name = "PATH")]
     pub(crate) fixtures: Option<PathBuf>,
-    /// Settings for the policy: a JSON object, or @FILE; a fixture's own count more
+    /// Settings of the policy: a JSON object, or @FILE; a fixture's own settings take precedence
     #[arg(long, value_name = "JSON")]
     pub(crate) settings: Option<String>,
-    /// Also write the results as JUnit's XML
+    /// Also write the results as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
-    /// Keep the fuel that each case uses in fuel.lock: more than a tenth above it fails from then on
+    /// Record the fuel of each case in fuel.lock; later runs fail if a case needs 10 % more
     #[arg(long)]
     pub(crate) lock_fuel: bool,
-    /// Make fixtures of recorded decisions instead: one for each combination that no fixture reaches yet
+    /// Create fixtures from recorded decisions instead, one for each combination that no fixture covers yet
     #[arg(long, conflicts_with_all = ["junit", "lock_fuel"])]
     pub(crate) record: bool,
-    /// With --record: look at so many decisions of each slot, the newest first
+    /// With --record: how many decisions of each slot to read, newest first
     #[arg(long, requires = "record", value_name = "NUMBER", default_value_t = 200,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) limit: u32,

@@ -8,22 +8,22 @@ use windlass_proof::space::Values;
 
 use super::{LoadOptions, slot_names};
 
-/// How much is asked, and of what.
+/// Which questions are asked, and how many.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SpaceOptions {
-    /// At most so many questions within the bounds; where there are more, so many are drawn from them [default:
-    /// 20000000; of a policy in JavaScript or Python, which takes a hundred times as long for each, 50000]
+    /// Maximum number of questions within the bounds; if there are more, a random sample of this size is asked [default:
+    /// 20000000; for a policy in JavaScript or Python, which takes a hundred times as long, 50000]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) questions: Option<u64>,
-    /// So many questions at random beyond the bounds, after those in which every two values of two places come
-    /// together; with 0, none of either [default: 100000; of a policy in JavaScript or Python 10000]
+    /// Number of random questions beyond the bounds, asked after those that cover each pair of values; 0 skips both
+    /// [default: 100000; for a policy in JavaScript or Python 10000]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) random: Option<u64>,
-    /// The seed from which questions are drawn
+    /// Seed of random questions
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Values for a place of the question (repeatable): `attempt=1,2,3`, `nodes=3` for the most items of a list, or
-    /// `requested=example` for the example's alone
+    /// Values of a field of the question (repeatable): `attempt=1,2,3`, `nodes=3` for the maximum length of a list, or
+    /// `requested=example` for the example's value only
     #[arg(long = "bound", value_name = "PATH=VALUES", value_parser = parse_bound)]
     pub(crate) bounds: Vec<(String, Values)>,
 }
@@ -35,22 +35,22 @@ pub(crate) struct ProvePolicy {
     /// The slot whose questions are asked
     #[arg(long, value_name = "SLOT", value_parser = slot_names())]
     pub(crate) slot: SlotName,
-    /// A condition in CEL over `question`, `answer` and `verdict` that is true of no answer (repeatable)
+    /// A CEL condition over `question`, `answer` and `verdict` that must never hold (repeatable)
     #[arg(long, value_name = "EXPR")]
     pub(crate) never: Vec<String>,
-    /// A condition that is true of every answer (repeatable)
+    /// A condition that must always hold (repeatable)
     #[arg(long, value_name = "EXPR")]
     pub(crate) always: Vec<String>,
-    /// A condition that is true of every answer that doesn't defer (repeatable)
+    /// A condition that must hold for every answer that does not defer (repeatable)
     #[arg(long, value_name = "EXPR")]
     pub(crate) only_defers_or: Vec<String>,
-    /// Another policy that judges the same, with its own default settings; `default` is the built-in one
+    /// A policy whose answers must be the same, with its default settings; `default` is the built-in one
     #[arg(long, value_name = "FILE")]
     pub(crate) equivalent: Option<PathBuf>,
     /// A file of laws (TOML)
     #[arg(long, value_name = "FILE")]
     pub(crate) laws: Option<PathBuf>,
-    /// Where a counterexample is saved as a fixture
+    /// Save a counterexample as a fixture in this file
     #[arg(long, value_name = "DIRECTORY", default_value = "counterexamples")]
     pub(crate) save: PathBuf,
     #[command(flatten)]
@@ -59,10 +59,10 @@ pub(crate) struct ProvePolicy {
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffPolicies {
-    /// The policy as it was; `default` is the built-in one
+    /// The old policy; `default` is the built-in one
     #[arg(value_name = "OLD")]
     pub(crate) old: PathBuf,
-    /// The policy as it is to be
+    /// The new policy
     #[arg(value_name = "NEW")]
     pub(crate) new: PathBuf,
     /// The slot whose questions are asked
@@ -74,10 +74,10 @@ pub(crate) struct DiffPolicies {
     /// A grant for both (repeatable); what they call is refused here
     #[arg(long = "grant", value_name = "GRANT")]
     pub(crate) grants: Vec<String>,
-    /// Also the questions that were recorded since so long ago [default: all that are on record]
+    /// Use questions recorded in this last period [default: all recorded questions]
     #[arg(long, value_name = "DURATION", value_parser = crate::units::parse_duration)]
     pub(crate) since: Option<std::time::Duration>,
-    /// End with exit code 1 when a verdict changes
+    /// Exit with code 1 if a verdict changes
     #[arg(long)]
     pub(crate) fail_on_change: bool,
     #[command(flatten)]
@@ -91,7 +91,7 @@ pub(crate) struct BenchPolicy {
     /// The slot whose questions are asked [default: the only one that the policy exports]
     #[arg(long, value_name = "SLOT", value_parser = slot_names())]
     pub(crate) slot: Option<SlotName>,
-    /// How many decisions of each policy are measured
+    /// Number of decisions measured per policy
     #[arg(
         long,
         value_name = "NUMBER",

@@ -12,10 +12,10 @@ pub(crate) struct ServePolicies {
     /// The socket: unix:PATH. There is no TCP
     #[arg(long, value_name = "unix:PATH")]
     pub(crate) listen: UnixAddress,
-    /// A user that may ask beside the own one, by its number; may be repeated
+    /// Numeric id of another user who may ask (repeatable)
     #[arg(long, value_name = "UID")]
     pub(crate) allow_uid: Vec<u32>,
-    /// Connections at the same time
+    /// Maximum number of connections
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) max_connections: u16,
 }

@@ -10,16 +10,16 @@ use crate::units::parse_duration;
 
 #[derive(Debug, Args)]
 pub(crate) struct ShadowPolicy {
-    /// Only decisions of so long ago at most, for example 24h [default: all in the log]
+    /// Only decisions of this last period, for example 24h [default: all]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) since: Option<Duration>,
     /// Only this slot
     #[arg(long, value_name = "SLOT", value_parser = slot_names())]
     pub(crate) slot: Option<SlotName>,
-    /// Only shadows of this name
+    /// Only shadow policies of this name
     #[arg(long, value_name = "NAME")]
     pub(crate) policy: Option<String>,
-    /// Exit with 1 where a shadow differed or failed
+    /// Exit with code 1 if a shadow differed or failed
     #[arg(long)]
     pub(crate) fail_on_difference: bool,
 }

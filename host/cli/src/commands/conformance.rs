@@ -40,7 +40,7 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Conformance) ->
     let plan = Plan::make(client, zone, probes, Bounds::default(), &control).await.map_err(not_planned)?;
     context.output.say(&rendered(&plan, &api));
     confirmation.ask(&[], "Make these, ask, and remove them?").await?;
-    let interrupted = interrupt::listen_saying(&control, context.output, WORDS)?;
+    let interrupted = interrupt::listen(&control, context.output, WORDS)?;
     let output = context.output;
     let report = plan.run(&control, |answered| output.say(&line(answered))).await;
     let was_interrupted = interrupted.stop();

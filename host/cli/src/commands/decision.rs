@@ -12,19 +12,24 @@ use crate::policy_file;
 
 pub(crate) async fn run(context: &Context, command: DecisionCommand) -> Result<(), Failure> {
     match command {
-        DecisionCommand::List(arguments) => list(context, &arguments),
+        DecisionCommand::List(arguments) => list(context, &arguments).await,
         DecisionCommand::Show(arguments) => show(context, &arguments),
         DecisionCommand::Replay(arguments) => replay(context, arguments).await,
     }
 }
 
-fn list(context: &Context, arguments: &ListDecisions) -> Result<(), Failure> {
+async fn list(context: &Context, arguments: &ListDecisions) -> Result<(), Failure> {
     let mut filter = DecisionFilter::default();
     filter.slot = arguments.slot;
     filter.only_fallbacks = arguments.fallbacks;
     filter.policy = arguments.policy.clone();
     filter.limit = arguments.limit as usize;
-    context.inspector(&context.state_directory()?).decisions(&filter)
+    let state = context.state_directory()?;
+    let inspector = context.inspector(&state);
+    let found = inspector.find_decisions(&filter)?;
+    let notes = if found.decisions.is_empty() { context.other_owners(&state, false).await } else { Vec::new() };
+    inspector.decisions(found, &notes);
+    Ok(())
 }
 
 fn show(context: &Context, arguments: &ShowDecision) -> Result<(), Failure> {

@@ -23,7 +23,7 @@ mod sweep;
 use windlass_inspect::failure::Failure;
 use windlass_inspect::output::OutputFormat;
 
-use crate::arguments::{Arguments, Command, ConfigCommand};
+use crate::arguments::{Arguments, Command, ConfigCommand, Global};
 use crate::context::Context;
 
 /// Runs the command.
@@ -42,9 +42,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Completions(completions) => completions::run(&completions),
         Command::Man(man) => man::run(global.output(), &man),
         Command::Simulator(simulator) => runtime()?.block_on(simulator::run(global.output(), simulator)),
-        Command::Server(server) => runtime()?.block_on(server::run(&Context::load(global)?, server)),
-        Command::Cluster(cluster) => runtime()?.block_on(cluster::run(&Context::load(global)?, cluster)),
-        Command::Operation(operation) => runtime()?.block_on(operation::run(&Context::load(global)?, operation)),
+        Command::Server(server) => on_state(global, async |context| server::run(context, server).await),
+        Command::Cluster(cluster) => on_state(global, async |context| cluster::run(context, cluster).await),
+        Command::Operation(operation) => on_state(global, async |context| operation::run(context, operation).await),
         Command::State(state) => runtime()?.block_on(state::run(&Context::load(global)?, state)),
         Command::Init(init) => runtime()?.block_on(init::run(global, init)),
         Command::Config(ConfigCommand::Show) => config::run(&Context::load(global)?),
@@ -56,9 +56,25 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
             runtime()?.block_on(conformance::run(&Context::load(global)?, conformance))
         }
         Command::Policy(policy) => runtime()?.block_on(policy::run(&Context::load(global)?, policy)),
-        Command::Decision(decision) => runtime()?.block_on(decision::run(&Context::load(global)?, decision)),
+        Command::Decision(decision) => on_state(global, async |context| decision::run(context, decision).await),
         Command::Demo(demo) => runtime()?.block_on(demo::run(global.output(), &demo)),
     }
+}
+
+/// Runs a command on a state directory. Where that has nothing of the name that was asked for, it says where it may be.
+fn on_state(global: Global, command: impl AsyncFnOnce(&Context) -> Result<(), Failure>) -> Result<(), Failure> {
+    runtime()?.block_on(async {
+        let context = Context::load(global)?;
+        match command(&context).await {
+            Err(mut failure) if failure.is_unknown => {
+                if let Ok(state) = context.state_directory() {
+                    failure.causes.extend(context.other_owners(&state, true).await);
+                }
+                Err(failure)
+            }
+            ended => ended,
+        }
+    })
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {

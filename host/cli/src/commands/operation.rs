@@ -71,7 +71,7 @@ struct Ended {
 async fn resume(context: &Context) -> Result<(), Failure> {
     let work = context.work(None, None)?;
     let (control, events) = Control::with_events();
-    let interrupted = interrupt::listen(&control, context.output)?;
+    let interrupted = interrupt::listen(&control, context.output, interrupt::RESUMING)?;
     let progress = Progress::follow(events, 0, context.output, context.verbose());
     // Removing what nothing explains is not what this was asked for.
     let mut sweep = SweepRequest::new(vec![work.zone.clone()]);

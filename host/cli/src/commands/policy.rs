@@ -371,7 +371,7 @@ fn list(context: &Context) -> Result<(), Failure> {
     let listing = Links { policies: host.status().links };
     let policies = Listing::new(&listing.policies, "no policies", |link: &LinkStatus| link.policy.name.to_string())
         .column("slot", |link| link.slot.to_string())
-        .column("asked", windlass_inspect::policies::asked_words)
+        .column("asked", windlass_inspect::words::asked_words)
         .column("policy", |link| link.policy.name.to_string())
         .column("version", |link| link.policy.version.to_string())
         .shortened("component", |link| link.policy.component.short(), |link| link.policy.component.to_string())

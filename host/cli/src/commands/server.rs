@@ -13,8 +13,9 @@ use windlass_inspect::listing::{Listing, with_notes};
 use windlass_inspect::output::{fields, table};
 use windlass_lifecycle::{
     AccountProblem, AddressKind, Aftermath, CleanedUp, CloudInit, Control, CreatedServer, Error, ExtraVolume,
-    GroupName, ImageChoice, Journal, Left, Machine, Operation, OperationId, RememberedServer, Report, RequestedBy,
-    ResourceKind, ResourceName, RootVolume, ServerSpecification, Target, VolumeKind,
+    GroupName, ImageChoice, Journal, KnownServer, Left, Machine, MachineReader, Operation, OperationId, OwnerName,
+    RememberedServer, Report, RequestedBy, ResourceKind, ResourceName, RootVolume, ServerSpecification, Target,
+    VolumeKind,
 };
 use windlass_scaleway::Zone;
 
@@ -22,7 +23,7 @@ use super::lifecycle::{left_open_words, lifecycle_failure, noted, take_up, unver
 use crate::arguments::{self, CreateServer, DeleteServers, ListServers, ServerCommand, ShowServer};
 use crate::configuration::VolumeType;
 use crate::confirmation::{Confirmation, DRY_RUN, Planned, rows};
-use crate::context::{Context, Work, cluster_store};
+use crate::context::{Context, Look, Work, cluster_store};
 use crate::files::{read_bounded, read_stdin};
 use crate::interrupt;
 use crate::progress::Progress;
@@ -118,7 +119,7 @@ async fn create(context: &Context, arguments: CreateServer) -> Result<(), Failur
     )?;
 
     let (control, events) = Control::with_events();
-    let interrupted = interrupt::listen(&control, context.output)?;
+    let interrupted = interrupt::listen(&control, context.output, interrupt::CREATING)?;
     let progress = Progress::follow(events, count, context.output, context.verbose());
     let beside = take_up(context, &work, &control, true).await?;
     let results = work.lifecycle.create_servers(&specification, count, &control).await;
@@ -325,20 +326,24 @@ fn group_name(text: Option<&String>) -> Result<Option<GroupName>, Failure> {
     text.map(|group| group.parse()).transpose().map_err(|error: Error| Failure::usage(error.to_string()))
 }
 
-async fn machines(work: &Work, group: Option<&GroupName>) -> Result<Vec<Machine>, Failure> {
-    work.lifecycle
-        .machines(std::slice::from_ref(&work.zone), group)
-        .await
-        .map_err(|error| lifecycle_failure("the servers cannot be listed", &error))
+async fn machines(reader: MachineReader<'_>, zone: &Zone, group: Option<&GroupName>) -> Result<Vec<Machine>, Failure> {
+    let listed = reader.list(std::slice::from_ref(zone), group).await;
+    listed.map_err(|error| lifecycle_failure("the servers cannot be listed", &error))
 }
 
 async fn list(context: &Context, arguments: &ListServers) -> Result<(), Failure> {
     let group = group_name(arguments.group.as_ref())?;
-    let work = context.work(None, None)?;
-    let servers = machines(&work, group.as_ref()).await?;
-    let notes = if servers.is_empty() { context.other_owners(&work.state, true).await } else { Vec::new() };
+    let look = context.look()?;
+    let servers = match look.machines() {
+        Some(reader) => machines(reader, &look.zone, group.as_ref()).await?,
+        None => Vec::new(),
+    };
+    let notes = if servers.is_empty() { context.other_owners(&look.state, true).await } else { Vec::new() };
     let listing = Servers { servers, notes };
-    let nothing = format!("no servers of {} in {}", work.lifecycle.owner(), work.zone);
+    let nothing = match &look.owner {
+        Some(owner) => format!("no servers of {owner} in {}", look.zone),
+        None => format!("no servers in {}", look.zone),
+    };
     let servers = Listing::new(&listing.servers, nothing, |machine: &Machine| machine.id.clone())
         .notes(&listing.notes)
         .column("server", |machine| machine.id.clone())
@@ -372,26 +377,45 @@ fn local_id<'t>(zone: &Zone, text: &'t str) -> Result<&'t str, Failure> {
         .map_err(|elsewhere| Failure::usage(elsewhere.to_string()).remedy("name its zone: --zone, or SCW_DEFAULT_ZONE"))
 }
 
-/// The one server that a text names: by its id, else by its operation, else by its name where only one has it.
+/// The one server that a text names: by its id, else by its operation, else by its name where only one has it. Where
+/// none is listed so, the server that the journal knows by the text is read by its id: a list may leave it out, or show
+/// it under another name, or not be readable.
 ///
 /// An id comes first, whatever others are called, so that a server can always be told from its namesakes.
-fn listed<'m>(machines: &'m [Machine], zone: &Zone, text: &str) -> Result<Option<&'m Machine>, Failure> {
-    let text = local_id(zone, text)?;
+async fn find(
+    reader: MachineReader<'_>,
+    zone: &Zone,
+    listed: &Result<Vec<Machine>, Failure>,
+    text: &str,
+) -> Result<Option<Machine>, Failure> {
+    let machines = listed.as_deref().unwrap_or_default();
     let operation_of = |machine: &Machine| machine.operation.as_ref().map(ToString::to_string);
-    let by_id = machines.iter().find(|machine| machine.id == text);
-    let by_operation = || machines.iter().filter(|machine| operation_of(machine).as_deref() == Some(text)).collect();
-    let by_name = || machines.iter().filter(|machine| machine.name == text).collect();
-    let found: Vec<&Machine> = match by_id {
-        Some(machine) => vec![machine],
-        None => Some(by_operation()).filter(|found: &Vec<_>| !found.is_empty()).unwrap_or_else(by_name),
-    };
-    match found.as_slice() {
-        [machine] => Ok(Some(machine)),
-        [] => Ok(None),
+    let by_id = || machines.iter().filter(|machine| machine.id == text).cloned().collect::<Vec<_>>();
+    let by_operation =
+        || machines.iter().filter(|machine| operation_of(machine).as_deref() == Some(text)).cloned().collect();
+    let by_name = || machines.iter().filter(|machine| machine.name == text).cloned().collect();
+    let mut found = by_id();
+    if found.is_empty() {
+        found = by_operation();
+    }
+    if found.is_empty() {
+        found = by_name();
+    }
+    if let (true, Some(journal)) = (found.is_empty(), reader.journal) {
+        let mut known = known_servers(journal, text)?;
+        let is_here = |creation: &Operation| creation.zone == zone.as_str();
+        known.retain(|server| server.removed_by.is_none() && server.created_by.as_ref().is_none_or(is_here));
+        for id in known.into_iter().filter_map(|server| server.id) {
+            let machine = reader.read(zone, &id).await;
+            found.extend(machine.map_err(|error| lifecycle_failure("the server cannot be read", &error))?);
+        }
+    }
+    match found.len() {
+        0 | 1 => Ok(found.pop()),
         several => {
-            let mut failure = Failure::usage(format!("{} servers are called '{text}'", several.len()))
+            let mut failure = Failure::usage(format!("{several} servers are called '{text}'"))
                 .remedy("name the one that you mean by its id");
-            failure.causes = several
+            failure.causes = found
                 .iter()
                 .map(|machine| {
                     let group = machine.group.as_deref().unwrap_or("none");
@@ -403,11 +427,16 @@ fn listed<'m>(machines: &'m [Machine], zone: &Zone, text: &str) -> Result<Option
     }
 }
 
-async fn no_such_server(context: &Context, work: &Work, text: &str) -> Failure {
-    let failure = Failure::usage(format!("there is no server '{text}' of ours in {}", work.zone))
-        .because(format!("ours are those that carry the tag windlass-owner={}", work.lifecycle.owner()));
-    let notes = context.other_owners(&work.state, true).await;
-    notes.into_iter().fold(failure, Failure::because).remedy("windlass server list")
+fn known_servers(journal: &Journal, text: &str) -> Result<Vec<KnownServer>, Failure> {
+    journal.known_servers(text).map_err(|error| lifecycle_failure("the journal cannot be read", &error))
+}
+
+fn no_such_server(zone: &Zone, owner: Option<&OwnerName>, text: &str) -> Failure {
+    let mut failure = Failure::unknown(format!("there is no server '{text}' of ours in {zone}"));
+    if let Some(owner) = owner {
+        failure = failure.because(format!("ours are those that carry the tag windlass-owner={owner}"));
+    }
+    failure.remedy("windlass server list")
 }
 
 /// Document of `server show`.
@@ -420,16 +449,25 @@ struct Shown<'m> {
 }
 
 async fn show(context: &Context, arguments: &ShowServer) -> Result<(), Failure> {
-    let work = match context.work(None, None) {
-        Ok(work) => work,
-        Err(failure) => return show_remembered(context, &arguments.server, failure),
+    let look = match context.look() {
+        Ok(look) => look,
+        Err(failure) => return show_without_key(context, &arguments.server, failure),
     };
-    let machines = machines(&work, None).await?;
-    let Some(machine) = listed(&machines, &work.zone, &arguments.server)? else {
-        return show_gone(context, &work, local_id(&work.zone, &arguments.server)?).await;
+    let text = local_id(&look.zone, &arguments.server)?;
+    let Some(reader) = look.machines() else { return Err(no_such_server(&look.zone, None, text)) };
+    let machines = machines(reader, &look.zone, None).await;
+    let with_address = || machines.iter().flatten().find(|machine| machine.addresses.iter().any(|it| it == text));
+    let machine = match find(reader, &look.zone, &machines, text).await? {
+        Some(machine) => machine,
+        None => match with_address() {
+            Some(machine) => machine.clone(),
+            None => return show_gone(context, &look, text, machines.err()),
+        },
     };
-    let operations = work.lifecycle.journal().operations_of_resource(&machine.id);
+    let machine = &machine;
+    let operations = look.journal.as_ref().map(|journal| journal.operations_of_resource(&machine.id)).transpose();
     let operations = operations.map_err(|error| lifecycle_failure("the journal cannot be read", &error))?;
+    let operations = operations.unwrap_or_default();
     let shown = Shown {
         server: machine,
         volumes: machine
@@ -474,38 +512,33 @@ async fn show(context: &Context, arguments: &ShowServer) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Shows what the journal knows of a server, where the state directory cannot be written: its removal, or its creation.
-fn show_remembered(context: &Context, text: &str, failure: Failure) -> Result<(), Failure> {
+/// Shows a server that is gone, from the journal alone: nobody has to be asked about it.
+fn show_without_key(context: &Context, text: &str, failure: Failure) -> Result<(), Failure> {
     let state = context.state_directory()?;
     let inspector = context.inspector(&state);
-    let Some(journal) = inspector.journal()?.filter(Journal::is_snapshot) else { return Err(failure) };
-    let known = journal.known_servers(text);
-    let known = known.map_err(|error| lifecycle_failure("the journal cannot be read", &error))?;
-    let creation = known.iter().find_map(|server| server.created_by.as_ref());
-    if known.iter().any(|server| server.removed_by.is_some()) {
-        inspector.gone_servers(&known);
-    } else if let Some(creation) = creation {
-        inspector.operation(creation.id.as_str())?;
-    } else {
+    let Some(journal) = inspector.journal()? else { return Err(failure) };
+    let known = known_servers(&journal, text)?;
+    if known.iter().all(|server| server.removed_by.is_none()) {
         return Err(failure);
     }
+    inspector.gone_servers(&known);
     context.output.say(&format!("note: {}, so this is what the journal says", failure.message));
     Ok(())
 }
 
-/// Shows a server that Scaleway does not list, from the journal.
-async fn show_gone(context: &Context, work: &Work, text: &str) -> Result<(), Failure> {
-    let known = work.lifecycle.journal().known_servers(text);
-    let known = known.map_err(|error| lifecycle_failure("the journal cannot be read", &error))?;
+/// Shows a server that is gone, from the journal. What the journal does not know may be on the list that failed.
+fn show_gone(context: &Context, look: &Look, text: &str, unlisted: Option<Failure>) -> Result<(), Failure> {
+    let zone = &look.zone;
+    let known = look.journal.as_ref().map(|journal| known_servers(journal, text)).transpose()?.unwrap_or_default();
     if known.iter().any(|server| server.removed_by.is_some()) {
-        context.inspector(&work.state).gone_servers(&known);
+        context.inspector(&look.state).gone_servers(&known);
         return Ok(());
     }
     let Some(creation) = known.iter().find_map(|server| server.created_by.as_ref()) else {
-        return Err(no_such_server(context, work, text).await);
+        return Err(unlisted.unwrap_or_else(|| no_such_server(zone, look.owner.as_ref(), text)));
     };
-    let failure = Failure::usage(format!("there is no server '{text}' in {}", work.zone));
-    Err(if creation.zone == work.zone.as_str() {
+    let failure = Failure::usage(format!("there is no server '{text}' in {zone}"));
+    Err(if creation.zone == zone.as_str() {
         failure
             .because(format!("operation {} created it, and no operation in the journal removed it", creation.id))
             .because("somebody else deleted it, or removed its tags")
@@ -602,10 +635,10 @@ async fn delete(context: &Context, arguments: &DeleteServers) -> Result<(), Fail
         (!arguments.dry_run).then(|| Confirmation::source(arguments.yes, "server delete", DRY_RUN)).transpose()?;
     let group = group_name(arguments.group.as_ref())?;
     let work = context.work(None, arguments.parallel)?;
-    let machines = machines(&work, group.as_ref()).await?;
+    let machines = machines(work.lifecycle.machine_reader(), &work.zone, group.as_ref()).await;
     let (mut subjects, kept) = match &group {
-        Some(group) => of_group(&work, &machines, group).await?,
-        None => (named(context, &work, &machines, &arguments.servers).await?, Vec::new()),
+        Some(group) => of_group(&work, &machines?, group).await?,
+        None => (named(&work, &machines, &arguments.servers).await?, Vec::new()),
     };
     let nodes = cluster_nodes(&cluster_store(&work.state)?).await?;
     refuse_cluster_nodes(&subjects, &nodes)?;
@@ -637,7 +670,7 @@ async fn delete(context: &Context, arguments: &DeleteServers) -> Result<(), Fail
         confirmation.ask(&planned, &question).await?;
     }
     let (control, events) = Control::with_events();
-    let interrupted = interrupt::listen(&control, context.output)?;
+    let interrupted = interrupt::listen(&control, context.output, interrupt::REMOVING)?;
     let progress = Progress::follow(events, 0, context.output, context.verbose());
     // What is left of these very servers is removed with them: a second removal beside it would be refused.
     let interrupted_ones = take_up(context, &work, &control, false).await?;
@@ -666,18 +699,24 @@ async fn delete(context: &Context, arguments: &DeleteServers) -> Result<(), Fail
     deleted(context, &results, &notes, was_interrupted)
 }
 
-/// What the arguments name, each once: a server that is listed, else what the journal knows by that text.
+/// What the arguments name, each once: a server that is there, else what the journal knows by that text.
 async fn named(
-    context: &Context,
     work: &Work,
-    machines: &[Machine],
+    machines: &Result<Vec<Machine>, Failure>,
     texts: &[String],
 ) -> Result<Vec<Subject>, Failure> {
     let mut subjects: Vec<Subject> = Vec::new();
     for text in texts {
-        let subject = match listed(machines, &work.zone, text)? {
-            Some(machine) => Subject::of_machine(machine, &work.zone, None),
-            None => remembered(context, work, local_id(&work.zone, text)?).await?,
+        let text = local_id(&work.zone, text)?;
+        let subject = match find(work.lifecycle.machine_reader(), &work.zone, machines, text).await {
+            Ok(Some(machine)) => {
+                refuse_former_name(&machine, text)?;
+                Subject::of_machine(&machine, &work.zone, None)
+            }
+            Ok(None) => remembered(work, machines, text)?,
+            Err(failure) if failure.exit == Exit::Usage => return Err(failure),
+            // What cannot be read is still to go: its removal tries, and tells what is left.
+            Err(failure) => remembered(work, machines, text).map_err(|_| failure)?,
         };
         if !subjects.iter().any(|known| known.id == subject.id) {
             subjects.push(subject);
@@ -686,8 +725,20 @@ async fn named(
     Ok(subjects)
 }
 
-/// What the journal knows by a text that names no listed server.
-async fn remembered(context: &Context, work: &Work, text: &str) -> Result<Subject, Failure> {
+/// A server is deleted by the name that it has, not by one that it had.
+fn refuse_former_name(machine: &Machine, text: &str) -> Result<(), Failure> {
+    let is_operation = machine.operation.as_ref().is_some_and(|operation| operation.as_str() == text);
+    if machine.id == text || machine.name == text || is_operation {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("no server is called '{text}' any more"))
+        .because(format!("{} was created with that name or address, and is called '{}' now", machine.id, machine.name))
+        .remedy(format!("windlass server delete {}", machine.id)))
+}
+
+/// What the journal knows by a text that names no server that is there. What it does not know may be on the list that
+/// failed.
+fn remembered(work: &Work, machines: &Result<Vec<Machine>, Failure>, text: &str) -> Result<Subject, Failure> {
     let known = work.lifecycle.remembered(&work.zone, text);
     let mut known = known.map_err(|error| lifecycle_failure("the journal cannot be read", &error))?;
     // Of those of one name, only what is not gone can be meant; where all is gone, the newest tells so.
@@ -697,7 +748,11 @@ async fn remembered(context: &Context, work: &Work, text: &str) -> Result<Subjec
         known.truncate(1);
     }
     match known.len() {
-        0 => Err(no_such_server(context, work, text).await),
+        0 => Err(machines
+            .as_ref()
+            .err()
+            .cloned()
+            .unwrap_or_else(|| no_such_server(&work.zone, Some(work.lifecycle.owner()), text))),
         1 => Ok(Subject::of_remembered(known.remove(0), &work.zone)),
         several => {
             let mut failure = Failure::usage(format!("{several} servers that are not listed were called '{text}'"))
@@ -876,7 +931,14 @@ fn deleted(
     }
     if not_deleted > 0 {
         failure.message = format!("{not_deleted} of {} servers are not deleted completely", results.len());
-        failure.remedy = Some("remove the causes, then: windlass operation resume".to_owned());
+        let running = results.iter().find_map(|(_, result)| match result {
+            Some(Err(Error::OperationRunning { operation })) => Some(operation),
+            _ => None,
+        });
+        failure.remedy = Some(match running {
+            Some(operation) => format!("windlass operation cancel {operation}, then delete again"),
+            None => "remove the causes, then: windlass operation resume".to_owned(),
+        });
         return Err(failure.ended(aftermaths, Vec::new(), was_interrupted).with_partial(document));
     }
     context.output.result(&noted(document, notes), || {

@@ -42,7 +42,7 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Resul
         confirm(&work, &mut request).await?;
     }
     let (control, events) = Control::with_events();
-    let interrupted = interrupt::listen(&control, context.output)?;
+    let interrupted = interrupt::listen(&control, context.output, interrupt::REMOVING)?;
     let progress = Progress::follow(events, 0, context.output, context.verbose());
     let mut beside = None;
     if !arguments.dry_run {
@@ -54,7 +54,7 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Resul
     }
     drop(control);
     work.end();
-    interrupted.stop();
+    let was_interrupted = interrupted.stop();
     progress.end().await;
     let swept = result.map_err(|error| failed(&error))?;
 
@@ -63,9 +63,10 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Resul
             .remedy("remove the causes, then sweep again")
             .with_partial(serde_json::to_value(&swept).unwrap_or_default())
             .ended(swept.failures.iter().map(|failure| failure.aftermath.clone()), Vec::new(), false);
-        failure.exit = Exit::Left;
         failure.left.extend(swept.cleanups.iter().flat_map(|cleanup| left_of(&cleanup.report)));
         failure.left.extend(untouched(&swept));
+        let stopped = was_interrupted && failure.left.is_empty();
+        failure.exit = if stopped { Exit::Interrupted } else { Exit::Left };
         failure.causes.extend(swept.failures.iter().map(|failed| format!("{}: {}", failed.zone, failed.problem)));
         for cleanup in &swept.cleanups {
             failure.undone.push(format!("{}: {}", cleanup.operation, cleanup.report.words()));

@@ -176,11 +176,28 @@ fn a_hook_that_fails_in_a_creation_undoes_it_with_exit_code_1_and_its_last_words
 }
 
 #[test]
+fn what_is_left_of_a_node_without_a_server_is_listed_by_its_id() {
+    let farm = Farm::with_hooks(&[]);
+    farm.world.fault("POST", "/instance/v1/zones/*/servers", "quota-exceeded");
+    farm.world.fault("DELETE", "/instance/v1/zones/*/ips/*", "internal-server-error");
+    let document = farm.cluster(&["create", farm.file.to_str().unwrap(), "--output", "json"]).expect(3).json();
+    let left = document["error"]["left"].as_array().unwrap();
+    let addresses = farm.world.control("GET", "resources", "")["ips"].as_array().unwrap().clone();
+    assert_eq!(left.len(), addresses.len(), "{document}");
+    for address in addresses {
+        let id = format!("({})", address["id"].as_str().unwrap());
+        let is_listed = |one: &Value| one["kind"] == "ip" && one["id"].as_str().unwrap().ends_with(&id);
+        assert!(left.iter().any(is_listed), "{id}: {document}");
+    }
+}
+
+#[test]
 fn a_hook_that_fails_in_a_scaling_deletes_nothing_and_what_does_not_serve_is_listed_with_exit_code_3() {
     let farm = Farm::new();
     farm.create().expect(0);
     farm.replace_hook("configure", "#!/bin/sh\nexit 1\n");
     let ran = farm.cluster(&["scale", "farm", "web=3", "--output", "json"]).expect(3).says("LEFT");
+    let ran = ran.says("windlass cluster scale farm GROUP=COUNT ..., which runs the configure hook again");
     let document = ran.json();
     assert_eq!((&document["stage"], &document["error"]["exit_code"]), (&"configure".into(), &3.into()));
     let left = document["error"]["left"].as_array().unwrap();
@@ -243,7 +260,7 @@ fn ctrl_c_during_a_creation_undoes_it_and_ends_the_hook_with_exit_code_130() {
     let create = farm.start_creation();
     let pid = written(&farm, "pid");
     create.signal("INT");
-    create.end().expect(130).says("interrupted: undoing what is in flight");
+    create.end().expect(130).says("interrupted: rolling back");
     assert_eq!(farm.world.resources(), 0);
     // Its end was asked for before windlass ended; the system takes a moment.
     eventually("the hook has ended", || (!is_alive(&pid)).then_some(()));

@@ -65,7 +65,7 @@ fn what_is_left_of_a_deleted_server_goes_by_name_id_operation_and_group() {
 
 /// The commands that would otherwise say that there is nothing, with what each says then.
 const NOTHING: [(&[&str], &str); 6] = [
-    (&["server", "list"], "no servers of"),
+    (&["server", "list"], "no servers"),
     (&["server", "delete", "--yes", "--group", "ci"], "no servers to delete"),
     (&["sweep", "--yes", "--older-than", "0s"], "nothing is unexplained"),
     (&["operation", "list"], "no operations"),
@@ -101,6 +101,68 @@ fn a_lost_state_directory_and_other_owners_are_named_beside_nothing() {
     assert!(usual.get("notes").is_none() && usual["servers"].as_array().unwrap().len() == 2, "{usual}");
     let swept = world.json(&["sweep", "--yes"]);
     assert!(swept.get("notes").is_none(), "{swept}");
+}
+
+#[test]
+fn whatever_is_not_found_names_the_lost_state_directory() {
+    let world = World::new("50");
+    let other = new_home();
+    let lost = other.path().join(STATE);
+    let lost = ["--state-dir", lost.to_str().unwrap()];
+    for command in [
+        ["operation", "show", "ci-000000000000"],
+        ["operation", "cancel", "ci-000000000000"],
+        ["cluster", "status", "farm"],
+        ["cluster", "cancel", "farm"],
+        ["decision", "show", "0000"],
+        ["server", "show", "nobody"],
+    ] {
+        world.run(&[&command[..], &lost].concat()).expect(2).says("no state was found in");
+    }
+    for command in [["cluster", "resume"], ["decision", "list"]] {
+        let told = world.run(&[&command[..], &lost].concat()).expect(0).stdout;
+        assert!(told.contains("note: no state was found in"), "{told}");
+    }
+}
+
+#[test]
+fn a_renamed_server_is_found_and_not_deleted_by_its_former_name() {
+    let world = World::new("50");
+    let named = ["server", "create", "--name", "web", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble"];
+    let created = world.json(&named);
+    let server = &created["servers"][0];
+    let text = |key: &str| server[key].as_str().unwrap();
+    let (id, former, address) = (text("id"), text("name"), server["addresses"][0].as_str().unwrap());
+    world.call("PATCH", &format!("/instance/v1/zones/fr-par-1/servers/{id}"), r#"{"name": "prod"}"#);
+    for seen in [id, former, address, "prod", text("operation")] {
+        assert_eq!(world.json(&["server", "show", seen])["server"]["name"], "prod", "{seen}");
+    }
+    for seen in [id, former, address] {
+        assert_eq!(world.json(&["operation", "show", seen])["operation"]["id"], text("operation"), "{seen}");
+    }
+    let refused = world.run(&["server", "delete", former, "--yes"]).expect(2).says("is called 'prod' now");
+    assert!(refused.stderr.contains(&format!("windlass server delete {id}")), "{}", refused.stderr);
+    assert_eq!(world.resources(), 3);
+    world.run(&["server", "delete", "prod", "--yes"]).expect(0);
+    for seen in [id, former, address] {
+        assert_eq!(world.json(&["operation", "show", seen])["operation"]["kind"], "cleanup-server", "{seen}");
+    }
+}
+
+#[test]
+fn a_server_is_shown_and_deleted_where_the_list_is_forbidden() {
+    let world = World::new("50");
+    let created = world.create("2").expect(0).json();
+    let server = |position: usize, key: &str| created["servers"][position][key].as_str().unwrap().to_owned();
+    world.fault("GET", "/instance/v1/zones/*/servers", "permission-denied");
+    assert_eq!(world.json(&["server", "show", &server(0, "name")])["server"]["id"], server(0, "id"));
+    world.run(&["server", "delete", "--yes", &server(0, "id"), &server(1, "name")]).expect(0);
+    assert_eq!(world.resources(), 0);
+    // Of what it never knew, the list might have told.
+    world.run(&["server", "delete", "--yes", "nobody"]).expect(1).says("the servers cannot be listed");
+    // Nobody has to be asked about what is gone.
+    let gone = Ran::of(world.command(&["server", "show", &server(0, "id")]).env_remove("SCW_SECRET_KEY")).expect(0);
+    assert!(gone.stdout.contains("server delete"), "{}", gone.stdout);
 }
 
 #[test]
@@ -334,7 +396,7 @@ fn the_first_interrupt_undoes_what_is_in_flight() {
     let create = start_creation(&world);
     world.until(|resources| resources["servers"][0]["state"] == "starting");
     create.signal("INT");
-    let ran = create.end().expect(130).says("interrupted: undoing what is in flight");
+    let ran = create.end().expect(130).says("interrupted: rolling back");
     assert!(ran.stderr.contains("1 of 1 servers could not be created"), "{}", ran.stderr);
     assert_eq!(world.resources(), 0, "{}", ran.stderr);
 }
@@ -346,7 +408,7 @@ fn the_second_interrupt_leaves_it_to_the_next_start_which_ends_it() {
     let create = start_creation(&world);
     world.until(|resources| resources["servers"][0]["state"] == "starting");
     create.signal("TERM");
-    create.until_it_says("once more leaves it to the next start");
+    create.until_it_says("press Ctrl-C again");
     create.signal("INT");
     create.end().expect(130);
     assert_eq!(world.json(&["operation", "list", "--open"])["operations"].as_array().unwrap().len(), 1);
@@ -393,7 +455,7 @@ fn what_a_signal_cancelled_is_undone_after_a_kill() {
     let world = World::new("0");
     let create = start_creation_that_hangs(&world);
     create.signal("TERM");
-    create.until_it_says("interrupted: undoing what is in flight");
+    create.until_it_says("interrupted: rolling back");
     create.signal("KILL");
     let resume = Running::start(&mut world.command(&["operation", "resume"]));
     while_time_goes_on(&world, resume).expect(0);
@@ -425,6 +487,34 @@ fn operation_cancel_of_a_creation_that_has_ended_well_lists_what_runs() {
     assert!(failed.stderr.contains(&format!("windlass server delete {server}")), "{}", failed.stderr);
     world.run(&["server", "delete", "--yes", &server]).expect(0);
     world.run(&["operation", "cancel", &id]).expect(0);
+}
+
+#[test]
+fn a_server_that_another_process_creates_is_not_deleted_but_called_off() {
+    let world = World::new("0");
+    let create = start_creation(&world);
+    world.until(|resources| resources["servers"][0]["state"] == "starting");
+    let id = the_creation(&world)["id"].as_str().unwrap().to_owned();
+    let remedy = format!("windlass operation cancel {id}");
+    world.run(&["server", "delete", "--yes", "--group", "ci"]).expect(3).says(&remedy);
+    let cancel = Running::start(&mut world.command(&["operation", "cancel", &id]));
+    while_time_goes_on(&world, cancel).expect(0);
+    create.end().expect(1);
+}
+
+#[test]
+fn an_interrupted_removal_goes_on_and_says_so() {
+    let world = World::new("50");
+    world.create("1").expect(0);
+    let hangs = r#"{"method": "DELETE", "path": "/instance/v1/zones/*/servers/*", "nth": 1, "kind": "delay:20000"}"#;
+    world.control("POST", "faults", hangs);
+    let delete = Running::start(&mut world.command(&["server", "delete", "--yes", "--group", "ci"]));
+    let deletes = || world.control("GET", "requests", "").to_string().contains(r#""method":"DELETE""#);
+    eventually("the deletion was sent", || deletes().then_some(()));
+    delete.signal("INT");
+    delete.until_it_says("finishing the deletions that have begun");
+    delete.end().expect(0);
+    assert_eq!(world.resources(), 0);
 }
 
 #[test]

@@ -44,6 +44,9 @@ fn everything_is_shown(world: &World, case: &str, lines: &[&str], creation: &str
         (vec!["operation", "list"], creation),
         (vec!["operation", "show", creation], creation),
         (vec!["server", "show", server], server),
+        (vec!["server", "list"], server),
+        (vec!["state", "show"], "owner"),
+        (vec!["decision", "list"], "no decisions"),
         (vec!["report", "--operation", creation, "--format", "markdown"], creation),
     ] {
         let ran = after(world, lines, &arguments);

@@ -43,10 +43,10 @@ pub enum HookProblem {
     /// The operation was called off while it ran, and it was ended.
     #[error("was ended, since the operation was called off")]
     CalledOff,
-    /// The secret that signs cannot be had.
+    /// The signing secret cannot be read.
     #[error("cannot be signed: {0}")]
     Secret(String),
-    /// The private key cannot be had.
+    /// The private key cannot be read.
     #[error("has no usable key: {0}")]
     Key(String),
     /// There was no connection, or it was lost.

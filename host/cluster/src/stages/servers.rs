@@ -79,7 +79,7 @@ pub(crate) async fn make(
                 Some(Err(stopped)) => {
                     halted.cancel();
                     match stopped {
-                        // Whoever overtook us finds them in the journal.
+                        // A concurrent writer will see these entries.
                         Stop::Overtaken => control.leave(),
                         _ => control.cancel(),
                     }

@@ -74,7 +74,7 @@ pub(crate) fn page(title: &str, frame: Frame<'_>, state: &str, content: &Markup)
                     @if let Frame::Served { part } = frame {
                         nav aria-label="Console" {
                             @for (path, title) in PARTS {
-                                a href=(path) aria-current=[(path == part).then_some("page")] { (title) }
+                                a href=(path) aria-current=[(*path == part).then_some("page")] { (title) }
                             }
                         }
                     }

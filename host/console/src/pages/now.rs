@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 use windlass_inspect::text::age;
 use windlass_inspect::words::cause_words;
-use windlass_lifecycle::{Entry, LastSweep, Operation, OperationState};
+use windlass_lifecycle::{LastSweep, Operation, OperationState};
 
 use super::{decision_link, operation_link, state, table, took};
-use crate::read::{Cost, Look, Machine, MachineState, Now};
+use crate::read::{Cost, Look, Machine, MachineState, Now, UnderWay};
 
 pub(crate) fn now(now: &Now) -> Markup {
     let count = |state| now.counts.get(&state).copied().unwrap_or(0);
@@ -25,7 +25,7 @@ pub(crate) fn now(now: &Now) -> Markup {
             (figure(&count(OperationState::Open).to_string(), "operations under way", Some("/operations?state=open")))
             (figure(
                 &(count(OperationState::Left) + count(OperationState::Unverified)).to_string(),
-                "want to be looked at",
+                "need attention",
                 Some("#unsettled"),
             ))
             (figure(&unexplained.to_string(), "unexplained", Some("#unexplained")))
@@ -33,24 +33,21 @@ pub(crate) fn now(now: &Now) -> Markup {
         }
         section aria-labelledby="under-way" {
             h2 #under-way { "Under way" }
-            @if now.under_way.is_empty() { p.none { "Nothing is being done." } } @else {
+            @if now.under_way.is_empty() { p.none { "No operations are open." } } @else {
                 (table(
                     "Under way",
-                    &["operation", "kind", "group", "zone", "for", "last step", "why"],
-                    &now.under_way
-                        .iter()
-                        .map(|(operation, last)| under_way(operation, last.as_ref()))
-                        .collect::<Vec<_>>(),
+                    &["operation", "kind", "group", "zone", "for", "last step", "worker", "why"],
+                    &now.under_way.iter().map(under_way).collect::<Vec<_>>(),
                 ))
             }
         }
         section aria-labelledby="unsettled" {
-            h2 #unsettled { "Wants to be looked at" }
-            @if now.unsettled.is_empty() { p.none { "Nothing is left of what failed." } } @else {
+            h2 #unsettled { "Needs attention" }
+            @if now.unsettled.is_empty() { p.none { "No failed operations need attention." } } @else {
                 p { "Something that should be gone is left, or a call whose answer was lost may still take effect. "
                     "The next start of a host, and " code { "windlass operation resume" } ", try again." }
                 (table(
-                    "Wants to be looked at",
+                    "Needs attention",
                     &["operation", "kind", "state", "zone", "age", "why"],
                     &now.unsettled.iter().map(unsettled).collect::<Vec<_>>(),
                 ))
@@ -62,7 +59,7 @@ pub(crate) fn now(now: &Now) -> Markup {
         }
         section aria-labelledby="machines" {
             h2 #machines { "Servers and Macs" }
-            @if now.machines.is_empty() { p.none { "There are none, as far as the journal knows." } } @else {
+            @if now.machines.is_empty() { p.none { "No servers or Macs in the journal." } } @else {
                 p { @for (group, count) in groups(&now.machines) { span.badge.plain { (group) ": " (count) } " " } }
                 (table(
                     "Servers and Macs",
@@ -80,9 +77,9 @@ pub(crate) fn now(now: &Now) -> Markup {
         }
         @if !now.looks.is_empty() {
             section aria-labelledby="looks" {
-                h2 #looks { "As an autoscaler was told last" }
+                h2 #looks { "Last report to the autoscaler" }
                 (table(
-                    "As an autoscaler was told last",
+                    "Last report to the autoscaler",
                     &["group", "zone", "servers by Scaleway's state", "reported as", "oldest", "looked at", "decision"],
                     &now.looks.iter().map(look).collect::<Vec<_>>(),
                 ))
@@ -157,8 +154,9 @@ fn euros(amount: f64) -> String {
     format!("{amount:.4} €")
 }
 
-/// What is being done, and why.
-fn under_way(operation: &Operation, last: Option<&Entry>) -> Vec<Markup> {
+/// What is being done, and why; or waits for the next start.
+fn under_way(open: &UnderWay) -> Vec<Markup> {
+    let UnderWay { operation, last, is_worked_on } = open;
     vec![
         operation_link(operation.id.as_str()),
         html! { (operation.kind) },
@@ -166,6 +164,7 @@ fn under_way(operation: &Operation, last: Option<&Entry>) -> Vec<Markup> {
         html! { (operation.zone) },
         html! { (age(operation.created_at)) },
         html! { @if let Some(last) = last { (last.step) ", " (last.phase.as_str()) " " (age(last.at)) " ago" } },
+        html! { @if *is_worked_on { "alive" } @else { "dead: the next start takes it up" } },
         why(operation),
     ]
 }

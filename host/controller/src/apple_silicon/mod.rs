@@ -255,7 +255,7 @@ impl Mac<'_> {
         }
     }
 
-    /// The listing of the host's zone; nothing where it is not needed or cannot be had.
+    /// The listing of the host's zone; absent if it is not needed or not available.
     async fn listing(&self) -> Option<Arc<Listing<Host>>> {
         let zone = match &self.host {
             Some((zone, _)) => zone,

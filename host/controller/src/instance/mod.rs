@@ -255,7 +255,7 @@ impl Instance<'_> {
         self.turn.abandon(&AbandonTarget::Server { zone, creation, server }, &what).await
     }
 
-    /// The listing of the server's zone; nothing where it is not needed or cannot be had.
+    /// The listing of the server's zone; absent if it is not needed or not available.
     async fn listing(&self) -> Option<Arc<Listing<Server>>> {
         if self.turn.deleting() {
             return None;

@@ -62,7 +62,7 @@ words! {
     OperationState {
         /// Running, or left by a process that died.
         Open = "open",
-        /// Did what it was asked to.
+        /// Completed.
         Done = "done",
         /// Failed, and everything that it had made is gone.
         Undone = "undone",

@@ -8,9 +8,9 @@ use windlass_scaleway::{Client, Zone};
 
 use crate::cleanup::CleanupSpecification;
 use crate::identifier::{GroupName, OperationId, OwnerName};
-use crate::journal::{Operation, OperationFilter, OperationKind, OperationState};
+use crate::journal::{Journal, Operation, OperationFilter, OperationKind, OperationState};
 use crate::lifecycle::Lifecycle;
-use crate::{Error, tags};
+use crate::{Error, read_or_absent, tags};
 
 /// A server of ours, with what the journal knows of it.
 #[derive(Clone, Debug, Serialize)]
@@ -52,94 +52,143 @@ pub struct Machine {
     pub created_at: String,
 }
 
-/// What open cleanups remove. Read once for a whole listing: in mass removals there are many of both.
-struct Cleaned {
-    servers: HashSet<String>,
-    creations: HashSet<OperationId>,
+/// Lists and reads the servers of an owner, with what a journal knows of them. Nothing is written.
+#[derive(Clone, Copy, Debug)]
+pub struct MachineReader<'r> {
+    /// Asks Scaleway.
+    pub client: &'r Client,
+    /// Whose servers they are.
+    pub owner: &'r OwnerName,
+    /// Absent: no operation is known.
+    pub journal: Option<&'r Journal>,
 }
 
-impl Cleaned {
-    fn of(cleanups: &[Operation]) -> Self {
-        let mut cleaned = Self { servers: HashSet::new(), creations: HashSet::new() };
-        for cleanup in cleanups {
-            // One that cannot be read hides nothing: its end is seen all the same.
-            if let Ok(target) = CleanupSpecification::deserialize(&cleanup.specification) {
-                cleaned.servers.extend(target.server);
-                cleaned.creations.extend(target.creation);
+impl MachineReader<'_> {
+    /// The owner's servers in these zones.
+    ///
+    /// # Errors
+    /// [`Error::Scaleway`] when a zone cannot be listed, and the journal's errors.
+    pub async fn list(&self, zones: &[Zone], group: Option<&GroupName>) -> Result<Vec<Machine>, Error> {
+        let mut wanted = vec![tags::owner_tag(self.owner)];
+        wanted.extend(group.map(tags::group_tag));
+        let known = Known::read(self.journal)?;
+        let mut machines = Vec::new();
+        for zone in zones {
+            let request = ListServers { tags: wanted.clone(), ..ListServers::default() };
+            let servers = self.client.instance(zone).list_servers(&request).await;
+            for server in servers.map_err(|error| Error::scaleway("listing our servers", error))? {
+                if server.has_all_tags(&wanted) && tags::carries_owner(&server.tags, self.owner) {
+                    machines.push(known.machine(zone, server)?);
+                }
             }
         }
-        cleaned
+        Ok(machines)
     }
 
-    fn holds(&self, server: &str, creation: Option<&OperationId>) -> bool {
-        self.servers.contains(server) || creation.is_some_and(|creation| self.creations.contains(creation))
+    /// A server of the owner's, read by its id: a list may leave it out. `None`: it is gone, or does not carry the
+    /// owner's tag.
+    ///
+    /// # Errors
+    /// [`Error::Scaleway`] when it cannot be read, and the journal's errors.
+    pub async fn read(&self, zone: &Zone, id: &str) -> Result<Option<Machine>, Error> {
+        let instance = self.client.instance(zone);
+        let server = read_or_absent(|| instance.get_server(id)).await;
+        match server.map_err(|error| Error::scaleway("reading a server", error))? {
+            Some(server) if tags::carries_owner(&server.tags, self.owner) => {
+                Known::read(self.journal)?.machine(zone, server).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// What the journal knows of servers. Read once for a whole listing: in mass removals there are many open cleanups.
+struct Known<'j> {
+    journal: Option<&'j Journal>,
+    /// What open cleanups remove: servers, and what creations made.
+    cleaned_servers: HashSet<String>,
+    cleaned_creations: HashSet<OperationId>,
+    abandoned: HashSet<String>,
+}
+
+impl<'j> Known<'j> {
+    fn read(journal: Option<&'j Journal>) -> Result<Self, Error> {
+        let mut known = Self {
+            journal,
+            cleaned_servers: HashSet::new(),
+            cleaned_creations: HashSet::new(),
+            abandoned: HashSet::new(),
+        };
+        let Some(journal) = journal else { return Ok(known) };
+        let cleanups = journal.operations(&OperationFilter {
+            states: vec![OperationState::Open],
+            kind: Some(OperationKind::CleanupServer),
+            ..OperationFilter::default()
+        })?;
+        for cleanup in &cleanups {
+            // One that cannot be read hides nothing: its end is seen all the same.
+            if let Ok(target) = CleanupSpecification::deserialize(&cleanup.specification) {
+                known.cleaned_servers.extend(target.server);
+                known.cleaned_creations.extend(target.creation);
+            }
+        }
+        known.abandoned = journal.abandoned()?;
+        Ok(known)
+    }
+
+    fn machine(&self, zone: &Zone, server: Server) -> Result<Machine, Error> {
+        let mut operation = tags::operation_of(&server.tags);
+        if let (Some(journal), Some(id)) = (self.journal, &operation) {
+            let made = journal.servers_made(id)?;
+            if !made.is_empty() && !made.contains(&server.id) {
+                operation = None;
+            }
+        }
+        let row = operation.as_ref().and_then(|id| self.journal?.operation(id).ok());
+        let is_cleaned = self.cleaned_servers.contains(&server.id)
+            || operation.as_ref().is_some_and(|creation| self.cleaned_creations.contains(creation));
+        let in_flight = if is_cleaned {
+            Some(OperationKind::CleanupServer)
+        } else if row.as_ref().is_some_and(|row| row.state == OperationState::Open) {
+            Some(OperationKind::CreateServer)
+        } else {
+            None
+        };
+        Ok(Machine {
+            id: server.id.clone(),
+            name: server.name.clone(),
+            group: tags::group_of(&server.tags).map(str::to_owned),
+            zone: zone.to_string(),
+            server_type: server.commercial_type.clone(),
+            state: server.state.as_str().to_owned(),
+            state_detail: server.state_detail.clone(),
+            addresses: server.public_ips.iter().map(|ip| ip.address.clone()).collect(),
+            abandoned: row.as_ref().is_some_and(Operation::is_left_alone) || self.abandoned.contains(&server.id),
+            operation_state: row.map(|row| row.state),
+            operation,
+            in_flight,
+            host: tags::host_of(&server.tags).map(str::to_owned),
+            kept: tags::is_kept(&server.tags),
+            created_at: server.creation_date.clone(),
+            server,
+        })
     }
 }
 
 impl Lifecycle {
+    /// Lists and reads our servers, with what the journal knows of them.
+    #[must_use]
+    pub fn machine_reader(&self) -> MachineReader<'_> {
+        let shared = &self.shared;
+        MachineReader { client: &shared.client, owner: &shared.owner, journal: Some(&shared.journal) }
+    }
+
     /// Our servers in these zones, with what the journal knows of them.
     ///
     /// # Errors
-    /// [`Error::Scaleway`] when a zone cannot be listed, and the journal's errors.
+    /// As [`MachineReader::list`].
     pub async fn machines(&self, zones: &[Zone], group: Option<&GroupName>) -> Result<Vec<Machine>, Error> {
-        let shared = &self.shared;
-        let mut wanted = vec![tags::owner_tag(&shared.owner)];
-        wanted.extend(group.map(tags::group_tag));
-        let cleaned = Cleaned::of(&shared.journal.operations(&OperationFilter {
-            states: vec![OperationState::Open],
-            kind: Some(OperationKind::CleanupServer),
-            ..OperationFilter::default()
-        })?);
-        let abandoned = shared.journal.abandoned()?;
-        let mut machines = Vec::new();
-        for zone in zones {
-            let request = ListServers { tags: wanted.clone(), ..ListServers::default() };
-            let servers = shared
-                .client
-                .instance(zone)
-                .list_servers(&request)
-                .await
-                .map_err(|error| Error::scaleway("listing our servers", error))?;
-            for server in servers {
-                if !server.has_all_tags(&wanted) || !tags::carries_owner(&server.tags, &shared.owner) {
-                    continue;
-                }
-                let mut operation = tags::operation_of(&server.tags);
-                if let Some(id) = &operation {
-                    let made = shared.journal.servers_made(id)?;
-                    if !made.is_empty() && !made.contains(&server.id) {
-                        operation = None;
-                    }
-                }
-                let row = operation.as_ref().and_then(|id| shared.journal.operation(id).ok());
-                let in_flight = if cleaned.holds(&server.id, operation.as_ref()) {
-                    Some(OperationKind::CleanupServer)
-                } else if row.as_ref().is_some_and(|row| row.state == OperationState::Open) {
-                    Some(OperationKind::CreateServer)
-                } else {
-                    None
-                };
-                machines.push(Machine {
-                    id: server.id.clone(),
-                    name: server.name.clone(),
-                    group: tags::group_of(&server.tags).map(str::to_owned),
-                    zone: zone.to_string(),
-                    server_type: server.commercial_type.clone(),
-                    state: server.state.as_str().to_owned(),
-                    state_detail: server.state_detail.clone(),
-                    addresses: server.public_ips.iter().map(|ip| ip.address.clone()).collect(),
-                    abandoned: row.as_ref().is_some_and(Operation::is_left_alone) || abandoned.contains(&server.id),
-                    operation_state: row.map(|row| row.state),
-                    operation,
-                    in_flight,
-                    host: tags::host_of(&server.tags).map(str::to_owned),
-                    kept: tags::is_kept(&server.tags),
-                    created_at: server.creation_date.clone(),
-                    server,
-                });
-            }
-        }
-        Ok(machines)
+        self.machine_reader().list(zones, group).await
     }
 }
 

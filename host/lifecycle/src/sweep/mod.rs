@@ -35,7 +35,7 @@ use listing::{Listed, Presence, Servers};
 
 pub use last::LastSweep;
 pub(crate) use listing::read_state;
-pub use machines::{GroupMember, Machine, members_of_group};
+pub use machines::{GroupMember, Machine, MachineReader, members_of_group};
 pub(crate) use remove::{SweepSpecification, remove};
 
 /// The longest reason that the journal keeps for one resource, in bytes: a batch has a hundred in one row.

@@ -37,7 +37,7 @@ impl InstanceApi {
         map(&self.client, Paging::Header, call, "servers").await
     }
 
-    /// How many servers of each type are to be had now, by name; all pages.
+    /// Current stock per server type, by name; all pages.
     pub async fn server_type_availability(&self) -> Result<BTreeMap<String, Stock>, Error> {
         #[derive(Deserialize)]
         struct Availability {

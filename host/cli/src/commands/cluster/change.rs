@@ -13,6 +13,7 @@ use super::{plan, specification, work};
 use crate::arguments::{ApplyCluster, DiffCluster, ExportCluster, ReplaceCluster};
 use crate::confirmation::{Confirmation, DRY_RUN};
 use crate::context::{ClusterWork, Context};
+use crate::interrupt::CREATING;
 
 pub(crate) async fn apply(context: &Context, arguments: &ApplyCluster) -> Result<(), Failure> {
     let specification = specification::read(&arguments.file)?;
@@ -43,7 +44,7 @@ pub(crate) async fn apply(context: &Context, arguments: &ApplyCluster) -> Result
     }
     let nothing_more = async || Ok(());
     let applied = async |control: &ClusterControl| clusters.apply(&specification, control).await;
-    let applied = work::perform(context, &work, &name, nothing_more, applied).await?;
+    let applied = work::perform(context, &work, &name, CREATING, nothing_more, applied).await?;
     if replaced.is_empty() || applied.is_cancelled() {
         return applied.tell(context, &name);
     }
@@ -149,7 +150,7 @@ async fn replace_all(
         let request = ScaleRequest { replace, ..ScaleRequest::default() };
         let nothing_more = async || Ok(());
         let scaled = async |control: &ClusterControl| clusters.scale(name, &request, control).await;
-        let done = match work::perform(context, work, name, nothing_more, scaled).await {
+        let done = match work::perform(context, work, name, CREATING, nothing_more, scaled).await {
             // One document on stdout: that of the last.
             Ok(performed) if number + 1 == batches.len() || performed.is_cancelled() => {
                 return performed.tell(context, name);

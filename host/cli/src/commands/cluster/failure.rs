@@ -1,6 +1,6 @@
 //! Failures of clusters, in the words of the command line.
 
-use windlass_cluster::{ClusterFailure, ClusterState, ClusterStatus, Error, Node, OperationKind, Stage};
+use windlass_cluster::{ClusterFailure, ClusterState, ClusterStatus, Clusters, Error, Node, OperationKind, Stage};
 use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::words::failure_words;
 use windlass_lifecycle::Aftermath;
@@ -17,7 +17,7 @@ pub(super) fn failure_of(error: &Error) -> Failure {
 
 fn words_of(error: &Error) -> Failure {
     match error {
-        Error::Unknown { .. } => Failure::usage(error.to_string()).remedy("windlass cluster list"),
+        Error::Unknown { .. } => Failure::unknown(error.to_string()).remedy("windlass cluster list"),
         Error::Exists { name, .. } => {
             Failure::usage(error.to_string()).remedy(format!("windlass cluster status {name}"))
         }
@@ -69,7 +69,7 @@ fn left_open(node: &Node) -> Leftover {
 
 /// An operation that failed. What is left is what it changed and did not bring to its end: nodes that should be gone,
 /// and nodes that exist and do not serve.
-pub(super) fn operation_failure(failed: &ClusterFailure, status: Option<&ClusterStatus>) -> Failure {
+pub(super) fn operation_failure(failed: &ClusterFailure, now: Option<(&Clusters, &ClusterStatus)>) -> Failure {
     let name = &failed.cluster;
     let mut failure =
         Failure::undone(format!("{} of cluster {name} failed at the stage {}", failed.kind, failed.stage));
@@ -80,11 +80,14 @@ pub(super) fn operation_failure(failed: &ClusterFailure, status: Option<&Cluster
         Some(state) => format!("the cluster is now {state}"),
         None => "the cluster is gone".to_owned(),
     });
-    match status {
-        Some(status) => {
+    match now {
+        Some((clusters, status)) => {
+            let zone = status.cluster.specification.zone.as_str();
             let terminated = failed.kind == OperationKind::Terminate;
-            let left = |node| if terminated { remaining(status, node) } else { unserving(status, node) };
-            failure.left.extend(status.nodes.iter().filter_map(left));
+            let why = |node| if terminated { why_remaining(node) } else { why_unserving(node) };
+            for node in status.nodes.iter().filter(|node| node.exists()) {
+                failure.left.extend(why(node).into_iter().flat_map(|why| leftovers(clusters, zone, node, &why)));
+            }
         }
         None => failure.left.extend(failed.left.iter().map(|words| Leftover {
             kind: "node".to_owned(),
@@ -99,7 +102,7 @@ pub(super) fn operation_failure(failed: &ClusterFailure, status: Option<&Cluster
         Some(ClusterState::Active) | None => Some(format!("windlass cluster history {name}")),
         Some(_)
             if failed.kind == OperationKind::Create
-                && status.is_some_and(|status| !status.nodes.iter().any(Node::exists)) =>
+                && now.is_some_and(|(_, status)| !status.nodes.iter().any(Node::exists)) =>
         {
             Some("remove the cause, then run windlass cluster create again: nothing of it is left".to_owned())
         }
@@ -122,22 +125,29 @@ fn repair(failed: &ClusterFailure) -> String {
     }
 }
 
-/// A node that exists and does not serve, and why.
-fn unserving(status: &ClusterStatus, node: &Node) -> Option<Leftover> {
-    node.exists().then(|| node.problem_in_serving())?.map(|reason| leftover(status, node, reason))
+/// Why a node that exists does not serve.
+fn why_unserving(node: &Node) -> Option<String> {
+    node.problem_in_serving()
 }
 
-/// A node that exists although its cluster was to go.
-fn remaining(status: &ClusterStatus, node: &Node) -> Option<Leftover> {
-    let reason = || node.problem_in_serving().unwrap_or_else(|| "the termination did not get to it".to_owned());
-    node.exists().then(|| leftover(status, node, reason()))
+/// Why a node exists although its cluster was to go.
+fn why_remaining(node: &Node) -> Option<String> {
+    Some(node.problem_in_serving().unwrap_or_else(|| "the termination did not get to it".to_owned()))
 }
 
-fn leftover(status: &ClusterStatus, node: &Node, reason: String) -> Leftover {
-    Leftover {
-        kind: "server".to_owned(),
-        id: format!("{} ({})", node.name, node.server.as_deref().unwrap_or("no id known")),
-        zone: status.cluster.specification.zone.to_string(),
-        reason,
+/// What there is of a node: its server, or, where none is known, what its creation has made.
+fn leftovers(clusters: &Clusters, zone: &str, node: &Node, why: &str) -> Vec<Leftover> {
+    let one = |kind: String, id: &str| Leftover {
+        kind,
+        id: format!("{} ({id})", node.name),
+        zone: zone.to_owned(),
+        reason: why.to_owned(),
+    };
+    match &node.server {
+        Some(server) => vec![one("server".to_owned(), server)],
+        None => match clusters.made_by(node).as_slice() {
+            [] => vec![one("node".to_owned(), "no id known")],
+            made => made.iter().map(|resource| one(resource.kind.to_string(), &resource.id)).collect(),
+        },
     }
 }

@@ -1,4 +1,4 @@
-//! The file of a cluster's specification: read, and asked of Scaleway whether it can be had.
+//! The file of a cluster's specification: read, and checked against quota and stock.
 
 use serde_json::json;
 use windlass_cluster::{ClusterSpecification, Error};
@@ -28,7 +28,7 @@ pub(crate) async fn validate(context: &Context, arguments: &ValidateCluster) -> 
         let look = context.clusters(None)?;
         let problems = look.clusters.validate(&specification).await.map_err(|error| failure_of(&error))?;
         if !problems.is_empty() {
-            let mut failure = Failure::usage("the specification cannot be had; nothing was touched").at(place);
+            let mut failure = Failure::usage("the specification is invalid; nothing was touched").at(place);
             failure.causes.extend(problems.iter().map(failure_words));
             return Err(failure.with_partial(json!({ "problems": problems })));
         }

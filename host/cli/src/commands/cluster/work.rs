@@ -5,16 +5,17 @@ use windlass_cluster::{
     ClusterControl, ClusterName, ClusterOutcome, ClusterPlan, ClusterStatus, Clusters, Error, OperationKind,
     OperationState, ResumedCluster, ScaleRequest, Stage,
 };
-use windlass_inspect::failure::{Exit, Failure};
+use windlass_inspect::failure::{Exit, Failure, Leftover};
+use windlass_inspect::listing::with_notes;
 use windlass_inspect::output::{Output, table};
 
 use super::failure::{failure_of, operation_failure};
 use super::{live, plan, specification, status};
 use crate::arguments::{CreateCluster, ScaleCluster, TerminateCluster};
-use crate::commands::lifecycle::Beside;
+use crate::commands::lifecycle::{Beside, noted};
 use crate::confirmation::{Confirmation, DRY_RUN, Planned};
 use crate::context::{ClusterWork, Context};
-use crate::interrupt;
+use crate::interrupt::{self, CREATING, REMOVING, Words};
 use windlass_inspect::words::counted;
 
 pub(crate) async fn create(context: &Context, arguments: &CreateCluster) -> Result<(), Failure> {
@@ -26,7 +27,7 @@ pub(crate) async fn create(context: &Context, arguments: &CreateCluster) -> Resu
     let work = context.clusters(arguments.run.parallel)?;
     let name = specification.name.clone();
     let nothing_to_confirm = async || Ok(());
-    operate(context, &work, &name, nothing_to_confirm, async |control| {
+    operate(context, &work, &name, CREATING, nothing_to_confirm, async |control| {
         work.clusters.create(specification, control).await
     })
     .await
@@ -66,7 +67,10 @@ pub(crate) async fn scale(context: &Context, arguments: &ScaleCluster) -> Result
         Err(Failure::usage(format!("cluster {name} has changed meanwhile: {} would leave, too", added.join(", ")))
             .remedy(format!("look at it with `windlass cluster status {name}`, and scale it again")))
     };
-    operate(context, &work, name, still_confirmed, async |control| clusters.scale(name, &request, control).await).await
+    operate(context, &work, name, CREATING, still_confirmed, async |control| {
+        clusters.scale(name, &request, control).await
+    })
+    .await
 }
 
 /// Whoever scales a cluster wants it: a deletion that was requested, and whose process died, is withdrawn.
@@ -108,9 +112,9 @@ pub(crate) async fn terminate(context: &Context, arguments: &TerminateCluster) -
         plan => plan.map_err(|error| failure_of(&error))?,
     };
     confirm_leaving(confirmation, clusters, &plan).await?;
-    // Whoever terminates a cluster means all of it, also what is being made at this moment.
+    // Terminate also covers nodes that are still being created.
     let whole = async || Ok(());
-    operate(context, &work, name, whole, async |control| clusters.terminate(name, force, control).await).await
+    operate(context, &work, name, REMOVING, whole, async |control| clusters.terminate(name, force, control).await).await
 }
 
 /// Shows the nodes that would leave, and asks.
@@ -163,10 +167,11 @@ pub(super) async fn operate(
     context: &Context,
     work: &ClusterWork,
     name: &ClusterName,
+    words: Words,
     still_confirmed: impl AsyncFnOnce() -> Result<(), Failure>,
     operation: impl AsyncFnOnce(&ClusterControl) -> Result<ClusterOutcome, Error>,
 ) -> Result<(), Failure> {
-    perform(context, work, name, still_confirmed, operation).await?.tell(context, name)
+    perform(context, work, name, words, still_confirmed, operation).await?.tell(context, name)
 }
 
 /// An operation that ended without an error.
@@ -194,11 +199,12 @@ pub(super) async fn perform(
     context: &Context,
     work: &ClusterWork,
     name: &ClusterName,
+    words: Words,
     still_confirmed: impl AsyncFnOnce() -> Result<(), Failure>,
     operation: impl AsyncFnOnce(&ClusterControl) -> Result<ClusterOutcome, Error>,
 ) -> Result<Performed, Failure> {
     let (control, events) = ClusterControl::with_events();
-    let interrupted = interrupt::listen(&control, context.output)?;
+    let interrupted = interrupt::listen(&control, context.output, words)?;
     let live = live::Live::follow(events, context.output, context.verbose());
     told(context.output, work.clusters.resume_before(name, &control).await.map(Vec::from_iter));
     let others = ClusterControl::new();
@@ -218,7 +224,7 @@ pub(super) async fn perform(
     let status = work.clusters.status(name).await.ok();
     match ended? {
         Ok(outcome) => Ok(Performed { outcome, status, was_interrupted }),
-        Err(error) => Err(failed(&error, status.as_ref(), was_interrupted)),
+        Err(error) => Err(failed(&error, &work.clusters, status.as_ref(), was_interrupted)),
     }
 }
 
@@ -248,9 +254,9 @@ fn done(
     Ok(())
 }
 
-fn failed(error: &Error, status: Option<&ClusterStatus>, was_interrupted: bool) -> Failure {
+fn failed(error: &Error, clusters: &Clusters, status: Option<&ClusterStatus>, was_interrupted: bool) -> Failure {
     let mut failure = match error {
-        Error::Failed(failed) => operation_failure(failed, status),
+        Error::Failed(failed) => operation_failure(failed, status.map(|status| (clusters, status))),
         other => failure_of(other),
     };
     if was_interrupted && failure.exit != Exit::Usage && failure.left.is_empty() {
@@ -299,7 +305,7 @@ fn resumed_words(resumed: &ResumedCluster) -> String {
 pub(crate) async fn resume(context: &Context) -> Result<(), Failure> {
     let work = context.clusters(None)?;
     let (control, events) = ClusterControl::with_events();
-    let interrupted = interrupt::listen(&control, context.output)?;
+    let interrupted = interrupt::listen(&control, context.output, interrupt::RESUMING)?;
     let live = live::Live::follow(events, context.output, context.verbose());
     let resumed = work.clusters.resume(&control).await;
     drop(control);
@@ -320,6 +326,15 @@ pub(crate) async fn resume(context: &Context) -> Result<(), Failure> {
         };
         if !left.is_empty() {
             failure.causes.push(resumed_words(one));
+            failure.left.extend(match &one.outcome {
+                Err(Error::Failed(failed)) => operation_failure(failed, None).left.clone(),
+                _ => vec![Leftover {
+                    kind: "cluster".to_owned(),
+                    id: one.cluster.to_string(),
+                    zone: String::new(),
+                    reason: format!("operation {} is open", one.number),
+                }],
+            });
         }
         clusters.push(json!({
             "cluster": one.cluster,
@@ -334,9 +349,13 @@ pub(crate) async fn resume(context: &Context) -> Result<(), Failure> {
         failure.exit = if was_interrupted { Exit::Interrupted } else { Exit::Left };
         return Err(failure.with_partial(document));
     }
-    context.output.result(&document, || {
+    let mut notes = Vec::new();
+    if clusters.is_empty() {
+        notes = context.other_owners(&context.state_directory()?, true).await;
+    }
+    context.output.result(&noted(document, &notes), || {
         if clusters.is_empty() {
-            return "nothing was left open\n".to_owned();
+            return with_notes("nothing was left open\n", &notes);
         }
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         table(

@@ -142,8 +142,8 @@ pub(super) async fn examine(context: &Context) -> Vec<Check> {
     }
     checks.push(Check::skipped(
         TO_CHANGE,
-        "whether the key may create, change and delete cannot be known without doing it; what it may not is told by \
-         the first creation, which is undone then",
+        "write permissions cannot be checked without making a change; the first creation reports a missing permission \
+         and is rolled back",
     ));
     checks.push(owners(context, &asked, &zone).await);
     checks

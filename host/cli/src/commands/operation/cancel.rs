@@ -49,7 +49,7 @@ pub(super) async fn cancel(context: &Context, arguments: &CancelOperations) -> R
         }
     }
     let control = Control::new();
-    let interrupted = interrupt::listen_saying(&Waiting(control.clone()), context.output, INTERRUPTED)?;
+    let interrupted = interrupt::listen(&Waiting(control.clone()), context.output, INTERRUPTED)?;
     let mut operations = Vec::new();
     for id in &cancelled {
         operations.push(if arguments.no_wait { read(&work, id)? } else { undone(&work, id, &control).await? });

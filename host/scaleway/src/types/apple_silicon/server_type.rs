@@ -33,7 +33,7 @@ answers! {
         pub gpu: Option<ServerTypeGpu>,
         /// Its bandwidths.
         pub network: Option<ServerTypeNetwork>,
-        /// How many are to be had now.
+        /// Current stock.
         pub stock: Stock,
         /// How long a host is kept at least: `86400s` on every recorded type. See [`ServerType::minimum_lease`].
         pub minimum_lease_duration: String,
