@@ -663,9 +663,9 @@ impl Creation<'_> {
             .poller
             .wait(self.run, step, id, deadline, |server| {
                 let Some(server) = server else {
-                    let vanished = format!("server {id} vanished while it started: somebody deleted it");
-                    let is_gone = self.run.absences.proves(id);
-                    return is_gone.then(|| Err(failure::of_class(FailureClass::NotFound, vanished)));
+                    let words = || format!("server {id} vanished while it started: somebody deleted it");
+                    let vanished = || failure::of_class(FailureClass::NotFound, words());
+                    return self.run.absences.proves(id).then(vanished).map(Err);
                 };
                 match server.state {
                     ServerState::Running => Some(Ok(server)),
