@@ -52,10 +52,10 @@ pub(crate) use cluster::{
     subcommand_required = true,
     arg_required_else_help = true,
     max_term_width = 100,
-    after_help = "Exit codes: 0 done · 1 failed and undone completely · 2 wrong usage or configuration, nothing \
+    after_help = "Exit codes: 0 done · 1 failed, nothing left · 2 wrong usage or configuration, nothing \
 touched · 3 failed and something is left, which is listed · 4 done, and the result could not be written on stdout · \
 130 interrupted, undone or journalled for the next start.\n\n\
-New here? `windlass demo` tells the whole story on an embedded simulator; no account is needed."
+New here? `windlass demo` shows all of Windlass on an embedded simulator; no account needed."
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]

@@ -38,11 +38,11 @@ impl Exit {
     /// What it says, as help and manual have it.
     pub const fn meaning(self) -> &'static str {
         match self {
-            Exit::Undone => "failed and undone completely",
-            Exit::Usage => "wrong usage or configuration, nothing touched",
-            Exit::Left => "failed and something is left, which is listed",
-            Exit::Unwritten => "done, and the result could not be written on stdout",
-            Exit::Interrupted => "interrupted, undone or journalled for the next start",
+            Exit::Undone => "failed, and nothing is left",
+            Exit::Usage => "wrong usage or configuration, or the journal cannot be written; nothing was touched",
+            Exit::Left => "failed, and something is left or may still appear; it is listed",
+            Exit::Unwritten => "done, but the result could not be written to stdout",
+            Exit::Interrupted => "interrupted: undone, or journalled for the next start",
         }
     }
 }
