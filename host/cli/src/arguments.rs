@@ -314,6 +314,9 @@ pub(crate) struct DeleteServers {
     /// Delete without asking; required if there is no terminal
     #[arg(long, short)]
     pub(crate) yes: bool,
+    /// Delete without asking the release policy, also what it has kept
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Maximum number of servers handled in parallel
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) parallel: Option<u32>,

@@ -17,7 +17,7 @@ use windlass_lifecycle::{
     StateDirectory, scaleway_capabilities,
 };
 use windlass_policy::slots::SlotName;
-use windlass_policy::{Capability, Error as PolicyError, Host, HostOptions, Source, Watch};
+use windlass_policy::{Asker, Capability, Error as PolicyError, Host, HostOptions, Source, Watch};
 use windlass_scaleway::{
     Client, ConfigurationError, ExplicitSettings, Limits, SecretKey, Settings, Transport, TransportError, Zone,
 };
@@ -249,6 +249,7 @@ impl Context {
     ) -> Result<(Lifecycle, Client, Host, Watch), Failure> {
         let folder = self.folder_of(state)?;
         let mut options = HostOptions::new(folder);
+        options.asker = Some(Asker::CommandLine);
         options.capabilities = scaleway_capabilities(&client);
         options.registries = Some(Arc::new(self.registries(Locking::Used)?));
         let host = start(options)?;
@@ -327,6 +328,7 @@ impl Context {
     /// A policy host in this folder that asks nobody, whatever credentials there are.
     pub(crate) fn offline_policy_host(&self, folder: Dir) -> Result<Host, Failure> {
         let mut options = HostOptions::new(folder);
+        options.asker = Some(Asker::CommandLine);
         options.capabilities = offline_capabilities("nobody is asked here".to_owned())?;
         start(options)
     }

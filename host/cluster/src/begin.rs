@@ -221,9 +221,11 @@ impl Clusters {
         loop {
             let stored = match self.stored(name).await {
                 Err(Error::Unknown { .. }) if known => {
-                    let number = self.next_number(name).await.map_or(0, |next| next.saturating_sub(1));
+                    // What another process kept as it terminated the cluster is told to whoever waited for it.
+                    let last = self.shared.store.operations(name, 1).await.unwrap_or_default().pop();
+                    let (number, kept) = last.map(|last| (last.number, last.kept)).unwrap_or_default();
                     let state = OperationState::Done;
-                    return Ok(ClusterOutcome { number, state, cluster: None, nodes: Vec::new() });
+                    return Ok(ClusterOutcome { number, state, cluster: None, nodes: Vec::new(), kept });
                 }
                 stored => stored.map_err(|error| unnoted(error, &requested))?,
             };
@@ -382,7 +384,10 @@ impl Clusters {
             }
         }
         match self.terminate_boxed(&name, &control).await {
-            Ok(_) => Ok(ClusterOutcome { number, state: OperationState::Cancelled, cluster: None, nodes: Vec::new() }),
+            Ok(ended) => {
+                let (state, kept) = (OperationState::Cancelled, ended.kept);
+                Ok(ClusterOutcome { number, state, cluster: None, nodes: Vec::new(), kept })
+            }
             Err(error) => Err(error),
         }
     }

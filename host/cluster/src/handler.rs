@@ -199,7 +199,13 @@ async fn vanished(run: &Run) -> Result<ClusterOutcome, Error> {
     let number = number(run);
     run.tell(number, run.now(), ClusterHappening::StoppingQuietly);
     if left.is_empty() {
-        return Ok(ClusterOutcome { number, state: OperationState::Cancelled, cluster: None, nodes: Vec::new() });
+        return Ok(ClusterOutcome {
+            number,
+            state: OperationState::Cancelled,
+            cluster: None,
+            nodes: Vec::new(),
+            kept: run.book.lock().operation.kept.clone(),
+        });
     }
     let book = run.book.lock();
     let cause = failure::of_class(
@@ -328,6 +334,7 @@ fn outcome_of(book: &Book) -> ClusterOutcome {
         state: book.operation.state,
         cluster: (!gone).then(|| book.cluster.clone()),
         nodes,
+        kept: book.operation.kept.clone(),
     }
 }
 

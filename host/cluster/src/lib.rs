@@ -59,8 +59,8 @@ pub use error::{ClusterFailure, Error};
 pub use name::{ClusterName, InvalidName, NodeGroupName};
 pub use read::Format;
 pub use record::{
-    Cluster, ClusterEvent, ClusterHappening, ClusterOperation, ClusterState, Counts, Node, NodeRole, NodeState,
-    OperationKind, OperationState, Progress, Recovery, Stage, progress,
+    Cluster, ClusterEvent, ClusterHappening, ClusterOperation, ClusterState, Counts, KeptNode, Node, NodeRole,
+    NodeState, OperationKind, OperationState, Progress, Recovery, Stage, progress,
 };
 pub use resume::ResumedCluster;
 pub use selection::ScaleRequest;

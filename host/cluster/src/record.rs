@@ -293,10 +293,30 @@ pub struct ClusterOperation {
     pub recovery: Option<Recovery>,
     /// What happened and why, in words for people.
     pub reasons: Vec<String>,
+    /// Nodes that have left the cluster and whose servers the release policy kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<KeptNode>,
     /// Milliseconds since 1970.
     pub began_at: u64,
     /// Milliseconds since 1970.
     pub ended_at: Option<u64>,
+}
+
+/// A node that has left its cluster, and whose server stays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptNode {
+    /// The node.
+    pub node: String,
+    /// Scaleway's id of its server.
+    pub server: String,
+    /// Who kept it, and why.
+    pub why: String,
+}
+
+impl std::fmt::Display for KeptNode {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{} has left the cluster, and its server {} is {}", self.node, self.server, self.why)
+    }
 }
 
 impl ClusterOperation {
@@ -313,6 +333,7 @@ impl ClusterOperation {
             force: false,
             recovery: None,
             reasons: Vec::new(),
+            kept: Vec::new(),
             began_at,
             ended_at: None,
         }

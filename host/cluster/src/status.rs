@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::record::{Cluster, ClusterEvent, ClusterOperation, Node, OperationState};
+use crate::record::{Cluster, ClusterEvent, ClusterOperation, KeptNode, Node, OperationState};
 
 /// How an operation ended.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -15,6 +15,9 @@ pub struct ClusterOutcome {
     pub cluster: Option<Cluster>,
     /// Its nodes.
     pub nodes: Vec<Node>,
+    /// Nodes that have left the cluster and whose servers the release policy kept.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<KeptNode>,
 }
 
 /// A cluster with everything that can be seen of it.

@@ -33,14 +33,10 @@ pub(crate) enum Outcome {
     Ran(Box<Ran>),
     /// A server runs.
     Created(Box<CreatedServer>),
-    /// A server and all that belongs to it is gone.
-    CleanedUp { message: String },
+    /// Nothing of an object was ever made.
+    NothingMade,
     /// An operation on a cluster did what it was to.
     Operated { message: String },
-    /// A server stays as it is, by the release slot's verdict.
-    Kept { message: String },
-    /// An instance whose Machine is unhealthy was judged, and the verdict carried out.
-    Recovered { verdict: Recovery, message: String },
     /// What has to be there is not there yet. Nothing went wrong.
     Waiting { reason: &'static str, message: String, after: Duration },
     /// It went wrong, and is tried again.
@@ -142,10 +138,8 @@ impl Outcome {
                 Ended::GivenUp { message } => ("failed", Some(message.clone())),
             },
             Self::Created(_) => ("done", None),
-            Self::CleanedUp { message }
-            | Self::Kept { message }
-            | Self::Recovered { message, .. }
-            | Self::Operated { message } => ("done", Some(message.clone())),
+            Self::NothingMade => ("done", Some("nothing was ever made".to_owned())),
+            Self::Operated { message } => ("done", Some(message.clone())),
             Self::Released(released) => {
                 operation.id = released.operation.as_ref().map(ToString::to_string).or(operation.id.take());
                 let state = match &released.outcome {
@@ -155,7 +149,7 @@ impl Outcome {
                     }
                     _ => "done",
                 };
-                (state, Some(words(released)))
+                (state, Some(released.words()))
             }
             Self::Waiting { message, after, .. } => {
                 operation.not_before = Some(later(now, *after));
@@ -191,34 +185,6 @@ pub(crate) fn not_yet(last: Option<&OperationStatus>, kinds: &[JobKind], now: Ti
     let last = last.filter(|last| kinds.iter().any(|kind| kind.as_str() == last.kind))?;
     let at: Timestamp = last.not_before.as_deref()?.parse().ok()?;
     Duration::try_from(at.duration_since(now)).ok().filter(|wait| !wait.is_zero())
-}
-
-/// What became of a host, for people.
-pub(crate) fn words(released: &Released) -> String {
-    let what = match &released.outcome {
-        ReleaseOutcome::ReturnedToPool { name } => format!("returned to its pool as {name}; it is being reinstalled"),
-        ReleaseOutcome::Terminated => "deleted at Scaleway".to_owned(),
-        ReleaseOutcome::DeletionScheduled { deletable_at } => match deletable_at.and_then(instant) {
-            Some(at) => format!("Scaleway deletes it at {at}"),
-            None => "Scaleway deletes it as soon as it can be deleted".to_owned(),
-        },
-        ReleaseOutcome::Kept => "kept as it is".to_owned(),
-        ReleaseOutcome::AskAgain { after } => format!("to be asked for again in {} s", after.div_ceil(1000)),
-        ReleaseOutcome::Rebooted => "restarted; it is to be set up again".to_owned(),
-        ReleaseOutcome::GivenUp => "given up".to_owned(),
-        ReleaseOutcome::AlreadyGone => "there is no such host".to_owned(),
-        ReleaseOutcome::NotOurs { name } => format!("it is called {name}, so it was left alone"),
-    };
-    let mut text = what;
-    for (label, words) in [("", &released.reason), ("refused: ", &released.refused)] {
-        if let Some(words) = words {
-            text.push_str(&format!("; {label}{words}"));
-        }
-    }
-    if !released.policy_failures.is_empty() {
-        text.push_str(&format!("; failed policies: {}", released.policy_failures.join(", ")));
-    }
-    text
 }
 
 /// Whether people should look at how a release stands: the host is somebody else's, or Scaleway refuses for good what
@@ -260,10 +226,6 @@ const fn is_for_good(class: FailureClass) -> bool {
         | FailureClass::Cancelled
         | FailureClass::Interrupted => false,
     }
-}
-
-fn instant(milliseconds: u64) -> Option<String> {
-    i64::try_from(milliseconds).ok().and_then(|at| Timestamp::from_millisecond(at).ok()).map(time)
 }
 
 /// The outcome in one word, for metrics and reasons.
@@ -325,6 +287,7 @@ mod tests {
                 policy_failures: Vec::new(),
                 refused: refused_class.map(|class| format!("{class:?}")),
                 refused_class,
+                report: None,
                 operation: None,
             };
             assert_eq!(needs_people(&released), called, "{released:?}");

@@ -12,7 +12,7 @@ use windlass_lifecycle::{
     Control, Lifecycle, Options, OwnerName, StateDirectory, Supervisor, SupervisorOptions, SweepRequest,
     scaleway_capabilities,
 };
-use windlass_policy::{Compiler, Host, HostOptions};
+use windlass_policy::{Asker, Compiler, Host, HostOptions};
 use windlass_scaleway::{Environment, ExplicitSettings, Zone};
 
 use crate::accounts::{AccountOptions, Accounts};
@@ -302,6 +302,7 @@ fn policy_host(
         .map_err(|source| windlass_lifecycle::Error::StateDirectory { path: state.path().to_owned(), source })?;
     let mut options = HostOptions::new(directory);
     options.policy_folder = policy_folder(arguments.policy_folder.as_ref(), arguments.config.as_ref());
+    options.asker = Some(Asker::Controller);
     options.capabilities = scaleway_capabilities(client);
     // A child compiles, and takes the code generator's memory with it. Where it cannot be started, this process
     // compiles.

@@ -15,7 +15,7 @@ use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use windlass_lifecycle::{AbandonTarget, Abandonment, Control, RequestedBy, Requester};
+use windlass_lifecycle::{AbandonTarget, Abandonment, Control, Released, RequestedBy, Requester};
 use windlass_policy::slots::SlotName;
 
 use crate::Error;
@@ -32,7 +32,7 @@ use crate::kinds::{
     conditions,
 };
 use crate::next_step::Next;
-use crate::outcome::{Outcome, Recovery};
+use crate::outcome::{Outcome, Recovery, needs_people, reason_to_wait};
 use crate::status::{bounded, say_paused, say_provisioned, say_waiting, set_condition, time};
 use crate::writes::{overtaken, remove_finalizer, write_with_operation};
 
@@ -445,6 +445,32 @@ impl<'a, K: Machine> Reconcile<'a, K> {
         self.write().await?;
         self.context.jobs.done(&self.uid);
         Ok(Action::requeue(AT_ONCE))
+    }
+
+    /// Says that a machine's release, or its recovery, is to be asked for again, where it `waits`; and which policies
+    /// failed.
+    pub(crate) async fn waits_for_release(
+        &mut self,
+        released: &Released,
+        waits: bool,
+    ) -> Result<Option<Action>, Error> {
+        let (phase, action) = match self.deleting() {
+            true => (K::LEAVING, "Release"),
+            false => (Phase::Recovering, "Recover"),
+        };
+        let message = released.words();
+        if !released.policy_failures.is_empty() {
+            self.event(true, "PolicyFailed", action, &message).await;
+        }
+        if !waits {
+            return Ok(None);
+        }
+        let reason = reason_to_wait(released, !self.deleting()).unwrap_or("ReleaseWaiting");
+        self.say(phase, reason, &message);
+        if released.policy_failures.is_empty() {
+            self.event(needs_people(released), reason, action, &message).await;
+        }
+        self.acted_upon().await.map(Some)
     }
 
     /// Whether it was said already what became of a deleted object's machine.

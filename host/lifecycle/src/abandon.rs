@@ -20,8 +20,9 @@ use crate::journal::{
     ResourceKind, ResourceName,
 };
 use crate::lifecycle::{Lifecycle, parse_zone};
-use crate::machines::{ClaimName, ReleaseRequest, ReleaseSpecification};
+use crate::machines::ClaimName;
 use crate::ownership::Claims;
+use crate::release::{ReleaseRequest, ReleaseSpecification, Removal};
 use crate::report::Report;
 use crate::requested_by::RequestedBy;
 use crate::run::UNKNOWN_GROUP;
@@ -307,6 +308,7 @@ fn removal_of(shared: &Shared, target: &AbandonTarget) -> Result<Option<Operatio
                 server: server.clone(),
                 tagged: None,
                 requested_by: RequestedBy::default(),
+                removal: Removal::default(),
             };
             (OperationKind::CleanupServer, group, zone, json!(cleanup))
         }

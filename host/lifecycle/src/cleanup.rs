@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tracing::Instrument;
 use windlass_policy::PinnedPolicies;
+use windlass_policy::slots::release::Trigger;
+use windlass_policy::slots::rollback::Action;
+use windlass_policy::slots::types::Failure;
 use windlass_scaleway::Zone;
 
 use crate::Error;
@@ -14,9 +17,10 @@ use crate::identifier::{GroupName, OperationId};
 use crate::inventory::Scope;
 use crate::journal::note::Record;
 use crate::journal::step::{Create, Step};
-use crate::journal::{Operation, OperationKind, OperationState, ResourceKind, ResourceName};
+use crate::journal::{Entry, Operation, OperationKind, OperationState, ResourceKind, ResourceName};
 use crate::lifecycle::{Lifecycle, creation_scope, left_open, parse_zone, state_after};
 use crate::ownership::Claims;
+use crate::release::{Asking, Course, Decided, Removal, judge};
 use crate::report::{Left, Report};
 use crate::requested_by::RequestedBy;
 use crate::run::Run;
@@ -24,7 +28,7 @@ use crate::run::UNKNOWN_GROUP;
 use crate::shared::{Active, Shared};
 use crate::specification::ServerSpecification;
 use crate::stop::Stop;
-use crate::undo::{kept_by, undo};
+use crate::undo::{keep_all, kept_by, undo};
 
 /// What a cleanup did.
 #[derive(Clone, Debug, Serialize)]
@@ -33,6 +37,9 @@ pub struct CleanedUp {
     pub operation: OperationId,
     /// What was removed, kept and left.
     pub report: Report,
+    /// What the release slot said of the server, where it was asked.
+    #[serde(skip)]
+    pub decided: Option<Decided>,
 }
 
 /// What to clean up.
@@ -66,13 +73,33 @@ pub struct CleanupRequest {
     pub target: Target,
     /// Who asks. The journal has it before anything is removed.
     pub requested_by: RequestedBy,
+    /// Who decides whether the server goes.
+    pub removal: Removal,
 }
 
 impl Target {
-    /// Says who wants the target removed, and why.
+    /// Says who wants the target removed, and why. The release slot is not asked.
     #[must_use]
     pub fn requested_by(self, requested_by: RequestedBy) -> CleanupRequest {
-        CleanupRequest { target: self, requested_by }
+        CleanupRequest { target: self, requested_by, removal: Removal::Rollback }
+    }
+
+    /// Says who no longer wants the target, and why. The release slot decides what becomes of it.
+    #[must_use]
+    pub fn released_by(self, requested_by: RequestedBy, asking: Asking) -> CleanupRequest {
+        CleanupRequest { target: self, requested_by, removal: Removal::Release(asking) }
+    }
+}
+
+impl CleanupRequest {
+    /// The server that its owner cannot use, where this is not about its end.
+    pub(crate) fn unhealthy(&self) -> Option<(&Zone, &str, &Asking)> {
+        match (&self.target, &self.removal) {
+            (Target::Server { zone, id }, Removal::Release(asking)) if asking.trigger == Trigger::BootstrapFailed => {
+                Some((zone, id, asking))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -93,6 +120,8 @@ pub(crate) struct CleanupSpecification {
     pub(crate) tagged: Option<OperationId>,
     #[serde(default, skip_serializing_if = "RequestedBy::is_unknown")]
     pub(crate) requested_by: RequestedBy,
+    #[serde(default, skip_serializing_if = "Removal::is_rollback")]
+    pub(crate) removal: Removal,
 }
 
 /// A cleanup that is in the journal and has not begun to do anything.
@@ -117,7 +146,7 @@ impl Lifecycle {
     pub async fn begin_cleanup(&self, request: impl Into<CleanupRequest>) -> Result<PendingCleanup, Error> {
         let shared = &self.shared;
         shared.check_history()?;
-        let CleanupRequest { target, requested_by } = request.into();
+        let CleanupRequest { target, requested_by, removal } = request.into();
         let mut tagged = None;
         let (creation, mut server, zone) = match &target {
             Target::Tagged { zone, operation } => match shared.journal.operation(operation) {
@@ -154,6 +183,7 @@ impl Lifecycle {
             server,
             tagged,
             requested_by,
+            removal,
         };
         let group: GroupName = match &creation {
             Some(creation) => creation.group.parse()?,
@@ -244,7 +274,7 @@ pub(crate) async fn clean_up(
         }
         None => match claims_of_unknown(run, active, specification).await? {
             Ok(claims) => Scope::new(claims),
-            Err(report) => return Ok(CleanedUp { operation: run.id.clone(), report }),
+            Err(report) => return Ok(CleanedUp { operation: run.id.clone(), report, decided: None }),
         },
     };
     // An earlier process may have looked already, and cut volumes from their server since. What the creation's
@@ -252,8 +282,8 @@ pub(crate) async fn clean_up(
     let own = shared.journal.entries(&run.id)?;
     scope.claims.learn(&own)?;
     scope.kept = kept_by(&own).map(|name| name.id.clone()).collect();
-    let report = match undo(run, &mut scope, None).await {
-        Ok(report) => report,
+    let (report, decided) = match remove(run, &specification.removal, &mut scope).await {
+        Ok(removed) => removed,
         Err(stop) => return Err(left_open(run, active, stop)),
     };
     let state = state_after(&report, OperationState::Done);
@@ -262,7 +292,34 @@ pub(crate) async fn clean_up(
         _ => Vec::new(),
     };
     shared.close(run, active, state, None, Some(&report), ends).await?;
-    Ok(CleanedUp { operation: run.id.clone(), report })
+    Ok(CleanedUp { operation: run.id.clone(), report, decided })
+}
+
+/// Removes what is in the scope, as far as whoever decides about it lets it go.
+async fn remove(run: &Run, removal: &Removal, scope: &mut Scope) -> Result<(Report, Option<Decided>), Stop> {
+    let Removal::Release(asking) = removal else { return Ok((undo(run, scope, None).await?, None)) };
+    match judge(run, asking, &scope.claims, None).await? {
+        Course::Goes(decided) => {
+            let report = undo(run, scope, None).await?;
+            let Some(refused) = refusal(run, &report)? else { return Ok((report, decided)) };
+            match judge(run, asking, &scope.claims, Some(refused)).await? {
+                Course::Stays(decided) => Ok((keep_all(run, scope).await?, Some(decided))),
+                Course::Goes(decided) | Course::Waits(decided, _) => Ok((report, decided)),
+            }
+        }
+        Course::Stays(decided) => Ok((keep_all(run, scope).await?, Some(decided))),
+        Course::Waits(decided, left) => Ok((Report { left: vec![left], ..Report::default() }, decided)),
+    }
+}
+
+/// Scaleway's refusal to remove the server, where it is left for that.
+fn refusal(run: &Run, report: &Report) -> Result<Option<Failure>, Error> {
+    if !report.left.iter().any(|left| left.resource.kind == ResourceKind::Server) {
+        return Ok(None);
+    }
+    let step = Step::Plan(Action::Delete, ResourceKind::Server).word();
+    let entries = run.shared.journal.entries(&run.id)?;
+    Ok(entries.iter().rev().filter(|entry| entry.step == step).find_map(Entry::failure))
 }
 
 fn server_name(run: &Run, id: &str) -> ResourceName {

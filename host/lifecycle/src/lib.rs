@@ -5,12 +5,14 @@
 //! - Open a [`Lifecycle`] on a Scaleway client, a policy host and a [`StateDirectory`]; call [`Lifecycle::resume`]
 //!   first, so that what an earlier process left open is finished or undone.
 //! - [`Lifecycle::create_server`] gives a running server or nothing, [`Lifecycle::create_servers`] many at once,
-//!   [`Lifecycle::begin_create`] an id that is journalled before anything is called. [`Lifecycle::cleanup`] removes a
-//!   server with all that belongs to it, [`Lifecycle::sweep`] what nothing explains, [`Lifecycle::machines`] lists
-//!   what is ours. [`Lifecycle::begin_abandon`] closes an operation without finishing or undoing it.
+//!   [`Lifecycle::begin_create`] an id that is journalled before anything is called. [`Lifecycle::machines`] lists
+//!   what is ours, [`Lifecycle::sweep`] removes what nothing explains. [`Lifecycle::begin_abandon`] closes an operation
+//!   without finishing or undoing it.
 //! - [`Lifecycle::adopt_machine`] claims a host of a pool (a Mac), [`Lifecycle::order_machine`] orders one,
-//!   [`Lifecycle::release_machine`] releases it as the release slot decides, [`Lifecycle::reclaim`] finds claims that
-//!   nobody explains. [`Lifecycle::hosts`] and [`Lifecycle::servers`] are lists that everybody shares.
+//!   [`Lifecycle::reclaim`] finds claims that nobody explains. [`Lifecycle::hosts`] and [`Lifecycle::servers`] are
+//!   lists that everybody shares.
+//! - [`Lifecycle::release`] lets a server or a host go as the release slot decides. [`Lifecycle::cleanup`] removes a
+//!   server with all that belongs to it without asking that slot: what a failed creation left, or by force.
 //! - A [`Supervisor`] runs beside them: it resumes what nobody works on, makes second looks, sweeps as it is told to,
 //!   and prunes the journal.
 //! - A [`Control`] follows operations (events) and ends them early: undone at once, or left to the next start.
@@ -30,7 +32,7 @@
 //!
 //! # What policies decide here
 //! The `retry` slot, after each failed attempt; the `rollback` slot, about what is undone and in which order; the
-//! `release` slot, about what becomes of a host. Never a policy's: look-ups, the check of a plan, whose a host is, the
+//! `release` slot, about what becomes of a machine. Never a policy's: look-ups, the check of a plan, whose a host is, the
 //! look at the end.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -66,6 +68,7 @@ mod poller;
 mod quotas;
 mod reader;
 mod recording;
+mod release;
 mod remembered;
 mod report;
 mod requested_by;
@@ -104,11 +107,12 @@ pub use known::KnownServer;
 pub use lifecycle::{CreatedServer, Lifecycle, Options, PendingCreate};
 pub use machines::{
     AdoptedMachine, ClaimName, HostOrigin, Ineligible, Listing, OrderRequest, Pool, PoolPrefix, Reclaim, ReclaimMode,
-    ReclaimRequest, ReleaseOutcome, ReleaseRequest, Released, Stranded,
+    ReclaimRequest, Stranded,
 };
 pub use other_owners::OtherOwners;
 pub use quotas::{QuotaDemand, QuotaRefusal, check_quotas};
 pub use reader::open_to_read;
+pub use release::{Asking, Decided, Release, ReleaseOutcome, ReleaseRequest, Released, Removal};
 pub use remembered::RememberedServer;
 pub use report::{Left, Report};
 pub use requested_by::{RequestedBy, Requester};

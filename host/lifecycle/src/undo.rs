@@ -283,6 +283,26 @@ async fn keep(
     Ok(())
 }
 
+/// Keeps everything in the scope, as the release slot decided.
+pub(crate) async fn keep_all(run: &Run, scope: &mut Scope) -> Result<Report, Stop> {
+    let found = gather(run, scope).await?;
+    let mut staying = KeptResources::default();
+    let found = staying.take(found, scope, run.kind);
+    let steps: Vec<Step> = (0..)
+        .zip(&found)
+        .filter(|(_, resource)| resource.owned())
+        .map(|(resource, _)| Step { resource, action: Action::Keep, after: Vec::new() })
+        .collect();
+    keep(run, scope, &mut staying, &found, &steps).await?;
+    let mut going = RemovalProgress::default();
+    for end in execute(run, &scope.claims, &found, &steps).await? {
+        if let Some(resource) = found.get(end.resource) {
+            going.step_ended(run, resource, end);
+        }
+    }
+    Ok(told(going.ended(staying, &[], scope)))
+}
+
 /// What these entries say was kept.
 pub(crate) fn kept_by(entries: &[Entry]) -> impl Iterator<Item = &ResourceName> {
     entries.iter().filter_map(Entry::kept)

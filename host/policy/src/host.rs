@@ -14,6 +14,7 @@ use windlass_concurrency::Generations;
 use windlass_distribution::files::read_bounded;
 use windlass_distribution::{Fetch, RULES_MEDIA_TYPE, Signature, SignatureFile, Trust};
 
+use crate::asker::Asker;
 use crate::brake::Brake;
 use crate::built_in;
 use crate::cache::Cache;
@@ -64,6 +65,8 @@ pub struct HostOptions {
     pub watch_interval: Duration,
     /// Who fetches policies from registries. Default: nobody.
     pub registries: Option<Arc<dyn Fetch>>,
+    /// Which program this is: a policy for a slot that it never asks is refused. Absent: any slot may be asked.
+    pub asker: Option<Asker>,
     /// Who compiles a policy that the cache doesn't have. Default: this process, whose memory grows by some 25 MB for
     /// good.
     pub compiler: Option<Compiler>,
@@ -83,6 +86,7 @@ impl HostOptions {
             decision_log: DecisionLogOptions::default(),
             watch_interval: Duration::from_millis(500),
             registries: None,
+            asker: None,
             compiler: None,
         }
     }
@@ -108,6 +112,7 @@ struct Inner {
     limits: ClassLimits,
     policy_folder: PathBuf,
     registries: Option<Arc<dyn Fetch>>,
+    asker: Option<Asker>,
     watch_interval: Duration,
     state_dir: Dir,
     built_ins: BuiltIns,
@@ -218,6 +223,7 @@ impl Host {
             limits: options.limits,
             policy_folder: options.policy_folder,
             registries: options.registries,
+            asker: options.asker,
             watch_interval: options.watch_interval,
             state_dir: options.state_dir,
             built_ins,
@@ -240,6 +246,12 @@ impl Host {
         let trust = policies.trust().cloned();
         let mut next = Configured { trust, since_ms: configured.since_ms, ..Configured::default() };
         for slot in SlotName::ALL {
+            if let Some(asker) = self.inner.asker
+                && !asker.slots().contains(&slot)
+                && !policies.chain(slot).is_empty()
+            {
+                return Err(Error::Configuration(format!("policies.{slot}: {}", asker.never_asks(slot))));
+            }
             for link in policies.chain(slot) {
                 let before = configured.slots[slot.index()].iter().find(|known| known.link == *link);
                 next.slots[slot.index()].push(self.inner.load_link(slot, link, before, next.trust.as_deref())?);

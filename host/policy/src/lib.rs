@@ -40,6 +40,7 @@ mod bindings {
     pub(crate) mod state_mapping;
     pub(crate) mod types;
 }
+mod asker;
 mod brake;
 mod built_in;
 mod cache;
@@ -84,6 +85,7 @@ mod trial;
 mod values;
 
 // What a floor above offers to policies.
+pub use asker::Asker;
 pub use capability::{CallContext, Capability, CapabilityError, GrantedCapability, wit_result};
 // Which policies decide.
 pub use built_in::component as built_in_component;

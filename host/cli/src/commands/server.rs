@@ -12,11 +12,12 @@ use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::listing::{Listing, with_notes};
 use windlass_inspect::output::{fields, table};
 use windlass_lifecycle::{
-    AccountProblem, AddressKind, Aftermath, CleanedUp, CloudInit, Control, CreatedServer, Error, ExtraVolume,
-    GroupName, ImageChoice, Journal, KnownServer, Left, Machine, MachineReader, Operation, OperationId, OwnerName,
-    RememberedServer, Report, RequestedBy, ResourceKind, ResourceName, RootVolume, ServerSpecification, Target,
-    VolumeKind,
+    AccountProblem, AddressKind, Aftermath, Asking, CloudInit, Control, CreatedServer, Error, ExtraVolume, GroupName,
+    ImageChoice, Journal, KnownServer, Left, Machine, MachineReader, Operation, OperationId, OwnerName, ReleaseOutcome,
+    Released, RememberedServer, Removal, Report, RequestedBy, ResourceKind, ResourceName, RootVolume,
+    ServerSpecification, Target, VolumeKind,
 };
+use windlass_policy::slots::release::Requested;
 use windlass_scaleway::Zone;
 
 use super::lifecycle::{left_open_words, lifecycle_failure, noted, take_up, unverified};
@@ -675,14 +676,18 @@ async fn delete(context: &Context, arguments: &DeleteServers) -> Result<(), Fail
     // What is left of these very servers is removed with them: a second removal beside it would be refused.
     let interrupted_ones = take_up(context, &work, &control, false).await?;
     let parallel = context.parallel(arguments.parallel).unwrap_or(PARALLEL_DELETIONS);
-    let results: Vec<(&Subject, Option<Result<CleanedUp, Error>>)> = futures::stream::iter(&subjects)
+    let results: Vec<(&Subject, Option<Result<Released, Error>>)> = futures::stream::iter(&subjects)
         .map(|subject| {
             let (lifecycle, control) = (&work.lifecycle, &control);
             async move {
                 match &subject.what {
                     Deletion::Cleanup(target) => {
-                        let request = target.clone().requested_by(RequestedBy::user("server delete"));
-                        (subject, Some(lifecycle.cleanup(request, control).await))
+                        let asking = Asking { requested: Some(Requested::Terminate), ..Asking::default() };
+                        let mut request = target.clone().released_by(RequestedBy::user("server delete"), asking);
+                        if arguments.force {
+                            request.removal = Removal::Force;
+                        }
+                        (subject, Some(lifecycle.release(request, control).await))
                     }
                     Deletion::Gone { .. } => (subject, None),
                 }
@@ -891,27 +896,42 @@ fn planned(machine: &Machine, group: Option<&GroupName>) -> Vec<Planned> {
 
 fn deleted(
     context: &Context,
-    results: &[(&Subject, Option<Result<CleanedUp, Error>>)],
+    results: &[(&Subject, Option<Result<Released, Error>>)],
     notes: &[String],
     was_interrupted: bool,
 ) -> Result<(), Failure> {
     let document = json!({ "servers": results.iter().map(|(subject, result)| match result {
-        Some(Ok(cleaned)) => json!({ "id": subject.id, "name": subject.name, "operation": cleaned.operation,
-            "report": cleaned.report }),
+        Some(Ok(released)) => json!({ "id": subject.id, "name": subject.name, "operation": released.operation,
+            "report": released.report, "outcome": json!(released.outcome)["outcome"] }),
         Some(Err(error)) => json!({ "id": subject.id, "name": subject.name, "problem": error.to_string() }),
         None => json!({ "id": subject.id, "name": subject.name, "gone": gone_words(subject) }),
     }).collect::<Vec<_>>() });
     let mut failure = Failure::new(Exit::Left, String::new());
     let mut aftermaths = Vec::new();
-    let mut not_deleted = 0;
+    let (mut not_deleted, mut kept) = (0, Vec::new());
     for (subject, result) in results {
+        let still_there = |reason: String| Leftover {
+            kind: "server".to_owned(),
+            id: subject.id.clone(),
+            zone: subject.zone.clone(),
+            reason,
+        };
         match result {
             None => {}
-            Some(Ok(cleaned)) if cleaned.report.is_clean() => {}
-            Some(Ok(cleaned)) => {
+            Some(Ok(released)) if released.outcome == ReleaseOutcome::Kept => {
                 not_deleted += 1;
-                failure.undone.push(format!("{}: {}", cleaned.operation, cleaned.report.words()));
-                aftermaths.push(cleaned.report.aftermath());
+                kept.push(subject.id.as_str());
+                aftermaths.push(Aftermath::Left(Vec::new()));
+                failure.left.push(still_there(released.words()));
+            }
+            Some(Ok(released)) => {
+                let report = released.report.clone().unwrap_or_default();
+                if !report.is_clean() {
+                    not_deleted += 1;
+                    let operation = released.operation.as_ref().map(ToString::to_string).unwrap_or_default();
+                    failure.undone.push(format!("{operation}: {}", report.words()));
+                    aftermaths.push(report.aftermath());
+                }
             }
             Some(Err(error)) => {
                 not_deleted += 1;
@@ -920,12 +940,7 @@ fn deleted(
                     Aftermath::Open => Aftermath::Open,
                     _ => Aftermath::Left(Vec::new()),
                 });
-                failure.left.push(Leftover {
-                    kind: "server".to_owned(),
-                    id: subject.id.clone(),
-                    zone: subject.zone.clone(),
-                    reason: error.to_string(),
-                });
+                failure.left.push(still_there(error.to_string()));
             }
         }
     }
@@ -937,6 +952,9 @@ fn deleted(
         });
         failure.remedy = Some(match running {
             Some(operation) => format!("windlass operation cancel {operation}, then delete again"),
+            None if kept.len() == not_deleted => {
+                format!("to delete what the release policy keeps: windlass server delete --force {}", kept.join(" "))
+            }
             None => "remove the causes, then: windlass operation resume".to_owned(),
         });
         return Err(failure.ended(aftermaths, Vec::new(), was_interrupted).with_partial(document));
@@ -949,7 +967,7 @@ fn deleted(
             .iter()
             .map(|(subject, result)| {
                 let words = match result {
-                    Some(Ok(cleaned)) => cleaned.report.words(),
+                    Some(Ok(released)) => released.words(),
                     _ => gone_words(subject),
                 };
                 format!("{}  {}: {words}\n", subject.id, subject.name)

@@ -187,6 +187,35 @@ fn an_owner_that_is_not_the_journals_is_named_beside_nothing() {
 }
 
 #[test]
+fn a_server_that_the_release_policy_keeps_is_named_and_stays_until_forced() {
+    let world = World::new("50");
+    let rules = "slot = \"release\"\n[[rules]]\nwhen = \"true\"\nanswer = \"keep\"\nreason = \"under audit\"\n";
+    let rules = world.write("keep.rules.toml", rules.as_bytes());
+    world.configure(&format!("[policies.release]\npath = {rules:?}\n"));
+    let created = world.create("1").expect(0).json();
+    let id = created["servers"][0]["id"].as_str().unwrap();
+    for _ in 0..2 {
+        let kept = world.run(&["server", "delete", "--yes", id]).expect(3);
+        kept.says("kept as it is").says("under audit").says(&format!("windlass server delete --force {id}"));
+        world.run(&["sweep", "--yes"]).expect(0);
+        world.run(&["operation", "resume"]).expect(0);
+    }
+    assert_eq!(world.json(&["server", "list"])["servers"][0]["kept"], true);
+    world.run(&["server", "delete", "--yes", "--force", id]).expect(0);
+    assert_eq!(world.json(&["server", "list"])["servers"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn a_policy_for_a_slot_that_the_command_line_never_asks_is_refused() {
+    let world = World::new("50");
+    world.configure("[policies.placement]\nsettings = { spread = 'zones' }\n");
+    let why = "policies.placement: the command line never asks the slot placement; it asks retry, rollback, release";
+    world.create("1").expect(2).says(why);
+    let doctor = world.run(&["doctor"]);
+    assert!(doctor.stdout.contains(why), "{}", doctor.stdout);
+}
+
+#[test]
 fn a_protected_server_is_refused_before_anything_is_touched() {
     let world = World::new("50");
     let created = world.create("2").expect(0).json();

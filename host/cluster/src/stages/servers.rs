@@ -6,15 +6,15 @@ use futures::StreamExt as _;
 use futures::stream;
 use tokio_util::sync::CancellationToken;
 use windlass_lifecycle::{
-    CloudInit, Control, Error as LifecycleError, OperationId, Report, RequestedBy, Requester, ResourceKind,
-    ResourceName, Target,
+    Asking, CloudInit, Control, Error as LifecycleError, OperationId, ReleaseOutcome, Report, RequestedBy, Requester,
+    ResourceKind, ResourceName, Target,
 };
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::Zone;
 
 use crate::failure;
 use crate::name::NodeGroupName;
-use crate::record::{Node, NodeState, Stage};
+use crate::record::{KeptNode, Node, NodeRole, NodeState, OperationKind, Stage};
 use crate::run::{Run, Stop};
 use crate::stages::see;
 use crate::store::StoreError;
@@ -235,14 +235,23 @@ async fn remove_one(run: &Run, step: Step, name: &str, control: &Control) -> Res
         return run.change_node(name, gone, Some(Run::done(step, name))).await;
     }
     run.change_node(name, |node| node.state = NodeState::Removing, None).await?;
-    let removed = match clean_up(run, &node, control).await {
-        Err(Stop::Left) => return Err(Stop::Left),
-        Err(other) => return Err(other),
-        Ok(removed) => removed,
-    };
-    match removed {
-        Ok(()) => run.change_node(name, gone, Some(Run::done(step, name))).await,
-        Err(why) => {
+    match clean_up(run, &node, control).await? {
+        Removed::Gone => run.change_node(name, gone, Some(Run::done(step, name))).await,
+        Removed::Kept(kept) => {
+            let (at, words) = (run.now(), kept.to_string());
+            run.change(|book, change| {
+                if let Some(node) = book.nodes.get_mut(name) {
+                    gone(node);
+                    change.nodes.push(node.clone());
+                }
+                book.operation.reasons.push(words.clone());
+                book.operation.kept.push(kept);
+                change.operation = Some(book.operation.clone());
+                change.events.push((at, Run::failed(step, name, &words)));
+            })
+            .await
+        }
+        Removed::Left(why) => {
             run.change_node(
                 name,
                 |node| {
@@ -258,39 +267,66 @@ async fn remove_one(run: &Run, step: Step, name: &str, control: &Control) -> Res
     }
 }
 
-/// Removes what the journal knows of a node. The inner error says what is left, and why.
-async fn clean_up(run: &Run, node: &Node, control: &Control) -> Result<Result<(), String>, Stop> {
-    let Some(creation) = &node.creation else { return Ok(Ok(())) };
+/// What became of a node that was to go.
+enum Removed {
+    /// Nothing of it is left.
+    Gone,
+    /// The release policy keeps its server.
+    Kept(KeptNode),
+    /// Something is left, and why.
+    Left(String),
+}
+
+/// Removes what the journal knows of a node, as far as the release policy lets it go. The nodes that this operation
+/// has made are not asked about: they never served.
+async fn clean_up(run: &Run, node: &Node, control: &Control) -> Result<Removed, Stop> {
+    let Some(creation) = &node.creation else { return Ok(Removed::Gone) };
     let target = match run.shared.lifecycle.journal().operation(creation) {
         // The journal is lost, or another's: what carries the creation's tag is the node's.
         Err(LifecycleError::OperationUnknown { .. }) => {
             let zone = run.book.lock().cluster.specification.zone.clone();
             match unknown_volumes(run, &zone, creation).await {
                 Ok(()) => Target::Tagged { zone, operation: creation.clone() },
-                Err(error) => return Ok(Err(error.to_string())),
+                Err(error) => return Ok(Removed::Left(error.to_string())),
             }
         }
         _ => Target::Operation(creation.clone()),
     };
-    let requested_by = {
+    let (requested_by, kind) = {
         let book = run.book.lock();
         let (operation, number) = (&book.operation, book.operation.number);
         let why = operation.reasons.first().map_or_else(
             || format!("the {} of the cluster removes {}", operation.kind, node.name),
             |reason| format!("the {} of the cluster removes {}: {reason}", operation.kind, node.name),
         );
-        RequestedBy::new(Requester::Cluster { cluster: run.name.to_string(), operation: number }, why)
+        let requester = Requester::Cluster { cluster: run.name.to_string(), operation: number };
+        (RequestedBy::new(requester, why), operation.kind)
     };
-    match run.shared.lifecycle.cleanup(target.requested_by(requested_by), control).await {
-        Ok(cleaned) if cleaned.report.is_clean() => {
-            note_kept(run, &node.name, &cleaned.report);
-            Ok(Ok(()))
+    let request = match node.role == NodeRole::Made && kind != OperationKind::Terminate {
+        true => target.requested_by(requested_by),
+        false => target.released_by(requested_by, Asking::default()),
+    };
+    let released = match run.shared.lifecycle.release(request, control).await {
+        Ok(released) => released,
+        Err(LifecycleError::LeftOpen { .. }) => return Err(Stop::Left),
+        Err(LifecycleError::Unrecorded { left, source, .. }) => {
+            return Err(unrecorded(run, &node.name, &left, &source));
         }
-        Ok(cleaned) => Ok(Err(cleaned.report.words())),
-        Err(LifecycleError::LeftOpen { .. }) => Err(Stop::Left),
-        Err(LifecycleError::Unrecorded { left, source, .. }) => Err(unrecorded(run, &node.name, &left, &source)),
-        Err(error) => Ok(Err(error.to_string())),
-    }
+        Err(error) => return Ok(Removed::Left(error.to_string())),
+    };
+    Ok(match (&released.outcome, &released.report) {
+        (ReleaseOutcome::Kept, Some(report)) if report.is_clean() => Removed::Kept(KeptNode {
+            node: node.name.clone(),
+            server: node.server.clone().unwrap_or_default(),
+            why: failure::bounded(&released.words()),
+        }),
+        (_, Some(report)) if report.is_clean() => {
+            note_kept(run, &node.name, report);
+            Removed::Gone
+        }
+        (_, Some(report)) => Removed::Left(report.words()),
+        (_, None) => Removed::Left(released.words()),
+    })
 }
 
 /// Marks the volumes that Scaleway made with a server of which the journal knows nothing, so that they go with it.
@@ -315,8 +351,9 @@ pub(crate) async fn remove_unrecorded(run: &Run) -> Vec<String> {
     stream::iter(nodes)
         .map(|node| async move {
             match clean_up(run, &node, control).await {
-                Ok(Ok(())) => None,
-                Ok(Err(why)) => Some(format!("{}: {why}", node.name)),
+                Ok(Removed::Gone) => None,
+                Ok(Removed::Kept(kept)) => Some(format!("{}: {kept}", node.name)),
+                Ok(Removed::Left(why)) => Some(format!("{}: {why}", node.name)),
                 Err(_) => Some(format!("{}: its removal was left to the next start", node.name)),
             }
         })

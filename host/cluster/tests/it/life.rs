@@ -1,10 +1,12 @@
 //! What happens when nothing fails.
 
 use windlass_cluster::{ClusterControl, ClusterHappening, ClusterState, NodeState, OperationState, progress};
+use windlass_policy::slots::SlotName;
+use windlass_policy::{Link, Policies};
 use windlass_scaleway::Client;
 use windlass_simulator::{FaultKind, FaultRule};
 
-use crate::support::{World, farm, quiet, run, scale, settings, specification};
+use crate::support::{World, farm, host_in, quiet, run, scale, settings, specification};
 
 #[test]
 fn a_cluster_is_created_scaled_up_and_down_at_once_and_terminated() {
@@ -168,5 +170,45 @@ fn a_quota_that_would_be_exceeded_is_found_before_anything_is_spent_where_it_can
         let error = world.start().scale(&farm(), &scale(&[("web", 9)], &[]), &quiet()).await.unwrap_err().to_string();
         assert!(error.contains("at the stage resize") && error.contains("quota"), "{error}");
         assert!(!world.simulator.requests().iter().any(|request| request.path.ends_with("/quota")));
+    });
+}
+
+/// A policy host that keeps the machines of which this is true.
+fn keeping(folder: &std::path::Path, when: &str) -> std::sync::Arc<windlass_policy::Host> {
+    let rules = folder.join("keep.rules.toml");
+    std::fs::write(&rules, format!("slot = \"release\"\n[[rules]]\nwhen = \"{when}\"\nanswer = \"keep\"\n")).unwrap();
+    let host = host_in(folder);
+    host.configure(&Policies::built_in().with(SlotName::Release, Link::file(rules))).unwrap();
+    host
+}
+
+#[test]
+fn a_node_that_the_release_policy_keeps_leaves_the_cluster_and_is_named() {
+    run(async {
+        let (world, folder) = (World::new(11).await, tempfile::tempdir().unwrap());
+        let clusters = world.start_under(keeping(folder.path(), "machine.name != 'farm-web-3'"));
+        clusters.create(specification(&[("web", 3)]), &quiet()).await.unwrap();
+        let request = scale(&[("web", 1)], &["farm-web-2", "farm-web-3"]);
+        let scaled = clusters.scale(&farm(), &request, &quiet()).await.unwrap();
+        assert_eq!(scaled.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["farm-web-1"]);
+        assert_eq!(scaled.kept.iter().map(|kept| kept.node.as_str()).collect::<Vec<_>>(), ["farm-web-2"]);
+        assert_eq!(world.servers(), ["farm-web-1", "farm-web-2"]);
+        let ended = clusters.terminate(&farm(), false, &quiet()).await.unwrap();
+        assert_eq!((ended.cluster, ended.kept.len()), (None, 1), "what left before is not named again");
+        assert_eq!(world.servers(), ["farm-web-1", "farm-web-2"]);
+        let history = clusters.history(&farm()).await.unwrap();
+        assert!(history[0].operation.reasons.iter().any(|reason| reason.contains("farm-web-1 has left the cluster")));
+    });
+}
+
+#[test]
+fn the_release_policy_is_not_asked_about_nodes_of_a_failed_creation() {
+    run(async {
+        let (world, folder) = (World::new(12).await, tempfile::tempdir().unwrap());
+        let clusters = world.start_under(keeping(folder.path(), "true"));
+        let denied = FaultRule::new("POST", "/instance/v1/zones/*/servers", FaultKind::PermissionDenied);
+        world.simulator.add_fault(denied.nth(2)).unwrap();
+        clusters.create(specification(&[("web", 2)]), &quiet()).await.unwrap_err();
+        world.assert_empty("failed");
     });
 }

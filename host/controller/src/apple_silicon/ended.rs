@@ -11,7 +11,7 @@ use super::{Mac, addresses, credentials};
 use crate::job_kind::JobKind;
 use crate::kinds::{BootstrapStatus, Phase, SetupState, annotations, conditions};
 use crate::names::ProviderId;
-use crate::outcome::{Outcome, Recovery, backoff, later, needs_people, reason_to_wait, word, words};
+use crate::outcome::{Outcome, Recovery, backoff, later, needs_people, word};
 use crate::status::{remove_condition, time};
 use crate::turn::JOB_CHECK;
 use crate::writes::{remove_foreign_condition, write_object};
@@ -78,17 +78,9 @@ impl Mac<'_> {
 
     /// A deleted object's host was released, or is to be asked for again.
     async fn released(&mut self, released: &Released) -> Result<Action, Error> {
-        let (message, turn) = (words(released), &mut self.turn);
-        if !released.policy_failures.is_empty() {
-            turn.event(true, "PolicyFailed", "Release", &message).await;
-        }
-        if !released.outcome.is_released() {
-            let reason = reason_to_wait(released, false).unwrap_or("ReleaseWaiting");
-            turn.say(Phase::Releasing, reason, &message);
-            if released.policy_failures.is_empty() {
-                turn.event(needs_people(released), reason, "Release", &message).await;
-            }
-            return turn.acted_upon().await;
+        let (message, turn) = (released.words(), &mut self.turn);
+        if let Some(waits) = turn.waits_for_release(released, !released.outcome.is_released()).await? {
+            return Ok(waits);
         }
         let outcome = word(&released.outcome);
         if !turn.said_farewell() {
@@ -168,20 +160,13 @@ impl Mac<'_> {
     /// A host whose set-up failed was judged.
     async fn recovered(&mut self, released: &Released) -> Result<Action, Error> {
         let mut bootstrap = self.bootstrap();
-        let (message, turn) = (words(released), &mut self.turn);
+        let (message, turn) = (released.words(), &mut self.turn);
         let known = failures(turn.object);
-        if !released.policy_failures.is_empty() {
-            turn.event(true, "PolicyFailed", "Recover", &message).await;
+        let waits = matches!(released.outcome, ReleaseOutcome::AskAgain { .. });
+        if let Some(waits) = turn.waits_for_release(released, waits).await? {
+            return Ok(waits);
         }
         match &released.outcome {
-            ReleaseOutcome::AskAgain { .. } => {
-                let reason = reason_to_wait(released, true).unwrap_or("RecoveryWaiting");
-                turn.say(Phase::Recovering, reason, &message);
-                if released.policy_failures.is_empty() {
-                    turn.event(needs_people(released), reason, "Recover", &message).await;
-                }
-                return turn.acted_upon().await;
-            }
             ReleaseOutcome::Kept => {
                 bootstrap.judged_failures = known;
                 turn.judged(Recovery::Kept, &message);

@@ -89,7 +89,7 @@ pub(super) async fn adopt(
 
 /// Releases a host, or judges one whose set-up failed.
 pub(super) async fn release(context: &Context, request: ReleaseRequest, control: &Control) -> Outcome {
-    match context.lifecycle.release_machine(&request, control).await {
+    match context.lifecycle.release(request, control).await {
         Ok(released) => Outcome::Released(Box::new(released)),
         Err(error) => failed(error, "ReleaseFailed"),
     }

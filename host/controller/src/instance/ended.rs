@@ -3,7 +3,7 @@
 use kube::ResourceExt;
 use kube::runtime::controller::Action;
 use serde_json::json;
-use windlass_lifecycle::CreatedServer;
+use windlass_lifecycle::{CreatedServer, ReleaseOutcome, Released};
 
 use super::{Instance, addresses};
 use crate::Error;
@@ -16,27 +16,50 @@ impl Instance<'_> {
     pub(super) async fn act_upon(&mut self, outcome: &Outcome) -> Result<Action, Error> {
         match outcome {
             Outcome::Created(created) => self.created(created).await,
-            Outcome::CleanedUp { message } => self.turn.finish_release(false, "ServerRemoved", message).await,
-            Outcome::Kept { message } => self.turn.finish_release(false, "Kept", message).await,
+            Outcome::NothingMade => self.turn.finish_release(false, "ServerRemoved", "nothing was ever made").await,
             // What is deleted meanwhile is released, whatever was said of its recovery.
-            Outcome::Recovered { .. } if self.turn.deleting() => self.turn.acted_upon().await,
-            Outcome::Recovered { verdict, message } => self.recovered(*verdict, message).await,
+            Outcome::Released(_) if self.turn.deleting() && self.turn.has_recovered() => self.turn.acted_upon().await,
+            Outcome::Released(released) if self.turn.deleting() => self.released(released).await,
+            Outcome::Released(released) => self.recovered(released).await,
             outcome => self.turn.came_to_nothing(outcome).await,
         }
     }
 
-    /// A server whose Machine is unhealthy was judged.
-    async fn recovered(&mut self, verdict: Recovery, message: &str) -> Result<Action, Error> {
+    /// A deleted object's server was released, or is to be asked for again.
+    async fn released(&mut self, released: &Released) -> Result<Action, Error> {
         let turn = &mut self.turn;
-        match verdict {
-            Recovery::GivenUp => turn.give_up(message).await,
-            Recovery::Kept | Recovery::Rebooted => {
-                turn.judged(verdict, message);
-                let rebooted = verdict == Recovery::Rebooted;
-                let reason = if rebooted { "ServerRebooted" } else { "ServerKept" };
-                turn.event(rebooted, reason, "Recover", message).await;
-            }
+        if let Some(waits) = turn.waits_for_release(released, !released.outcome.is_released()).await? {
+            return Ok(waits);
         }
+        match released.outcome {
+            ReleaseOutcome::Kept => {
+                let id = turn.status.server_id.as_deref().unwrap_or_default();
+                let message = format!("the server {id} is {}; nothing looks after it any more", released.words());
+                turn.finish_release(false, "Kept", &message).await
+            }
+            _ => turn.finish_release(false, "ServerRemoved", &released.words()).await,
+        }
+    }
+
+    /// A server whose Machine is unhealthy was judged.
+    async fn recovered(&mut self, released: &Released) -> Result<Action, Error> {
+        let turn = &mut self.turn;
+        let waits = matches!(released.outcome, ReleaseOutcome::AskAgain { .. });
+        if let Some(waits) = turn.waits_for_release(released, waits).await? {
+            return Ok(waits);
+        }
+        let id = turn.status.server_id.clone().unwrap_or_default();
+        let message = format!("the server {id}: {}", released.words());
+        let (verdict, warning, reason) = match released.outcome {
+            ReleaseOutcome::Kept => (Recovery::Kept, false, "ServerKept"),
+            ReleaseOutcome::Rebooted => (Recovery::Rebooted, true, "ServerRebooted"),
+            _ => {
+                turn.give_up(&message).await;
+                return turn.acted_upon().await;
+            }
+        };
+        turn.judged(verdict, &message);
+        turn.event(warning, reason, "Recover", &message).await;
         turn.acted_upon().await
     }
 

@@ -12,7 +12,7 @@ use kube::api::{Patch, PatchParams};
 use kube::runtime::controller::Action;
 use kube::{Resource, ResourceExt};
 use serde_json::json;
-use windlass_lifecycle::{AbandonTarget, Listing, OperationId, ServerSpecification};
+use windlass_lifecycle::{AbandonTarget, Listing, OperationId, ServerSpecification, Target};
 use windlass_policy::slots::SlotName;
 use windlass_policy::slots::release::Requested;
 use windlass_scaleway::Zone;
@@ -334,8 +334,9 @@ impl Instance<'_> {
                 let requested = self.requested().await;
                 let known = self.turn.status.remediation.clone().unwrap_or_default();
                 if let Some((zone, id)) = self.server.clone() {
-                    self.turn.launch(kind, move |_, attempt| async move {
-                        work::recover(&context, &zone, &id, work::Asking::unhealthy(&known, requested, attempt)).await
+                    self.turn.launch(kind, move |control, attempt| async move {
+                        let target = Target::Server { zone, id };
+                        work::recover(&context, target, &known, requested, attempt, &control).await
                     });
                 }
             }

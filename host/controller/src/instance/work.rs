@@ -3,21 +3,18 @@
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use jiff::Timestamp;
 use windlass_lifecycle::{
-    CleanupRequest, Control, CreatedServer, Error as LifecycleError, OperationId, OperationState, RequestedBy,
+    Asking, CleanupRequest, Control, CreatedServer, Error as LifecycleError, OperationId, OperationState, RequestedBy,
     ServerSpecification, Target, read_or_absent,
 };
-use windlass_policy::slots::Release;
-use windlass_policy::slots::release::{Machine, MachineKind, Question, Requested, Trigger, Verdict};
+use windlass_policy::slots::release::{Requested, Trigger};
 use windlass_policy::slots::types::FailureClass;
-use windlass_policy::{DecidedBy, DecisionId};
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::{Server, ServerState};
 
 use crate::context::Context;
 use crate::kinds::RemediationStatus;
-use crate::outcome::{Outcome, Recovery};
+use crate::outcome::Outcome;
 
 /// How soon something that is under way is looked at again.
 const AFTER_CONTENTION: Duration = Duration::from_secs(5);
@@ -110,7 +107,10 @@ async fn take_up(
                     Target::Tagged { zone: zone.clone(), operation: earlier.clone() }
                 }
             };
-            clean(context, target.requested_by(requested_by), control).await.map(|_| None)
+            match release(context, target.requested_by(requested_by), control, "DeletionFailed").await {
+                Outcome::Released(_) => Ok(None),
+                outcome => Err(outcome),
+            }
         }
     }
 }
@@ -119,9 +119,6 @@ async fn take_up(
 async fn mark_volumes(context: &Context, zone: &Zone, server: &Server) -> Result<(), Outcome> {
     context.lifecycle.mark_volumes(zone, server).await.map_err(|error| failed(error, "CreationFailed"))
 }
-
-/// How soon a judgement is asked for again that nobody could give.
-const ASK_AGAIN: Duration = Duration::from_secs(60);
 
 /// A server that its owner releases.
 pub(super) struct ServerRelease {
@@ -132,150 +129,30 @@ pub(super) struct ServerRelease {
     pub(super) requested_by: RequestedBy,
 }
 
-/// Why, and how often before, the release slot is asked about a server.
-pub(super) struct Asking {
-    trigger: Trigger,
-    requested: Option<Requested>,
-    failures: u32,
-    rebooted: bool,
-    attempt: u32,
-}
-
-impl Asking {
-    fn released(requested: Option<Requested>, attempt: u32) -> Self {
-        Self { trigger: Trigger::Released, requested, failures: 0, rebooted: false, attempt }
-    }
-
-    /// Its Machine is unhealthy: it was not set up as it should be, each time that was asked.
-    pub(super) fn unhealthy(known: &RemediationStatus, requested: Option<Requested>, attempt: u32) -> Self {
-        let RemediationStatus { requests, rebooted, .. } = *known;
-        Self { trigger: Trigger::BootstrapFailed, requested, failures: requests, rebooted, attempt }
-    }
-}
-
-/// What the release slot says of a server.
-struct Judged {
-    verdict: Verdict,
-    decided_by: String,
-    /// The policy's reason in brackets, or nothing.
-    why: String,
-    decision: DecisionId,
-}
-
-impl Judged {
-    /// What cannot be done to an instance. A judgement that cannot be carried out destroys nothing.
-    fn impossible(&self) -> Outcome {
-        let Self { verdict, decided_by, why, .. } = self;
-        Outcome::Waiting {
-            reason: "ReleaseWaiting",
-            message: format!("{decided_by} answers {verdict:?}, which cannot be done to an instance{why}"),
-            after: ASK_AGAIN,
-        }
-    }
-}
-
-/// Asks the release slot what becomes of a server that was handed over. `Ok(None)`: there is no such server.
-async fn judge(context: &Context, zone: &Zone, id: &str, asking: Asking) -> Result<Option<Judged>, Outcome> {
-    let instance = context.scaleway.instance(zone);
-    let server = match read_or_absent(|| instance.get_server(id)).await {
-        Ok(Some(server)) => server,
-        Ok(None) => return Ok(None),
-        Err(error) => return Err(Outcome::Failed { reason: "ServerUnreadable", message: error.to_string() }),
-    };
-    let milliseconds =
-        |at: Option<Timestamp>| at.and_then(|at| u64::try_from(at.as_millisecond()).ok()).unwrap_or_default();
-    let question = Question {
-        now: milliseconds(Some(Timestamp::now())),
-        random: uuid::Uuid::new_v4().as_u64_pair().0,
-        trigger: asking.trigger,
-        machine: Machine {
-            kind: MachineKind::Instance,
-            id: server.id.clone(),
-            name: server.name.clone(),
-            zone: zone.to_string(),
-            machine_type: server.commercial_type.clone(),
-            status: server.state.as_str().to_owned(),
-            operating_system: None,
-            pool_prefix: None,
-            adopted: false,
-            created_at: milliseconds(server.created_at()),
-            deletable_at: None,
-            deletion_scheduled: false,
-            bootstrap_failures: asking.failures,
-            rebooted: asking.rebooted,
-        },
-        requested: asking.requested,
-        refusal: None,
-        attempt: asking.attempt,
-    };
-    let decision = context.policies.pin().decide::<Release>(question).await;
-    let failures: Vec<String> = decision.fallbacks.iter().map(ToString::to_string).collect();
-    let why = decision.reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
-    match decision.answer.verdict {
-        _ if matches!(decision.decided_by, DecidedBy::Keep) => Err(Outcome::Failed {
-            reason: "PolicyFailed",
-            message: format!("the server is kept until a policy can judge: {}", failures.join(", ")),
-        }),
-        Verdict::RetryAfter(after) => Err(Outcome::Waiting {
-            reason: "ReleaseWaiting",
-            message: format!("{} asks for patience{why}", decision.decided_by),
-            after: Duration::from_millis(after).clamp(Duration::from_secs(1), Duration::from_secs(24 * 3600)),
-        }),
-        verdict => {
-            let decided_by = decision.decided_by.to_string();
-            Ok(Some(Judged { verdict, decided_by, why, decision: decision.id }))
-        }
-    }
-}
-
-/// Asks the release slot what becomes of a server whose Machine is unhealthy, and restarts it where that is the answer.
-pub(super) async fn recover(context: &Context, zone: &Zone, id: &str, asking: Asking) -> Outcome {
-    let recovered = |verdict, message| Outcome::Recovered { verdict, message };
-    let gone = || recovered(Recovery::GivenUp, format!("there is no server {id} any more"));
-    let judged = match judge(context, zone, id, asking).await {
-        Ok(Some(judged)) => judged,
-        Ok(None) => return gone(),
-        Err(outcome) => return outcome,
-    };
-    let Judged { verdict, decided_by, why, .. } = &judged;
-    match verdict {
-        Verdict::Keep => {
-            recovered(Recovery::Kept, format!("the server {id} is left as it is, as {decided_by} wants it{why}"))
-        }
-        Verdict::Terminate => recovered(Recovery::GivenUp, format!("{decided_by} gives the server {id} up{why}")),
-        Verdict::Reboot => match context.lifecycle.restart_server(zone, id).await {
-            Ok(true) => {
-                recovered(Recovery::Rebooted, format!("the server {id} was restarted, as {decided_by} wants it{why}"))
-            }
-            Ok(false) => gone(),
-            Err(error) => failed(error, "RestartFailed"),
-        },
-        _ => judged.impossible(),
-    }
-}
-
-/// Removes what belongs to the object, when the release slot says so.
-pub(super) async fn clean_up(
+/// Has the release slot judge a server whose Machine is unhealthy: it was not set up as it should be, each time that
+/// was asked.
+pub(super) async fn recover(
     context: &Context,
-    zone: &Zone,
-    ServerRelease { server, operation, requested, mut requested_by }: ServerRelease,
+    target: Target,
+    known: &RemediationStatus,
+    requested: Option<Requested>,
     attempt: u32,
     control: &Control,
 ) -> Outcome {
-    if let Some(id) = &server {
-        match judge(context, zone, id, Asking::released(requested, attempt)).await {
-            // What may be left of one that is gone is removed all the same.
-            Ok(None) => {}
-            Ok(Some(Judged { verdict: Verdict::Terminate, decision, .. })) => requested_by.decisions.push(decision),
-            Ok(Some(Judged { verdict: Verdict::Keep, decided_by, why, .. })) => {
-                let message =
-                    format!("the server {id} is kept as {decided_by} wants it{why}; nothing looks after it any more");
-                return Outcome::Kept { message };
-            }
-            Ok(Some(judged)) => return judged.impossible(),
-            Err(outcome) => return outcome,
-        }
-    }
+    let RemediationStatus { requests, rebooted, .. } = *known;
+    let asking =
+        Asking { trigger: Trigger::BootstrapFailed, requested, bootstrap_failures: requests, rebooted, attempt };
+    release(context, target.released_by(RequestedBy::default(), asking), control, "RestartFailed").await
+}
+
+/// Releases what belongs to the object.
+pub(super) async fn clean_up(
+    context: &Context,
+    zone: &Zone,
+    ServerRelease { server, operation, requested, requested_by }: ServerRelease,
+    attempt: u32,
+    control: &Control,
+) -> Outcome {
     let known = match &operation {
         Some(operation) => match context.lifecycle.journal().operation(operation) {
             Ok(found) => Some(found.state),
@@ -284,6 +161,7 @@ pub(super) async fn clean_up(
         },
         None => None,
     };
+    let is_handed_over = server.is_some();
     let target = match (known, server, operation) {
         // The journal knows everything that was made.
         (Some(_), _, Some(operation)) => Target::Operation(operation),
@@ -303,19 +181,20 @@ pub(super) async fn clean_up(
             Target::Tagged { zone: zone.clone(), operation }
         }
         (_, Some(id), None) => Target::Server { zone: zone.clone(), id },
-        (_, None, None) => return Outcome::CleanedUp { message: "nothing was ever made".to_owned() },
+        (_, None, None) => return Outcome::NothingMade,
     };
-    match clean(context, target.requested_by(requested_by), control).await {
-        Ok(message) => Outcome::CleanedUp { message },
-        Err(outcome) => outcome,
-    }
+    let request = match is_handed_over {
+        true => target.released_by(requested_by, Asking { requested, attempt, ..Asking::default() }),
+        false => target.requested_by(requested_by),
+    };
+    release(context, request, control, "DeletionFailed").await
 }
 
-async fn clean(context: &Context, request: CleanupRequest, control: &Control) -> Result<String, Outcome> {
-    match context.lifecycle.cleanup(request, control).await {
-        Ok(done) if done.report.is_clean() => Ok(done.report.words()),
-        Ok(done) => Err(Outcome::Failed { reason: "DeletionFailed", message: done.report.words() }),
-        Err(error) => Err(failed(error, "DeletionFailed")),
+async fn release(context: &Context, request: CleanupRequest, control: &Control, reason: &'static str) -> Outcome {
+    match context.lifecycle.release(request, control).await {
+        Ok(released) if released.refused.is_some() => Outcome::Failed { reason, message: released.words() },
+        Ok(released) => Outcome::Released(Box::new(released)),
+        Err(error) => failed(error, reason),
     }
 }
 

@@ -80,7 +80,7 @@ pub(super) async fn look(
             let done = reclaim(context, &zone, others, ReclaimMode::ReturnToPool(prefix), watch.grace).await?;
             for ended in done.stranded {
                 let what = match (&ended.released, &ended.problem) {
-                    (Some(released), _) => crate::outcome::words(released),
+                    (Some(released), _) => released.words(),
                     (None, Some(problem)) => problem.clone(),
                     (None, None) => ended.spared.clone().unwrap_or_default(),
                 };

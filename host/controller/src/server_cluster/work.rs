@@ -91,14 +91,17 @@ fn contended(message: String) -> Outcome {
 
 fn ended(result: Result<ClusterOutcome, Error>) -> Outcome {
     match result {
-        Ok(ClusterOutcome { number, state: OperationState::Cancelled, .. }) => {
+        Ok(ClusterOutcome { number, state: OperationState::Cancelled, kept, .. }) if kept.is_empty() => {
             Outcome::Operated { message: format!("operation {number} was called off and everything removed") }
         }
-        Ok(ClusterOutcome { number, cluster, nodes, .. }) => {
-            let what = match cluster {
+        Ok(ClusterOutcome { number, cluster, nodes, kept, .. }) => {
+            let mut what = match cluster {
                 Some(cluster) => format!("the cluster is {} with {} nodes", cluster.state, nodes.len()),
                 None => "the cluster is gone, with everything that belonged to it".to_owned(),
             };
+            for kept in kept {
+                what.push_str(&format!("; {kept}"));
+            }
             Outcome::Operated { message: format!("operation {number} is done: {what}") }
         }
         Err(error) => failed(error),

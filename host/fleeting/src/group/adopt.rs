@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use windlass_lifecycle::{Lifecycle, Options, StateDirectory};
-use windlass_policy::{Brake, Compiler, Host, Policies};
+use windlass_policy::{Asker, Brake, Compiler, Host, Policies};
 use windlass_scaleway::Client;
 
 use super::claim::claim;
@@ -72,7 +72,17 @@ pub async fn adopt(
     // Nothing is judged; but a lifecycle is not opened without policies.
     let made = {
         let (client, state) = (client.clone(), state.clone());
-        move || policy_host(&Policies::built_in(), Path::new("."), Brake::default(), &client, &state, compiler)
+        move || {
+            policy_host(
+                Asker::Instances,
+                &Policies::built_in(),
+                Path::new("."),
+                Brake::default(),
+                &client,
+                &state,
+                compiler,
+            )
+        }
     };
     let policies = tokio::task::spawn_blocking(made).await.map_err(StartError::from)??;
     Ok(match configuration {

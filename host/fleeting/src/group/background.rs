@@ -8,8 +8,9 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_lifecycle::{
-    CleanedUp, Control, CreatedServer, Error, Event as Step, EventKind, OperationFailure, OperationId, OperationKind,
-    OperationState, PendingCleanup, PendingCreate, RequestedBy, ResourceKind, Round, SupervisorOptions, SweepRequest,
+    CleanedUp, Control, CreatedServer, Decided, Error, Event as Step, EventKind, OperationFailure, OperationId,
+    OperationKind, OperationState, PendingCleanup, PendingCreate, RequestedBy, ResourceKind, Round, SupervisorOptions,
+    SweepRequest,
 };
 use windlass_policy::slots::retry;
 use windlass_policy::slots::types::{Failure, FailureClass};
@@ -31,6 +32,16 @@ pub(super) fn supervision(zones: &[Zone]) -> SupervisorOptions {
     options.resume_interval = RESUME_INTERVAL;
     options.sweep = Some(SweepRequest::new(zones.to_vec()));
     options
+}
+
+/// Says that the release policy keeps an instance, which so leaves the group.
+fn kept(id: &str, operation: &OperationId, why: &str) {
+    tracing::warn!(
+        instance = id,
+        %operation,
+        "its server is kept, as the release policy says, and costs: {why}. It has left the group; `windlass server \
+         delete --force` deletes it"
+    );
 }
 
 impl Fleet {
@@ -217,7 +228,10 @@ impl Fleet {
     fn cleanup_ended(&self, id: &str, operation: OperationId, ended: Result<CleanedUp, Error>) {
         match ended {
             Ok(cleaned) if cleaned.report.is_clean() => {
-                tracing::info!(instance = id, operation = %operation, "{}", cleaned.report.words());
+                match cleaned.decided.filter(Decided::is_kept) {
+                    Some(decided) => kept(id, &operation, &decided.words()),
+                    None => tracing::info!(instance = id, operation = %operation, "{}", cleaned.report.words()),
+                }
                 self.removed(id);
                 // Last: who reads the counter finds the instance gone.
                 metrics::counter!(names::CLEANUPS, "outcome" => "done").increment(1);
@@ -318,6 +332,10 @@ impl Fleet {
             (_, OperationState::Open) => {}
             (_, OperationState::Left) => self.left_behind(&id, operation.clone()),
             (OperationKind::CreateServer, OperationState::Done) => self.created(&id),
+            (OperationKind::CleanupServer, OperationState::Kept) => {
+                kept(&id, operation, "the journal has the reason");
+                self.removed(&id);
+            }
             _ => self.removed(&id),
         }
     }

@@ -10,8 +10,8 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_lifecycle::{
-    Cancellation, Control, Error, Lifecycle, OperationId, OperationState, PendingCleanup, RequestedBy, Requester,
-    ServerSpecification, Supervisor, Target,
+    Asking, Cancellation, Control, Error, Lifecycle, OperationId, OperationState, PendingCleanup, RequestedBy,
+    Requester, ServerSpecification, Supervisor, Target,
 };
 use windlass_policy::Host;
 use windlass_policy::slots::Placement;
@@ -321,26 +321,24 @@ impl Fleet {
         Ok(())
     }
 
-    /// Opens a cleanup in the journal. Nothing where there is none to be carried out: the instance is unknown or goes
-    /// already.
+    /// Opens a cleanup in the journal, which asks the release policy. Nothing where there is none to be carried out: the
+    /// instance is unknown or goes already.
     async fn journal_cleanup(&self, id: &str, requested_by: &RequestedBy) -> Result<Option<PendingCleanup>, Error> {
         let asked = self.book.lock().get(id).and_then(|entry| {
             let goes = !(entry.phase().stands() || *entry.phase() == Phase::Removing { by: None });
             (!goes).then(|| (entry.operation.clone(), entry.place.zone.clone(), entry.server.clone()))
         });
         let Some((operation, zone, server)) = asked else { return Ok(None) };
-        let begun =
-            match self.lifecycle.begin_cleanup(Target::Operation(operation).requested_by(requested_by.clone())).await {
-                // A server of ours whose creation stands in a journal that was lost.
-                Err(Error::OperationUnknown { operation }) => match server {
-                    Some(server) => {
-                        let target = Target::Server { zone, id: server };
-                        self.lifecycle.begin_cleanup(target.requested_by(requested_by.clone())).await
-                    }
-                    None => Err(Error::OperationUnknown { operation }),
-                },
-                other => other,
-            };
+        let begin =
+            |target: Target| self.lifecycle.begin_cleanup(target.released_by(requested_by.clone(), Asking::default()));
+        let begun = match begin(Target::Operation(operation)).await {
+            // A server of ours whose creation stands in a journal that was lost.
+            Err(Error::OperationUnknown { operation }) => match server {
+                Some(server) => begin(Target::Server { zone, id: server }).await,
+                None => Err(Error::OperationUnknown { operation }),
+            },
+            other => other,
+        };
         match begun {
             Ok(pending) => {
                 self.apply(id, &Event::RemovalBegan { by: Some(pending.id().clone()) });

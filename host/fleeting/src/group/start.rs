@@ -14,7 +14,7 @@ use windlass_lifecycle::{
     Options, Phase as EntryPhase, RequestedBy, Requester, ResourceKind, StateDirectory, Supervisor, members_of_group,
     scaleway_capabilities,
 };
-use windlass_policy::{Brake, Compiler, Host, HostOptions, Policies};
+use windlass_policy::{Asker, Brake, Compiler, Host, HostOptions, Policies};
 use windlass_scaleway::{Client, InvalidLocation, Zone};
 
 use super::addresses::LastAddresses;
@@ -79,7 +79,15 @@ pub(super) async fn start(
         let state = state.clone();
         move || {
             let Configuration { policies, policy_folder, .. } = &configuration;
-            policy_host(policies, policy_folder, configuration.brake_of_each_zone(), &client, &state, compiler)
+            policy_host(
+                Asker::Instances,
+                policies,
+                policy_folder,
+                configuration.brake_of_each_zone(),
+                &client,
+                &state,
+                compiler,
+            )
         }
     });
     let (checked, policies) = tokio::join!(check(&client, &configuration), policies);
@@ -288,6 +296,7 @@ fn refuse_windows(connector: &ConnectorConfig, family: Family) -> Result<(), Sta
 }
 
 pub(super) fn policy_host(
+    asker: Asker,
     policies: &Policies,
     folder: &Path,
     brake: Brake,
@@ -301,6 +310,7 @@ pub(super) fn policy_host(
         .map_err(|source| windlass_lifecycle::Error::StateDirectory { path: state.path().to_owned(), source })?;
     let mut options = HostOptions::new(directory);
     options.policy_folder = folder.to_owned();
+    options.asker = Some(asker);
     options.brake = brake;
     options.capabilities = scaleway_capabilities(client);
     options.compiler = compiler;
@@ -405,6 +415,10 @@ impl Fleet {
             entry.resource.filter(|resource| resource.kind == ResourceKind::Server).map(|resource| resource.id)
         });
         let Some(server) = server else { return false };
+        // What belonged to a kept server stays with whoever wanted it kept.
+        if self.lifecycle.journal().is_kept(&server).unwrap_or(true) {
+            return false;
+        }
         match self.read_server(zone, &server).await {
             Ok(found) => found.is_none(),
             Err(error) => {

@@ -15,7 +15,7 @@ use windlass_lifecycle::{
 };
 use windlass_policy::slots::state_mapping::{Action, Operation, ServerState, Verdict};
 use windlass_policy::slots::{Slot as _, SlotName, StateMapping};
-use windlass_policy::{Brake, DecisionFilter, Host, HostOptions, Link, Policies};
+use windlass_policy::{Asker, Brake, DecisionFilter, Host, HostOptions, Link, Policies};
 use windlass_scaleway::types::instance::{CreateIp, IpType, UpdateServer};
 use windlass_scaleway::{Client, Settings};
 use windlass_simulator::{FaultKind, FaultRule, Options, Simulator};
@@ -271,6 +271,20 @@ async fn a_policy_that_would_reap_every_instance_is_braked_and_all_run_on() {
 }
 
 #[tokio::test]
+async fn a_policy_for_a_slot_that_the_plugin_never_asks_is_refused() {
+    let client = client_of(&Simulator::new(Options::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let state = StateDirectory::open(folder.path()).unwrap();
+    for (asker, slot) in [(Asker::Instances, SlotName::Provisioning), (Asker::Macs, SlotName::Placement)] {
+        let policies = Policies::built_in().with(slot, Link::default());
+        let host = super::start::policy_host(asker, &policies, Path::new("."), Brake::default(), &client, &state, None);
+        let refused = host.err().unwrap().to_string();
+        assert!(refused.contains(&format!("policies.{slot}: {asker} never asks the slot {slot}")), "{refused}");
+        assert!(refused.contains("it asks state-mapping, retry"), "{refused}");
+    }
+}
+
+#[tokio::test]
 async fn the_configured_brake_is_that_of_the_groups_policies() {
     let simulator = Simulator::new(Options::default());
     let client = client_of(&simulator);
@@ -282,10 +296,40 @@ async fn the_configured_brake_is_that_of_the_groups_policies() {
     let folder = tempfile::tempdir().unwrap();
     let state = StateDirectory::open(folder.path()).unwrap();
     for (brake, braked) in [(Brake::default(), 1), (Brake { servers: 12, ..Brake::default() }, 0)] {
-        let host = super::start::policy_host(&policies, Path::new("."), brake, &client, &state, None).unwrap();
+        let host = super::start::policy_host(Asker::Instances, &policies, Path::new("."), brake, &client, &state, None)
+            .unwrap();
         let decision = host.pin().decide::<StateMapping>(question.clone()).await;
         assert_eq!(decision.fallbacks.len(), braked, "{brake:?}: {:?}", decision.fallbacks);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_the_release_policy_keeps_leaves_the_group_for_good() {
+    let simulator = Simulator::new(Options::default());
+    let (folder, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let rules = state.path().join("keep.rules.toml");
+    std::fs::write(&rules, "slot = \"release\"\n[[rules]]\nwhen = \"true\"\nanswer = \"keep\"\n").unwrap();
+    let state = StateDirectory::open(state.path()).unwrap();
+    let host = Arc::new(Host::new(HostOptions::new(state.handle().try_clone().unwrap())).unwrap());
+    host.configure(&Policies::built_in().with(SlotName::Release, Link::file(rules))).unwrap();
+    let group = start_under(host, &simulator, folder.path()).await;
+    assert_eq!(group.increase(1).await, Ok(1));
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(told(&group).await, [State::Running]);
+    let id = simulator.resources().servers[0]["name"].as_str().unwrap().to_owned();
+    assert_eq!(group.decrease(vec![id.clone()]).await, Ok(vec![id.clone()]));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    told(&group).await;
+    assert_eq!(told(&group).await, []);
+    assert_eq!(simulator.resources().servers.len(), 1);
+    group.stop().await;
+    drop(group);
+    // The next process has another policy, and sweeps.
+    let next = start(&simulator, folder.path()).await;
+    tokio::time::sleep(Duration::from_secs(7_200)).await;
+    assert_eq!(told(&next).await, []);
+    assert_eq!(simulator.resources().servers[0]["state"], "running");
+    next.stop().await;
 }
 
 const SERVERS: &str = "/instance/v1/zones/*/servers";
@@ -673,7 +717,8 @@ async fn the_deadline_that_follows_from_create_timeout_is_the_policys() {
     let longer = Policies::built_in().with_default_setting(SlotName::StateMapping, "deadline-ms", json!(45 * 60_000));
     for (policies, reaped) in [(Policies::built_in(), true), (longer, false)] {
         let brake = Brake::default();
-        let host = super::start::policy_host(&policies, Path::new("."), brake, &client, &state, None).unwrap();
+        let host = super::start::policy_host(Asker::Instances, &policies, Path::new("."), brake, &client, &state, None)
+            .unwrap();
         let decision = host.pin().decide::<StateMapping>(question.clone()).await;
         let Verdict::Mapped(mapping) = &decision.answer[0].verdict else { panic!("the default never defers") };
         assert_eq!(mapping.action == Action::Reap, reaped);

@@ -310,7 +310,10 @@ impl Journal {
     }
 
     /// Whether an operation has kept this resource on purpose, whatever became of its mark.
-    pub(crate) fn is_kept(&self, resource_id: &str) -> Result<bool, Error> {
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub fn is_kept(&self, resource_id: &str) -> Result<bool, Error> {
         self.read(|reader| read::is_kept(reader, resource_id))
     }
 

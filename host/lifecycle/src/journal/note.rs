@@ -8,10 +8,11 @@ use windlass_policy::slots::types::Failure;
 use super::record::{Entry, Phase, ResourceName};
 use super::step::{self, Step};
 use crate::Error;
+use crate::release::Answer;
 
 /// The key under which the word of a note stands in its serialized form.
 const WORD: &str = "note";
-const WORDS: [&str; 10] = [
+const WORDS: [&str; 11] = [
     "undo-begun",
     "look",
     "plan",
@@ -22,6 +23,7 @@ const WORDS: [&str; 10] = [
     "abandoned",
     CANCELLED,
     "started-elsewhere",
+    "release-decided",
 ];
 
 /// A step that has failed for good: the cause of an undo.
@@ -75,6 +77,8 @@ pub(crate) enum Note {
     /// The entry's resource, the server of an interrupted creation, was started, and not by this journal. The creation
     /// is neither finished nor undone by a start, whatever state the server is in later.
     StartedElsewhere,
+    /// What the release slot answered about the entry's resource, the server of a cleanup.
+    ReleaseDecided(Answer),
 }
 
 impl Note {
@@ -169,6 +173,7 @@ pub(super) const CANCELLED: &str = "cancelled";
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use windlass_policy::slots::release::Verdict;
     use windlass_policy::slots::types::FailureClass;
 
     use super::*;
@@ -192,6 +197,14 @@ mod tests {
             Note::Abandoned { by: "somebody".into(), reason: Some("the zone is closed".into()) },
             Note::Cancelled { by: "SIGTERM".into() },
             Note::StartedElsewhere,
+            Note::ReleaseDecided(Answer {
+                decision: json!("d"),
+                decided_by: "default".into(),
+                reason: None,
+                verdict: Verdict::RetryAfter(5),
+                policy_failures: Vec::new(),
+                until: Some(5),
+            }),
         ]
     }
 

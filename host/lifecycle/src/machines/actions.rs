@@ -13,9 +13,9 @@ use windlass_scaleway::types::apple_silicon::{
 
 use super::host::{Changed, Over, Presence, Refused, Seen, change, pause, presence, rename, resource};
 use super::names::{PoolPrefix, is_pending};
-use super::release::{ReleaseOutcome, ReleaseSpecification};
 use crate::failure;
 use crate::journal::{Entry, Phase};
+use crate::release::{ReleaseOutcome, ReleaseSpecification};
 use crate::run::{Run, milliseconds};
 use crate::stop::Stop;
 
@@ -411,7 +411,7 @@ pub(crate) async fn terminate(run: &Run, specification: &ReleaseSpecification, g
         Changed::Over(ended) => return Ok(over(ended)),
         Changed::Refused(mut refused) => {
             // Scaleway's words may leave the date out; the host has it.
-            refused.not_before = refused.not_before.or(super::release::instant(host.deletable_at()));
+            refused.not_before = refused.not_before.or(crate::release::instant(host.deletable_at()));
             return Ok(End::Refused(action, refused));
         }
     }
@@ -457,7 +457,7 @@ pub(crate) async fn schedule_deletion(
         Changed::Refused(refused) => return Ok(End::Refused(action, refused)),
     };
     run.shared.machines.hosts.replace(&run.zone, &scheduled);
-    let deletable_at = super::release::instant(scheduled.deletable_at().or(host.deletable_at()));
+    let deletable_at = crate::release::instant(scheduled.deletable_at().or(host.deletable_at()));
     run.conclude(SCHEDULE_STEP, Some(resource(&run.zone, id)), json!({ "deletable-at": deletable_at })).await?;
     Ok(End::Done(ReleaseOutcome::DeletionScheduled { deletable_at }))
 }

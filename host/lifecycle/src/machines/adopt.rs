@@ -13,12 +13,12 @@ use super::host::{Changed, Over, Presence, Refused, pause, presence, rename, ren
 use super::lock::{HELD, Held, lock};
 use super::lost_order::check_undelivered;
 use super::names::{ClaimName, is_pending, pending};
-use super::release::ReleaseSpecification;
 use super::steps::{ORDER_STEP, PENDING_STEP};
 use super::{group, list, listing};
 use crate::control::{Control, EventKind};
 use crate::journal::{Entry, OperationKind, OperationState, Phase};
 use crate::lifecycle::{Lifecycle, failed, left_open};
+use crate::release::ReleaseSpecification;
 use crate::report::{Left, Report};
 use crate::run::Run;
 use crate::shared::{Active, Shared};
@@ -206,7 +206,7 @@ async fn rediscover(
         tracing::warn!(%claim, "more than one host carries this claim; the oldest is taken");
     }
     for host in hosts.iter().filter(|host| carries(host)) {
-        if let Some(operation) = super::release::unfinished(shared, &host.id)? {
+        if let Some(operation) = crate::release::unfinished(shared, &host.id)? {
             return Err(Error::ReleaseUnderWay { host: host.id.clone(), operation: operation.id });
         }
         let seen = presence(shared, control, &pool.zone, &host.id)

@@ -3,23 +3,22 @@
 //! A host's name is the only mark of whose it is. What follows from that, and what a crash leaves at each point, is
 //! told in `docs/machines.md`.
 
-mod actions;
+pub(crate) mod actions;
 mod adopt;
 mod eligibility;
-mod host;
+pub(crate) mod host;
 mod list;
 mod listing;
-mod lock;
+pub(crate) mod lock;
 mod lost_order;
-mod names;
+pub(crate) mod names;
 mod order;
-mod origin;
+pub(crate) mod origin;
 mod reclaim;
-mod release;
-mod restart;
+pub(crate) mod restart;
 mod resume;
 mod shared;
-mod steps;
+pub(crate) mod steps;
 
 pub use adopt::AdoptedMachine;
 pub use eligibility::{Ineligible, Pool};
@@ -28,8 +27,6 @@ pub use names::{ClaimName, PoolPrefix};
 pub use order::OrderRequest;
 pub use origin::HostOrigin;
 pub use reclaim::{Reclaim, ReclaimMode, ReclaimRequest, Stranded};
-pub(crate) use release::ReleaseSpecification;
-pub use release::{ReleaseOutcome, ReleaseRequest, Released};
 pub(crate) use resume::resume;
 pub(crate) use shared::Machines;
 pub(crate) use steps::ORDER_STEP;
@@ -47,7 +44,7 @@ pub(crate) fn group() -> GroupName {
 }
 
 /// What was asked of an operation, by its row in the journal.
-fn specification<T: serde::de::DeserializeOwned>(operation: &Operation) -> Result<T, Error> {
+pub(crate) fn specification<T: serde::de::DeserializeOwned>(operation: &Operation) -> Result<T, Error> {
     serde_json::from_value(operation.specification.clone())
         .map_err(|error| Error::journal_row("operations", operation.id.as_str(), "specification", error))
 }

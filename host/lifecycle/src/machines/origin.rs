@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use super::names::ClaimName;
-use super::release::{ReleaseOutcome, ReleaseRequest};
 use super::steps::ORDER_STEP;
 use crate::journal::{Operation, OperationFilter, OperationKind, OperationState, Phase};
 use crate::lifecycle::Lifecycle;
 use crate::machines::adopt::CLAIM_STEP;
+use crate::release::{ReleaseOutcome, ReleaseRequest};
 use crate::shared::Shared;
 use crate::{Error, OperationId};
 
@@ -35,7 +35,7 @@ impl Lifecycle {
     }
 }
 
-pub(super) fn origin(shared: &Shared, host: &str, claim: &ClaimName) -> Result<HostOrigin, Error> {
+pub(crate) fn origin(shared: &Shared, host: &str, claim: &ClaimName) -> Result<HostOrigin, Error> {
     for operation in shared.journal.operations_of_resource(host)? {
         let step = match operation.kind {
             OperationKind::AdoptMachine => CLAIM_STEP,
@@ -64,7 +64,7 @@ pub(super) fn origin(shared: &Shared, host: &str, claim: &ClaimName) -> Result<H
 
 /// The operations that claimed or ordered this host and that a release ends with this outcome. The claim of somebody
 /// else goes on where the host only carries another name now.
-pub(super) fn ended_claims(
+pub(crate) fn ended_claims(
     shared: &Shared,
     request: &ReleaseRequest,
     outcome: &ReleaseOutcome,

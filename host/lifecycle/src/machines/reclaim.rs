@@ -12,11 +12,11 @@ use super::adopt::fresh;
 use super::eligibility::is_stale;
 use super::names::{ClaimName, PoolPrefix, is_returning};
 use super::origin::{HostOrigin, origin};
-use super::release::{ReleaseRequest, Released};
 use crate::Error;
 use crate::control::Control;
 use crate::journal::{OperationKind, OperationState};
 use crate::lifecycle::Lifecycle;
+use crate::release::{ReleaseRequest, Released, kept};
 use crate::requested_by::{RequestedBy, Requester};
 use crate::shared::Shared;
 
@@ -91,7 +91,7 @@ impl Lifecycle {
     ///
     /// # Guarantees
     /// A host is touched only if its name begins with the claims' prefix, neither its name nor its id is in `live`, no
-    /// operation of this journal is at work on it or was abandoned with it, it has not changed within the grace, and, read again under the lock,
+    /// operation of this journal is at work on it, kept it or was abandoned with it, it has not changed within the grace, and, read again under the lock,
     /// it still carries the same name. One whose deletion is scheduled is told of and left alone.
     ///
     /// # Assumptions
@@ -119,7 +119,7 @@ impl Lifecycle {
                 reclaim.explained += 1;
                 continue;
             }
-            let spared = self.spared(request, host)?;
+            let spared = self.spared(request, host, &claim)?;
             let mut stranded = Stranded::new(host, spared);
             if stranded.spared.is_none()
                 && let ReclaimMode::ReturnToPool(prefix) = &request.mode
@@ -131,7 +131,7 @@ impl Lifecycle {
                     requested_by: RequestedBy::new(Requester::Reclaim, "its claimant is gone"),
                     ..ReleaseRequest::new(request.zone.clone(), &host.id, claim, Some(prefix.clone()))
                 };
-                match self.release_machine(&release, control).await {
+                match self.release(release, control).await {
                     Ok(released) => stranded.released = Some(released),
                     Err(error @ (Error::LeftOpen { .. } | Error::NotBegun)) => return Err(error),
                     Err(error) => stranded.problem = Some(error.to_string()),
@@ -142,7 +142,7 @@ impl Lifecycle {
         Ok(reclaim)
     }
 
-    fn spared(&self, request: &ReclaimRequest, host: &Server) -> Result<Option<String>, Error> {
+    fn spared(&self, request: &ReclaimRequest, host: &Server, claim: &ClaimName) -> Result<Option<String>, Error> {
         if host.deletion_scheduled {
             return Ok(Some("Scaleway deletes it when it can be deleted".to_owned()));
         }
@@ -152,9 +152,12 @@ impl Lifecycle {
         if let Some(operation) = self.shared.journal.abandoned_by(&host.id)? {
             return Ok(Some(format!("operation {operation} was abandoned with it")));
         }
+        if let Some(operation) = kept(&self.shared, &host.id, claim)? {
+            return Ok(Some(format!("operation {operation} kept it, as the release policy decided")));
+        }
         let now = self.shared.clock.now();
         let changed = host.updated_at.parse::<jiff::Timestamp>().ok();
-        let recent = super::release::instant(changed)
+        let recent = crate::release::instant(changed)
             .is_none_or(|at| u128::from(now.saturating_sub(at)) < request.grace.as_millis());
         Ok(recent.then(|| "it changed a moment ago: its claimant may not have been heard of yet".to_owned()))
     }

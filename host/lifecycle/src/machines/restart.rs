@@ -5,12 +5,12 @@ use windlass_policy::slots::release::Trigger;
 use windlass_scaleway::types::apple_silicon::{Server, ServerStatus};
 
 use super::actions::REBOOT_STEP;
-use super::release::ReleaseRequest;
 use crate::journal::{Entry, Operation, Phase};
+use crate::release::ReleaseRequest;
 
 /// A restart that an operation of this claim asked for, the newest since the host was claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Restart {
+pub(crate) struct Restart {
     /// The failed set-ups for which it was.
     failures: u64,
     /// Whether Scaleway's answer was heard.
@@ -21,7 +21,7 @@ pub(super) struct Restart {
 
 impl Restart {
     /// The restart in the entries of an operation on this host, if it asked for one and was not refused.
-    pub(super) fn of(operation: &Operation, entries: &[Entry], host: &str) -> Option<Self> {
+    pub(crate) fn of(operation: &Operation, entries: &[Entry], host: &str) -> Option<Self> {
         let of_host = |entry: &Entry| entry.resource.as_ref().is_some_and(|resource| resource.id == host);
         let (mut found, mut refused): (Option<Self>, bool) = (None, false);
         for entry in entries.iter().filter(|entry| entry.step == REBOOT_STEP) {
@@ -44,12 +44,12 @@ impl Restart {
     ///
     /// (assumption: mac-updated-at-moves) `updated_at` moves with a restart; never recorded. Where it does not, a
     /// restart whose answer was lost with the process, and which has ended since, is asked for once more.
-    pub(super) fn took_effect(&self, host: &Server) -> bool {
+    pub(crate) fn took_effect(&self, host: &Server) -> bool {
         self.heard || host.status == ServerStatus::Rebooting || host.updated_at != self.updated_at
     }
 
     /// Whether this asking is the one that it was for, put again by somebody who has not heard of it.
-    pub(super) fn answers(&self, request: &ReleaseRequest) -> bool {
+    pub(crate) fn answers(&self, request: &ReleaseRequest) -> bool {
         request.trigger == Trigger::BootstrapFailed
             && !request.rebooted
             && self.failures == u64::from(request.bootstrap_failures)

@@ -1,8 +1,9 @@
 use std::sync::Arc;
 
-use super::{adopt, order, release, specification};
+use super::{adopt, order};
 use crate::Error;
 use crate::journal::{Operation, OperationKind};
+use crate::release;
 use crate::run::Run;
 use crate::shared::{Active, Shared};
 
@@ -11,7 +12,7 @@ pub(crate) async fn resume(shared: &Arc<Shared>, operation: &Operation, run: Run
     match operation.kind {
         OperationKind::AdoptMachine => adopt::resume(&run, &active).await,
         OperationKind::OrderMachine => order::resume(&run, &active, operation).await,
-        OperationKind::ReleaseMachine => release::resume(shared, specification(operation)?, run, active).await,
+        OperationKind::ReleaseMachine => release::resume(shared, operation, run, active).await,
         OperationKind::CreateServer | OperationKind::CleanupServer | OperationKind::Sweep => Ok(()),
     }
 }

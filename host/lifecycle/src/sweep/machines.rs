@@ -44,7 +44,7 @@ pub struct Machine {
     /// The host on which it was made, by its tag.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Marked as kept on purpose.
+    /// Kept on purpose, by its mark or by the journal.
     pub kept: bool,
     /// Left alone since somebody abandoned the operation that made it or was to remove it.
     pub abandoned: bool,
@@ -136,6 +136,10 @@ impl<'j> Known<'j> {
         Ok(known)
     }
 
+    fn is_kept(&self, server: &str) -> Result<bool, Error> {
+        self.journal.map_or(Ok(false), |journal| journal.is_kept(server))
+    }
+
     fn machine(&self, zone: &Zone, server: Server) -> Result<Machine, Error> {
         let mut operation = tags::operation_of(&server.tags);
         if let (Some(journal), Some(id)) = (self.journal, &operation) {
@@ -168,7 +172,7 @@ impl<'j> Known<'j> {
             operation,
             in_flight,
             host: tags::host_of(&server.tags).map(str::to_owned),
-            kept: tags::is_kept(&server.tags),
+            kept: tags::is_kept(&server.tags) || self.is_kept(&server.id)?,
             created_at: server.creation_date.clone(),
             server,
         })

@@ -133,7 +133,7 @@ pub(crate) async fn remove(
     };
     let state = state_after(&report, OperationState::Done);
     run.shared.close(run, active, state, None, Some(&report), specification.ends.clone()).await?;
-    Ok(CleanedUp { operation: run.id.clone(), report })
+    Ok(CleanedUp { operation: run.id.clone(), report, decided: None })
 }
 
 impl Lifecycle {

@@ -16,6 +16,7 @@ mod machines;
 mod named;
 mod own_images;
 mod ownership;
+mod releases;
 mod removals;
 mod supervising;
 mod support;

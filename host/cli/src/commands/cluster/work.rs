@@ -235,12 +235,18 @@ fn done(
     status: Option<&ClusterStatus>,
     was_interrupted: bool,
 ) -> Result<(), Failure> {
-    let document = json!({
+    let mut document = json!({
         "operation": outcome.number,
         "state": outcome.state,
         "cluster": outcome.cluster,
         "nodes": outcome.nodes,
     });
+    if !outcome.kept.is_empty() {
+        document["kept"] = json!(outcome.kept);
+    }
+    if !outcome.kept.is_empty() {
+        return Err(kept(name, outcome).with_partial(document));
+    }
     if outcome.state == OperationState::Cancelled {
         // Not an error of anybody's; but what was asked for is not there.
         let exit = if was_interrupted { Exit::Interrupted } else { Exit::Undone };
@@ -252,6 +258,30 @@ fn done(
         None => format!("cluster {name} is gone, with everything that belonged to it\n"),
     });
     Ok(())
+}
+
+/// The operation is done, and the release policy has kept servers that were to go.
+fn kept(name: &ClusterName, outcome: &ClusterOutcome) -> Failure {
+    let servers: Vec<&str> = outcome.kept.iter().map(|kept| kept.server.as_str()).collect();
+    let what = match &outcome.cluster {
+        Some(cluster) => format!("cluster {name} is {}", cluster.state),
+        None => format!("cluster {name} is gone"),
+    };
+    let mut failure = Failure::new(Exit::Left, format!("{what}, and {} of it stay", counted(servers.len(), "server")));
+    failure.left = outcome
+        .kept
+        .iter()
+        .map(|kept| Leftover {
+            kind: "server".to_owned(),
+            id: format!("{} ({})", kept.node, kept.server),
+            zone: String::new(),
+            reason: kept.why.clone(),
+        })
+        .collect();
+    failure.remedy(format!(
+        "to delete what the release policy keeps: windlass server delete --force {}",
+        servers.join(" ")
+    ))
 }
 
 fn failed(error: &Error, clusters: &Clusters, status: Option<&ClusterStatus>, was_interrupted: bool) -> Failure {

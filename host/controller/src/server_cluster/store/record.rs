@@ -193,6 +193,8 @@ fn operation(status: &ClusterOperationStatus) -> Result<ClusterOperation, StoreE
         force: status.force,
         recovery,
         reasons: status.reasons.clone(),
+        // Their words stand among the reasons.
+        kept: Vec::new(),
         began_at: milliseconds("operation", &row, &status.began_at)?,
         ended_at: status.ended_at.as_deref().map(|at| milliseconds("operation", &row, at)).transpose()?,
     })

@@ -87,7 +87,7 @@ impl Hosts {
             request.requested = configuration.release_requested;
             request.requested_by = requested_by;
             loop {
-                let ended = hosts.lifecycle.release_machine(&request, &hosts.control).await;
+                let ended = hosts.lifecycle.release(&request, &hosts.control).await;
                 let Some(wait) = hosts.release_ended(&claim, &host, ended, request.attempt) else { return };
                 if !hosts.pause(wait).await {
                     return;

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use windlass_lifecycle::{
     Clock, Control, Durability, Lifecycle, Operation, OperationFilter, OperationKind, Options, StateDirectory,
 };
-use windlass_policy::{Compiler, Host};
+use windlass_policy::{Asker, Compiler, Host};
 use windlass_scaleway::types::apple_silicon::{ListOperatingSystems, ListServers};
 use windlass_scaleway::{Client, Error, ErrorClass};
 
@@ -86,7 +86,7 @@ pub(super) async fn start_with(
         let (client, state) = (client.clone(), state.clone());
         move || match policies {
             Some(given) => Ok(given),
-            None => policy_host(&configured, &folder, brake, &client, &state, compiler).map(Arc::new),
+            None => policy_host(Asker::Macs, &configured, &folder, brake, &client, &state, compiler).map(Arc::new),
         }
     });
     let (checked, policies) = tokio::join!(check(&client, &configuration), policies);

@@ -99,7 +99,7 @@ impl Hosts {
         if host.deletion_scheduled || self.released.lock().contains(id) {
             return false;
         }
-        if self.book.lock().get(id).is_none() && !self.is_ours(host) {
+        if self.book.lock().get(id).is_none() && (!self.is_ours(host) || self.was_kept(host)) {
             return false;
         }
         let mut book = self.book.lock();
@@ -147,6 +147,31 @@ impl Hosts {
              own name"
         );
         false
+    }
+
+    /// Whether an earlier process released a host, and the release policy kept it. Where that cannot be read it is not
+    /// taken up yet.
+    fn was_kept(&self, host: &Host) -> bool {
+        let Ok(claim) = host.name.parse() else { return false };
+        match self.lifecycle.kept_host(&host.id, &claim) {
+            Ok(None) => false,
+            Ok(Some(operation)) => {
+                tracing::warn!(
+                    instance = host.name,
+                    host = host.id,
+                    %operation,
+                    "it is kept, as the release policy said, and costs; it is left alone until somebody gives it \
+                     another name"
+                );
+                self.released.lock().insert(host.name.clone());
+                true
+            }
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(instance = host.name, error, "whether it was kept cannot be read");
+                true
+            }
+        }
     }
 
     /// Remembers that a claim is ours, for longer than the journal does.

@@ -71,7 +71,15 @@ fn signed_by(keys: &[&cosign::Cosign]) -> (tokio::runtime::Runtime, String) {
 
 fn start(policies: &Policies, state: &StateDirectory) -> Result<Host, StartError> {
     let client = Client::new(Settings::new(KEY.parse().unwrap())).unwrap();
-    super::super::start::policy_host(policies, Path::new("/nowhere"), Brake::default(), &client, state, None)
+    super::super::start::policy_host(
+        Asker::Instances,
+        policies,
+        Path::new("/nowhere"),
+        Brake::default(),
+        &client,
+        state,
+        None,
+    )
 }
 
 fn fetched(policies: serde_json::Value) -> Policies {

@@ -20,7 +20,7 @@ async fn until_released(macs: &Macs, host: &str, case: &str) -> (ReleaseOutcome,
     let mut request = release_of(host, &claim("a"));
     for attempt in 1..60 {
         request.attempt = attempt;
-        match lifecycle.release_machine(&request, &Control::new()).await.unwrap().outcome {
+        match lifecycle.release(&request, &Control::new()).await.unwrap().outcome {
             ReleaseOutcome::AskAgain { after } => {
                 let host = macs.host(host);
                 let (name, wiped) = (host["name"].as_str().unwrap(), host["simulator"]["reinstalls"].as_u64());
@@ -87,7 +87,7 @@ fn a_wipe_is_also_told_by_the_new_password_that_it_makes() {
         };
         let request = release_of(&id, &claim("a"));
         let control = Control::new();
-        let (released, ()) = tokio::join!(lifecycle.release_machine(&request, &control), over);
+        let (released, ()) = tokio::join!(lifecycle.release(&request, &control), over);
         let outcome = released.unwrap().outcome;
         assert!(matches!(outcome, ReleaseOutcome::ReturnedToPool { .. }), "{outcome:?}");
         assert_eq!(macs.host(&id)["simulator"]["reinstalls"].as_u64(), Some(1));
@@ -149,7 +149,7 @@ fn a_host_that_the_key_may_not_see_any_more_is_not_gone() {
         macs.simulator.add_fault(FaultRule::new("GET", SERVER, FaultKind::PermissionDenied)).unwrap();
         macs.late.next(usize::MAX, "GET", "/servers", Fate::Answered(json!({ "servers": [], "total_count": 0 })));
         for _ in 0..3 {
-            let released = lifecycle.release_machine(&release_of(&id, &claim("a")), &Control::new()).await;
+            let released = lifecycle.release(&release_of(&id, &claim("a")), &Control::new()).await;
             assert!(matches!(released, Err(Error::Scaleway { .. })), "{released:?}");
             // Also when everybody has looked meanwhile.
             lifecycle.hosts(&zone()).await.unwrap();
@@ -185,7 +185,7 @@ fn hosts_that_go_by_their_schedule_together_are_gone() {
                 requested: Some(windlass_policy::slots::release::Requested::Terminate),
                 ..release_of(&id, &claim(name))
             };
-            let outcome = lifecycle.release_machine(&request, &Control::new()).await.unwrap().outcome;
+            let outcome = lifecycle.release(&request, &Control::new()).await.unwrap().outcome;
             assert!(matches!(outcome, ReleaseOutcome::DeletionScheduled { .. }), "{outcome:?}");
             hosts.push(id);
         }
@@ -215,7 +215,7 @@ fn two_hosts_that_leave_a_listing_together_are_not_gone_and_one_is() {
             let release = |host: usize| {
                 let (id, claim) = &hosts[host];
                 let (lifecycle, request) = (&lifecycle, release_of(id, claim));
-                async move { lifecycle.release_machine(&request, &Control::new()).await }
+                async move { lifecycle.release(&request, &Control::new()).await }
             };
             if together == 1 {
                 assert_eq!(release(0).await.unwrap().outcome, ReleaseOutcome::AlreadyGone);

@@ -86,7 +86,7 @@ fn child() {
         let lifecycle = open(client, Path::new(&of(STATE)), Path::new(&of(POLICIES)));
         match job.split_once(' ') {
             Some((job, host)) => {
-                lifecycle.release_machine(&Job::of_word(job).request(host), &Control::new()).await.unwrap();
+                lifecycle.release(&Job::of_word(job).request(host), &Control::new()).await.unwrap();
             }
             None => drop(lifecycle.adopt_machine(&pool(), &claim("a"), &Control::new()).await.unwrap()),
         }
@@ -162,7 +162,7 @@ async fn play(job: Job, at: Option<(u64, Effect)>, journal_lost: bool, policies:
         let mut attempt = 1;
         let outcome = loop {
             let request = ReleaseRequest { attempt, ..job.request(&host) };
-            match next.release_machine(&request, &Control::new()).await.unwrap().outcome {
+            match next.release(&request, &Control::new()).await.unwrap().outcome {
                 ReleaseOutcome::AskAgain { .. } if attempt < 5 => attempt += 1,
                 outcome => break outcome,
             }

@@ -237,9 +237,9 @@ fn the_journal_says_where_a_claimed_host_came_from_until_it_is_gone() {
         tokio::time::sleep(MINUTE * 25 * 60).await;
         macs.client.apple_silicon(&zone()).delete_server(&new).await.unwrap();
         let request = ReleaseRequest::new(zone(), &new, ordered.clone(), None);
-        let released = lifecycle.release_machine(&request, &control).await.unwrap();
+        let released = lifecycle.release(&request, &control).await.unwrap();
         assert_eq!(released.outcome, ReleaseOutcome::AlreadyGone);
-        let again = lifecycle.release_machine(&request, &control).await.unwrap();
+        let again = lifecycle.release(&request, &control).await.unwrap();
         assert!(again.operation.is_none(), "nothing new is learned, so nothing is written");
         lifecycle.journal().prune(u64::MAX).await.unwrap();
         let rest = lifecycle.journal().operations(&OperationFilter::default()).unwrap();

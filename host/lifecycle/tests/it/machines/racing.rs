@@ -32,7 +32,7 @@ async fn live(lifecycle: &Lifecycle, mut random: ChaCha8Rng, who: usize, rounds:
             && let Some((name, host)) = belief.pop_first()
         {
             let name: ClaimName = name.parse().unwrap();
-            let released = lifecycle.release_machine(&release_of(&host, &name), &control).await.unwrap();
+            let released = lifecycle.release(&release_of(&host, &name), &control).await.unwrap();
             assert!(matches!(released.outcome, ReleaseOutcome::ReturnedToPool { .. }), "{released:?}");
         }
     }
@@ -68,7 +68,7 @@ fn a_hundred_claims_and_a_hundred_releases_at_once_take_turns_and_end() {
         macs.simulator.clear_requests();
         let began = tokio::time::Instant::now();
         let requests: Vec<_> = claims.iter().zip(&hosts).map(|(mine, host)| release_of(host, mine)).collect();
-        let released = futures::future::join_all(requests.iter().map(|one| lifecycle.release_machine(one, &control)));
+        let released = futures::future::join_all(requests.iter().map(|one| lifecycle.release(one, &control)));
         for released in released.await {
             assert!(matches!(released.unwrap().outcome, ReleaseOutcome::ReturnedToPool { .. }));
         }

@@ -1,5 +1,6 @@
 //! Letting go: the slot's verdicts, the billing floor, crashes, and what must never happen.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::json;
@@ -20,7 +21,7 @@ const SERVER: &str = "/apple-silicon/v1alpha1/zones/*/servers/*";
 const REINSTALL: &str = "/apple-silicon/v1alpha1/zones/*/servers/*/reinstall";
 
 async fn release(lifecycle: &Lifecycle, request: &ReleaseRequest) -> windlass_lifecycle::Released {
-    lifecycle.release_machine(request, &Control::new()).await.unwrap()
+    lifecycle.release(request, &Control::new()).await.unwrap()
 }
 
 /// Asks until it is released; how often.
@@ -239,8 +240,22 @@ fn what_the_slot_keeps_stays_as_it_is() {
         let released = release(&lifecycle, &request).await;
         assert_eq!(released.outcome, ReleaseOutcome::Kept);
         assert_eq!(released.reason.as_deref(), Some("its owner wants it kept"));
-        assert!(released.operation.is_none() && macs.changes().is_empty());
+        assert!(macs.changes().is_empty());
         assert_eq!(macs.name(&id), mine.as_str());
+        assert_eq!(lifecycle.kept_host(&id, &mine).unwrap(), released.operation);
+        assert!(released.operation.is_some(), "later processes know that it was kept");
+        // Nobody explains the claim any more, and an operator takes such hosts back: what was kept stays kept.
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        let request = ReclaimRequest {
+            zone: zone(),
+            claim_prefix: "ci-mac-".into(),
+            live: BTreeSet::new(),
+            grace: Duration::from_secs(60),
+            mode: ReclaimMode::ReturnToPool(prefix()),
+        };
+        let reclaimed = lifecycle.reclaim(&request, &Control::new()).await.unwrap();
+        assert!(reclaimed.stranded[0].spared.as_ref().unwrap().contains("kept it"), "{reclaimed:?}");
+        assert!(macs.changes().is_empty());
     });
 }
 
@@ -259,7 +274,7 @@ fn a_host_that_is_gone_is_released() {
         let lifecycle = other.start();
         let id = adopt(&lifecycle, &mine).await;
         other.simulator.add_fault(FaultRule::new("GET", "/apple-silicon/**", FaultKind::PermissionDenied)).unwrap();
-        let error = lifecycle.release_machine(&release_of(&id, &mine), &Control::new()).await.unwrap_err();
+        let error = lifecycle.release(&release_of(&id, &mine), &Control::new()).await.unwrap_err();
         assert!(error.to_string().contains("insufficient permissions"), "{error}");
     });
 }

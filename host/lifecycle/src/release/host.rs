@@ -1,9 +1,7 @@
-//! Releasing a host: the release slot decides, the host does it, and every end of it can be repeated.
+//! Releasing a host, a Mac: every end of it can be repeated.
 //!
-//! A release goes through stages ([`stage`]): a pure function says which one follows, and here each is carried out.
-
-mod request;
-mod stage;
+//! A release goes through stages ([`stage`](super::stage)): a pure function says which one follows, and here each is
+//! carried out.
 
 use std::sync::Arc;
 
@@ -11,29 +9,29 @@ use serde_json::json;
 use tokio::time::Instant;
 use tracing::Instrument;
 use windlass_policy::slots::Release;
-use windlass_policy::slots::release::{self, Machine, MachineKind, Question, Refusal, Verdict};
-use windlass_policy::slots::types::FailureClass;
+use windlass_policy::slots::release::{self, Machine, MachineKind, Refusal, Trigger, Verdict};
 use windlass_policy::{DecidedBy, PinnedPolicies};
 use windlass_scaleway::types::apple_silicon::Server;
 
-use super::actions::{self, End, Given, MARK_STEP, Progress};
-use super::group;
-use super::host::{Presence, Refused, presence};
-use super::lock::{HELD, lock};
-use super::names::is_returning;
-use super::origin::ended_claims;
-use super::restart::Restart;
-use crate::Error;
+use super::request::{ASKINGS, ReleaseOutcome, ReleaseRequest, ReleaseSpecification, Released, instant};
+use super::stage::{self, Action, Stage};
+use super::{Asking, ReleaseReport, question};
 use crate::control::{Control, EventKind};
+use crate::journal::note::Note;
 use crate::journal::{Closing, Operation, OperationKind, OperationState, Phase};
 use crate::lifecycle::{Lifecycle, left_open};
+use crate::machines::actions::{self, End, Given, MARK_STEP, Progress};
+use crate::machines::group;
+use crate::machines::host::{Presence, Refused, presence, resource};
+use crate::machines::lock::{HELD, lock};
+use crate::machines::names::{ClaimName, is_returning};
+use crate::machines::origin::ended_claims;
+use crate::machines::restart::Restart;
+use crate::machines::steps::PENDING_STEP;
 use crate::run::Run;
 use crate::shared::{Active, Shared};
 use crate::stop::Stop;
-use request::ASKINGS;
-pub use request::{ReleaseOutcome, ReleaseRequest, Released};
-pub(crate) use request::{ReleaseSpecification, instant};
-use stage::{Action, Stage};
+use crate::{Error, OperationId};
 
 /// The newest release of this host that has not ended.
 pub(crate) fn unfinished(shared: &Shared, host: &str) -> Result<Option<Operation>, Error> {
@@ -44,32 +42,28 @@ pub(crate) fn unfinished(shared: &Shared, host: &str) -> Result<Option<Operation
 }
 
 impl Lifecycle {
-    /// Releases a host as the release slot decides.
+    /// The release that kept this host and after which nobody has claimed it anew.
     ///
-    /// # Expected flow
+    /// # Errors
+    /// When the journal cannot be read.
+    pub fn kept_host(&self, host: &str, claim: &ClaimName) -> Result<Option<OperationId>, Error> {
+        kept(&self.shared, host, claim)
+    }
+
+    /// Releases a host. The flow, beside that of [`Lifecycle::release`]:
     /// 1. The host is read. One that is gone, or whose name is neither the claim nor one that an earlier release of
     ///    ours gave it, ends the release at once.
     /// 2. The slot is asked; what it says is done under the lock, to the host as it is read there once more.
     /// 3. A refusal (the billing floor: 412) is put to the slot at once, a bounded number of times. Everything that
     ///    asks for patience is answered as [`ReleaseOutcome::AskAgain`], so this never waits long.
-    ///
-    /// # Guarantees
-    /// Only a host that carries the claim is wiped, deleted or restarted, and only on the slot's verdict. A policy that
-    /// fails means "ask again". Asked for again, after any end and after a crash at any point, it ends as it would
-    /// have: each action that was done counts as done. Nothing is written into the journal unless something is done,
-    /// or the journal learns that a host is gone which it takes for claimed.
-    ///
-    /// # Errors
-    /// [`Error::Scaleway`] when the host cannot be read, [`Error::LeftOpen`] after [`Control::leave`],
-    /// [`Error::MachinesLocked`], and the journal's errors.
-    pub async fn release_machine(&self, request: &ReleaseRequest, control: &Control) -> Result<Released, Error> {
+    pub(super) async fn release_host(&self, request: ReleaseRequest, control: &Control) -> Result<Released, Error> {
         self.shared.check_history()?;
         if let Some(prefix) = &request.pool_prefix {
             request.claim.check_against(prefix)?;
         }
         let shared = &self.shared;
-        let specification = ReleaseSpecification { request: request.clone() };
         let span = tracing::info_span!("release-machine", host = request.host, claim = %request.claim);
+        let specification = ReleaseSpecification { request };
         async move {
             let mut releasing = Releasing::new(shared, specification, shared.policies.pin(), control.clone())?;
             let ended = releasing.perform().await;
@@ -78,6 +72,23 @@ impl Lifecycle {
         .instrument(span)
         .await
     }
+}
+
+/// The release of this claim that kept the host, unless the host was claimed since.
+pub(crate) fn kept(shared: &Shared, host: &str, claim: &ClaimName) -> Result<Option<OperationId>, Error> {
+    // The newest comes first.
+    for operation in shared.journal.operations_of_resource(host)? {
+        if operation.specification["claim"].as_str() != Some(claim.as_str()) {
+            continue;
+        }
+        if operation.kind != OperationKind::ReleaseMachine {
+            break;
+        }
+        if shared.journal.entries(&operation.id)?.iter().any(|entry| entry.kept().is_some()) {
+            return Ok(Some(operation.id));
+        }
+    }
+    Ok(None)
 }
 
 /// What the journal knows of a host and its claim.
@@ -115,7 +126,7 @@ impl Known {
             };
             match operation.kind {
                 OperationKind::AdoptMachine => {
-                    known.given.pending.extend(names(super::steps::PENDING_STEP, "name"));
+                    known.given.pending.extend(names(PENDING_STEP, "name"));
                     since_claimed = false;
                 }
                 OperationKind::ReleaseMachine => {
@@ -135,31 +146,6 @@ impl Known {
             }
         }
         Ok(known)
-    }
-}
-
-/// What is told of a release beside its outcome.
-#[derive(Default)]
-struct ReleaseReport {
-    reason: Option<String>,
-    reasons: Vec<String>,
-    decided_by: Option<String>,
-    policy_failures: Vec<String>,
-    refused: Option<(String, FailureClass)>,
-}
-
-impl ReleaseReport {
-    fn decision(&mut self, decision: &windlass_policy::Decision<Release>) {
-        self.decided_by = Some(decision.decided_by.to_string());
-        self.reason.clone_from(&decision.reason);
-        for fallback in &decision.fallbacks {
-            let words = fallback.to_string();
-            if !self.policy_failures.contains(&words) {
-                self.policy_failures.push(words.clone());
-            }
-            self.reasons.push(format!("release: {words}"));
-        }
-        self.reasons.extend(decision.reason.iter().map(|reason| format!("release: {reason}")));
     }
 }
 
@@ -265,7 +251,19 @@ impl<'s> Releasing<'s> {
         if self.control.left().is_cancelled() {
             return Err(Stop::Left);
         }
-        let question = question(self.shared, request, host, refusal, attempt);
+        let asking = Asking {
+            trigger: request.trigger,
+            requested: request.requested,
+            bootstrap_failures: request.bootstrap_failures,
+            rebooted: request.rebooted,
+            attempt,
+        };
+        let refusal = refusal.map(|(action, refused)| Refusal {
+            action,
+            failure: refused.failure,
+            not_before: refused.not_before,
+        });
+        let question = question(self.shared, &asking, machine(request, host), refusal);
         let decision = self.policies.decide::<Release>(question).await;
         self.told.decision(&decision);
         Ok((decision.answer.verdict, decision.decided_by))
@@ -334,9 +332,16 @@ impl<'s> Releasing<'s> {
             (Err(ReleaseError::Stop(Stop::Journal(error)) | ReleaseError::Error(error)), None) => return Err(error),
             (Err(ReleaseError::Stop(_)), None) => return Err(Error::NotBegun),
         };
-        let ends = ended_claims(self.shared, &self.specification.request, &outcome)?;
-        if self.opened.is_none() && !ends.is_empty() {
+        let request = &self.specification.request;
+        let ends = ended_claims(self.shared, request, &outcome)?;
+        // After a failed set-up it stays with its owner; else it has left its owner, and nobody may take it up again.
+        let keeps = outcome == ReleaseOutcome::Kept && request.trigger != Trigger::BootstrapFailed;
+        if self.opened.is_none() && (keeps || !ends.is_empty()) {
             self.opened = Some(self.begin().await?);
+        }
+        if keeps && let Some((run, active)) = &self.opened {
+            let kept = Some(resource(&run.zone, &request.host));
+            run.note(Note::Kept, kept).await.map_err(|stop| left_open(run, active, stop))?;
         }
         let operation = self.opened.as_ref().map(|(run, _)| run.id.clone());
         let state = match &outcome {
@@ -394,16 +399,7 @@ impl<'s> Releasing<'s> {
             };
             self.shared.journal.close(closing).await?;
         }
-        let (refused, refused_class) = self.told.refused.unzip();
-        Ok(Released {
-            outcome,
-            reason: self.told.reason,
-            decided_by: self.told.decided_by,
-            policy_failures: self.told.policy_failures,
-            refused,
-            refused_class,
-            operation,
-        })
+        Ok(self.told.released(outcome, operation))
     }
 }
 
@@ -436,45 +432,27 @@ fn word(action: release::Action) -> &'static str {
     }
 }
 
-fn question(
-    shared: &Shared,
-    request: &ReleaseRequest,
-    host: &Server,
-    refusal: Option<(release::Action, Refused)>,
-    attempt: u32,
-) -> Question {
-    Question {
-        now: shared.clock.now(),
-        random: shared.randomness.word(),
-        trigger: request.trigger,
-        machine: Machine {
-            kind: MachineKind::AppleSiliconServer,
-            id: host.id.clone(),
-            name: host.name.clone(),
-            zone: request.zone.to_string(),
-            machine_type: host.server_type.clone(),
-            status: host.status.as_str().to_owned(),
-            operating_system: host.os.as_ref().map(|os| os.name.clone()).filter(|name| !name.is_empty()),
-            pool_prefix: request.pool_prefix.as_ref().map(ToString::to_string),
-            adopted: request.adopted,
-            created_at: instant(host.created_at()).unwrap_or_default(),
-            deletable_at: instant(host.deletable_at()),
-            deletion_scheduled: host.deletion_scheduled,
-            bootstrap_failures: request.bootstrap_failures,
-            rebooted: request.rebooted,
-        },
-        requested: request.requested,
-        refusal: refusal.map(|(action, refused)| Refusal {
-            action,
-            failure: refused.failure,
-            not_before: refused.not_before,
-        }),
-        attempt,
+fn machine(request: &ReleaseRequest, host: &Server) -> Machine {
+    Machine {
+        kind: MachineKind::AppleSiliconServer,
+        id: host.id.clone(),
+        name: host.name.clone(),
+        zone: request.zone.to_string(),
+        machine_type: host.server_type.clone(),
+        status: host.status.as_str().to_owned(),
+        operating_system: host.os.as_ref().map(|os| os.name.clone()).filter(|name| !name.is_empty()),
+        pool_prefix: request.pool_prefix.as_ref().map(ToString::to_string),
+        adopted: request.adopted,
+        created_at: instant(host.created_at()).unwrap_or_default(),
+        deletable_at: instant(host.deletable_at()),
+        deletion_scheduled: host.deletion_scheduled,
+        bootstrap_failures: request.bootstrap_failures,
+        rebooted: request.rebooted,
     }
 }
 
 /// After a restart: the release goes on where it stood, under the policies with which it began.
-pub(crate) async fn resume(
+pub(super) async fn resume(
     shared: &Arc<Shared>,
     specification: ReleaseSpecification,
     run: Run,

@@ -5,15 +5,15 @@ use std::time::Duration;
 use windlass_policy::slots::release::{self, Verdict};
 use windlass_scaleway::types::apple_silicon::Server;
 
-use super::super::actions::{End, Given, Owner, Progress, owner};
-use super::super::host::{Presence, Refused};
-use super::super::names::{PoolPrefix, is_returning};
-use super::super::restart::Restart;
-use super::{ASKINGS, ReleaseOutcome, ReleaseRequest, ReleaseSpecification};
+use super::request::{ASKINGS, ReleaseOutcome, ReleaseRequest, ReleaseSpecification};
+use crate::machines::actions::{End, Given, Owner, Progress, owner};
+use crate::machines::host::{Presence, Refused};
+use crate::machines::names::{PoolPrefix, is_returning};
+use crate::machines::restart::Restart;
 use crate::run::milliseconds;
 
 /// When a release is to be asked for again, where no policy says.
-const ASK_AGAIN: Duration = Duration::from_secs(60);
+pub(super) const ASK_AGAIN: Duration = Duration::from_secs(60);
 /// What a policy's `retry-after` is cut to.
 const SOONEST: Duration = Duration::from_secs(1);
 const LATEST: Duration = Duration::from_secs(24 * 3600);
@@ -46,6 +46,11 @@ pub(super) enum Action {
     Reboot,
     /// It gets the claim's name again, which an earlier asking has taken from it.
     TakeBack,
+}
+
+/// How long a policy's `retry-after` is waited for, in milliseconds.
+pub(super) fn waits(after: u64) -> u64 {
+    milliseconds(Duration::from_millis(after).clamp(SOONEST, LATEST))
 }
 
 /// The outcome of a release that nothing stands in the way of but time.
@@ -117,8 +122,7 @@ pub(super) fn after_answer(
 ) -> Stage {
     let action = match verdict {
         Verdict::RetryAfter(after) => {
-            let after = Duration::from_millis(after).clamp(SOONEST, LATEST);
-            return Stage::ended(ReleaseOutcome::AskAgain { after: milliseconds(after) });
+            return Stage::ended(ReleaseOutcome::AskAgain { after: waits(after) });
         }
         // As it is, and again.
         Verdict::Defer => return Stage::ended(ask_again()),

@@ -5,12 +5,83 @@ use windlass_policy::slots::release::{Requested, Trigger};
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::Zone;
 
-use crate::OperationId;
-use crate::RequestedBy;
+use crate::cleanup::{CleanedUp, CleanupRequest};
 use crate::machines::names::{ClaimName, PoolPrefix, is_returning};
+use crate::report::{Report, instant_words};
+use crate::{OperationId, RequestedBy};
 
 /// How often the slot is asked in one release: an action that is refused and asked for again and again ends here.
 pub(super) const ASKINGS: u32 = 6;
+
+/// A machine that its owner releases.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// A server, with everything that belongs to it.
+    Server(CleanupRequest),
+    /// A Mac.
+    Host(ReleaseRequest),
+}
+
+impl From<CleanupRequest> for Release {
+    fn from(request: CleanupRequest) -> Self {
+        Self::Server(request)
+    }
+}
+
+impl From<ReleaseRequest> for Release {
+    fn from(request: ReleaseRequest) -> Self {
+        Self::Host(request)
+    }
+}
+
+impl From<&ReleaseRequest> for Release {
+    fn from(request: &ReleaseRequest) -> Self {
+        Self::Host(request.clone())
+    }
+}
+
+/// Who decides whether a server goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "decided_by", rename_all = "kebab-case")]
+pub enum Removal {
+    /// The rollback slot alone: nobody ever had the server, since its creation failed or was called off.
+    #[default]
+    Rollback,
+    /// The release slot: its owner no longer wants it.
+    Release(Asking),
+    /// An operator, whatever the release slot would say.
+    Force,
+}
+
+impl Removal {
+    pub(crate) fn is_rollback(&self) -> bool {
+        *self == Self::Rollback
+    }
+}
+
+/// Why, and how often before, the release slot is asked about a server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asking {
+    /// Why.
+    pub trigger: Trigger,
+    /// What the owner asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested: Option<Requested>,
+    /// Failed set-ups since the owner has it.
+    #[serde(default)]
+    pub bootstrap_failures: u32,
+    /// Whether it was rebooted for recovery since.
+    #[serde(default)]
+    pub rebooted: bool,
+    /// Which asking this is, from 1.
+    pub attempt: u32,
+}
+
+impl Default for Asking {
+    fn default() -> Self {
+        Self { trigger: Trigger::Released, requested: None, bootstrap_failures: 0, rebooted: false, attempt: 1 }
+    }
+}
 
 /// A host that its claimant releases, or cannot set up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,8 +206,76 @@ pub struct Released {
     pub refused: Option<String>,
     /// Of which class that refusal was.
     pub refused_class: Option<FailureClass>,
+    /// What was removed, kept and left of a server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub report: Option<Report>,
     /// The operation; absent where nothing was to be done, so that nothing is in the journal.
     pub operation: Option<OperationId>,
+}
+
+impl Released {
+    /// What became of the machine, for people.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let what = match (&self.outcome, &self.report) {
+            (ReleaseOutcome::Kept, _) => match &self.decided_by {
+                Some(decided_by) => format!("kept as it is, as {decided_by} decided"),
+                None => "kept as it is".to_owned(),
+            },
+            (ReleaseOutcome::AskAgain { after }, _) if self.refused.is_none() => {
+                format!("to be asked for again in {} s", after.div_ceil(1000))
+            }
+            (_, Some(report)) => report.words(),
+            (ReleaseOutcome::ReturnedToPool { name }, None) => {
+                format!("returned to its pool as {name}; it is being reinstalled")
+            }
+            (ReleaseOutcome::Terminated, None) => "deleted at Scaleway".to_owned(),
+            (ReleaseOutcome::DeletionScheduled { deletable_at }, None) => match deletable_at {
+                Some(at) => format!("Scaleway deletes it at {}", instant_words(*at)),
+                None => "Scaleway deletes it as soon as it can be deleted".to_owned(),
+            },
+            (ReleaseOutcome::AskAgain { after }, None) => {
+                format!("to be asked for again in {} s", after.div_ceil(1000))
+            }
+            (ReleaseOutcome::Rebooted, None) => "restarted; it is to be set up again".to_owned(),
+            (ReleaseOutcome::GivenUp, None) => "given up".to_owned(),
+            (ReleaseOutcome::AlreadyGone, None) => "there is no such machine".to_owned(),
+            (ReleaseOutcome::NotOurs { name }, None) => format!("it is called {name}, so it was left alone"),
+        };
+        let refused = self.refused.as_ref().filter(|_| self.report.is_none()).map(|words| format!("refused: {words}"));
+        let failed =
+            (!self.policy_failures.is_empty()).then(|| format!("failed policies: {}", self.policy_failures.join(", ")));
+        [Some(what), self.reason.clone(), refused, failed].into_iter().flatten().collect::<Vec<_>>().join("; ")
+    }
+}
+
+impl From<CleanedUp> for Released {
+    fn from(cleaned: CleanedUp) -> Self {
+        let CleanedUp { operation, report, decided } = cleaned;
+        let is_clean = report.is_clean();
+        let outcome = match &decided {
+            Some(decided) if is_clean || decided.outcome != ReleaseOutcome::Terminated => decided.outcome.clone(),
+            None if is_clean => ReleaseOutcome::AlreadyGone,
+            // What is left is tried again by whoever resumes the operation.
+            _ => ReleaseOutcome::AskAgain { after: 0 },
+        };
+        let refused = (!is_clean && decided.as_ref().is_none_or(|it| it.outcome == ReleaseOutcome::Terminated))
+            .then(|| report.words());
+        let (reason, decided_by, policy_failures) = match decided {
+            Some(decided) => (decided.reason, Some(decided.decided_by), decided.policy_failures),
+            None => (None, None, Vec::new()),
+        };
+        Self {
+            outcome,
+            reason,
+            decided_by,
+            policy_failures,
+            refused,
+            refused_class: None,
+            report: Some(report),
+            operation: Some(operation),
+        }
+    }
 }
 
 /// What a release's row in the journal says.
