@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
-use windlass_cluster::ClusterControl;
 use windlass_inspect::failure::{Exit, Failure};
 use windlass_inspect::output::Output;
 use windlass_lifecycle::Control;
@@ -35,23 +34,13 @@ pub(crate) trait Ends: Clone + Send + Sync + 'static {
     fn leave(&self);
 }
 
-impl Ends for Control {
+impl<E: Clone + Send + 'static> Ends for Control<E> {
     async fn cancel(&self, by: &str) -> Result<(), String> {
         self.cancel_durably(by).await.map_err(|error| error.to_string())
     }
 
     fn leave(&self) {
         Control::leave(self);
-    }
-}
-
-impl Ends for ClusterControl {
-    async fn cancel(&self, _by: &str) -> Result<(), String> {
-        self.cancel_durably().await.map_err(|error| error.to_string())
-    }
-
-    fn leave(&self) {
-        ClusterControl::leave(self);
     }
 }
 

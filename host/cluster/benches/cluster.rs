@@ -66,10 +66,10 @@ fn clusters(simulator: &Simulator, host: &Arc<Host>, folder: &Path) -> Clusters 
     let store = SqliteClusterStore::open(&state, Durability::Process).unwrap();
     let mut options = Options::new(client.clone(), Arc::clone(host), state);
     options.durability = Durability::Process;
+    options.seed = Some(1);
     let lifecycle = Lifecycle::open(options).unwrap();
     let mut options = ClusterOptions::new(lifecycle, client, Arc::clone(host), Arc::new(store));
     options.hooks = Arc::new(OneSecond);
-    options.seed = Some(1);
     Clusters::new(options)
 }
 

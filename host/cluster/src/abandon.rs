@@ -7,7 +7,6 @@ use crate::Error;
 use crate::clusters::Clusters;
 use crate::name::ClusterName;
 use crate::record::{Cluster, ClusterHappening, ClusterState, Node, NodeState, OperationState};
-use crate::shared::Active;
 use crate::store::Change;
 
 /// A cluster that somebody abandoned.
@@ -46,7 +45,7 @@ impl Clusters {
         {
             return Err(busy);
         }
-        let Some(_active) = Active::new(shared, name) else {
+        let Some(_active) = shared.active.hold(name) else {
             return Err(busy().unwrap_or_else(|| Error::Store(crate::StoreError::Overtaken)));
         };
         let fence = match &stored.open {
@@ -66,7 +65,7 @@ impl Clusters {
                 node.problem = Some(abandonment.words());
             }
         }
-        let at = shared.clock.now();
+        let at = shared.lifecycle.now();
         let reasons = vec![abandonment.words()];
         let mut cluster = stored.cluster;
         if cluster.state == ClusterState::Abandoned && stored.open.is_none() {

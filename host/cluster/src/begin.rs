@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use tracing::Instrument as _;
+use windlass_concurrency::ActiveKey;
 use windlass_policy::slots::types::Failure;
 
 use crate::clusters::Clusters;
-use crate::control::ClusterControl;
 use crate::name::{ClusterName, NodeGroupName};
 use crate::operation::{Start, perform};
 use crate::record::{
@@ -18,12 +18,11 @@ use crate::record::{
 use crate::resume::ended_by_another;
 use crate::run::{Book, Run};
 use crate::selection::{ScaleRequest, select};
-use crate::shared::Active;
 use crate::specification::{ClusterSpecification, InvalidSpecification};
 use crate::stages::validate;
 use crate::status::{CalledOff, ClusterOutcome};
 use crate::store::{Begin, Requests, StoreError, StoredCluster};
-use crate::{Error, standing};
+use crate::{ClusterControl, Error, standing};
 
 /// Whether nothing of a cluster exists and nothing is under way: its record only says why a creation failed.
 fn is_empty_error(stored: &StoredCluster) -> bool {
@@ -76,7 +75,7 @@ impl Clusters {
             Some(stored) => return Err(exists(stored.cluster.state)),
         };
         self.refuse_same_names(&specification, None).await?;
-        let now = shared.clock.now();
+        let now = shared.lifecycle.now();
         let (mut nodes, mut counts, mut last_index) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
         for (group, data) in &specification.groups {
             nodes.extend((1..=data.count).map(|index| Node::planned(&name, group, index)));
@@ -164,7 +163,7 @@ impl Clusters {
         self.check_history()?;
         // Only whether it can be, and how many: who leaves is chosen when it is known who is still there.
         let selection = select(&stored.cluster, &stored.nodes, request, &BTreeSet::new())?;
-        let now = self.shared.clock.now();
+        let now = self.shared.lifecycle.now();
         let operation = self.operation(OperationKind::Scale, Stage::Validate, selection.counts.clone());
         let state = standing::state(&operation, []);
         let mut cluster = Cluster { state, updated_at: now, ..stored.cluster };
@@ -284,7 +283,7 @@ impl Clusters {
         }
         let leaving = |node: Node| Node { role: NodeRole::Leaving, ..node };
         let nodes: Vec<Node> = stored.nodes.into_iter().map(leaving).collect();
-        let now = self.shared.clock.now();
+        let now = self.shared.lifecycle.now();
         let mut operation = self.operation(OperationKind::Terminate, Stage::Decommission, counts);
         operation.force = force;
         let cluster = Cluster { state: standing::state(&operation, []), updated_at: now, ..stored.cluster };
@@ -322,7 +321,7 @@ impl Clusters {
         stage: Stage,
         counts: BTreeMap<NodeGroupName, Counts>,
     ) -> ClusterOperation {
-        let begun = ClusterOperation::begun(kind, stage, &self.shared.runner, self.shared.clock.now());
+        let begun = ClusterOperation::begun(kind, stage, &self.shared.runner, self.shared.lifecycle.now());
         ClusterOperation { counts, ..begun }
     }
 
@@ -336,7 +335,7 @@ impl Clusters {
     ) -> Result<ClusterOutcome, Error> {
         let shared = &self.shared;
         let name = begin.cluster.name.clone();
-        let Some(active) = Active::new(shared, &name) else {
+        let Some(active) = shared.active.hold(&name) else {
             return Err(Error::Busy {
                 cluster: name.to_string(),
                 number: begin.operation.number,
@@ -355,14 +354,20 @@ impl Clusters {
         let at = run.now();
         let opened = run.change(|_, change| change.events.push((at, ClusterHappening::Opened { kind, counts }))).await;
         let start = opened.map_or_else(Start::Handler, |()| start);
-        self.run_to_end(run, start, active).await
+        self.run_to_end(run, start, active, control).await
     }
 
     /// Runs an operation, and the termination that a deletion meanwhile makes of it.
-    pub(crate) async fn run_to_end(&self, run: Run, start: Start, active: Active) -> Result<ClusterOutcome, Error> {
+    pub(crate) async fn run_to_end(
+        &self,
+        run: Run,
+        start: Start,
+        active: ActiveKey<ClusterName>,
+        control: &ClusterControl,
+    ) -> Result<ClusterOutcome, Error> {
         // Boxed: it is large, and who awaits it would have it in its own future, and on its thread's stack.
         let ended = Box::pin(perform(&run, start).instrument(run.trace.operation())).await;
-        let (name, control, number) = (run.name.clone(), run.control.clone(), run.book.lock().operation.number);
+        let (name, number) = (run.name.clone(), run.book.lock().operation.number);
         let terminates = run.book.lock().operation.kind == OperationKind::Terminate;
         let unfinished =
             matches!(ended, Err(Error::LeftOpen { .. } | Error::TakenOver { .. } | Error::Unrecorded { .. }));
@@ -383,7 +388,7 @@ impl Clusters {
                 return ended;
             }
         }
-        match self.terminate_boxed(&name, &control).await {
+        match self.terminate_boxed(&name, control).await {
             Ok(ended) => {
                 let (state, kept) = (OperationState::Cancelled, ended.kept);
                 Ok(ClusterOutcome { number, state, cluster: None, nodes: Vec::new(), kept })

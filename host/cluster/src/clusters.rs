@@ -134,7 +134,7 @@ impl Clusters {
     pub(crate) async fn lives(&self, stored: &StoredCluster) -> bool {
         let Some(open) = &stored.open else { return false };
         if open.runner == self.shared.runner {
-            return self.shared.is_active(&stored.cluster.name);
+            return self.shared.active.contains(&stored.cluster.name);
         }
         self.shared.store.runner_lives(&open.runner).await
     }

@@ -103,7 +103,7 @@ async fn recover(run: &Run, stop: Stop) -> Result<Result<ClusterOutcome, Error>,
 async fn decide(run: &Run, failed: &StageFailure) -> Result<Recovery, Stop> {
     let (question, names) = question(run, failed);
     let decision = run.policies.decide::<Provisioning>(question).await;
-    run.quote::<Provisioning>(failed.stage.into(), &decision);
+    run.quote(failed.stage.into(), &decision);
     let answer = match decision.answer.verdict {
         Verdict::Recover(recovery) => recovery,
         // `defer` is never a chain's answer.
@@ -157,7 +157,7 @@ fn question(run: &Run, failed: &StageFailure) -> (provisioning::Question, Vec<St
         .collect();
     let question = provisioning::Question {
         now: run.now(),
-        random: run.shared.random(),
+        random: run.shared.lifecycle.random_word(),
         cluster: run.name.to_string(),
         operation: book.operation.kind.for_policy(),
         stage: failed.stage.for_policy(),

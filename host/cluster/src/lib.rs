@@ -25,7 +25,6 @@ mod apply;
 mod begin;
 mod cloud_init;
 mod clusters;
-mod control;
 mod dry_run;
 mod error;
 mod failure;
@@ -53,7 +52,6 @@ pub use abandon::AbandonedCluster;
 pub use apply::{ClusterDifference, SpecificationChange, Takes};
 pub use cloud_init::{CloudInitFiles, ReadCloudInit};
 pub use clusters::Clusters;
-pub use control::ClusterControl;
 pub use dry_run::{ClusterPlan, PlannedHook};
 pub use error::{ClusterFailure, Error};
 pub use name::{ClusterName, InvalidName, NodeGroupName};
@@ -67,9 +65,10 @@ pub use selection::ScaleRequest;
 pub use shared::{ClusterLimits, ClusterOptions};
 pub use specification::{ClusterSpecification, HookSet, InvalidSpecification, NodeGroup, VolumeSpecification};
 pub use status::{CalledOff, ClusterHistory, ClusterObservation, ClusterOutcome, ClusterStatus, NodeObservation};
+/// Follows and ends operations on clusters.
+pub type ClusterControl = windlass_lifecycle::Control<ClusterEvent>;
+
 // Where clusters are kept.
-#[cfg(feature = "store-laws")]
-pub use store::laws as store_laws;
 pub use store::{Begin, Change, ClusterStore, Fence, Requests, SqliteClusterStore, StoreError, StoredCluster};
 // The user's hooks.
 pub use hooks::{

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::Either;
-use tokio_util::sync::CancellationToken;
 use windlass_policy::slots::types::FailureClass;
 
 use crate::record::{Node, NodeRole, NodeState, Stage};
@@ -54,7 +53,7 @@ async fn create(run: &Run) -> Result<(), Stop> {
     validate(run, &growing).await?;
     let contents = cloud_inits(run, Stage::Validate, &growing).await?;
     let made = run.names_of(NodeRole::Made);
-    make(run, Stage::Servers, &made, &contents, &run.cancel).await?;
+    make(run, Stage::Servers, &made, &contents, &run.control.child_for(None)).await?;
     wait(run, Stage::Wait, &made).await?;
     prepare(run, Stage::Prepare, &made).await?;
     configure_and_start(run).await
@@ -101,7 +100,7 @@ async fn choose(run: &Run, request: &ScaleRequest, gone: &BTreeSet<String>) -> R
 async fn resize(run: &Run, contents: &CloudInits) -> Result<(), Stop> {
     let leaving = run.names(|node| node.role == NodeRole::Leaving && node.exists());
     let made = run.names_of(NodeRole::Made);
-    let come = run.cancel.child_token();
+    let come = run.control.child_for(None);
     let going = async {
         if leaving.is_empty() {
             return Ok(());
@@ -125,7 +124,7 @@ async fn resize(run: &Run, contents: &CloudInits) -> Result<(), Stop> {
         tokio::select! {
             biased;
             ready = ready => ready,
-            () = come.cancelled() => Err(Stop::called_off(Stage::Resize)),
+            () = come.cancelled().cancelled() => Err(Stop::called_off(Stage::Resize)),
         }
     };
     match futures::future::join(going, coming).await {
@@ -160,14 +159,14 @@ async fn terminate(run: &Run) -> Result<(), Stop> {
 /// looks whether its cluster is still wanted, since without it a wait could last for hours. It decides nothing: what
 /// the request means, the handler sees.
 async fn watched(run: &Run, stages: impl Future<Output = Result<(), Stop>>) -> Result<(), Stop> {
-    let watch = watch(run, run.shared.limits.watch_interval, &run.cancel);
+    let watch = watch(run, run.shared.limits.watch_interval);
     match futures::future::select(std::pin::pin!(stages), std::pin::pin!(watch)).await {
         Either::Left((ended, _)) => ended,
         Either::Right(((), stages)) => stages.await,
     }
 }
 
-async fn watch(run: &Run, interval: Duration, cancel: &CancellationToken) {
+async fn watch(run: &Run, interval: Duration) {
     loop {
         tokio::time::sleep(interval).await;
         match run.shared.store.requests(&run.name, run.fence).await {
@@ -175,7 +174,7 @@ async fn watch(run: &Run, interval: Duration, cancel: &CancellationToken) {
             // A store that cannot be read now says so at the next write, too.
             Err(error) => tracing::warn!(cluster = %run.name, %error, "the requests of others cannot be read"),
             Ok(_) => {
-                cancel.cancel();
+                run.control.cancel();
                 return;
             }
         }

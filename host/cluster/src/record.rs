@@ -210,7 +210,9 @@ pub struct Node {
 }
 
 impl Node {
-    pub(crate) fn planned(cluster: &ClusterName, group: &NodeGroupName, index: u32) -> Self {
+    /// One that is to be made.
+    #[must_use]
+    pub fn planned(cluster: &ClusterName, group: &NodeGroupName, index: u32) -> Self {
         Self {
             name: cluster.node(group, index),
             group: group.clone(),
@@ -321,7 +323,8 @@ impl std::fmt::Display for KeptNode {
 
 impl ClusterOperation {
     /// One that begins at `began_at`. Its number is given by the store.
-    pub(crate) fn begun(kind: OperationKind, stage: Stage, runner: &str, began_at: u64) -> Self {
+    #[must_use]
+    pub fn begun(kind: OperationKind, stage: Stage, runner: &str, began_at: u64) -> Self {
         Self {
             number: 0,
             kind,

@@ -50,7 +50,7 @@ impl Clusters {
         let mut status = self.status(name).await?;
         let with_server: Vec<&Node> = status.nodes.iter().filter(|node| node.server.is_some()).collect();
         let ids: Vec<String> = with_server.iter().filter_map(|node| node.server.clone()).collect();
-        let at = self.shared.clock.now();
+        let at = self.shared.lifecycle.now();
         let seen = match see::see(&self.shared.client, &status.cluster.specification.zone, &ids).await {
             Ok(seen) => seen,
             Err(failed) => return Ok((status, Err(failed))),
@@ -92,7 +92,7 @@ impl Clusters {
         see::read_unlisted(&self.shared.client, &zone, &ids, &mut seen).await.map_err(|source| {
             windlass_lifecycle::Error::Scaleway { what: "looking at the nodes' servers", source: Arc::new(source) }
         })?;
-        let at = self.shared.clock.now();
+        let at = self.shared.lifecycle.now();
         let (mut sights, mut changed) = (Vec::new(), Vec::new());
         for node in stored.nodes.iter_mut().filter(|node| runs(&&**node)) {
             let server = node.server.as_ref().and_then(|id| seen.get(id));

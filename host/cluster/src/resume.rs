@@ -4,22 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use windlass_lifecycle::{Control, OperationId, OperationState as JournalState, Phase, ResourceKind, Resumed};
+use windlass_lifecycle::{OperationId, OperationState as JournalState, Phase, ResourceKind};
 use windlass_policy::PolicyIdentity;
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::ServerState;
 
 use crate::clusters::Clusters;
-use crate::control::ClusterControl;
 use crate::name::ClusterName;
 use crate::operation::Start;
 use crate::record::{ClusterHappening, ClusterState, Node, NodeState, OperationKind, Recovery, Stage};
 use crate::run::{Book, Run, Stop};
-use crate::shared::Active;
 use crate::status::ClusterOutcome;
 use crate::store::{StoreError, StoredCluster};
-use crate::{Error, failure};
+use crate::{ClusterControl, Error, failure};
 
 /// What a resume did with one cluster.
 #[derive(Debug)]
@@ -49,8 +47,7 @@ impl Clusters {
     /// # Errors
     /// The journal's and the store's. What becomes of single clusters stands in their outcome.
     pub async fn resume(&self, control: &ClusterControl) -> Result<Vec<ResumedCluster>, Error> {
-        let servers = Control::new();
-        ended_with(control, &servers, self.shared.lifecycle.resume(&servers)).await?;
+        self.shared.lifecycle.resume(&control.child_for(None)).await?;
         self.resume_all_but(None, control).await
     }
 
@@ -64,8 +61,7 @@ impl Clusters {
         but: &ClusterName,
         control: &ClusterControl,
     ) -> Result<Vec<ResumedCluster>, Error> {
-        let servers = Control::new();
-        ended_with(control, &servers, self.shared.lifecycle.resume_due(&servers)).await?;
+        self.shared.lifecycle.resume_due(&control.child_for(None)).await?;
         self.resume_all_but(Some(but), control).await
     }
 
@@ -165,11 +161,10 @@ impl Clusters {
             kind: operation.kind,
             stage: operation.stage,
         };
-        let Some(active) = Active::new(shared, &name) else { return Err(busy) };
+        let Some(active) = shared.active.hold(&name) else { return Err(busy) };
         // Its servers' own operations first: only then the journal says of each node what became of it.
         let creations = stored.nodes.iter().filter_map(|node| node.creation.clone()).collect();
-        let servers = Control::new();
-        ended_with(control, &servers, shared.lifecycle.resume_creations(&creations, &servers)).await?;
+        shared.lifecycle.resume_creations(&creations, &control.child_for(None)).await?;
         let runner = shared.runner.clone();
         let fence = match shared.store.take_over(&name, stored.fence, &runner).await {
             Err(StoreError::Overtaken) => return Err(busy),
@@ -206,7 +201,7 @@ impl Clusters {
                 Start::Handler(Stop::failed(stage, failure::of_class(FailureClass::Interrupted, words)))
             }
         };
-        self.run_to_end(run, start, active).await
+        self.run_to_end(run, start, active, control).await
     }
 
     /// Where a node stands that a dead process was making or removing: as the journal says.
@@ -275,30 +270,6 @@ fn leave_as_it_is(stage: Stage) -> Recovery {
         decided_by: "the host".to_owned(),
         reason: Some("no node is removed; scaling the cluster to the counts that it has repairs it".to_owned()),
         decision: String::new(),
-    }
-}
-
-/// Waits for the end of work on servers, which is called off or left as its caller is.
-async fn ended_with(
-    control: &ClusterControl,
-    of_servers: &Control,
-    work: impl Future<Output = Result<Resumed, windlass_lifecycle::Error>>,
-) -> Result<(), Error> {
-    tokio::pin!(work);
-    let (mut cancelled, mut left) = (false, false);
-    loop {
-        tokio::select! {
-            biased;
-            () = control.left().cancelled(), if !left => {
-                left = true;
-                of_servers.leave();
-            }
-            () = control.cancelled().cancelled(), if !cancelled => {
-                cancelled = true;
-                of_servers.cancel();
-            }
-            ended = &mut work => return ended.map(drop).map_err(Error::from),
-        }
     }
 }
 

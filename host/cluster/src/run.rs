@@ -5,29 +5,23 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use parking_lot::Mutex;
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
+use windlass_lifecycle::{Attempts, Cancellable, NotNoted};
 use windlass_policy::PinnedPolicies;
-use windlass_policy::slots::retry::{self, Verdict};
 use windlass_policy::slots::types::{Failure, FailureClass};
-use windlass_policy::slots::{Retry, Slot};
+use windlass_policy::slots::{Slot, retry};
 
-use crate::control::ClusterControl;
-use crate::failure;
 use crate::name::ClusterName;
 use crate::record::{Cluster, ClusterEvent, ClusterHappening, ClusterOperation, Node, NodeRole, OperationKind, Stage};
 use crate::shared::Shared;
-use crate::store::{Change, Fence, StoreError};
+use crate::store::{Change, Fence, Requests, StoreError};
 use crate::trace::{Step, Trace};
+use crate::{ClusterControl, failure};
 
-/// The longest single wait between two attempts, whatever a policy says.
-const MAX_WAIT: Duration = Duration::from_secs(300);
-/// The longest sum of the waits of one step, whatever a policy says.
-const MAX_WAITS: Duration = Duration::from_secs(3_600);
-/// Attempts of one step at most, whatever a policy says.
-const MAX_ATTEMPTS: u32 = 500;
+/// No attempt at a step begins later than this after the first one, whatever a policy says.
+pub(crate) const MAX_WAITS: Duration = Duration::from_secs(3_600);
 /// Reasons of one operation at most: a thousand nodes can fail with a thousand different words.
 const MAX_REASONS: usize = 50;
 
@@ -101,16 +95,27 @@ pub(crate) struct Run {
     pub(crate) name: ClusterName,
     pub(crate) fence: Fence,
     pub(crate) policies: PinnedPolicies,
+    /// Its own: cancelled also where another process requests it of this operation.
     pub(crate) control: ClusterControl,
-    /// Calls the stages off: by the caller, or because another process requests it.
-    pub(crate) cancel: CancellationToken,
+    /// As long as it lives, the control cancels this operation durably.
+    _cancellable: Arc<Stored>,
     pub(crate) book: Mutex<Book>,
     pub(crate) trace: Trace,
 }
 
-impl Drop for Run {
-    fn drop(&mut self) {
-        self.control.exit(&self.name, self.book.lock().operation.number);
+/// An operation of the store, as its control cancels it.
+struct Stored {
+    shared: Arc<Shared>,
+    name: ClusterName,
+    number: u64,
+}
+
+#[async_trait]
+impl Cancellable for Stored {
+    /// As a request of another process would be.
+    async fn note_cancelled(&self, _by: &str) -> Result<(), NotNoted> {
+        let request = Requests { cancel: true, delete: false };
+        Ok(self.shared.store.request(&self.name, self.number, request).await.map(drop)?)
     }
 }
 
@@ -123,21 +128,15 @@ impl Run {
         book: Book,
     ) -> Self {
         let trace = Trace::of_operation(&book.cluster, &book.operation);
-        control.enter(&book.cluster.name, book.operation.number, &shared);
-        Self {
-            trace,
-            shared,
-            name: book.cluster.name.clone(),
-            fence,
-            policies,
-            cancel: control.cancelled().child_token(),
-            control: control.clone(),
-            book: Mutex::new(book),
-        }
+        let (name, number) = (book.cluster.name.clone(), book.operation.number);
+        let control = control.child();
+        let cancellable = Arc::new(Stored { shared: Arc::clone(&shared), name: name.clone(), number });
+        control.enter(&cancellable);
+        Self { trace, shared, name, fence, policies, control, _cancellable: cancellable, book: Mutex::new(book) }
     }
 
     pub(crate) fn now(&self) -> u64 {
-        self.shared.clock.now()
+        self.shared.lifecycle.now()
     }
 
     /// Changes what is known, stores the change, and tells who listens. What is known stays changed also when it cannot
@@ -251,7 +250,7 @@ impl Run {
         tokio::select! {
             biased;
             () = self.control.left().cancelled() => Err(Stop::Left),
-            () = self.cancel.cancelled() => Err(Stop::called_off(stage)),
+            () = self.control.cancelled().cancelled() => Err(Stop::called_off(stage)),
             () = tokio::time::sleep(duration) => Ok(()),
         }
     }
@@ -262,45 +261,36 @@ impl Run {
         F: FnMut() -> Fut,
         Fut: Future<Output = Result<T, Failure>>,
     {
-        let began = Instant::now();
-        let (mut attempt, mut waited) = (1, Duration::ZERO);
+        let mut attempts = Attempts::within(MAX_WAITS);
         loop {
             let tried = tokio::select! {
                 biased;
                 () = self.control.left().cancelled() => return Err(Stop::Left),
-                () = self.cancel.cancelled() => return Err(Stop::called_off(step.stage)),
+                () = self.control.cancelled().cancelled() => return Err(Stop::called_off(step.stage)),
                 tried = call() => tried,
             };
             match tried {
                 Ok(value) => return Ok(value),
-                Err(failed) => waited += self.after_failure(step, began.elapsed(), waited, attempt, failed).await?,
+                Err(failed) => self.after_failure(step, &mut attempts, failed).await?,
             }
-            attempt += 1;
         }
     }
 
-    /// Asks the retry slot and waits as it says: gives how long that was. `elapsed` is what the slot is told; `waited`
-    /// the sum of the waits so far, which is bounded.
-    pub(crate) async fn after_failure(
-        &self,
-        step: Step,
-        elapsed: Duration,
-        waited: Duration,
-        attempt: u32,
-        failed: Failure,
-    ) -> Result<Duration, Stop> {
+    /// Asks the retry slot and waits as it says. An error means: the step has failed.
+    pub(crate) async fn after_failure(&self, step: Step, attempts: &mut Attempts, failed: Failure) -> Result<(), Stop> {
+        let attempt = attempts.number();
         let (kind, zone) = {
             let book = self.book.lock();
             (book.operation.kind, book.cluster.specification.zone.to_string())
         };
         let question = retry::Question {
             now: self.now(),
-            random: self.shared.random(),
+            random: self.shared.lifecycle.random_word(),
             operation: format!("{kind}-cluster"),
             step: step.words.replace(' ', "-"),
             undoing: kind == OperationKind::Terminate || step.stage == Stage::Decommission,
             attempt,
-            elapsed: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+            elapsed: 0,
             // An operation on a cluster has no deadline of its own; its stages have.
             time_left: None,
             failure: failed.clone(),
@@ -309,15 +299,10 @@ impl Run {
             group: None,
             server_type: None,
         };
-        let decided = self.policies.decide::<Retry>(question);
-        let decision = decided.instrument(self.trace.step(step)).await;
-        let wait = match decision.answer.verdict {
-            Verdict::Wait(wait) if attempt < MAX_ATTEMPTS => Some(Duration::from_millis(wait).min(MAX_WAIT)),
-            _ => None,
-        }
-        .filter(|wait| waited + *wait <= MAX_WAITS);
+        let decided = attempts.decide(&self.policies, question, None, None);
+        let (decision, wait) = decided.instrument(self.trace.step(step)).await;
         let Some(wait) = wait else {
-            self.quote::<Retry>(step.words, &decision);
+            self.quote(step.words, &decision);
             return Err(Stop::failed(step.stage, failed));
         };
         let at = self.now();
@@ -336,6 +321,7 @@ impl Run {
         })
         .await?;
         self.sleep(step.stage, wait).await?;
-        Ok(wait)
+        attempts.next(wait);
+        Ok(())
     }
 }

@@ -1,11 +1,10 @@
 //! What all operations of a process share, what it is made from, and which clusters are worked on.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use windlass_lifecycle::{Clock, Lifecycle};
+use windlass_concurrency::ActiveKeys;
+use windlass_lifecycle::Lifecycle;
 use windlass_policy::Host;
 use windlass_scaleway::Client;
 
@@ -35,7 +34,7 @@ impl Default for ClusterLimits {
 /// What [`Clusters`](crate::Clusters) are made from.
 #[non_exhaustive]
 pub struct ClusterOptions {
-    /// Makes and removes servers.
+    /// Makes and removes servers. Time and randomness are its own, too.
     pub lifecycle: Lifecycle,
     /// Speaks to Scaleway.
     pub client: Client,
@@ -47,16 +46,12 @@ pub struct ClusterOptions {
     pub hooks: Arc<dyn RunHooks>,
     /// Reads cloud-init.
     pub cloud_inits: Arc<dyn ReadCloudInit>,
-    /// What time it is.
-    pub clock: Clock,
-    /// Makes jitter reproducible. Absent: the operating system's randomness.
-    pub seed: Option<u64>,
     /// Bounds.
     pub limits: ClusterLimits,
 }
 
 impl ClusterOptions {
-    /// The ordinary ones: hooks and cloud-init from this machine, system clock, random seed.
+    /// The ordinary ones: hooks and cloud-init from this machine.
     #[must_use]
     pub fn new(lifecycle: Lifecycle, client: Client, policies: Arc<Host>, store: Arc<dyn ClusterStore>) -> Self {
         Self {
@@ -66,8 +61,6 @@ impl ClusterOptions {
             store,
             hooks: Arc::new(HookRunner),
             cloud_inits: Arc::new(CloudInitFiles),
-            clock: Clock::System,
-            seed: None,
             limits: ClusterLimits::default(),
         }
     }
@@ -83,20 +76,13 @@ pub(crate) struct Shared {
     pub(crate) cloud_inits: Arc<dyn ReadCloudInit>,
     /// What the store calls this process.
     pub(crate) runner: String,
-    pub(crate) clock: Clock,
     pub(crate) limits: ClusterLimits,
-    random: Mutex<rand::rngs::StdRng>,
     /// Clusters with an operation under way in this process.
-    active: Mutex<BTreeSet<ClusterName>>,
+    pub(crate) active: ActiveKeys<ClusterName>,
 }
 
 impl Shared {
     pub(crate) fn new(options: ClusterOptions) -> Self {
-        use rand::SeedableRng as _;
-        let random = match options.seed {
-            Some(seed) => rand::rngs::StdRng::seed_from_u64(seed),
-            None => rand::rngs::StdRng::from_rng(&mut rand::rng()),
-        };
         Self {
             runner: options.store.runner(options.lifecycle.runner()),
             lifecycle: options.lifecycle,
@@ -105,37 +91,8 @@ impl Shared {
             store: options.store,
             hooks: options.hooks,
             cloud_inits: options.cloud_inits,
-            clock: options.clock,
             limits: options.limits,
-            random: Mutex::new(random),
-            active: Mutex::new(BTreeSet::new()),
+            active: ActiveKeys::default(),
         }
-    }
-
-    /// Whether this process works on the cluster.
-    pub(crate) fn is_active(&self, name: &ClusterName) -> bool {
-        self.active.lock().contains(name)
-    }
-
-    pub(crate) fn random(&self) -> u64 {
-        rand::RngExt::random(&mut *self.random.lock())
-    }
-}
-
-/// Marks a cluster as worked on in this process, as long as it lives.
-pub(crate) struct Active {
-    shared: Arc<Shared>,
-    name: ClusterName,
-}
-
-impl Active {
-    pub(crate) fn new(shared: &Arc<Shared>, name: &ClusterName) -> Option<Self> {
-        shared.active.lock().insert(name.clone()).then(|| Self { shared: Arc::clone(shared), name: name.clone() })
-    }
-}
-
-impl Drop for Active {
-    fn drop(&mut self) {
-        self.shared.active.lock().remove(&self.name);
     }
 }

@@ -47,7 +47,7 @@ impl<W: Send + 'static, A: Send + 'static> GroupCommit<W, A> {
     pub fn start(
         name: &str,
         bounds: Bounds,
-        commit: impl FnMut(&[W]) -> Vec<A> + Send + 'static,
+        commit: impl FnMut(Vec<W>) -> Vec<A> + Send + 'static,
     ) -> Result<Self, io::Error> {
         let (queue, jobs) = channel(bounds.queue);
         let work = move || commit_all(jobs, bounds.batch, commit);
@@ -67,12 +67,12 @@ impl<W: Send + 'static, A: Send + 'static> GroupCommit<W, A> {
     }
 }
 
-fn commit_all<W, A>(mut jobs: Receiver<Job<W, A>>, most: usize, mut commit: impl FnMut(&[W]) -> Vec<A>) {
+fn commit_all<W, A>(mut jobs: Receiver<Job<W, A>>, most: usize, mut commit: impl FnMut(Vec<W>) -> Vec<A>) {
     let mut batch = Vec::new();
     while receive_many(&mut jobs, &mut batch, most) > 0 {
         let (writes, callers): (Vec<W>, Vec<oneshot::Sender<A>>) =
             batch.drain(..).map(|job| (job.write, job.answer)).unzip();
-        for (caller, answer) in callers.into_iter().zip(commit(&writes)) {
+        for (caller, answer) in callers.into_iter().zip(commit(writes)) {
             // Who has left hears nothing.
             let _ = caller.send(answer);
         }
@@ -103,10 +103,10 @@ mod tests {
         let commits: Arc<Mutex<Vec<Vec<usize>>>> = Arc::default();
         let (begin, may_begin) = std::sync::mpsc::channel::<()>();
         let known = Arc::clone(&commits);
-        let commit = move |writes: &[usize]| {
+        let commit = move |writes: Vec<usize>| {
             // Until all are queued.
             let _ = may_begin.recv();
-            known.lock().push(writes.to_vec());
+            known.lock().push(writes.clone());
             writes.iter().map(|write| write * 2).collect()
         };
         let group = GroupCommit::start("test", Bounds { queue: 100, batch: 4 }, commit).unwrap();
@@ -122,7 +122,7 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_waits_for_a_thread_that_is_gone() {
-        let commit = |_: &[()]| -> Vec<()> { panic!("as a defect would") };
+        let commit = |_: Vec<()>| -> Vec<()> { panic!("as a defect would") };
         let group = GroupCommit::start("test", Bounds { queue: 1, batch: 1 }, commit).unwrap();
         let all = join_all((0..5).map(|_| group.write(()))).await;
         assert_eq!(all, [Err(Closed); 5]);

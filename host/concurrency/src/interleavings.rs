@@ -83,7 +83,7 @@ impl Committed {
 
 fn start(committed: &Arc<Committed>, bounds: Bounds) -> GroupCommit<(usize, usize), usize> {
     let committed = Arc::clone(committed);
-    GroupCommit::start("commit", bounds, move |writes: &[(usize, usize)]| committed.commit(writes)).unwrap()
+    GroupCommit::start("commit", bounds, move |writes: Vec<(usize, usize)>| committed.commit(&writes)).unwrap()
 }
 
 #[test]
@@ -159,7 +159,7 @@ struct Process {
 impl Process {
     fn new(name: &'static str, row: &Arc<Mutex<Row>>) -> Arc<Self> {
         let row = Arc::clone(row);
-        let commit = move |changes: &[Change]| {
+        let commit = move |changes: Vec<Change>| {
             // Between processes, SQLite lets one commit at a time.
             let mut row = row.lock().unwrap();
             let apply = |change: &Change| match change {

@@ -11,9 +11,7 @@ use kube::{Api, Client, ResourceExt};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use windlass_lifecycle::{
-    Control, Lifecycle, Limits, Options, OwnerName, StateDirectory, Supervisor, SupervisorOptions,
-};
+use windlass_lifecycle::{Lifecycle, Limits, Options, OwnerName, StateDirectory, Supervisor, SupervisorOptions};
 use windlass_policy::Host;
 use windlass_scaleway::{Environment, ExplicitSettings};
 
@@ -175,9 +173,7 @@ impl Accounts {
         let lifecycle = Lifecycle::open(options)?;
         lifecycle.check_history()?;
         let supervisor = Supervisor::new(lifecycle.clone(), shared.supervision.clone());
-        let control = Control::new();
-        // It ends with the jobs, which wait for it.
-        drop(shared.jobs.spawn_detached(control.clone(), async move { supervisor.run(&control, |_| {}).await }));
+        shared.jobs.supervise(supervisor, |_| {});
         tracing::info!(namespace, secret = name, project = keys.project, %owner, "machines are made with these \
             credentials, too");
         let server_clusters = Arc::new(ServerClusters::new(

@@ -16,8 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-use windlass_lifecycle::{Control, Error as LifecycleError, Event, EventKind, RequestedBy};
+use windlass_lifecycle::{Control, Event, EventKind, NotNoted, RequestedBy, Round, Supervisor, Tasks};
 
 use crate::crash::EndOnPanic;
 use crate::job_kind::JobKind;
@@ -87,9 +86,7 @@ pub(crate) struct Jobs {
     permits: Arc<Semaphore>,
     /// Of scripts on Macs, which take long and call nobody at Scaleway: they hold nothing else up.
     script_permits: Arc<Semaphore>,
-    tasks: TaskTracker,
-    /// The controls of work that belongs to no object.
-    aside: Mutex<Vec<Control>>,
+    tasks: Tasks,
     /// Cancelled when one panics.
     panicked: CancellationToken,
 }
@@ -102,8 +99,7 @@ impl Jobs {
             last: Mutex::default(),
             permits: Arc::new(Semaphore::new(parallel)),
             script_permits: Arc::new(Semaphore::new(parallel)),
-            tasks: TaskTracker::new(),
-            aside: Mutex::default(),
+            tasks: Tasks::default(),
             panicked,
         })
     }
@@ -147,7 +143,7 @@ impl Jobs {
 
     /// Calls an object's job off: what it does is undone. When this returns, the journal says so, and who asked:
     /// whoever leads next undoes it, too.
-    pub(crate) async fn cancel(&self, uid: &str, by: &RequestedBy) -> Result<(), LifecycleError> {
+    pub(crate) async fn cancel(&self, uid: &str, by: &RequestedBy) -> Result<(), NotNoted> {
         let control = match self.jobs.lock().get(uid) {
             Some(job) if !job.is_cancelled => job.control.clone(),
             _ => return Ok(()),
@@ -162,32 +158,18 @@ impl Jobs {
     /// Stops all jobs between two calls and waits until they have, or for `grace`. What they leave open stands in the
     /// journal.
     pub(crate) async fn leave(&self, grace: Duration) {
-        for job in self.jobs.lock().values() {
-            job.control.leave();
-        }
-        for control in self.aside.lock().iter() {
-            control.leave();
-        }
         self.permits.close();
         self.script_permits.close();
-        self.tasks.close();
-        if tokio::time::timeout(grace, self.tasks.wait()).await.is_err() {
-            tracing::warn!("work was still under way at the end; the journal knows how far it is");
-        }
+        self.tasks.leave(grace).await;
     }
 
-    /// Runs work that belongs to no object, until the end of the process at the latest.
-    pub(crate) fn spawn_detached<T: Send + 'static>(
-        &self,
-        control: Control,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> tokio::task::JoinHandle<T> {
-        self.aside.lock().push(control);
-        let guard = EndOnPanic(self.panicked.clone());
+    /// Lets a supervisor work until the end of the process. `told` hears of each round.
+    pub(crate) fn supervise(&self, supervisor: Supervisor, told: impl FnMut(&Round) + Send + 'static) {
+        let (guard, control) = (EndOnPanic(self.panicked.clone()), self.tasks.control().child());
         self.tasks.spawn(async move {
             let _guard = guard;
-            work.await
-        })
+            supervisor.run(&control, told).await;
+        });
     }
 
     /// Whether this status is the one that was written before the object's job began, or a later one that differs in
@@ -213,7 +195,8 @@ impl Jobs {
         W: FnOnce(Control, u32) -> F + Send + 'static,
         F: Future<Output = Outcome> + Send + 'static,
     {
-        let (control, events) = Control::with_events();
+        let (sender, events) = mpsc::unbounded_channel();
+        let control = self.tasks.control().child_for(Some(sender));
         {
             let mut jobs = self.jobs.lock();
             if jobs.contains_key(uid) {

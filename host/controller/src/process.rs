@@ -9,8 +9,7 @@ use kube::{Api, Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
 use windlass_distribution::{Registries, RegistryOptions};
 use windlass_lifecycle::{
-    Control, Lifecycle, Options, OwnerName, StateDirectory, Supervisor, SupervisorOptions, SweepRequest,
-    scaleway_capabilities,
+    Lifecycle, Options, OwnerName, StateDirectory, Supervisor, SupervisorOptions, SweepRequest, scaleway_capabilities,
 };
 use windlass_policy::{Asker, Compiler, Host, HostOptions};
 use windlass_scaleway::{Environment, ExplicitSettings, Zone};
@@ -258,12 +257,9 @@ impl Process {
 /// long (a server that boots, a host that does not answer) goes on in the background and holds no other machine up;
 /// whoever meets such an operation waits for its end.
 async fn supervise(supervisor: Supervisor, jobs: &Arc<Jobs>, shutdown: &CancellationToken) {
-    let control = Control::new();
     let first = CancellationToken::new();
     let begun = first.clone();
-    let task = jobs.spawn_detached(control.clone(), async move { supervisor.run(&control, |_| begun.cancel()).await });
-    // It ends with the jobs, which wait for it.
-    drop(task);
+    jobs.supervise(supervisor, move |_| begun.cancel());
     tokio::select! {
         () = first.cancelled() => {}
         () = tokio::time::sleep(RECOVERY_HEAD_START) => {

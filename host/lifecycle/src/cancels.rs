@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use crate::Error;
-use crate::control::Control;
+use crate::control::{Cancellable, Control, NotNoted};
 use crate::identifier::OperationId;
 use crate::journal::note::Note;
 use crate::journal::{NewEntry, OperationState, Phase};
@@ -38,7 +39,7 @@ impl Lifecycle {
     pub async fn cancel(&self, id: &OperationId, by: &str) -> Result<Cancellation, Error> {
         self.shared.check_history()?;
         let operation = self.shared.journal.operation(id)?;
-        if !operation.kind.makes() {
+        if !operation.kind.acquires() {
             return Err(Error::NotCancellable { operation: id.clone(), kind: operation.kind });
         }
         let noted = self.shared.note_cancelled(id, by).await?;
@@ -60,6 +61,19 @@ impl Shared {
             true => Ok(Cancellation::Noted),
             false => self.journal.operation(id).map(|operation| Cancellation::Ended(operation.state)),
         }
+    }
+}
+
+/// An operation of the journal, as its control cancels it.
+pub(crate) struct Journalled {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) id: OperationId,
+}
+
+#[async_trait]
+impl Cancellable for Journalled {
+    async fn note_cancelled(&self, by: &str) -> Result<(), NotNoted> {
+        Ok(self.shared.note_cancelled(&self.id, by).await.map(drop)?)
     }
 }
 

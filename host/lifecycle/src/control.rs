@@ -1,52 +1,76 @@
 //! How a caller follows and ends operations.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
+use async_trait::async_trait;
 use futures::future::join_all;
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::Error;
 use crate::identifier::OperationId;
 use crate::journal::{OperationKind, OperationState, ResourceName};
-use crate::shared::Shared;
 
-/// The operations under way that a control can cancel.
-type Running = Arc<Mutex<BTreeMap<OperationId, Weak<Shared>>>>;
+/// Why a cancellation could not be written.
+pub type NotNoted = Box<dyn std::error::Error + Send + Sync>;
 
-/// Follows and ends the operations that it is given to. Clones share one state.
-///
-/// There are two ways to end early: [`Control::cancel_durably`] undoes what is in flight, [`Control::leave`] stops between two
-/// calls and leaves the rest, journalled, to the next start.
-#[derive(Clone, Debug, Default)]
-pub struct Control {
-    cancel: CancellationToken,
-    leave: CancellationToken,
-    events: Option<mpsc::UnboundedSender<Event>>,
-    running: Running,
-    /// Those of the controls that this one is a child of.
-    above: Vec<Running>,
+/// An operation under way that can be cancelled durably.
+#[async_trait]
+pub trait Cancellable: Send + Sync {
+    /// Writes where another process reads it that the operation is cancelled, and by whom.
+    ///
+    /// # Errors
+    /// The log's.
+    async fn note_cancelled(&self, by: &str) -> Result<(), NotNoted>;
 }
 
-impl Control {
+/// The operations under way that a control can cancel. An operation that has ended is dropped.
+type Running = Arc<Mutex<Vec<Weak<dyn Cancellable>>>>;
+
+/// Follows and ends the operations that it is given to, whose events are `E`. Clones share one state.
+///
+/// There are two ways to end early: [`Control::cancel_durably`] undoes what is in flight, [`Control::leave`] stops
+/// between two calls and leaves the rest, journalled, to the next start.
+#[derive(Clone, Debug)]
+pub struct Control<E = Event> {
+    cancel: CancellationToken,
+    leave: CancellationToken,
+    events: Option<mpsc::UnboundedSender<E>>,
+    running: Running,
+    /// Those of the controls that this one is a child of.
+    parents: Vec<Running>,
+}
+
+impl<E> Default for Control<E> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<E> Control<E> {
     /// One that reports to nobody.
     #[must_use]
     pub fn new() -> Self {
-        Self::default()
+        Self {
+            cancel: CancellationToken::new(),
+            leave: CancellationToken::new(),
+            events: None,
+            running: Running::default(),
+            parents: Vec::new(),
+        }
     }
 
     /// One whose operations send events. The channel has no bound, since an operation has a bounded number of steps and
     /// must not wait for whoever draws them.
     #[must_use]
-    pub fn with_events() -> (Self, mpsc::UnboundedReceiver<Event>) {
+    pub fn with_events() -> (Self, mpsc::UnboundedReceiver<E>) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        (Self { events: Some(sender), ..Self::default() }, receiver)
+        (Self { events: Some(sender), ..Self::new() }, receiver)
     }
 
-    /// Cancels the operations: what is in flight is undone, what has not begun never begins. A cleanup goes on.
+    /// Cancels the operations: what is in flight is undone, what has not begun never begins. A cleanup, a recovery and
+    /// a termination go on.
     ///
     /// That is known to this process only. Whoever tells somebody that the work is cancelled uses
     /// [`Control::cancel_durably`].
@@ -54,22 +78,20 @@ impl Control {
         self.cancel.cancel();
     }
 
-    /// As [`Control::cancel`]. When it returns, the journal of each operation under way says so, and `by` whom: whoever
-    /// takes one of them over after a crash undoes it, whatever a call in flight still does.
+    /// As [`Control::cancel`]. When it returns, the log of each operation under way says so: whoever takes one of them
+    /// over after a crash undoes it, whatever a call in flight still does.
     ///
     /// # Errors
-    /// The first error of a journal that could not be written. As long as this process lives, the operations are
-    /// cancelled all the same.
-    pub async fn cancel_durably(&self, by: &str) -> Result<(), Error> {
+    /// The first error of a log that could not be written. As long as this process lives, the operations are cancelled
+    /// all the same.
+    pub async fn cancel_durably(&self, by: &str) -> Result<(), NotNoted> {
         self.cancel();
-        let running: Vec<_> =
-            self.running.lock().iter().filter_map(|(id, shared)| Some((id.clone(), shared.upgrade()?))).collect();
-        let noted = join_all(running.iter().map(|(id, shared)| shared.note_cancelled(id, by))).await;
-        noted.into_iter().try_for_each(|noted| noted.map(drop))
+        let running: Vec<_> = self.running.lock().iter().filter_map(Weak::upgrade).collect();
+        join_all(running.iter().map(|operation| operation.note_cancelled(by))).await.into_iter().collect()
     }
 
     /// Stops at once, or, where a call that changes something is under way, as soon as that has ended. What is open
-    /// stays in the journal for the next start.
+    /// stays in the log for the next start.
     pub fn leave(&self) {
         self.leave.cancel();
     }
@@ -87,31 +109,35 @@ impl Control {
     }
 
     /// One that is told to end with this one, can be told to before, and reports to the same listener.
-    pub(crate) fn child(&self) -> Self {
-        Self {
+    #[must_use]
+    pub fn child(&self) -> Self {
+        Self { events: self.events.clone(), ..self.child_for(None) }
+    }
+
+    /// The same for operations of another kind, which report to `events`.
+    #[must_use]
+    pub fn child_for<F>(&self, events: Option<mpsc::UnboundedSender<F>>) -> Control<F> {
+        Control {
             cancel: self.cancel.child_token(),
             leave: self.leave.child_token(),
-            events: self.events.clone(),
+            events,
             running: Running::default(),
-            above: self.above.iter().chain([&self.running]).cloned().collect(),
+            parents: self.parents.iter().chain([&self.running]).cloned().collect(),
         }
     }
 
-    /// From now on, cancelling this control or one above it is written into the operation's journal.
-    pub(crate) fn enter(&self, id: &OperationId, shared: &Arc<Shared>) {
-        for running in self.above.iter().chain([&self.running]) {
-            running.lock().insert(id.clone(), Arc::downgrade(shared));
+    /// From now on, as long as somebody holds the operation, cancelling this control or a parent of it is written.
+    pub fn enter<C: Cancellable + 'static>(&self, operation: &Arc<C>) {
+        let operation: Weak<dyn Cancellable> = Arc::<C>::downgrade(operation);
+        for running in self.parents.iter().chain([&self.running]) {
+            let mut running = running.lock();
+            running.retain(|operation| operation.strong_count() > 0);
+            running.push(operation.clone());
         }
     }
 
-    /// The operation has ended.
-    pub(crate) fn exit(&self, id: &OperationId) {
-        for running in self.above.iter().chain([&self.running]) {
-            running.lock().remove(id);
-        }
-    }
-
-    pub(crate) fn send(&self, event: Event) {
+    /// Tells whoever listens.
+    pub fn send(&self, event: E) {
         if let Some(events) = &self.events {
             // Nobody listens any more: that is the listener's choice.
             let _ = events.send(event);

@@ -21,7 +21,7 @@ use crate::images::Wanted;
 use crate::journal::step::Create;
 use crate::journal::{ResourceKind, ResourceName};
 use crate::ownership::{Claims, is_as_created, volumes_made};
-use crate::run::Run;
+use crate::run::{Run, attempts};
 use crate::specification::{AddressKind, AddressPool, ServerSpecification};
 use crate::stop::Stop;
 use crate::tags;
@@ -186,15 +186,13 @@ impl Creation<'_> {
         let Some(pool) = &self.specification.address_pool else { return Ok(()) };
         let step = "take-address";
         let taken = self.run.trace.in_step(step, async {
-            let began = Instant::now();
-            let mut attempt = 1;
+            let mut attempts = attempts();
             loop {
                 self.run.check(step)?;
                 match self.free_address(pool, refused).await {
                     Ok(held) => return Ok(held),
-                    Err(failed) => self.run.after_failure(step, began, attempt, failed, None).await?,
+                    Err(failed) => self.run.after_failure(step, &mut attempts, failed, None).await?,
                 }
-                attempt += 1;
             }
         });
         let held = taken.await?;
@@ -355,8 +353,7 @@ impl Creation<'_> {
         volumes: &BTreeMap<usize, String>,
     ) -> Result<Server, Stop> {
         let step = "create-server";
-        let began = Instant::now();
-        let mut round = 1;
+        let mut rounds = attempts();
         let mut refused = BTreeSet::new();
         loop {
             let mut out_of_stock: Option<(Failure, &str)> = None;
@@ -382,8 +379,7 @@ impl Creation<'_> {
                             tracing::info!(operation = %self.run.id, "the address of the pool was taken meanwhile");
                             self.take_address(&refused).await?;
                         } else {
-                            self.run.after_failure(step, began, round, failed.failure, Some(server_type)).await?;
-                            round += 1;
+                            self.run.after_failure(step, &mut rounds, failed.failure, Some(server_type)).await?;
                         }
                         // The call is sent again after a refusal: that this was right about its effect is checked.
                         self.run.mark_possible_duplicate();
@@ -397,8 +393,7 @@ impl Creation<'_> {
                     failure::of_class(FailureClass::InvalidArguments, "no server type was given"),
                 ));
             };
-            self.run.after_failure(step, began, round, failed, Some(server_type)).await?;
-            round += 1;
+            self.run.after_failure(step, &mut rounds, failed, Some(server_type)).await?;
         }
     }
 
@@ -568,18 +563,16 @@ impl Creation<'_> {
     }
 
     async fn tell_until_it_starts(&self, id: &str) -> Result<(), Stop> {
-        let began = Instant::now();
-        let mut attempt = 1;
+        let mut attempts = attempts();
         loop {
             self.run.check(POWER_ON)?;
-            let Err(failed) = self.tell_to_start(id, attempt).await else {
+            let Err(failed) = self.tell_to_start(id, attempts.number()).await else {
                 return Ok(());
             };
             if failed.failure.class == FailureClass::OutOfStock && self.change_to_next_type(id).await? {
                 continue;
             }
-            self.run.after_failure(POWER_ON, began, attempt, failed, None).await?;
-            attempt += 1;
+            self.run.after_failure(POWER_ON, &mut attempts, failed, None).await?;
         }
     }
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use serde_json::json;
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 use windlass_policy::slots::rollback::{Action, Step};
@@ -149,8 +148,9 @@ async fn act(
     action: Action,
     going: &BTreeSet<&str>,
 ) -> Result<Change, Stop> {
-    let step = step::Step::Plan(action, resource.name.kind).word();
-    run.intend(&step, Some(resource.name.clone()), json!({})).await?;
+    let planned = step::Step::Plan(action, resource.name.kind);
+    let step = planned.word();
+    run.begin(planned, Some(resource.name.clone())).await?;
     // Several of one name run at once: this is the one that has just begun.
     let span = run.trace.find(&step).unwrap_or_else(Span::none);
     carry_out(&PlanStep { run, claims, step: &step }, resource, action, going).instrument(span).await
@@ -198,7 +198,10 @@ async fn carry_out(
     };
     let (run, step) = (step.run, step.step);
     match change {
-        Change::Made => run.conclude(step, Some(resource.name.clone()), json!({})).await?,
+        Change::Made => {
+            let planned = step::Step::Plan(action, resource.name.kind);
+            run.done(planned, Some(resource.name.clone())).await?;
+        }
         Change::NotOurs => {
             tracing::warn!(operation = %run.id, step, resource = %resource.name, "it is no longer ours: left alone");
             run.note(Note::LeftAlone, Some(resource.name.clone())).await?;

@@ -26,8 +26,9 @@ use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::{ListServers, Server};
 
 use crate::clock::Randomness;
+use crate::database::Durability;
 use crate::identifier::{OperationId, push_digits};
-use crate::journal::{Durability, Journal, OperationFilter};
+use crate::journal::{Journal, OperationFilter};
 use crate::shared::Shared;
 use crate::state_directory::{JOURNAL_FILE, StateDirectory};
 use crate::{Error, tags};

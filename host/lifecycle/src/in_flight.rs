@@ -3,17 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::journal::step::Step;
 use crate::journal::{Entry, Operation, Phase};
-use crate::machines::ORDER_STEP;
 use crate::run::{Run, milliseconds};
 use crate::shared::Limits;
 use crate::stop::Stop;
-
-/// Whether a step makes something, so that its late effect would be left over. A late effect of any other call is one
-/// on something that is looked up by its id.
-fn makes(step: &str) -> bool {
-    step.starts_with("create-") || step == ORDER_STEP
-}
 
 /// What a journal tells of one step's calls. A step of one name is taken one after the other, so the last entry tells
 /// how it stands.
@@ -31,7 +25,7 @@ struct Calls {
 /// It may have sent the call of each intent without an outcome, and of each try that it waited for.
 pub(crate) fn lost_call(entries: &[Entry]) -> Option<u64> {
     let mut steps: BTreeMap<&str, Calls> = BTreeMap::new();
-    for entry in entries.iter().filter(|entry| makes(&entry.step)) {
+    for entry in entries.iter().filter(|entry| Step::may_arrive_late(&entry.step)) {
         let calls = steps.entry(&entry.step).or_default();
         match entry.phase {
             // A note tells of an answer that was lost: the look comes next.

@@ -48,6 +48,7 @@ mod cleanup;
 mod clock;
 mod control;
 mod create;
+mod database;
 mod error;
 mod execute;
 mod failure;
@@ -66,13 +67,12 @@ mod other_owners;
 mod ownership;
 mod poller;
 mod quotas;
-mod reader;
-mod recording;
 mod release;
 mod remembered;
 mod report;
 mod requested_by;
 mod resume;
+mod retry;
 mod run;
 mod server_action;
 mod shared;
@@ -82,6 +82,7 @@ mod stop;
 mod supervisor;
 mod sweep;
 mod tags;
+mod tasks;
 mod trace;
 mod undo;
 mod watch;
@@ -94,14 +95,14 @@ pub use cancels::Cancellation;
 pub use capabilities::scaleway_capabilities;
 pub use cleanup::{CleanedUp, CleanupRequest, PendingCleanup, Target};
 pub use clock::Clock;
-pub use control::{Control, Event, EventKind};
+pub use control::{Cancellable, Control, Event, EventKind, NotNoted};
+pub use database::{Database, DatabaseError, Durability, Schema};
 pub use error::{Error, OperationFailure};
 pub use failure::of_error as failure_of;
 pub use history::{FileMark, History, Place};
 pub use identifier::{GroupName, OperationId, OwnerName};
 pub use journal::{
-    Durability, Entry, Journal, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind,
-    ResourceName,
+    Entry, Journal, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind, ResourceName,
 };
 pub use known::KnownServer;
 pub use lifecycle::{CreatedServer, Lifecycle, Options, PendingCreate};
@@ -111,12 +112,12 @@ pub use machines::{
 };
 pub use other_owners::OtherOwners;
 pub use quotas::{QuotaDemand, QuotaRefusal, check_quotas};
-pub use reader::open_to_read;
 pub use release::{Asking, Decided, Release, ReleaseOutcome, ReleaseRequest, Released, Removal};
 pub use remembered::RememberedServer;
 pub use report::{Left, Report};
 pub use requested_by::{RequestedBy, Requester};
 pub use resume::{Resumed, ResumedOperation, UnverifiedOperation, WaitingOperation};
+pub use retry::Attempts;
 pub use shared::Limits;
 pub use specification::{
     AddressKind, AddressPool, CloudInit, DEFAULT_DEADLINE_MILLISECONDS, ExtraVolume, ImageChoice, RootVolume,
@@ -127,3 +128,4 @@ pub use supervisor::{Part, Problem, Round, Supervisor, SupervisorOptions};
 pub use sweep::{
     GroupMember, LastSweep, Machine, MachineReader, Sweep, SweepFailure, SweepRequest, Unexplained, members_of_group,
 };
+pub use tasks::{Tasks, Uncarried};

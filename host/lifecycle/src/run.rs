@@ -9,30 +9,29 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_policy::PinnedPolicies;
-use windlass_policy::slots::retry::{self, Verdict};
 use windlass_policy::slots::types::{Failure, FailureClass};
-use windlass_policy::slots::{Retry, Slot};
+use windlass_policy::slots::{Slot, retry};
 use windlass_scaleway::{ErrorClass, Sent, Zone};
 
 use crate::absence::Absences;
 use crate::aftermath::Effects;
+use crate::cancels::Journalled;
 use crate::control::{Control, Event, EventKind};
 use crate::failure;
 use crate::failure::AttemptFailure;
 use crate::identifier::{GroupName, OperationId};
+use crate::journal::note::Note;
+use crate::journal::step::Step;
 use crate::journal::{NewEntry, Operation, OperationKind, Phase, ResourceName};
+use crate::retry::Attempts;
 use crate::shared::Shared;
 use crate::stop::Stop;
 use crate::trace::Trace;
 
 /// The group of cleanups whose group nobody knows.
 pub(crate) const UNKNOWN_GROUP: &str = "cleanup";
-/// The longest single wait between two attempts, whatever a policy says.
-const MAX_WAIT: Duration = Duration::from_secs(300);
-/// The longest sum of the waits of one step, whatever a policy says.
+/// No attempt at a step begins later than this after the first one, whatever a policy says.
 const MAX_WAITS: Duration = Duration::from_secs(1_800);
-/// Attempts of one step at most, whatever a policy says.
-const MAX_ATTEMPTS: u32 = 500;
 /// How often a look-up of the host's own is tried: it decides whether anything is left, so no policy is asked.
 const LOOK_UPS: u32 = 8;
 /// The same where the answer is one that seldom changes by waiting (no permission, wrong arguments, no such place).
@@ -107,6 +106,8 @@ pub(crate) struct Run {
     pub(crate) zone: Zone,
     pub(crate) policies: PinnedPolicies,
     pub(crate) control: Control,
+    /// As long as it lives, the control cancels this operation durably.
+    _cancellable: Option<Arc<Journalled>>,
     /// Past this no further attempt begins, but for those of an undo.
     pub(crate) deadline: Option<Instant>,
     undoing: AtomicBool,
@@ -137,10 +138,12 @@ impl Run {
         let trace = Trace::of_operation(&shared.owner, &id, kind, &group, &zone, None);
         // Its own, so that a request of another process can cancel this operation alone.
         let control = control.child();
-        if kind.makes() {
-            control.enter(&id, &shared);
+        let cancellable = kind.acquires().then(|| {
+            let journalled = Arc::new(Journalled { shared: Arc::clone(&shared), id: id.clone() });
+            control.enter(&journalled);
             shared.cancels.enter(&id, &control, &shared);
-        }
+            journalled
+        });
         Self {
             trace,
             shared,
@@ -150,8 +153,9 @@ impl Run {
             zone,
             policies,
             control,
+            _cancellable: cancellable,
             deadline: deadline.map(|deadline| Instant::now() + deadline),
-            undoing: AtomicBool::new(!kind.makes()),
+            undoing: AtomicBool::new(!kind.acquires()),
             ambiguous: AtomicBool::new(false),
             settles_at: Mutex::new(None),
             lost: Mutex::new(None),
@@ -231,7 +235,7 @@ impl Run {
 
     /// Until when an attempt may begin. An undo of what was made has no such bound.
     fn last_attempt(&self) -> Option<Instant> {
-        let is_undo = self.kind.makes() && self.undoing.load(Ordering::Relaxed);
+        let is_undo = self.kind.acquires() && self.undoing.load(Ordering::Relaxed);
         self.deadline.filter(|_| !is_undo)
     }
 
@@ -353,21 +357,29 @@ impl Run {
     }
 
     /// Journals that a step is about to have an effect.
-    pub(crate) async fn intend(&self, step: &str, resource: Option<ResourceName>, data: Value) -> Result<(), Stop> {
-        self.check(step)?;
-        self.write(step, Phase::Intent, resource, data).await?;
-        self.trace.begin(step);
-        self.event(EventKind::StepBegan { step: step.to_owned() });
+    pub(crate) async fn begin(&self, step: impl Into<Step>, resource: Option<ResourceName>) -> Result<(), Stop> {
+        let (step, data) = step.into().parts();
+        self.check(&step)?;
+        self.write(&step, Phase::Intent, resource, data).await?;
+        self.trace.begin(&step);
+        self.event(EventKind::StepBegan { step });
         Ok(())
     }
 
     /// Journals that the effect took place.
-    pub(crate) async fn conclude(&self, step: &str, resource: Option<ResourceName>, data: Value) -> Result<(), Stop> {
-        self.write(step, Phase::Outcome, resource.clone(), data).await?;
-        metrics::counter!(crate::metric_names::STEPS, "step" => step.to_owned(), "outcome" => "done").increment(1);
-        self.trace.done(step, resource.as_ref());
-        self.event(EventKind::StepDone { step: step.to_owned(), resource });
+    pub(crate) async fn done(&self, step: impl Into<Step>, resource: Option<ResourceName>) -> Result<(), Stop> {
+        let (step, data) = step.into().parts();
+        self.write(&step, Phase::Outcome, resource.clone(), data).await?;
+        metrics::counter!(crate::metric_names::STEPS, "step" => step.clone(), "outcome" => "done").increment(1);
+        self.trace.done(&step, resource.as_ref());
+        self.event(EventKind::StepDone { step, resource });
         Ok(())
+    }
+
+    /// Journals a note.
+    pub(crate) async fn note(&self, note: Note, resource: Option<ResourceName>) -> Result<(), Stop> {
+        let (word, data) = note.parts();
+        self.write(&word, Phase::Note, resource, data).await
     }
 
     /// Asks the retry slot about a failed attempt, and waits if it says so. An error means: the step has failed.
@@ -377,14 +389,13 @@ impl Run {
     pub(crate) async fn after_failure(
         &self,
         step: &str,
-        began: Instant,
-        attempt: u32,
+        attempts: &mut Attempts,
         failed: impl Into<AttemptFailure>,
         server_type: Option<&str>,
     ) -> Result<(), Stop> {
         self.check(step)?;
         let AttemptFailure { failure: failed, retry_after } = failed.into();
-        let elapsed = began.elapsed();
+        let attempt = attempts.number();
         let question = retry::Question {
             now: self.now(),
             random: self.shared.randomness.word(),
@@ -392,23 +403,15 @@ impl Run {
             step: step.to_owned(),
             undoing: self.undoing.load(Ordering::Relaxed),
             attempt,
-            elapsed: milliseconds(elapsed),
-            time_left: self.last_attempt().map(|at| milliseconds(at.saturating_duration_since(Instant::now()))),
+            elapsed: 0,
+            time_left: None,
             failure: failed.clone(),
             zone: self.zone.to_string(),
             group: self.group_of_server(),
             server_type: server_type.map(str::to_owned),
         };
-        let decision = self.policies.decide::<Retry>(question).await;
-        self.quote::<Retry>(step, &decision);
-        let wait = match decision.answer.verdict {
-            Verdict::Wait(wait) if attempt < MAX_ATTEMPTS => {
-                Some(Duration::from_millis(wait).min(MAX_WAIT).max(retry_after.unwrap_or_default()))
-            }
-            _ => None,
-        }
-        .filter(|wait| elapsed + *wait <= MAX_WAITS)
-        .filter(|wait| self.last_attempt().is_none_or(|last| Instant::now() + *wait < last));
+        let (decision, wait) = attempts.decide(&self.policies, question, retry_after, self.last_attempt()).await;
+        self.quote(step, &decision);
         self.write(
             step,
             Phase::Failure,
@@ -434,7 +437,9 @@ impl Run {
             failure: failure::words(&failed),
             reason: decision.reason,
         });
-        self.sleep(step, wait).await
+        self.sleep(step, wait).await?;
+        attempts.next(wait);
+        Ok(())
     }
 
     /// Keeps what policies said about a decision, and which of them failed.
@@ -457,15 +462,14 @@ impl Run {
     {
         self.trace
             .in_step(step, async {
-                let began = Instant::now();
-                let mut attempt = 1;
+                let mut attempts = attempts();
                 loop {
                     self.check(step)?;
-                    match self.send(Box::pin(call(attempt))).await.map_err(|ending| ending.stop(step))? {
+                    let call = self.send(Box::pin(call(attempts.number())));
+                    match call.await.map_err(|ending| ending.stop(step))? {
                         Ok(value) => return Ok(value),
-                        Err(failed) => self.after_failure(step, began, attempt, failed, None).await?,
+                        Err(failed) => self.after_failure(step, &mut attempts, failed, None).await?,
                     }
-                    attempt += 1;
                 }
             })
             .await
@@ -524,8 +528,7 @@ impl Run {
         L: FnMut() -> LFut,
         LFut: Future<Output = Result<Option<T>, windlass_scaleway::Error>>,
     {
-        let began = Instant::now();
-        let mut attempt = 1;
+        let mut attempts = attempts();
         loop {
             self.check(step)?;
             // Lost until it is seen what came of it, also when nobody waits for that any more.
@@ -577,11 +580,10 @@ impl Run {
             if stops(&failed) {
                 return Err(Stop::failed(step, failed));
             }
-            self.after_failure(step, began, attempt, &error, server_type).await?;
+            self.after_failure(step, &mut attempts, &error, server_type).await?;
             if error.status().is_some() && error.class() != ErrorClass::RateLimited {
                 self.mark_possible_duplicate();
             }
-            attempt += 1;
         }
     }
 
@@ -684,9 +686,13 @@ impl Run {
     }
 }
 
+/// The attempts at a step that begins now.
+pub(crate) fn attempts() -> Attempts {
+    Attempts::within(MAX_WAITS)
+}
+
 impl Drop for Run {
     fn drop(&mut self) {
-        self.control.exit(&self.id);
         self.shared.cancels.exit(&self.id);
     }
 }

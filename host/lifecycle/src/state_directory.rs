@@ -61,17 +61,6 @@ impl StateDirectory {
         move |source| Error::StateDirectory { path, source }
     }
 
-    /// Makes sure that the journal's file exists and belongs to its owner only, and gives its path for SQLite.
-    pub(crate) fn journal_path(&self) -> Result<PathBuf, Error> {
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true).mode(0o600);
-        // Only whoever makes the file ever closes it: that would release the locks of this process's other connections.
-        match self.directory.open_with(JOURNAL_FILE, &options) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(self.failed(JOURNAL_FILE)(error)),
-            _ => Ok(self.path.join(JOURNAL_FILE)),
-        }
-    }
-
     /// The owner's name in the file `owner`; none where no owner was made yet.
     ///
     /// # Errors
@@ -307,7 +296,7 @@ mod tests {
         let lost: OwnerName = "lost".parse().unwrap();
         state.take_owner(&lost).unwrap();
         assert_eq!(state.owner(None).unwrap(), lost);
-        state.journal_path().unwrap();
+        state.handle().write(JOURNAL_FILE, "").unwrap();
         assert!(state.take_owner(&made).is_err());
         assert_eq!(state.owner(None).unwrap(), lost);
     }

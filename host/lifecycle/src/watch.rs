@@ -8,7 +8,7 @@ use windlass_scaleway::types::instance::Server;
 
 use crate::failure;
 use crate::poller::{Poller, Waiting};
-use crate::run::Run;
+use crate::run::{Run, attempts};
 use crate::stop::Stop;
 
 /// The waits between looks, in poll intervals: short at first, then longer.
@@ -40,7 +40,7 @@ impl Poller {
         let shared = self.zone(&run.zone);
         let _waiting = Waiting::new(Arc::clone(&shared), id);
         let mut looks = 0;
-        let mut failures: Option<(Instant, u32)> = None;
+        let mut failed_looks = None;
         let mut last_state = String::from("unknown");
         loop {
             let interval = self.interval * INTERVALS[looks.min(INTERVALS.len() - 1)];
@@ -62,7 +62,7 @@ impl Poller {
             };
             match looked {
                 Ok(server) => {
-                    failures = None;
+                    failed_looks = None;
                     run.absences.prove(id, server.is_none());
                     if let Some(server) = &server {
                         last_state = format!("{} {}", server.state, server.state_detail).trim_end().to_owned();
@@ -72,9 +72,7 @@ impl Poller {
                     }
                 }
                 Err(failed) => {
-                    let (began, count) = failures.get_or_insert((Instant::now(), 0));
-                    *count += 1;
-                    run.after_failure(step, *began, *count, failed, None).await?;
+                    run.after_failure(step, failed_looks.get_or_insert_with(attempts), failed, None).await?;
                 }
             }
         }

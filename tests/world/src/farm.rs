@@ -6,7 +6,7 @@ use windlass_cluster::{
     ClusterControl, ClusterName, ClusterOptions, ClusterSpecification, ClusterState, ClusterStatus, Clusters,
     NodeGroup, ScaleRequest, SqliteClusterStore, StoreError,
 };
-use windlass_lifecycle::{Clock, Durability, Lifecycle, StateDirectory};
+use windlass_lifecycle::{Durability, Lifecycle, StateDirectory};
 use windlass_policy::Host;
 use windlass_scaleway::Client;
 
@@ -31,14 +31,9 @@ pub(crate) fn open(
     client: Client,
     policies: Arc<Host>,
     state: &StateDirectory,
-    clock: Clock,
-    seed: u64,
 ) -> Result<Clusters, StoreError> {
     let store = SqliteClusterStore::open(state, Durability::FullInline)?;
-    let mut options = ClusterOptions::new(lifecycle, client, policies, Arc::new(store));
-    options.clock = clock;
-    options.seed = Some(seed);
-    Ok(Clusters::new(options))
+    Ok(Clusters::new(ClusterOptions::new(lifecycle, client, policies, Arc::new(store))))
 }
 
 /// A cluster of so many nodes, without hooks.

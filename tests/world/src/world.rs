@@ -545,11 +545,11 @@ impl World {
         let mut options = Options::new(client.clone(), Arc::clone(&policies), state.clone());
         options.owner = Some(OWNER.parse()?);
         options.durability = durability;
-        options.clock = clock.clone();
+        options.clock = clock;
         options.seed = seed;
         let lifecycle = Lifecycle::open(options)?;
         if index == CLUSTERS {
-            let clusters = farm::open(lifecycle, client, policies, &state, clock, seed.unwrap_or(self.seed))?;
+            let clusters = farm::open(lifecycle, client, policies, &state)?;
             return Ok(Process::new(Role::Clusters(clusters)));
         }
         let supervisor = Supervisor::new(lifecycle.clone(), supervision(self.grace));

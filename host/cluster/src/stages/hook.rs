@@ -2,14 +2,14 @@
 //! end.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
+use windlass_lifecycle::Attempts;
 
 use crate::hooks::{HOOK_INPUT_VERSION, Hook, HookFailure, HookInput, HookNode, HookOutput};
 use crate::record::{ClusterHappening, Node, Stage};
-use crate::run::{Book, Run, Stop};
+use crate::run::{Book, MAX_WAITS, Run, Stop};
 use crate::trace::Step;
 
 /// Bytes of a hook's output in one event.
@@ -80,7 +80,8 @@ pub(crate) async fn run_hook(run: &Run, stage: Stage, nodes: &[String]) -> Resul
     let Some(hook) = hook else { return finish(run, step, nodes, None).await };
     let begun_before = note_begun(run, stage, nodes).await?;
     let mut next = input(&run.book.lock(), stage, nodes);
-    let (mut attempt, mut waited) = (1, Duration::ZERO);
+    // The hook has a time limit of its own.
+    let mut attempts = Attempts::waiting_within(MAX_WAITS);
     let (stopped, error) = loop {
         let span = run.trace.hook(step, &hook, &next);
         let ended = run_until_called_off(run, &hook, &next).instrument(span.clone()).await;
@@ -97,12 +98,11 @@ pub(crate) async fn run_hook(run: &Run, stage: Stage, nodes: &[String]) -> Resul
         if run.control.left().is_cancelled() {
             break (Stop::Left, error);
         }
-        if run.cancel.is_cancelled() {
+        if run.control.cancelled().is_cancelled() {
             break (Stop::called_off(stage), error);
         }
-        // Only the waits count: the hook has a time limit of its own.
-        match run.after_failure(step, waited, waited, attempt, error.for_retry()).await {
-            Ok(wait) => waited += wait,
+        match run.after_failure(step, &mut attempts, error.for_retry()).await {
+            Ok(()) => {}
             Err(Stop::Failed(mut failed)) => {
                 if failed.failure == error.for_retry() {
                     failed.failure = error.for_provisioning();
@@ -111,7 +111,6 @@ pub(crate) async fn run_hook(run: &Run, stage: Stage, nodes: &[String]) -> Resul
             }
             Err(graver) => break (graver, error),
         }
-        attempt += 1;
     };
     if matches!(stopped, Stop::Gone | Stop::Overtaken | Stop::Store(_)) {
         return Err(stopped);
@@ -165,7 +164,7 @@ async fn run_until_called_off(run: &Run, hook: &Hook, input: &HookInput) -> Resu
     let called_off = async {
         tokio::select! {
             () = run.control.left().cancelled() => {}
-            () = run.cancel.cancelled() => {}
+            () = run.control.cancelled().cancelled() => {}
         }
         stop.cancel();
         std::future::pending::<()>().await;

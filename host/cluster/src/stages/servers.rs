@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::StreamExt as _;
 use futures::stream;
-use tokio_util::sync::CancellationToken;
 use windlass_lifecycle::{
     Asking, CloudInit, Control, Error as LifecycleError, OperationId, ReleaseOutcome, Report, RequestedBy, Requester,
     ResourceKind, ResourceName, Target,
@@ -43,72 +42,45 @@ pub(crate) async fn cloud_inits(
     Ok(contents)
 }
 
-/// Makes the servers of these nodes. After the first that fails no other begins, and those under way are called off,
-/// which undoes them; so are all when `stop` is cancelled.
+/// Makes the servers of these nodes, under this control. After the first that fails no other begins, and those under
+/// way are called off, which undoes them; so are all when the control is cancelled.
 pub(crate) async fn make(
     run: &Run,
     stage: Stage,
     nodes: &[String],
     cloud_inits: &CloudInits,
-    stop: &CancellationToken,
+    control: &Control,
 ) -> Result<(), Stop> {
     let step = run.begin_step(stage, "create servers", nodes.len()).await?;
-    let control = Control::new();
-    let halted = CancellationToken::new();
-    let (of_all, end) = (&control, &halted);
+    // Its own: a failure here is no call-off of what the caller does beside.
+    let control = &control.child();
     let mut work = stream::iter(nodes.to_vec())
-        .map(|node| async move { make_one(run, step, &node, cloud_inits, of_all, end).await })
+        .map(|node| async move { make_one(run, step, &node, cloud_inits, control).await })
         .buffer_unordered(run.shared.limits.parallel_nodes.max(1));
     let mut worst: Option<Stop> = None;
-    let mut left = false;
-    loop {
-        tokio::select! {
-            biased;
-            () = run.control.left().cancelled(), if !left => {
-                left = true;
-                halted.cancel();
-                control.leave();
-            }
-            () = stop.cancelled(), if !halted.is_cancelled() => {
-                halted.cancel();
-                control.cancel();
-            }
-            next = work.next() => match next {
-                None => break,
-                Some(Ok(())) => {}
-                Some(Err(stopped)) => {
-                    halted.cancel();
-                    match stopped {
-                        // A concurrent writer will see these entries.
-                        Stop::Overtaken => control.leave(),
-                        _ => control.cancel(),
-                    }
-                    worst = Some(match worst {
-                        None => stopped,
-                        Some(worst) => worst.or_graver(stopped),
-                    });
-                }
-            }
+    while let Some(ended) = work.next().await {
+        let Err(stopped) = ended else { continue };
+        match stopped {
+            // A concurrent writer will see these entries.
+            Stop::Overtaken => control.leave(),
+            _ => control.cancel(),
         }
+        worst = Some(match worst {
+            None => stopped,
+            Some(worst) => worst.or_graver(stopped),
+        });
     }
     match worst {
         Some(stopped) => Err(stopped),
-        None if left => Err(Stop::Left),
-        None if halted.is_cancelled() => Err(Stop::called_off(stage)),
+        None if control.left().is_cancelled() => Err(Stop::Left),
+        None if control.cancelled().is_cancelled() => Err(Stop::called_off(stage)),
         None => Ok(()),
     }
 }
 
-async fn make_one(
-    run: &Run,
-    step: Step,
-    name: &str,
-    cloud_inits: &CloudInits,
-    control: &Control,
-    halted: &CancellationToken,
-) -> Result<(), Stop> {
+async fn make_one(run: &Run, step: Step, name: &str, cloud_inits: &CloudInits, control: &Control) -> Result<(), Stop> {
     // Those that have not begun never begin: they are no failures, the one that halted them is.
-    if halted.is_cancelled() {
+    if control.cancelled().is_cancelled() || control.left().is_cancelled() {
         return Ok(());
     }
     let Some(node) = run.node(name) else { return Ok(()) };
@@ -199,28 +171,17 @@ fn note_kept(run: &Run, node: &str, report: &Report) {
 /// is gone counts as removed.
 pub(crate) async fn remove(run: &Run, stage: Stage, nodes: &[String]) -> Result<(), Stop> {
     let step = run.begin_step(stage, "remove servers", nodes.len()).await?;
-    let control = Control::new();
-    let of_all = &control;
+    let control = &run.control.child_for(None);
     let mut work = stream::iter(nodes.to_vec())
-        .map(|node| async move { remove_one(run, step, &node, of_all).await })
+        .map(|node| async move { remove_one(run, step, &node, control).await })
         .buffer_unordered(run.shared.limits.parallel_nodes.max(1));
     let mut worst: Option<Stop> = None;
-    let mut left = false;
-    loop {
-        tokio::select! {
-            biased;
-            () = run.control.left().cancelled(), if !left => {
-                left = true;
-                control.leave();
-            }
-            next = work.next() => match next {
-                None => break,
-                Some(Ok(())) => {}
-                Some(Err(stopped)) => worst = Some(match worst {
-                    None => stopped,
-                    Some(worst) => worst.or_graver(stopped),
-                }),
-            }
+    while let Some(ended) = work.next().await {
+        if let Err(stopped) = ended {
+            worst = Some(match worst {
+                None => stopped,
+                Some(worst) => worst.or_graver(stopped),
+            });
         }
     }
     worst.map_or(Ok(()), Err)

@@ -1,13 +1,7 @@
 //! Where clusters are kept: one interface, so that the same operations run on one machine (SQLite beside the journal)
 //! and elsewhere (for example on the status of a Kubernetes object, with leader election for liveness).
 
-#[cfg(any(test, feature = "store-laws"))]
-#[cfg_attr(not(feature = "store-laws"), allow(unreachable_pub, reason = "other crates see it by the feature alone"))]
-pub mod laws;
 mod sqlite;
-
-#[cfg(test)]
-mod tests;
 
 use std::path::PathBuf;
 

@@ -1,29 +1,17 @@
-//! The store on one machine: `clusters.sqlite` in the state directory, in WAL mode, so that any process may read while
-//! another writes.
-
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+//! The store on one machine: `clusters.sqlite` in the state directory.
 
 use async_trait::async_trait;
-use cap_std::fs::{OpenOptions, OpenOptionsExt as _};
-use parking_lot::Mutex;
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use windlass_lifecycle::{Durability, StateDirectory, open_to_read};
+use windlass_lifecycle::{Database, DatabaseError, Durability, Schema, StateDirectory};
 
 use super::{Begin, Change, ClusterStore, Fence, Requests, StoreError, StoredCluster};
 use crate::failure::short;
 use crate::name::ClusterName;
 use crate::record::{Cluster, ClusterEvent, ClusterOperation, Node, OperationKind, OperationState};
 
-const FILE: &str = "clusters.sqlite";
-/// `user_version` of the tables below.
-const VERSION: i64 = 1;
-/// How long a process waits for another one's write.
-const BUSY: Duration = Duration::from_secs(10);
+const SCHEMA: Schema = Schema { file: "clusters.sqlite", version: 1, tables: TABLES };
 /// Operations of one cluster name that are kept, with their events.
 const KEPT_OPERATIONS: u64 = 100;
 /// How long the history of a cluster is kept that is gone: 90 days, in milliseconds.
@@ -65,22 +53,31 @@ create index events_by_operation on events (cluster, operation, sequence);
 ";
 
 /// The store in a state directory.
+#[derive(Debug)]
 pub struct SqliteClusterStore {
-    path: PathBuf,
+    database: Database,
     state: StateDirectory,
-    connection: Arc<Mutex<Connection>>,
-    /// Whether calls run on a thread for blocking work. Under paused time they don't: such a thread stops the clock.
-    threads: bool,
-}
-
-impl std::fmt::Debug for SqliteClusterStore {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("SqliteClusterStore").field("path", &self.path).finish_non_exhaustive()
-    }
 }
 
 fn failed(what: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
     move |error| StoreError::Failed { what, problem: error.to_string() }
+}
+
+impl From<DatabaseError> for StoreError {
+    fn from(error: DatabaseError) -> Self {
+        let problem = match &error {
+            DatabaseError::Make { source, .. } => source.to_string(),
+            DatabaseError::Open { source, .. } => source.to_string(),
+            error => error.to_string(),
+        };
+        match error {
+            DatabaseError::Newer { path, found, known } => Self::Newer { path, found, known },
+            DatabaseError::Absent { path } | DatabaseError::Make { path, .. } | DatabaseError::Open { path, .. } => {
+                Self::Open { path, problem }
+            }
+            DatabaseError::Closed | DatabaseError::Commit { .. } => Self::Failed { what: "writing", problem },
+        }
+    }
 }
 
 impl SqliteClusterStore {
@@ -90,26 +87,7 @@ impl SqliteClusterStore {
     /// [`StoreError::Newer`] when a newer version wrote it (it is left untouched), [`StoreError::Open`] when it cannot
     /// be opened.
     pub fn open(state: &StateDirectory, durability: Durability) -> Result<Self, StoreError> {
-        let path = state.path().join(FILE);
-        let unopened = |problem: String| StoreError::Open { path: path.clone(), problem };
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true).mode(0o600);
-        // Only whoever makes the file ever closes it: that would release the locks of this process's other connections.
-        match state.handle().open_with(FILE, &options) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(unopened(error.to_string())),
-            _ => {}
-        }
-        // By its path, since SQLite makes its own files beside it; symbolic links are refused.
-        let flags =
-            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        let mut connection = Connection::open_with_flags(&path, flags).map_err(|error| unopened(error.to_string()))?;
-        prepare(&mut connection, &path, durability)?;
-        Ok(Self {
-            state: state.clone(),
-            connection: Arc::new(Mutex::new(connection)),
-            threads: durability == Durability::Full,
-            path,
-        })
+        Ok(Self { database: Database::open(state, &SCHEMA, durability)?, state: state.clone() })
     }
 
     /// Opens the store to look at it: nothing is made or changed, also no file. `None` where there is none, or one
@@ -118,59 +96,12 @@ impl SqliteClusterStore {
     /// # Errors
     /// As [`SqliteClusterStore::open`].
     pub fn read_only(state: &StateDirectory) -> Result<Option<Self>, StoreError> {
-        let path = state.path().join(FILE);
-        if !state.handle().exists(FILE) {
-            return Ok(None);
+        match Database::read_only(state, &SCHEMA) {
+            Ok(database) => Ok(Some(Self { database, state: state.clone() })),
+            Err(DatabaseError::Absent { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
         }
-        let failed = |error: rusqlite::Error| StoreError::Open { path: path.clone(), problem: error.to_string() };
-        let connection = open_to_read(&path).map_err(failed)?.connection;
-        connection.pragma_update(None, "query_only", true).map_err(failed)?;
-        let found: i64 = connection.query_row("pragma user_version", [], |row| row.get(0)).map_err(failed)?;
-        match found {
-            VERSION => {}
-            newer if newer > VERSION => return Err(StoreError::Newer { path, found, known: VERSION }),
-            _ => return Ok(None),
-        }
-        let connection = Arc::new(Mutex::new(connection));
-        Ok(Some(Self { state: state.clone(), connection, threads: false, path }))
     }
-
-    async fn call<T: Send + 'static>(
-        &self,
-        what: &'static str,
-        work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        if !self.threads {
-            return work(&mut self.connection.lock());
-        }
-        let connection = Arc::clone(&self.connection);
-        tokio::task::spawn_blocking(move || work(&mut connection.lock()))
-            .await
-            .map_err(|error| StoreError::Failed { what, problem: error.to_string() })?
-    }
-}
-
-fn prepare(connection: &mut Connection, path: &Path, durability: Durability) -> Result<(), StoreError> {
-    let failed = |error: rusqlite::Error| StoreError::Open { path: path.to_owned(), problem: error.to_string() };
-    connection.busy_timeout(BUSY).map_err(failed)?;
-    let found: i64 = connection.query_row("pragma user_version", [], |row| row.get(0)).map_err(failed)?;
-    if found > VERSION {
-        return Err(StoreError::Newer { path: path.to_owned(), found, known: VERSION });
-    }
-    connection.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
-    let synchronous = match durability {
-        Durability::Full | Durability::FullInline => "full",
-        Durability::Process => "off",
-    };
-    connection.pragma_update(None, "synchronous", synchronous).map_err(failed)?;
-    // Two processes may start together: who comes second finds the tables made.
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-    let found: i64 = transaction.query_row("pragma user_version", [], |row| row.get(0)).map_err(failed)?;
-    if found == 0 {
-        transaction.execute_batch(TABLES).map_err(failed)?;
-        transaction.pragma_update(None, "user_version", VERSION).map_err(failed)?;
-    }
-    transaction.commit().map_err(failed)
 }
 
 fn write<T: Serialize>(table: &'static str, row: &str, value: &T) -> Result<String, StoreError> {
@@ -199,8 +130,8 @@ fn read<T: DeserializeOwned>(table: &'static str, row: &str, text: &str) -> Resu
     })
 }
 
-fn new_fence(transaction: &Transaction<'_>) -> Result<Fence, StoreError> {
-    transaction
+fn new_fence(connection: &Connection) -> Result<Fence, StoreError> {
+    connection
         .query_row("update fences set last = last + 1 returning last", [], |row| row.get::<_, i64>(0))
         .map(|last| Fence(last.cast_unsigned()))
         .map_err(failed("giving a fence"))
@@ -215,8 +146,8 @@ fn stored_fence(connection: &Connection, name: &str) -> Result<Option<Fence>, St
         .map_err(failed("reading a cluster"))
 }
 
-fn put_nodes(transaction: &Transaction<'_>, cluster: &str, nodes: &[Node]) -> Result<(), StoreError> {
-    let mut statement = transaction
+fn put_nodes(connection: &Connection, cluster: &str, nodes: &[Node]) -> Result<(), StoreError> {
+    let mut statement = connection
         .prepare_cached(
             "insert or replace into nodes (cluster, name, grouping, position, document) values (?1, ?2, ?3, ?4, ?5)",
         )
@@ -230,9 +161,9 @@ fn put_nodes(transaction: &Transaction<'_>, cluster: &str, nodes: &[Node]) -> Re
     Ok(())
 }
 
-fn put_operation(transaction: &Transaction<'_>, cluster: &str, operation: &ClusterOperation) -> Result<(), StoreError> {
+fn put_operation(connection: &Connection, cluster: &str, operation: &ClusterOperation) -> Result<(), StoreError> {
     let row = format!("{cluster}/{}", operation.number);
-    transaction
+    connection
         .execute(
             "insert or replace into operations (cluster, number, document) values (?1, ?2, ?3)",
             params![cluster, operation.number.cast_signed(), write("operations", &row, operation)?],
@@ -304,25 +235,22 @@ fn load(connection: &Connection, name: &str, with_nodes: bool) -> Result<Option<
     }))
 }
 
-fn begin(connection: &mut Connection, mut begin: Begin) -> Result<(Fence, u64), StoreError> {
+fn begin(connection: &Connection, mut begin: Begin) -> Result<(Fence, u64), StoreError> {
     let name = begin.cluster.name.to_string();
-    let transaction = connection
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .map_err(failed("beginning an operation"))?;
-    match (begin.expected, stored_fence(&transaction, &name)?) {
+    match (begin.expected, stored_fence(connection, &name)?) {
         (None, None) => {}
-        (Some(expected), Some(stored)) if expected == stored && open_number(&transaction, &name)?.is_none() => {}
+        (Some(expected), Some(stored)) if expected == stored && open_number(connection, &name)?.is_none() => {}
         (Some(_), None) => return Err(StoreError::Gone),
         _ => return Err(StoreError::Overtaken),
     }
-    let fence = new_fence(&transaction)?;
-    let number: i64 = transaction
+    let fence = new_fence(connection)?;
+    let number: i64 = connection
         .query_row("select coalesce(max(number), 0) + 1 from operations where cluster = ?1", [&name], |row| row.get(0))
         .map_err(failed("numbering an operation"))?;
     begin.operation.number = number.cast_unsigned();
     begin.operation.state = OperationState::Open;
-    put_operation(&transaction, &name, &begin.operation)?;
-    transaction
+    put_operation(connection, &name, &begin.operation)?;
+    connection
         .execute(
             "insert into clusters (name, fence, open, document) values (?1, ?2, ?3, ?4)
              on conflict (name) do update
@@ -330,23 +258,22 @@ fn begin(connection: &mut Connection, mut begin: Begin) -> Result<(Fence, u64), 
             params![name, fence.0.cast_signed(), number, write_cluster(&name, &begin.cluster)?],
         )
         .map_err(failed("beginning an operation"))?;
-    put_nodes(&transaction, &name, &begin.nodes)?;
+    put_nodes(connection, &name, &begin.nodes)?;
     let oldest = begin.operation.number.saturating_sub(KEPT_OPERATIONS).cast_signed();
     for sql in [
         "delete from events where cluster = ?1 and operation <= ?2",
         "delete from operations where cluster = ?1 and number <= ?2",
     ] {
-        transaction.execute(sql, params![name, oldest]).map_err(failed("forgetting old operations"))?;
+        connection.execute(sql, params![name, oldest]).map_err(failed("forgetting old operations"))?;
     }
-    forget_gone(&transaction, begin.operation.began_at)?;
-    transaction.commit().map_err(failed("beginning an operation"))?;
+    forget_gone(connection, begin.operation.began_at)?;
     Ok((fence, begin.operation.number))
 }
 
 /// Forgets the histories of clusters that have been gone for long.
-fn forget_gone(transaction: &Transaction<'_>, now: u64) -> Result<(), StoreError> {
+fn forget_gone(connection: &Connection, now: u64) -> Result<(), StoreError> {
     let before = now.saturating_sub(KEPT_AFTER_THE_END).cast_signed();
-    let forgotten = transaction
+    let forgotten = connection
         .execute(
             "delete from operations where cluster not in (select name from clusters) and cluster not in
                 (select cluster from operations where json_extract(document, '$.began_at') >= ?1)",
@@ -354,37 +281,35 @@ fn forget_gone(transaction: &Transaction<'_>, now: u64) -> Result<(), StoreError
         )
         .map_err(failed("forgetting old operations"))?;
     if forgotten > 0 {
-        transaction
+        connection
             .execute("delete from events where cluster not in (select cluster from operations)", [])
             .map_err(failed("forgetting old events"))?;
     }
     Ok(())
 }
 
-fn commit(connection: &mut Connection, name: &str, fence: Fence, change: &Change) -> Result<(), StoreError> {
-    let transaction =
-        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed("writing"))?;
-    match stored_fence(&transaction, name)? {
+fn commit(connection: &Connection, name: &str, fence: Fence, change: &Change) -> Result<(), StoreError> {
+    match stored_fence(connection, name)? {
         None => return Err(StoreError::Gone),
         Some(stored) if stored != fence => return Err(StoreError::Overtaken),
         Some(_) => {}
     }
-    let number = open_number(&transaction, name)?.unwrap_or_default();
+    let number = open_number(connection, name)?.unwrap_or_default();
     if let Some(cluster) = &change.cluster {
-        transaction
+        connection
             .execute("update clusters set document = ?2 where name = ?1", params![name, write_cluster(name, cluster)?])
             .map_err(failed("writing a cluster"))?;
     }
-    put_nodes(&transaction, name, &change.nodes)?;
+    put_nodes(connection, name, &change.nodes)?;
     for node in &change.forget_nodes {
-        transaction
+        connection
             .execute("delete from nodes where cluster = ?1 and name = ?2", params![name, node])
             .map_err(failed("forgetting a node"))?;
     }
     if let Some(operation) = &change.operation {
-        put_operation(&transaction, name, operation)?;
+        put_operation(connection, name, operation)?;
         if operation.state != OperationState::Open {
-            transaction
+            connection
                 .execute(
                     "update clusters set open = null, cancel_requested = 0,
                                          delete_requested = delete_requested and not ?2 where name = ?1",
@@ -396,44 +321,40 @@ fn commit(connection: &mut Connection, name: &str, fence: Fence, change: &Change
     }
     for (at, what) in &change.events {
         let what = write("events", name, what)?;
-        transaction
+        connection
             .prepare_cached("insert into events (cluster, operation, at, what) values (?1, ?2, ?3, ?4)")
             .and_then(|mut statement| statement.execute(params![name, number.cast_signed(), at.cast_signed(), what]))
             .map_err(failed("writing an event"))?;
     }
     if change.forget_cluster {
         for sql in ["delete from nodes where cluster = ?1", "delete from clusters where name = ?1"] {
-            transaction.execute(sql, [name]).map_err(failed("forgetting a cluster"))?;
+            connection.execute(sql, [name]).map_err(failed("forgetting a cluster"))?;
         }
     }
-    transaction.commit().map_err(failed("writing"))
+    Ok(())
 }
 
-fn take_over(connection: &mut Connection, name: &str, expected: Fence, runner: &str) -> Result<Fence, StoreError> {
-    let transaction = connection
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .map_err(failed("taking an operation over"))?;
-    match stored_fence(&transaction, name)? {
+fn take_over(connection: &Connection, name: &str, expected: Fence, runner: &str) -> Result<Fence, StoreError> {
+    match stored_fence(connection, name)? {
         None => return Err(StoreError::Gone),
         Some(stored) if stored != expected => return Err(StoreError::Overtaken),
         Some(_) => {}
     }
-    let number = open_number(&transaction, name)?.ok_or(StoreError::Overtaken)?;
-    let Some(mut operation) = operation(&transaction, name, number)? else { return Err(StoreError::Gone) };
+    let number = open_number(connection, name)?.ok_or(StoreError::Overtaken)?;
+    let Some(mut operation) = operation(connection, name, number)? else { return Err(StoreError::Gone) };
     operation.runner = runner.to_owned();
-    put_operation(&transaction, name, &operation)?;
-    let fence = new_fence(&transaction)?;
-    transaction
+    put_operation(connection, name, &operation)?;
+    let fence = new_fence(connection)?;
+    connection
         .execute("update clusters set fence = ?2 where name = ?1", params![name, fence.0.cast_signed()])
         .map_err(failed("taking an operation over"))?;
-    transaction.commit().map_err(failed("taking an operation over"))?;
     Ok(fence)
 }
 
 #[async_trait]
 impl ClusterStore for SqliteClusterStore {
     async fn clusters(&self) -> Result<Vec<StoredCluster>, StoreError> {
-        self.call("listing clusters", |connection| {
+        self.database.read(|connection| {
             let names: Vec<String> = connection
                 .prepare_cached("select name from clusters order by name")
                 .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
@@ -444,62 +365,65 @@ impl ClusterStore for SqliteClusterStore {
             }
             Ok(clusters)
         })
-        .await
     }
 
     async fn cluster(&self, name: &ClusterName) -> Result<Option<StoredCluster>, StoreError> {
         let name = name.to_string();
-        self.call("reading a cluster", move |connection| {
+        self.database.read(move |connection| {
             // One transaction, so that cluster, nodes and operation are of one moment.
-            let transaction = connection.transaction().map_err(failed("reading a cluster"))?;
+            let transaction = connection.unchecked_transaction().map_err(failed("reading a cluster"))?;
             load(&transaction, &name, true)
         })
-        .await
     }
 
     async fn begin(&self, beginning: Begin) -> Result<(Fence, u64), StoreError> {
-        self.call("beginning an operation", move |connection| begin(connection, beginning)).await
+        self.database.write(move |connection| begin(connection, beginning)).await
     }
 
     async fn take_over(&self, name: &ClusterName, expected: Fence, runner: &str) -> Result<Fence, StoreError> {
         let (name, runner) = (name.to_string(), runner.to_owned());
-        self.call("taking an operation over", move |connection| take_over(connection, &name, expected, &runner)).await
+        self.database.write(move |connection| take_over(connection, &name, expected, &runner)).await
     }
 
     async fn commit(&self, name: &ClusterName, fence: Fence, change: Change) -> Result<(), StoreError> {
         let name = name.to_string();
-        self.call("writing", move |connection| commit(connection, &name, fence, &change)).await
+        self.database.write(move |connection| commit(connection, &name, fence, &change)).await
     }
 
     async fn request(&self, name: &ClusterName, operation: u64, requests: Requests) -> Result<bool, StoreError> {
         let name = name.to_string();
-        self.call("writing a request", move |connection| {
-            connection
-                .execute(
-                    "update clusters set cancel_requested = max(cancel_requested, ?3),
+        self.database
+            .write(move |connection| {
+                connection
+                    .execute(
+                        "update clusters set cancel_requested = max(cancel_requested, ?3),
                                          delete_requested = max(delete_requested, ?4) where name = ?1 and open = ?2",
-                    params![name, operation.cast_signed(), requests.cancel, requests.delete],
-                )
-                .map(|changed| changed == 1)
-                .map_err(failed("writing a request"))
-        })
-        .await
+                        params![name, operation.cast_signed(), requests.cancel, requests.delete],
+                    )
+                    .map(|changed| changed == 1)
+                    .map_err(failed("writing a request"))
+            })
+            .await
     }
 
     async fn withdraw(&self, name: &ClusterName) -> Result<bool, StoreError> {
         let name = name.to_string();
-        self.call("withdrawing a request", move |connection| {
-            connection
-                .execute("update clusters set delete_requested = 0 where name = ?1 and delete_requested = 1", [name])
-                .map(|changed| changed == 1)
-                .map_err(failed("withdrawing a request"))
-        })
-        .await
+        self.database
+            .write(move |connection| {
+                connection
+                    .execute(
+                        "update clusters set delete_requested = 0 where name = ?1 and delete_requested = 1",
+                        [name],
+                    )
+                    .map(|changed| changed == 1)
+                    .map_err(failed("withdrawing a request"))
+            })
+            .await
     }
 
     async fn requests(&self, name: &ClusterName, fence: Fence) -> Result<Option<Requests>, StoreError> {
         let name = name.to_string();
-        self.call("reading requests", move |connection| {
+        self.database.read(move |connection| {
             connection
                 .query_row(
                     "select cancel_requested, delete_requested from clusters where name = ?1 and fence = ?2",
@@ -509,12 +433,11 @@ impl ClusterStore for SqliteClusterStore {
                 .optional()
                 .map_err(failed("reading requests"))
         })
-        .await
     }
 
     async fn operations(&self, name: &ClusterName, limit: u32) -> Result<Vec<ClusterOperation>, StoreError> {
         let name = name.to_string();
-        self.call("reading operations", move |connection| {
+        self.database.read(move |connection| {
             let rows: Vec<(i64, String)> = connection
                 .prepare_cached(
                     "select number, document from operations where cluster = ?1 order by number desc limit ?2",
@@ -525,7 +448,6 @@ impl ClusterStore for SqliteClusterStore {
                 .map_err(failed("reading operations"))?;
             rows.iter().map(|(number, text)| read("operations", &format!("{name}/{number}"), text)).collect()
         })
-        .await
     }
 
     async fn events(
@@ -536,7 +458,7 @@ impl ClusterStore for SqliteClusterStore {
         limit: u32,
     ) -> Result<Vec<ClusterEvent>, StoreError> {
         let cluster = name.clone();
-        self.call("reading events", move |connection| {
+        self.database.read(move |connection| {
             let rows: Vec<(i64, i64, i64, String)> = connection
                 .prepare_cached(
                     "select sequence, operation, at, what from events
@@ -564,27 +486,9 @@ impl ClusterStore for SqliteClusterStore {
                 })
                 .collect()
         })
-        .await
     }
 
     async fn runner_lives(&self, runner: &str) -> bool {
         self.state.runner_lives(runner)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_to_be_proof_against_a_loss_of_power_is_synced_with_or_without_a_thread() {
-        for (durability, expected) in [(Durability::Full, 2), (Durability::FullInline, 2), (Durability::Process, 0)] {
-            let folder = tempfile::tempdir().unwrap();
-            let state = StateDirectory::open(folder.path()).unwrap();
-            let store = SqliteClusterStore::open(&state, durability).unwrap();
-            let connection = store.connection.lock();
-            let synchronous: i64 = connection.query_row("pragma synchronous", [], |row| row.get(0)).unwrap();
-            assert_eq!(synchronous, expected, "{durability:?}");
-        }
     }
 }

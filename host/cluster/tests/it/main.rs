@@ -6,5 +6,6 @@ mod life;
 mod model;
 mod named;
 mod promises;
+mod store;
 mod support;
 mod table;

@@ -366,17 +366,14 @@ impl World {
     pub(crate) fn start_with(&self, host: Arc<Host>, store: Arc<dyn ClusterStore>) -> Clusters {
         let start = self.starts.get() + 1;
         self.starts.set(start);
-        let clock = Clock::simulated(NOW + start * 3_600_000);
         let mut options = Options::new(self.client.clone(), Arc::clone(&host), self.state());
         options.owner = Some(owner());
         options.durability = Durability::Process;
-        options.clock = clock.clone();
+        options.clock = Clock::simulated(NOW + start * 3_600_000);
         options.seed = Some(self.seed ^ (start << 32));
         let lifecycle = Lifecycle::open(options).unwrap();
         let mut options = ClusterOptions::new(lifecycle, self.client.clone(), host, store);
         options.hooks = self.hooks.clone();
-        options.clock = clock;
-        options.seed = Some(self.seed);
         Clusters::new(options)
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc;
 use windlass_cluster::{
     ClusterControl, ClusterEvent, ClusterHappening, ClusterName, ClusterOutcome, ClusterSpecification, Error,
     OperationKind, OperationState, ScaleRequest, Stage,
@@ -40,19 +40,10 @@ pub(super) async fn perform(
     task: Task,
     control: Control,
 ) -> Outcome {
-    let (of_cluster, events) = ClusterControl::with_events();
+    let (sender, events) = mpsc::unbounded_channel();
+    let of_cluster = control.child_for(Some(sender));
     let telling = tokio::spawn(tell(context, about, events));
-    let outcome = {
-        let working = run(&part, &name, task, &of_cluster);
-        tokio::pin!(working);
-        tokio::select! {
-            outcome = &mut working => outcome,
-            () = control.left().cancelled() => {
-                of_cluster.leave();
-                working.await
-            }
-        }
-    };
+    let outcome = run(&part, &name, task, &of_cluster).await;
     drop(of_cluster);
     if tokio::time::timeout(LAST_EVENTS, telling).await.is_err() {
         tracing::warn!(cluster = %name, "the last events were not published in time");
@@ -134,7 +125,7 @@ fn failed(error: Error) -> Outcome {
 }
 
 /// Tells what happens as Kubernetes' events, as far as it is not one of many.
-async fn tell(context: Arc<Context>, about: ObjectReference, mut events: UnboundedReceiver<ClusterEvent>) {
+async fn tell(context: Arc<Context>, about: ObjectReference, mut events: mpsc::UnboundedReceiver<ClusterEvent>) {
     let mut nodes_told = 0;
     while let Some(event) = events.recv().await {
         if matches!(event.what, ClusterHappening::StepBegan { .. }) {

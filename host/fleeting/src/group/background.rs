@@ -4,9 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use windlass_lifecycle::{
     CleanedUp, Control, CreatedServer, Decided, Error, Event as Step, EventKind, OperationFailure, OperationId,
     OperationKind, OperationState, PendingCleanup, PendingCreate, RequestedBy, ResourceKind, Round, SupervisorOptions,
@@ -17,7 +16,7 @@ use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_scaleway::Zone;
 
 use super::entry::{Event, Phase};
-use super::fleet::{Fleet, Handle};
+use super::fleet::Fleet;
 use super::pause::{is_hopeless, pause_after};
 use super::places::Creation;
 use crate::observe::names;
@@ -46,29 +45,31 @@ fn kept(id: &str, operation: &OperationId, why: &str) {
 
 impl Fleet {
     /// Registers how an operation is told to end.
-    fn register(&self, operation: &OperationId) -> (Handle, UnboundedReceiver<Step>) {
-        let (control, events) = Control::with_events();
-        let handle = Handle { control, called_off: CancellationToken::new() };
-        self.handles.lock().insert(operation.clone(), handle.clone());
-        if self.tasks.leaving().is_cancelled() {
-            handle.control.leave();
-        }
-        (handle, events)
+    fn register(&self, operation: &OperationId) -> (Control, UnboundedReceiver<Step>) {
+        let (control, events) = self.control();
+        self.controls.lock().insert(operation.clone(), control.clone());
+        (control, events)
+    }
+
+    /// A control that ends with the group, and what happens under it.
+    fn control(&self) -> (Control, UnboundedReceiver<Step>) {
+        let (sender, events) = unbounded_channel();
+        (self.tasks.control().child_for(Some(sender)), events)
     }
 
     /// Creates in the background, when its turn has come.
     pub(crate) fn spawn_create(self: &Arc<Self>, pending: PendingCreate, creation: Creation) {
         let fleet = Arc::clone(self);
         let operation = pending.id().clone();
-        let (handle, mut events) = self.register(&operation);
+        let (control, mut events) = self.register(&operation);
         self.tasks.spawn(async move {
             let _turn = tokio::select! {
                 biased;
-                () = fleet.tasks.leaving().cancelled() => return,
-                () = handle.called_off.cancelled() => None,
+                () = control.left().cancelled() => return,
+                () = control.cancelled().cancelled() => None,
                 turn = fleet.creating.acquire() => turn.ok(),
             };
-            let run = pending.run(&handle.control);
+            let run = pending.run(&control);
             tokio::pin!(run);
             let ended = loop {
                 tokio::select! {
@@ -77,7 +78,7 @@ impl Fleet {
                     ended = &mut run => break ended,
                 }
             };
-            fleet.handles.lock().remove(&operation);
+            fleet.controls.lock().remove(&operation);
             fleet.creation_ended(&operation, &creation, ended);
         });
     }
@@ -212,15 +213,15 @@ impl Fleet {
     pub(crate) fn spawn_cleanup(self: &Arc<Self>, id: String, pending: PendingCleanup) {
         let fleet = Arc::clone(self);
         let operation = pending.id().clone();
-        let (handle, _events) = self.register(&operation);
+        let (control, _events) = self.register(&operation);
         self.tasks.spawn(async move {
             let _turn = tokio::select! {
                 biased;
-                () = fleet.tasks.leaving().cancelled() => return,
+                () = control.left().cancelled() => return,
                 turn = fleet.cleaning.acquire() => turn.ok(),
             };
-            let ended = pending.run(&handle.control).await;
-            fleet.handles.lock().remove(&operation);
+            let ended = pending.run(&control).await;
+            fleet.controls.lock().remove(&operation);
             fleet.cleanup_ended(&id, operation, ended);
         });
     }
@@ -265,8 +266,8 @@ impl Fleet {
 
     /// Takes up every operation in the journal that nobody works on, and notes how each ended.
     pub(crate) async fn take_up(self: &Arc<Self>) {
-        let (control, events) = Control::with_events();
-        let round = self.follow(&control, events, self.supervisor.take_up(&control)).await;
+        let (control, events) = self.control();
+        let round = self.follow(events, self.supervisor.take_up(&control)).await;
         self.round_ended(&round);
     }
 
@@ -274,25 +275,19 @@ impl Fleet {
     pub(crate) fn spawn_supervision(self: &Arc<Self>) {
         let fleet = Arc::clone(self);
         self.tasks.spawn(async move {
-            let (control, events) = Control::with_events();
+            let (control, events) = fleet.control();
             let run = fleet.supervisor.run(&control, |round| fleet.round_ended(round));
-            fleet.follow(&control, events, run).await;
+            fleet.follow(events, run).await;
         });
     }
 
-    /// Takes what happens in work of the supervisor into the book, and ends it when the group is left.
-    async fn follow<T>(
-        self: &Arc<Self>,
-        control: &Control,
-        mut events: UnboundedReceiver<Step>,
-        work: impl Future<Output = T>,
-    ) -> T {
+    /// Takes what happens in work of the supervisor into the book.
+    async fn follow<T>(self: &Arc<Self>, mut events: UnboundedReceiver<Step>, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
         let ended = loop {
             tokio::select! {
                 biased;
                 Some(event) = events.recv() => self.taken_up(&event),
-                () = self.tasks.leaving().cancelled(), if !control.left().is_cancelled() => control.leave(),
                 ended = &mut work => break ended,
             }
         };

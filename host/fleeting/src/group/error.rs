@@ -1,8 +1,20 @@
 use std::path::PathBuf;
 
+use windlass_lifecycle::Uncarried;
+
 use crate::configuration::ConfigurationErrors;
 use crate::connect::KeyError;
 use crate::observe::MetricsError;
+use crate::protocol::Failure;
+
+impl From<Uncarried> for Failure {
+    fn from(error: Uncarried) -> Self {
+        Self(match error {
+            Uncarried::Leaving => "the plugin is leaving".to_owned(),
+            Uncarried::Panicked(panic) => format!("the plugin has a defect: {panic}"),
+        })
+    }
+}
 
 /// Why the group cannot start.
 #[derive(Debug, thiserror::Error)]

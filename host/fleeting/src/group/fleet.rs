@@ -8,10 +8,9 @@ use futures::future::join_all;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use windlass_lifecycle::{
     Asking, Cancellation, Control, Error, Lifecycle, OperationId, OperationState, PendingCleanup, RequestedBy,
-    Requester, ServerSpecification, Supervisor, Target,
+    Requester, ServerSpecification, Supervisor, Target, Tasks,
 };
 use windlass_policy::Host;
 use windlass_policy::slots::Placement;
@@ -25,7 +24,6 @@ use super::entry::{Entry, Event, Phase};
 use super::ids::Ids;
 use super::looks::Looks;
 use super::places::{Ask, Creation, Place, Placed, Places};
-use super::tasks::Tasks;
 use crate::configuration::Configuration;
 use crate::connect::{Family, KeyPair};
 use crate::observe::{Gauges, names};
@@ -33,15 +31,6 @@ use crate::protocol::{Capability, ConnectorConfig, Failure, ProviderInfo};
 
 /// Cleanups under way at a time. The client's own limits on calls lie below.
 pub(crate) const PARALLEL_CLEANUPS: usize = 50;
-
-/// How one operation in flight is told to end.
-#[derive(Clone)]
-pub(crate) struct Handle {
-    /// The lifecycle's own control.
-    pub(crate) control: Control,
-    /// Lets a creation that was called off pass those that wait for their turn.
-    pub(crate) called_off: CancellationToken,
-}
 
 /// The group after Init.
 pub(crate) struct Fleet {
@@ -59,7 +48,7 @@ pub(crate) struct Fleet {
     /// In Go's words.
     pub(crate) architecture: &'static str,
     pub(crate) book: Mutex<Book>,
-    pub(crate) handles: Mutex<HashMap<OperationId, Handle>>,
+    pub(crate) controls: Mutex<HashMap<OperationId, Control>>,
     /// Where instances are made, and what failed where.
     pub(crate) places: Mutex<Places>,
     /// Every zone in which the group may have something: those that are configured, and after them those in which the
@@ -287,9 +276,9 @@ impl Fleet {
             book.get(id).map(|entry| entry.operation.clone())
         };
         let Some(operation) = operation else { return Ok(false) };
-        let handle = self.handles.lock().get(&operation).cloned();
+        let control = self.controls.lock().get(&operation).cloned();
         // Noted before it is told: whoever ends the creation meanwhile sees that it is not wanted.
-        let changed = self.apply(id, &Event::Unwanted { told: handle.is_some() }).is_some();
+        let changed = self.apply(id, &Event::Unwanted { told: control.is_some() }).is_some();
         let is_untold = self.book.lock().get(id).is_some_and(|entry| matches!(entry.phase(), Phase::Creating { .. }));
         if !changed && !is_untold {
             return Ok(false);
@@ -297,9 +286,8 @@ impl Fleet {
         let decisions: String = requested_by.decisions.iter().map(|id| format!(" (decision {id})")).collect();
         let by = format!("{}{decisions}: {}", requested_by.requester, requested_by.why);
         let cancelled = self.lifecycle.cancel(&operation, &by).await;
-        if let Some(handle) = handle {
-            handle.control.cancel();
-            handle.called_off.cancel();
+        if let Some(control) = control {
+            control.cancel();
         }
         match cancelled? {
             Cancellation::Noted => drop(self.apply(id, &Event::Unwanted { told: true })),
@@ -397,11 +385,6 @@ impl Fleet {
 
     /// Ends all background work at its next call and waits for it, no longer than `patience`.
     pub(crate) async fn leave(&self, patience: Duration) {
-        // Before the handles are told: one that is registered meanwhile sees it.
-        self.tasks.leaving().cancel();
-        for handle in self.handles.lock().values() {
-            handle.control.leave();
-        }
         self.tasks.leave(patience).await;
         flush_decisions(&self.policies).await;
     }

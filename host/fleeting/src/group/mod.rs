@@ -34,7 +34,6 @@ mod places;
 mod start;
 mod suspend;
 mod takeover;
-mod tasks;
 mod update;
 
 #[cfg(test)]
@@ -162,7 +161,7 @@ impl InstanceGroup for ScalewayGroup {
             return Ok(hosts.decrease(instances));
         }
         let (fleet, work) = self.fleet_and_work()?;
-        fleet.tasks.carry(async move { work.decrease(instances).await }).await
+        Ok(fleet.tasks.carry(async move { work.decrease(instances).await }).await?)
     }
 
     async fn connect_info(&self, instance: String) -> Result<ConnectInfo, Failure> {
@@ -196,11 +195,11 @@ impl InstanceGroup for ScalewayGroup {
     async fn shutdown(&self) -> Result<(), Failure> {
         if let Some(hosts) = self.hosts.get() {
             let work = Arc::clone(hosts);
-            return hosts.tasks().carry(async move { work.shutdown().await }).await;
+            return Ok(hosts.tasks().carry(async move { work.shutdown().await }).await?);
         }
         if self.fleet.initialized() {
             let (fleet, work) = self.fleet_and_work()?;
-            return fleet.tasks.carry(async move { work.shutdown().await }).await;
+            return Ok(fleet.tasks.carry(async move { work.shutdown().await }).await?);
         }
         Ok(())
     }

@@ -11,8 +11,8 @@ use windlass_console::{Beside, ServeOptions};
 use windlass_distribution::{Registries, RegistryOptions};
 use windlass_lifecycle::{
     Clock, Durability, GroupMember, Lifecycle, Operation, OperationFilter, OperationId, OperationKind, OperationState,
-    Options, Phase as EntryPhase, RequestedBy, Requester, ResourceKind, StateDirectory, Supervisor, members_of_group,
-    scaleway_capabilities,
+    Options, Phase as EntryPhase, RequestedBy, Requester, ResourceKind, StateDirectory, Supervisor, Tasks,
+    members_of_group, scaleway_capabilities,
 };
 use windlass_policy::{Asker, Brake, Compiler, Host, HostOptions, Policies};
 use windlass_scaleway::{Client, InvalidLocation, Zone};
@@ -29,7 +29,6 @@ use super::fleet::{Fleet, PARALLEL_CLEANUPS};
 use super::ids::Ids;
 use super::looks::Looks;
 use super::places::{Place, Places};
-use super::tasks::Tasks;
 use super::{suspend, takeover};
 use crate::configuration::{Configuration, ConfigurationErrors, Problem};
 use crate::connect::{Family, KeyPair};
@@ -214,7 +213,7 @@ async fn begin(
         family,
         architecture,
         book: Mutex::new(book),
-        handles: Mutex::default(),
+        controls: Mutex::default(),
         gauges: Gauges::new(places.iter().filter_map(|(place, price)| Some((place.clone(), (*price)?))).collect()),
         places: Mutex::new(Places::new(places)),
         zones,

@@ -89,7 +89,7 @@ impl Fleet {
     async fn carry_out(&self, id: &str, zone: &Zone, server: &str, direction: Direction) {
         let ended = tokio::select! {
             biased;
-            () = self.tasks.leaving().cancelled() => return,
+            () = self.tasks.control().left().cancelled() => return,
             ended = self.turn_server(zone, server, direction) => ended,
         };
         if let Err(words) = &ended {

@@ -8,7 +8,8 @@ use rusqlite::types::Value as Stored;
 use serde_json::{Value, json};
 
 use super::note::Record;
-use super::{Entry, Operation, OperationFilter, Phase, read, schema};
+use super::schema::SCHEMA;
+use super::{Entry, Operation, OperationFilter, Phase, read};
 use crate::Error;
 use crate::cleanup::CleanupSpecification;
 use crate::ownership::Claims;
@@ -74,7 +75,7 @@ fn insert(connection: &Connection, table: &str, columns: &[(&str, &str)], lines:
 /// The tables with these rows, in memory.
 fn tables(parts: &[&str]) -> Connection {
     let mut connection = Connection::open_in_memory().unwrap();
-    schema::prepare(&mut connection, "journal".as_ref()).unwrap();
+    crate::database::prepare(&mut connection, &SCHEMA).unwrap();
     connection.pragma_update(None, "foreign_keys", false).unwrap();
     insert(&connection, "operations", &OPERATION, parts.first().copied().unwrap_or_default());
     for part in parts.iter().skip(1) {

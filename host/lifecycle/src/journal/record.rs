@@ -134,7 +134,7 @@ impl ResourceKind {
 impl OperationKind {
     /// Whether it makes or claims a machine. Such an operation is cancelled by undoing it; the others are finished.
     /// Once done it explains its machine until another operation has removed or released that machine.
-    pub(crate) const fn makes(self) -> bool {
+    pub(crate) const fn acquires(self) -> bool {
         matches!(self, Self::CreateServer | Self::AdoptMachine | Self::OrderMachine)
     }
 }

@@ -1,11 +1,9 @@
 //! The journal's tables and their version.
 
-use rusqlite::Connection;
+use crate::database::Schema;
+use crate::state_directory::JOURNAL_FILE;
 
-use crate::Error;
-
-/// `user_version` of the tables below, and of the words in them.
-pub(super) const VERSION: i64 = 1;
+pub(super) const SCHEMA: Schema = Schema { file: JOURNAL_FILE, version: 1, tables: TABLES };
 
 const TABLES: &str = "
 create table operations (
@@ -46,27 +44,3 @@ create table history (
     id            text not null
 ) strict;
 ";
-
-/// Checks the version, and makes the tables in an empty file.
-///
-/// A newer version is refused before anything is written, the pragmas included.
-pub(super) fn prepare(connection: &mut Connection, path: &std::path::Path) -> Result<(), Error> {
-    let failed = |source| Error::JournalOpen { path: path.to_owned(), source };
-    let found: i64 = connection.query_row("pragma user_version", [], |row| row.get(0)).map_err(failed)?;
-    if found > VERSION {
-        return Err(Error::JournalNewer { path: path.to_owned(), found, known: VERSION });
-    }
-    connection.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
-    connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
-    if found == VERSION {
-        return Ok(());
-    }
-    // Two processes may start together: who comes second finds the tables made.
-    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(failed)?;
-    let found: i64 = transaction.query_row("pragma user_version", [], |row| row.get(0)).map_err(failed)?;
-    if found == 0 {
-        transaction.execute_batch(TABLES).map_err(failed)?;
-        transaction.pragma_update(None, "user_version", VERSION).map_err(failed)?;
-    }
-    transaction.commit().map_err(failed)
-}

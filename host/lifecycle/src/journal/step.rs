@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use windlass_policy::slots::rollback::Action;
 
 use super::record::{ResourceKind, ResourceName};
+use crate::machines::ORDER_STEP;
 use crate::specification::AddressKind;
 
 /// The key under which the word of a step stands in its serialized form.
@@ -17,8 +18,20 @@ pub(crate) enum Step {
     Create(Create),
     /// Of a rollback plan.
     Plan(Action, ResourceKind),
-    /// Of a machine: its words and data are known where machines are.
-    Other(String),
+    /// Of a host: its data are known where hosts are.
+    Host { word: String, data: Value },
+}
+
+impl From<Create> for Step {
+    fn from(create: Create) -> Self {
+        Self::Create(create)
+    }
+}
+
+impl From<(&str, Value)> for Step {
+    fn from((word, data): (&str, Value)) -> Self {
+        Self::Host { word: word.to_owned(), data }
+    }
 }
 
 /// The steps of a creation that have an effect.
@@ -97,7 +110,7 @@ impl Step {
         match self {
             Self::Create(create) => parts(WORD, create),
             Self::Plan(action, kind) => (format!("{}-{kind}", action_word(*action)), Value::Object(Map::new())),
-            Self::Other(word) => (word.clone(), Value::Object(Map::new())),
+            Self::Host { word, data } => (word.clone(), data.clone()),
         }
     }
 
@@ -115,6 +128,12 @@ impl Step {
         }
     }
 
+    /// Whether a late effect of the step of this word would be left over, since it makes something. A late effect of
+    /// any other step is one on something that is looked up by its id.
+    pub(crate) fn may_arrive_late(word: &str) -> bool {
+        Self::makes(word).is_some() || word == "create-private-nic" || word == ORDER_STEP
+    }
+
     /// Whether the step of this word removes its resource.
     pub(crate) fn removes(word: &str) -> bool {
         word.strip_prefix(action_word(Action::Delete)).is_some_and(|rest| rest.starts_with('-'))
@@ -129,7 +148,7 @@ impl Step {
             }
         }
         if !CREATE_WORDS.contains(&word) {
-            return Ok(Self::Other(word.to_owned()));
+            return Ok(Self::from((word, data.clone())));
         }
         let mut fields = data.as_object().cloned().unwrap_or_default();
         fields.insert(WORD.to_owned(), Value::from(word));
@@ -193,7 +212,8 @@ mod tests {
         }
         // Machines' words are theirs.
         for word in ["claim", "power-on-host", "delete-everything", "reinstall"] {
-            assert_eq!(Step::read(word, &json!({ "name": "x" })).unwrap(), Step::Other(word.into()));
+            let data = json!({ "name": "x" });
+            assert_eq!(Step::read(word, &data).unwrap(), Step::from((word, data)));
         }
     }
 

@@ -2,9 +2,11 @@ use std::sync::Arc;
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::state_directory::JOURNAL_FILE;
 
 fn state() -> (tempfile::TempDir, StateDirectory) {
     let folder = tempfile::tempdir().unwrap();
@@ -108,28 +110,13 @@ async fn a_write_that_fails_takes_no_other_of_its_batch_with_it() {
 }
 
 #[test]
-fn a_commit_that_cannot_begin_says_so_to_each_of_its_writes() {
-    let mut connection = Connection::open_in_memory().unwrap();
-    connection.execute_batch("begin").unwrap();
-    let answers =
-        write::commit(&mut connection, &[Write::Prune { before: 1, most: 1 }, Write::Prune { before: 2, most: 1 }]);
-    assert_eq!(answers.len(), 2);
-    for answer in answers {
-        assert!(
-            matches!(&answer, Err(Error::JournalCommit { message }) if message.contains("transaction")),
-            "{answer:?}"
-        );
-    }
-}
-
-#[test]
 fn a_slow_read_holds_no_other_work() {
     let (_folder, state) = state();
     let journal = Arc::new(Journal::open(&state, Durability::Process).unwrap());
     // With one thread, a read that held it would hold everything.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
     runtime.block_on(journal.begin(new(&id(1), 5))).unwrap();
-    let slow = journal.reader.lock();
+    let slow = journal.0.reader.lock();
     let (tell, told) = std::sync::mpsc::channel();
     let (reader, begun) = (Arc::clone(&journal), tell.clone());
     let read = runtime.spawn(async move {

@@ -1,9 +1,7 @@
-//! Writing: each write as data, applied inline or by a thread that commits many at once.
+//! Writing: each function is one change, made within a savepoint that an error takes back.
 
-use parking_lot::Mutex;
-use rusqlite::{Connection, ErrorCode, OptionalExtension as _, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, params};
 use serde_json::Value;
-use windlass_concurrency::{Bounds, GroupCommit};
 
 use super::note::{CANCELLED, ENDED, KEPT};
 use super::read::open_cleanup;
@@ -11,39 +9,6 @@ use super::record::MAX_JSON_LEN;
 use super::record::{Closing, NewEntry, NewOperation, OperationKind, OperationState};
 use crate::Error;
 use crate::identifier::OperationId;
-
-const BOUNDS: Bounds = Bounds { queue: 1024, batch: 256 };
-
-/// One change of the journal.
-#[derive(Debug)]
-pub(super) enum Write {
-    Open(Box<NewOperation>),
-    Entry(Box<NewEntry>),
-    /// The same while the operation is open. Once it has ended nothing is written.
-    EntryWhileOpen(Box<NewEntry>),
-    Close(Box<Closing>),
-    /// Takes over an operation whose runner died. Fails when another has taken it over meanwhile.
-    Claim {
-        operation: OperationId,
-        from: String,
-        to: String,
-        at: u64,
-    },
-    /// Closes an operation that is to be neither finished nor undone, with what is noted about that; one that never
-    /// was open is opened before. Fails when another process has taken it over meanwhile, or has ended it.
-    Abandon {
-        opened: Option<Box<NewOperation>>,
-        from: String,
-        closing: Box<Closing>,
-        notes: Vec<NewEntry>,
-    },
-    /// Removes operations that ended before this instant and explain nothing that may still exist: the oldest, so many
-    /// at most.
-    Prune {
-        before: u64,
-        most: u32,
-    },
-}
 
 fn json(value: &Value, what: &'static str) -> Result<String, Error> {
     let text = value.to_string();
@@ -57,134 +22,161 @@ fn milliseconds(at: u64) -> i64 {
     i64::try_from(at).unwrap_or(i64::MAX)
 }
 
-fn apply(connection: &Connection, write: &Write) -> Result<usize, Error> {
+pub(super) fn open(connection: &Connection, new: &NewOperation) -> Result<(), Error> {
     let failed = Error::journal_write;
-    match write {
-        Write::Open(new) => {
-            // In the transaction that opens it: another process may be about to do the same.
-            if new.kind == OperationKind::CleanupServer
-                && let Some(operation) = open_cleanup(connection, &new.specification)?
-            {
-                return Err(Error::CleanupUnderWay { operation });
-            }
-            let inserted = connection
-                .prepare_cached(
-                    "insert into operations
-                     (id, kind, grouping, zone, owner, specification, policies, runner, state, created_at, updated_at)
-                     values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'open', ?9, ?9)",
-                )
-                .map_err(failed)?
-                .execute(params![
-                    new.id.as_str(),
-                    new.kind.as_str(),
-                    new.group,
-                    new.zone,
-                    new.owner,
-                    json(&new.specification, "specification")?,
-                    json(&new.policies, "policies")?,
-                    new.runner,
-                    milliseconds(new.at),
-                ]);
-            match inserted {
-                Err(rusqlite::Error::SqliteFailure(error, _)) if error.code == ErrorCode::ConstraintViolation => {
-                    Err(Error::OperationExists { operation: new.id.clone() })
-                }
-                other => other.map_err(failed),
-            }
+    // In the transaction that opens it: another process may be about to do the same.
+    if new.kind == OperationKind::CleanupServer
+        && let Some(operation) = open_cleanup(connection, &new.specification)?
+    {
+        return Err(Error::CleanupUnderWay { operation });
+    }
+    let inserted = connection
+        .prepare_cached(
+            "insert into operations
+             (id, kind, grouping, zone, owner, specification, policies, runner, state, created_at, updated_at)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'open', ?9, ?9)",
+        )
+        .map_err(failed)?
+        .execute(params![
+            new.id.as_str(),
+            new.kind.as_str(),
+            new.group,
+            new.zone,
+            new.owner,
+            json(&new.specification, "specification")?,
+            json(&new.policies, "policies")?,
+            new.runner,
+            milliseconds(new.at),
+        ]);
+    match inserted {
+        Err(rusqlite::Error::SqliteFailure(error, _)) if error.code == ErrorCode::ConstraintViolation => {
+            Err(Error::OperationExists { operation: new.id.clone() })
         }
-        Write::Entry(entry) => {
-            let resource = entry.resource.as_ref();
-            let written = connection
-                .prepare_cached(
-                    "insert into entries
-                     (operation, sequence, step, phase, resource_kind, resource_id, resource_zone, resource_server,
-                         data, at)
-                     select id, (select coalesce(max(sequence), 0) + 1 from entries where operation = ?1),
-                            ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9
-                     from operations where id = ?1",
-                )
-                .map_err(failed)?
-                .execute(params![
-                    entry.operation.as_str(),
-                    entry.step,
-                    entry.phase.as_str(),
-                    resource.map(|r| r.kind.as_str()),
-                    resource.map(|r| r.id.as_str()),
-                    resource.map(|r| r.zone.as_str()),
-                    resource.and_then(|r| r.server.as_deref()),
-                    json(&entry.data, "entry")?,
-                    milliseconds(entry.at),
-                ])
-                .map_err(failed)?;
-            found(written, &entry.operation)
-        }
-        Write::EntryWhileOpen(entry) => {
-            let is_open: Option<bool> = connection
-                .prepare_cached("select state = 'open' from operations where id = ?1")
-                .and_then(|mut statement| statement.query_row([entry.operation.as_str()], |row| row.get(0)).optional())
-                .map_err(failed)?;
-            if is_open == Some(false) { Ok(0) } else { apply(connection, &Write::Entry(entry.clone())) }
-        }
-        Write::Close(closing) => {
-            let written = connection
-                .prepare_cached(
-                    "update operations
-                     set state = ?2, cause = ?3, reasons = ?4, report = ?5, updated_at = ?6, look_at = ?7
-                     where id = ?1 and not (
-                         ?2 = 'done' and kind = 'create-server' and exists (
-                             select 1 from entries where operation = ?1 and phase = 'note' and step = ?8))",
-                )
-                .map_err(failed)?
-                .execute(params![
-                    closing.operation.as_str(),
-                    closing.state.as_str(),
-                    closing.cause.as_ref().map(|c| json(c, "cause")).transpose()?,
-                    json(&Value::from(closing.reasons.clone()), "reasons")?,
-                    closing.report.as_ref().map(|r| json(r, "report")).transpose()?,
-                    milliseconds(closing.at),
-                    closing.look_at.map(milliseconds),
-                    CANCELLED,
-                ])
-                .map_err(failed)?;
-            // Whoever cancelled a creation before this moment was told that it is undone.
-            if written == 0 && closing.state == OperationState::Done && exists(connection, &closing.operation)? {
-                return Ok(0);
-            }
-            for ended in &closing.ends {
-                // The row's own time changes now.
-                connection
-                    .prepare_cached(
-                        "insert into entries (operation, sequence, step, phase, data, at)
-                         select id, (select coalesce(max(sequence), 0) + 1 from entries where operation = ?1),
-                                ?2, 'note', '{}', updated_at
-                         from operations where id = ?1 and ended_by is null and state <> 'open'",
-                    )
-                    .map_err(failed)?
-                    .execute([ended.as_str(), ENDED])
-                    .map_err(failed)?;
-                connection
-                    .prepare_cached("update operations set ended_by = ?2, updated_at = ?3 where id = ?1")
-                    .map_err(failed)?
-                    .execute(params![ended.as_str(), closing.operation.as_str(), milliseconds(closing.at)])
-                    .map_err(failed)?;
-            }
-            found(written, &closing.operation)
-        }
-        Write::Claim { operation, from, to, at } => {
-            let written = connection
-                .prepare_cached(
-                    "update operations set runner = ?3, updated_at = ?4, state = 'open'
-                     where id = ?1 and runner = ?2 and state in ('open', 'left', 'unverified')",
-                )
-                .map_err(failed)?
-                .execute(params![operation.as_str(), from, to, milliseconds(*at)])
-                .map_err(failed)?;
-            found(written, operation)
-        }
-        Write::Abandon { opened, from, closing, notes } => {
-            if let Some(opened) = opened {
-                apply(connection, &Write::Open(opened.clone()))?;
-            }
+        other => other.map(drop).map_err(failed),
+    }
+}
+
+pub(super) fn entry(connection: &Connection, entry: &NewEntry) -> Result<(), Error> {
+    let failed = Error::journal_write;
+    let resource = entry.resource.as_ref();
+    let written = connection
+        .prepare_cached(
+            "insert into entries
+             (operation, sequence, step, phase, resource_kind, resource_id, resource_zone, resource_server,
+                 data, at)
+             select id, (select coalesce(max(sequence), 0) + 1 from entries where operation = ?1),
+                    ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9
+             from operations where id = ?1",
+        )
+        .map_err(failed)?
+        .execute(params![
+            entry.operation.as_str(),
+            entry.step,
+            entry.phase.as_str(),
+            resource.map(|r| r.kind.as_str()),
+            resource.map(|r| r.id.as_str()),
+            resource.map(|r| r.zone.as_str()),
+            resource.and_then(|r| r.server.as_deref()),
+            json(&entry.data, "entry")?,
+            milliseconds(entry.at),
+        ])
+        .map_err(failed)?;
+    found(written, &entry.operation)
+}
+
+/// The same while the operation is open. False, and nothing changes, once it has ended.
+pub(super) fn entry_while_open(connection: &Connection, new: &NewEntry) -> Result<bool, Error> {
+    let is_open: Option<bool> = connection
+        .prepare_cached("select state = 'open' from operations where id = ?1")
+        .and_then(|mut statement| statement.query_row([new.operation.as_str()], |row| row.get(0)).optional())
+        .map_err(Error::journal_write)?;
+    if is_open == Some(false) {
+        return Ok(false);
+    }
+    entry(connection, new).map(|()| true)
+}
+
+/// False, and nothing changes, where a creation was to be done and somebody has cancelled it.
+pub(super) fn close(connection: &Connection, closing: &Closing) -> Result<bool, Error> {
+    let failed = Error::journal_write;
+    let written = connection
+        .prepare_cached(
+            "update operations
+             set state = ?2, cause = ?3, reasons = ?4, report = ?5, updated_at = ?6, look_at = ?7
+             where id = ?1 and not (
+                 ?2 = 'done' and kind = 'create-server' and exists (
+                     select 1 from entries where operation = ?1 and phase = 'note' and step = ?8))",
+        )
+        .map_err(failed)?
+        .execute(params![
+            closing.operation.as_str(),
+            closing.state.as_str(),
+            closing.cause.as_ref().map(|c| json(c, "cause")).transpose()?,
+            json(&Value::from(closing.reasons.clone()), "reasons")?,
+            closing.report.as_ref().map(|r| json(r, "report")).transpose()?,
+            milliseconds(closing.at),
+            closing.look_at.map(milliseconds),
+            CANCELLED,
+        ])
+        .map_err(failed)?;
+    // Whoever cancelled a creation before this moment was told that it is undone.
+    if written == 0 && closing.state == OperationState::Done && exists(connection, &closing.operation)? {
+        return Ok(false);
+    }
+    for ended in &closing.ends {
+        // The row's own time changes now.
+        connection
+            .prepare_cached(
+                "insert into entries (operation, sequence, step, phase, data, at)
+                 select id, (select coalesce(max(sequence), 0) + 1 from entries where operation = ?1),
+                        ?2, 'note', '{}', updated_at
+                 from operations where id = ?1 and ended_by is null and state <> 'open'",
+            )
+            .map_err(failed)?
+            .execute([ended.as_str(), ENDED])
+            .map_err(failed)?;
+        connection
+            .prepare_cached("update operations set ended_by = ?2, updated_at = ?3 where id = ?1")
+            .map_err(failed)?
+            .execute(params![ended.as_str(), closing.operation.as_str(), milliseconds(closing.at)])
+            .map_err(failed)?;
+    }
+    found(written, &closing.operation).map(|()| true)
+}
+
+/// Takes over an operation whose runner died. False when another has taken it over meanwhile.
+pub(super) fn claim(
+    connection: &Connection,
+    operation: &OperationId,
+    from: &str,
+    to: &str,
+    at: u64,
+) -> Result<bool, Error> {
+    let failed = Error::journal_write;
+    let written = connection
+        .prepare_cached(
+            "update operations set runner = ?3, updated_at = ?4, state = 'open'
+             where id = ?1 and runner = ?2 and state in ('open', 'left', 'unverified')",
+        )
+        .map_err(failed)?
+        .execute(params![operation.as_str(), from, to, milliseconds(at)])
+        .map_err(failed)?;
+    Ok(written > 0)
+}
+
+/// Closes an operation that is to be neither finished nor undone, with what is noted about that; one that never was
+/// open is opened before. False when another process has taken it over meanwhile, or has ended it.
+pub(super) fn abandon(
+    connection: &Connection,
+    opened: Option<&NewOperation>,
+    from: &str,
+    closing: &Closing,
+    notes: &[NewEntry],
+) -> Result<bool, Error> {
+    let failed = Error::journal_write;
+    match opened {
+        Some(opened) => open(connection, opened)?,
+        None => {
             let to_close: i64 = connection
                 .prepare_cached(
                     "select count(*) from operations
@@ -192,30 +184,34 @@ fn apply(connection: &Connection, write: &Write) -> Result<usize, Error> {
                 )
                 .and_then(|mut statement| statement.query_row([closing.operation.as_str(), from], |row| row.get(0)))
                 .map_err(failed)?;
-            found(usize::from(to_close > 0), &closing.operation)?;
-            for note in notes {
-                apply(connection, &Write::Entry(Box::new(note.clone())))?;
+            if to_close == 0 {
+                return Ok(false);
             }
-            apply(connection, &Write::Close(closing.clone()))
-        }
-        Write::Prune { before, most } => {
-            let find = format!("select id from operations where {} order by created_at limit ?2", prunable());
-            let found: Vec<String> = connection
-                .prepare_cached(&find)
-                .and_then(|mut statement| {
-                    statement.query_map(params![milliseconds(*before), most], |row| row.get(0))?.collect()
-                })
-                .map_err(failed)?;
-            for (table, column) in [("entries", "operation"), ("operations", "id")] {
-                let delete = format!("delete from {table} where {column} = ?1");
-                let mut delete = connection.prepare_cached(&delete).map_err(failed)?;
-                for operation in &found {
-                    delete.execute([operation]).map_err(failed)?;
-                }
-            }
-            Ok(found.len())
         }
     }
+    for note in notes {
+        entry(connection, note)?;
+    }
+    close(connection, closing).map(|_| true)
+}
+
+/// Removes operations that ended before this instant and explain nothing that may still exist: the oldest, so many at
+/// most. Gives how many.
+pub(super) fn prune(connection: &Connection, before: u64, most: u32) -> Result<usize, Error> {
+    let failed = Error::journal_write;
+    let find = format!("select id from operations where {} order by created_at limit ?2", prunable());
+    let found: Vec<String> = connection
+        .prepare_cached(&find)
+        .and_then(|mut statement| statement.query_map(params![milliseconds(before), most], |row| row.get(0))?.collect())
+        .map_err(failed)?;
+    for (table, column) in [("entries", "operation"), ("operations", "id")] {
+        let delete = format!("delete from {table} where {column} = ?1");
+        let mut delete = connection.prepare_cached(&delete).map_err(failed)?;
+        for operation in &found {
+            delete.execute([operation]).map_err(failed)?;
+        }
+    }
+    Ok(found.len())
 }
 
 /// Which operations ended before `?1` and explain nothing that may still exist.
@@ -224,7 +220,7 @@ fn apply(connection: &Connection, write: &Write) -> Result<usize, Error> {
 /// an operation that kept a resource on purpose: only the journal knows that a Mac was ordered, and whose a server is.
 fn prunable() -> String {
     let makers: Vec<String> =
-        OperationKind::ALL.iter().filter(|kind| kind.makes()).map(|kind| format!("'{kind}'")).collect();
+        OperationKind::ALL.iter().filter(|kind| kind.acquires()).map(|kind| format!("'{kind}'")).collect();
     format!(
         "created_at < ?1 and updated_at < ?1
          and (state = 'undone' or (state = 'abandoned' and ended_by is not null)
@@ -242,65 +238,9 @@ fn exists(connection: &Connection, operation: &OperationId) -> Result<bool, Erro
         .map_err(Error::journal_write)
 }
 
-fn found(written: usize, operation: &OperationId) -> Result<usize, Error> {
+fn found(written: usize, operation: &OperationId) -> Result<(), Error> {
     if written == 0 {
         return Err(Error::OperationUnknown { operation: operation.as_str().to_owned() });
     }
-    Ok(written)
-}
-
-/// The side that writes.
-pub(super) enum Writer {
-    Inline(Box<Mutex<Connection>>),
-    Thread(GroupCommit<Write, Result<usize, Error>>),
-}
-
-impl Writer {
-    pub(super) fn inline(connection: Connection) -> Self {
-        Self::Inline(Box::new(Mutex::new(connection)))
-    }
-
-    pub(super) fn thread(mut connection: Connection) -> Result<Self, std::io::Error> {
-        let commit = move |writes: &[Write]| commit(&mut connection, writes);
-        GroupCommit::start("windlass-journal", BOUNDS, commit).map(Self::Thread)
-    }
-
-    /// Makes the change and returns when it is as durable as the journal was asked to be.
-    pub(super) async fn write(&self, write: Write) -> Result<usize, Error> {
-        match self {
-            Self::Inline(connection) => {
-                let mut connection = connection.lock();
-                let transaction = connection
-                    .transaction_with_behavior(TransactionBehavior::Immediate)
-                    .map_err(Error::journal_write)?;
-                let written = apply(&transaction, &write)?;
-                transaction.commit().map_err(Error::journal_write)?;
-                Ok(written)
-            }
-            Self::Thread(thread) => thread.write(write).await.map_err(|_| Error::JournalClosed)?,
-        }
-    }
-}
-
-/// One transaction for all, one savepoint for each: a write that fails takes no other with it.
-pub(super) fn commit(connection: &mut Connection, writes: &[Write]) -> Vec<Result<usize, Error>> {
-    let committed = (|| {
-        let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let mut answers = Vec::with_capacity(writes.len());
-        for write in writes {
-            let savepoint = transaction.savepoint()?;
-            let answer = apply(&savepoint, write);
-            if answer.is_ok() {
-                savepoint.commit()?;
-            }
-            answers.push(answer);
-        }
-        transaction.commit()?;
-        Ok(answers)
-    })();
-    committed.unwrap_or_else(|error: rusqlite::Error| {
-        let message = error.to_string();
-        tracing::error!(error = %message, "the journal could not be written");
-        writes.iter().map(|_| Err(Error::JournalCommit { message: message.clone() })).collect()
-    })
+    Ok(())
 }

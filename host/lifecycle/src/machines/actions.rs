@@ -170,7 +170,7 @@ pub(crate) async fn return_to_pool(
     // Whoever carries this asking on knows what an earlier one did.
     match progress.taken {
         _ if progress.reinstalled => {
-            run.conclude(REINSTALL_STEP, Some(resource(&run.zone, id)), json!({})).await?;
+            run.done((REINSTALL_STEP, json!({})), Some(resource(&run.zone, id))).await?;
         }
         Some(taken) => {
             run.write(REINSTALL_STEP, Phase::Note, Some(resource(&run.zone, id)), json!({ "taken": taken })).await?;
@@ -193,13 +193,13 @@ pub(crate) async fn return_to_pool(
         };
         if host.name != mark {
             let data = json!({ "name": mark, "from": host.name, "pool": name, "system": system });
-            run.intend(MARK_STEP, Some(resource(&run.zone, id)), data).await?;
+            run.begin((MARK_STEP, data), Some(resource(&run.zone, id))).await?;
             match rename(run, MARK_STEP, id, &[&host.name], &mark).await? {
                 Changed::Done(_) => {}
                 Changed::Over(ended) => return Ok(over(ended)),
                 Changed::Refused(refused) => return Ok(End::Refused(action, refused)),
             }
-            run.conclude(MARK_STEP, Some(resource(&run.zone, id)), json!({ "name": mark })).await?;
+            run.done((MARK_STEP, json!({ "name": mark })), Some(resource(&run.zone, id))).await?;
         }
         match reinstall(run, specification, &host, &mark, os_id, progress).await? {
             Wiped::Shown => {}
@@ -207,7 +207,7 @@ pub(crate) async fn return_to_pool(
             Wiped::Refused(refused) => return Ok(End::Refused(action, refused)),
         }
     }
-    run.intend(RENAME_STEP, Some(resource(&run.zone, id)), json!({ "name": name, "from": host.name })).await?;
+    run.begin((RENAME_STEP, json!({ "name": name, "from": host.name })), Some(resource(&run.zone, id))).await?;
     match rename(run, RENAME_STEP, id, &[&mark, &host.name], &name).await? {
         Changed::Done(_) => {}
         Changed::Over(Over::Gone) => return Ok(over(Over::Gone)),
@@ -219,7 +219,7 @@ pub(crate) async fn return_to_pool(
             return Ok(End::Done(ReleaseOutcome::ReturnedToPool { name: mark }));
         }
     }
-    run.conclude(RENAME_STEP, Some(resource(&run.zone, id)), json!({ "name": name })).await?;
+    run.done((RENAME_STEP, json!({ "name": name })), Some(resource(&run.zone, id))).await?;
     Ok(End::Done(ReleaseOutcome::ReturnedToPool { name }))
 }
 
@@ -260,7 +260,7 @@ async fn reinstall(
             Seen::NotYet
         }
     };
-    run.intend(REINSTALL_STEP, Some(resource(&run.zone, id)), json!({ "system": os_id })).await?;
+    run.begin((REINSTALL_STEP, json!({ "system": os_id })), Some(resource(&run.zone, id))).await?;
     let again_from = |taken: u64| taken.saturating_add(milliseconds(run.shared.limits.second_look));
     let taken = progress.taken.filter(|taken| run.now() < again_from(*taken));
     let api = run.shared.client.apple_silicon(&run.zone);
@@ -296,7 +296,7 @@ async fn reinstall(
             }
         }
     }
-    run.conclude(REINSTALL_STEP, Some(resource(&run.zone, id)), json!({})).await?;
+    run.done((REINSTALL_STEP, json!({})), Some(resource(&run.zone, id))).await?;
     Ok(Wiped::Shown)
 }
 
@@ -339,12 +339,12 @@ pub(crate) async fn unmark(
     host: &Server,
 ) -> Result<Option<ReleaseOutcome>, Stop> {
     let (id, claim) = (host.id.as_str(), specification.request.claim.as_str());
-    run.intend(UNMARK_STEP, Some(resource(&run.zone, id)), json!({ "name": claim, "from": host.name })).await?;
+    run.begin((UNMARK_STEP, json!({ "name": claim, "from": host.name })), Some(resource(&run.zone, id))).await?;
     let changed = rename(run, UNMARK_STEP, id, &[&host.name], claim).await?;
     if matches!(changed, Changed::Refused(_)) {
         return Ok(None);
     }
-    run.conclude(UNMARK_STEP, Some(resource(&run.zone, id)), json!({ "name": claim })).await?;
+    run.done((UNMARK_STEP, json!({ "name": claim })), Some(resource(&run.zone, id))).await?;
     Ok(Some(ReleaseOutcome::Kept))
 }
 
@@ -393,7 +393,7 @@ pub(crate) async fn terminate(run: &Run, specification: &ReleaseSpecification, g
     let action = Action::Terminate;
     let host = ours_or_return!(action, run, specification, given);
     let id = host.id.as_str();
-    run.intend(TERMINATE_STEP, Some(resource(&run.zone, id)), json!({ "name": host.name })).await?;
+    run.begin((TERMINATE_STEP, json!({ "name": host.name })), Some(resource(&run.zone, id))).await?;
     let api = run.shared.client.apple_silicon(&run.zone);
     let changed = change(
         run,
@@ -416,7 +416,7 @@ pub(crate) async fn terminate(run: &Run, specification: &ReleaseSpecification, g
         }
     }
     run.shared.machines.hosts.forget(&run.zone, id);
-    run.conclude(TERMINATE_STEP, Some(resource(&run.zone, id)), json!({})).await?;
+    run.done((TERMINATE_STEP, json!({})), Some(resource(&run.zone, id))).await?;
     Ok(End::Done(ReleaseOutcome::Terminated))
 }
 
@@ -430,7 +430,7 @@ pub(crate) async fn schedule_deletion(
     let action = Action::ScheduleDeletion;
     let host = ours_or_return!(action, run, specification, given);
     let id = host.id.as_str();
-    run.intend(SCHEDULE_STEP, Some(resource(&run.zone, id)), json!({ "name": host.name })).await?;
+    run.begin((SCHEDULE_STEP, json!({ "name": host.name })), Some(resource(&run.zone, id))).await?;
     let api = run.shared.client.apple_silicon(&run.zone);
     let request = UpdateServer::schedule_deletion(true);
     let changed = change(
@@ -458,7 +458,7 @@ pub(crate) async fn schedule_deletion(
     };
     run.shared.machines.hosts.replace(&run.zone, &scheduled);
     let deletable_at = crate::release::instant(scheduled.deletable_at().or(host.deletable_at()));
-    run.conclude(SCHEDULE_STEP, Some(resource(&run.zone, id)), json!({ "deletable-at": deletable_at })).await?;
+    run.done((SCHEDULE_STEP, json!({ "deletable-at": deletable_at })), Some(resource(&run.zone, id))).await?;
     Ok(End::Done(ReleaseOutcome::DeletionScheduled { deletable_at }))
 }
 
@@ -469,7 +469,7 @@ pub(crate) async fn reboot(run: &Run, specification: &ReleaseSpecification, give
     let host = ours_or_return!(action, run, specification, given);
     let id = host.id.as_str();
     // By the date, whoever comes after a crash tells whether it took effect.
-    run.intend(REBOOT_STEP, Some(resource(&run.zone, id)), json!({ "updated-at": host.updated_at })).await?;
+    run.begin((REBOOT_STEP, json!({ "updated-at": host.updated_at })), Some(resource(&run.zone, id))).await?;
     let api = run.shared.client.apple_silicon(&run.zone);
     let changed = change(
         run,
@@ -490,6 +490,6 @@ pub(crate) async fn reboot(run: &Run, specification: &ReleaseSpecification, give
         Changed::Over(ended) => return Ok(over(ended)),
         Changed::Refused(refused) => return Ok(End::Refused(action, refused)),
     }
-    run.conclude(REBOOT_STEP, Some(resource(&run.zone, id)), json!({})).await?;
+    run.done((REBOOT_STEP, json!({})), Some(resource(&run.zone, id))).await?;
     Ok(End::Done(ReleaseOutcome::Rebooted))
 }

@@ -293,7 +293,7 @@ async fn claim_host(run: &Run, pool: &Pool, claim: &ClaimName, listed: &Server) 
     let shared = &run.shared;
     let id = listed.id.as_str();
     let name = pending(shared.randomness.uuid());
-    run.intend(PENDING_STEP, Some(resource(&run.zone, id)), json!({ "name": name, "from": listed.name })).await?;
+    run.begin((PENDING_STEP, json!({ "name": name, "from": listed.name })), Some(resource(&run.zone, id))).await?;
     // What the list said may be old.
     let fits = |server: &Server| pool.fit(server, |_| true) == super::eligibility::Fit::Eligible;
     match rename_if(run, PENDING_STEP, id, &[&listed.name], &name, fits).await? {
@@ -307,7 +307,7 @@ async fn claim_host(run: &Run, pool: &Pool, claim: &ClaimName, listed: &Server) 
         }
         Changed::Refused(refused) => return Err(refusal(PENDING_STEP, *refused)),
     }
-    run.conclude(PENDING_STEP, Some(resource(&run.zone, id)), json!({ "name": name })).await?;
+    run.done((PENDING_STEP, json!({ "name": name })), Some(resource(&run.zone, id))).await?;
     // Whoever read the host before our rename has sent its own by the end of this wait, and then it shows; whoever
     // reads it later sees that it is taken (Fischer's mutual exclusion; `docs/machines.md`).
     match settled(run, PENDING_STEP, id, &listed.name).await? {
@@ -315,7 +315,7 @@ async fn claim_host(run: &Run, pool: &Pool, claim: &ClaimName, listed: &Server) 
         Some(server) if server.name != name => return lost(run, PENDING_STEP, id, Over::Renamed(server.name)).await,
         Some(_) => {}
     }
-    run.intend(CLAIM_STEP, Some(resource(&run.zone, id)), json!({ "name": claim })).await?;
+    run.begin((CLAIM_STEP, json!({ "name": claim })), Some(resource(&run.zone, id))).await?;
     match rename(run, CLAIM_STEP, id, &[&name], claim.as_str()).await? {
         Changed::Done(_) => {}
         Changed::Over(over) => return lost(run, CLAIM_STEP, id, over).await,
@@ -336,7 +336,7 @@ async fn confirm(run: &Run, claim: &ClaimName, id: &str, pending: &str) -> Resul
         }
         Some(server) if server.name != claim.as_str() => lost(run, CLAIM_STEP, id, Over::Renamed(server.name)).await,
         Some(server) => {
-            run.conclude(CLAIM_STEP, Some(resource(&run.zone, id)), json!({ "name": claim })).await?;
+            run.done((CLAIM_STEP, json!({ "name": claim })), Some(resource(&run.zone, id))).await?;
             run.shared.machines.hosts.replace(&run.zone, &server);
             Ok(Attempt::Claimed(server))
         }
@@ -454,10 +454,7 @@ async fn put_one_back(run: &Run, id: &str, name: &str, from: &str) -> Result<(),
     if !carries_it().await? {
         return Ok(());
     }
-    if run.control.left().is_cancelled() {
-        return Err(Stop::Left.into());
-    }
-    run.write(PUT_BACK_STEP, Phase::Intent, Some(resource(&run.zone, id)), json!({ "name": from })).await?;
+    run.begin((PUT_BACK_STEP, json!({ "name": from })), Some(resource(&run.zone, id))).await?;
     if !carries_it().await? {
         return Ok(());
     }
@@ -465,7 +462,7 @@ async fn put_one_back(run: &Run, id: &str, name: &str, from: &str) -> Result<(),
     match shared.client.apple_silicon(&run.zone).update_server(id, &request).await {
         Ok(server) => {
             shared.machines.hosts.replace(&run.zone, &server);
-            run.conclude(PUT_BACK_STEP, Some(resource(&run.zone, id)), json!({ "name": from })).await?;
+            run.done((PUT_BACK_STEP, json!({ "name": from })), Some(resource(&run.zone, id))).await?;
             Ok(())
         }
         // The next look tells whether it took effect.

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::time::Instant;
 use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_scaleway::types::apple_silicon::{ListServers, Server, UpdateServer};
 use windlass_scaleway::{ErrorClass, Zone};
@@ -12,7 +11,7 @@ use windlass_scaleway::{ErrorClass, Zone};
 use crate::control::Control;
 use crate::journal::{Phase, ResourceKind, ResourceName};
 use crate::lifecycle::Lifecycle;
-use crate::run::Run;
+use crate::run::{Run, attempts};
 use crate::shared::Shared;
 use crate::stop::Stop;
 use crate::{Error, failure};
@@ -202,8 +201,7 @@ where
     C: FnMut() -> CFut,
     CFut: Future<Output = Result<A, windlass_scaleway::Error>>,
 {
-    let began = Instant::now();
-    let mut attempt = 1;
+    let mut attempts = attempts();
     // A call whose effect is to be looked for before anything else.
     let mut unsettled: Option<Unsettled> = None;
     let (mut sent, mut taken) = (false, false);
@@ -223,7 +221,7 @@ where
                 Seen::Over(over) => return Ok(Changed::Over(over)),
                 Seen::NotYet => match unsettled.take() {
                     Some(Unsettled { failure, not_before }) if failure.class == FailureClass::PreconditionFailed => {
-                        let data = json!({ "attempt": attempt, "failure": failure, "wait": Value::Null });
+                        let data = json!({ "attempt": attempts.number(), "failure": failure, "wait": Value::Null });
                         run.write(step, Phase::Failure, None, data).await?;
                         return Ok(Changed::Refused(Box::new(Refused { failure, not_before })));
                     }
@@ -266,8 +264,8 @@ where
                 failure
             }
         };
-        match run.after_failure(step, began, attempt, failed, None).await {
-            Ok(()) => attempt += 1,
+        match run.after_failure(step, &mut attempts, failed, None).await {
+            Ok(()) => {}
             Err(Stop::Failed(failed)) if failed.failure.class != FailureClass::Cancelled => {
                 return Ok(Changed::Refused(Box::new(Refused::of(failed.failure))));
             }

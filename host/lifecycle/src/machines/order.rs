@@ -206,7 +206,7 @@ async fn order(run: &Run, request: &OrderRequest) -> Result<Server, Stop> {
         os_id,
         ..CreateServer::default()
     };
-    run.intend(ORDER_STEP, None, json!({ "name": request.claim, "type": request.machine_type })).await?;
+    run.begin((ORDER_STEP, json!({ "name": request.claim, "type": request.machine_type })), None).await?;
     let server = run
         .create_unless(
             ORDER_STEP,
@@ -217,7 +217,7 @@ async fn order(run: &Run, request: &OrderRequest) -> Result<Server, Stop> {
             || find(run, &request.claim),
         )
         .await?;
-    run.conclude(ORDER_STEP, Some(resource(&run.zone, &server.id)), json!({ "name": request.claim })).await?;
+    run.done((ORDER_STEP, json!({ "name": request.claim })), Some(resource(&run.zone, &server.id))).await?;
     run.shared.machines.hosts.replace(&run.zone, &server);
     Ok(server)
 }
@@ -269,7 +269,7 @@ async fn settle(
         (None, true, None) => OperationState::Undone,
     };
     if let Some(host) = report.kept.first()
-        && let Err(stop) = run.conclude(ORDER_STEP, Some(host.clone()), json!({ "name": claim })).await
+        && let Err(stop) = run.done((ORDER_STEP, json!({ "name": claim })), Some(host.clone())).await
     {
         return Err(left_open(run, active, stop));
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use windlass_lifecycle::{
-    AbandonTarget, Abandonment, Control, Error, EventKind, Lifecycle, OperationId, OperationKind, OperationState,
-    Report, SweepRequest, Target,
+    AbandonTarget, Abandonment, Control, Error, Event, EventKind, Lifecycle, OperationId, OperationKind,
+    OperationState, Report, SweepRequest, Target,
 };
 use windlass_simulator::ForcedState;
 
@@ -26,7 +26,7 @@ async fn sweep(lifecycle: &Lifecycle) -> windlass_lifecycle::Sweep {
 /// A creation whose process leaves it open when its server is about to be powered on.
 async fn left_open(world: &World) -> OperationId {
     let lifecycle = world.start();
-    let (control, mut events) = Control::with_events();
+    let (control, mut events) = Control::<Event>::with_events();
     let leave = control.clone();
     let leaves = async move {
         while let Some(event) = events.recv().await {

@@ -982,7 +982,7 @@ fn a_journal_that_cannot_be_read_at_the_end_leaves_what_was_made_and_says_so() {
         let lifecycle = world.start();
         let lost = FaultRule::new("POST", "/instance/v1/zones/*/servers", FaultKind::DroppedConnection);
         world.simulator.add_fault(FaultRule { nth: Some(1), effect: Effect::After, ..lost }).unwrap();
-        let (control, mut events) = Control::with_events();
+        let (control, mut events) = Control::<Event>::with_events();
         let journal = rusqlite::Connection::open(world.folder.path().join("journal.sqlite")).unwrap();
         let spoil = async {
             while let Some(event) = events.recv().await {

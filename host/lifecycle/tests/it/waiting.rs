@@ -10,8 +10,8 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use tokio::time::{Instant, sleep};
 use windlass_lifecycle::{
-    Clock, Control, CreatedServer, Durability, Error, EventKind, Lifecycle, OperationFailure, OperationState, Options,
-    Target,
+    Clock, Control, CreatedServer, Durability, Error, Event, EventKind, Lifecycle, OperationFailure, OperationState,
+    Options, Target,
 };
 use windlass_policy::DecisionFilter;
 use windlass_policy::slots::SlotName;
@@ -150,7 +150,7 @@ fn a_wait_for_a_server_ends_at_the_deadline_and_not_with_the_call_that_hangs() {
         let lifecycle = world.start();
         let mut specification = world.everything();
         specification.deadline_milliseconds = 20_000;
-        let (control, mut events) = Control::with_events();
+        let (control, mut events) = Control::<Event>::with_events();
         let simulator = world.simulator.clone();
         let over = Instant::now() + Duration::from_secs(21);
         let watch = async move {
@@ -188,7 +188,7 @@ fn a_boot_that_fails_before_the_first_look_is_not_waited_for() {
     run(async {
         let world = World::new(2).await;
         let lifecycle = world.start();
-        let (control, mut events) = Control::with_events();
+        let (control, mut events) = Control::<Event>::with_events();
         let simulator = world.simulator.clone();
         let began = Instant::now();
         let fails = async move {
@@ -454,7 +454,7 @@ fn a_refusal_in_scaleways_words_costs_no_look_up_and_a_lost_answer_one() {
             let lifecycle = world.start();
             world.simulator.add_fault(FaultRule::new("POST", "/instance/v1/zones/*/ips", kind).nth(1)).unwrap();
             let look_ups_meanwhile = {
-                let (control, mut events) = Control::with_events();
+                let (control, mut events) = Control::<Event>::with_events();
                 let simulator = world.simulator.clone();
                 // Counted when the server is being made: what comes at the very end looks for doubles.
                 let watch = async move {

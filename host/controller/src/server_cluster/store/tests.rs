@@ -8,7 +8,8 @@ use kube::Client;
 use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use windlass_cluster::{ClusterStore, store_laws as laws};
+use windlass_cluster::ClusterStore;
+use windlass_test_cluster_store as laws;
 
 use super::*;
 

@@ -86,7 +86,7 @@ impl Hosts {
                 };
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
-                    () = hosts.tasks.leaving().cancelled() => return,
+                    () = hosts.tasks.control().left().cancelled() => return,
                 }
             };
             hosts.claim_ended(&claim, accepted, ended);
@@ -107,7 +107,7 @@ impl Hosts {
                 machine_type: configuration.server_type.clone(),
                 operating_system: self.operating_system.clone(),
             };
-            match self.lifecycle.adopt_machine(&pool, claim, &self.control).await {
+            match self.lifecycle.adopt_machine(&pool, claim, self.tasks.control()).await {
                 Err(Error::NoEligibleMachine { .. }) if configuration.order => {}
                 ended => return ended,
             }
@@ -121,7 +121,7 @@ impl Hosts {
             claim_prefix: self.claims.clone(),
             pool_prefix: configuration.pool.clone(),
         };
-        self.lifecycle.order_machine(&order, &self.control).await
+        self.lifecycle.order_machine(&order, self.tasks.control()).await
     }
 
     fn claim_ended(self: &Arc<Self>, claim: &ClaimName, accepted: Instant, ended: Result<AdoptedMachine, Error>) {

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use windlass_lifecycle::{
-    ClaimName, Control, Lifecycle, OperationId, RequestedBy, Requester, Supervisor, SupervisorOptions,
+    ClaimName, Lifecycle, OperationId, RequestedBy, Requester, Supervisor, SupervisorOptions, Tasks,
 };
 use windlass_policy::Host;
 use windlass_scaleway::Client;
@@ -39,7 +39,6 @@ use super::ids::Ids;
 use super::looks::Looks;
 use super::pause::Pause;
 use super::places::Place;
-use super::tasks::Tasks;
 use crate::configuration::AppleSiliconConfiguration;
 use crate::observe::Gauges;
 use crate::protocol::{ConnectorConfig, ProviderInfo};
@@ -70,8 +69,6 @@ pub(crate) struct Hosts {
     pause: Mutex<Pause>,
     gauges: Gauges,
     looks: Looks,
-    /// Ends operations when the process is to end.
-    control: Control,
     tasks: Tasks,
     /// Held as long as the group lives.
     _lock: Lock,
@@ -145,7 +142,6 @@ impl Hosts {
 
     /// Ends all background work at its next call and waits for it, no longer than `patience`.
     pub(crate) async fn leave(&self, patience: Duration) {
-        self.control.leave();
         self.tasks.leave(patience).await;
         flush_decisions(&self.policies).await;
     }
@@ -155,7 +151,7 @@ impl Hosts {
         let hosts = Arc::clone(self);
         self.tasks.spawn(async move {
             let supervisor = Supervisor::new(hosts.lifecycle.clone(), SupervisorOptions::default());
-            supervisor.run(&hosts.control, |_| {}).await;
+            supervisor.run(hosts.tasks.control(), |_| {}).await;
         });
     }
 }

@@ -87,7 +87,7 @@ impl Hosts {
             request.requested = configuration.release_requested;
             request.requested_by = requested_by;
             loop {
-                let ended = hosts.lifecycle.release(&request, &hosts.control).await;
+                let ended = hosts.lifecycle.release(&request, hosts.tasks.control()).await;
                 let Some(wait) = hosts.release_ended(&claim, &host, ended, request.attempt) else { return };
                 if !hosts.pause(wait).await {
                     return;
@@ -101,7 +101,7 @@ impl Hosts {
     async fn pause(&self, wait: Duration) -> bool {
         tokio::select! {
             () = tokio::time::sleep(wait) => true,
-            () = self.tasks.leaving().cancelled() => false,
+            () = self.tasks.control().left().cancelled() => false,
         }
     }
 

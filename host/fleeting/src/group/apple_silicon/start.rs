@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use windlass_lifecycle::{
-    Clock, Control, Durability, Lifecycle, Operation, OperationFilter, OperationKind, Options, StateDirectory,
+    Clock, Durability, Lifecycle, Operation, OperationFilter, OperationKind, Options, StateDirectory, Tasks,
 };
 use windlass_policy::{Asker, Compiler, Host};
 use windlass_scaleway::types::apple_silicon::{ListOperatingSystems, ListServers};
@@ -22,7 +22,6 @@ use crate::group::ids::Ids;
 use crate::group::looks::Looks;
 use crate::group::pause::Pause;
 use crate::group::start::{console_of, ids, policy_host};
-use crate::group::tasks::Tasks;
 use crate::observe::{self, Gauges};
 use crate::protocol::{ConnectorConfig, Failure};
 
@@ -130,7 +129,6 @@ pub(super) async fn start_with(
         pause: Mutex::new(Pause::default()),
         gauges: Gauges::new(BTreeMap::new()),
         looks: Looks::default(),
-        control: Control::new(),
         tasks: Tasks::default(),
         _lock: lock,
         _watch: watch,

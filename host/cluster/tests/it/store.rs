@@ -1,7 +1,8 @@
-use windlass_lifecycle::{Durability, StateDirectory};
+//! The laws of every store of clusters, and what only the one in a state directory has to bear.
 
-use super::laws::begin;
-use super::*;
+use windlass_cluster::{Change, ClusterHappening, ClusterName, ClusterStore, SqliteClusterStore, StoreError};
+use windlass_lifecycle::{Durability, StateDirectory};
+use windlass_test_cluster_store::{self as laws, begin};
 
 struct Store {
     _folder: tempfile::TempDir,

@@ -1,5 +1,4 @@
-//! What every [`ClusterStore`] must keep, as tests that take one: for the stores of this crate, and of whoever embeds
-//! it (feature `store-laws`).
+//! What every [`ClusterStore`] must keep, as tests that take one.
 //!
 //! Each law is given a store in which nothing was ever kept under the name `farm`, which it may use.
 
@@ -7,9 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use super::*;
-use crate::record::{ClusterState, OperationKind, OperationState, Stage};
-use crate::specification::{ClusterSpecification, NodeGroup};
+use windlass_cluster::{
+    Begin, Change, Cluster, ClusterHappening, ClusterName, ClusterOperation, ClusterSpecification, ClusterState,
+    ClusterStore, Counts, Fence, Node, NodeGroup, NodeGroupName, NodeRole, NodeState, OperationKind, OperationState,
+    Recovery, Requests, Stage, StoreError,
+};
 
 /// The name of the cluster that the laws use.
 pub const CLUSTER: &str = "farm";
@@ -21,7 +22,7 @@ fn farm() -> ClusterName {
 }
 
 fn cluster() -> Cluster {
-    let group: crate::NodeGroupName = GROUP.parse().unwrap();
+    let group: NodeGroupName = GROUP.parse().unwrap();
     let mut specification = ClusterSpecification::new(farm(), "fr-par-1".parse().unwrap());
     specification.groups.insert(group.clone(), NodeGroup::new(3, "DEV1-S", "ubuntu_noble"));
     Cluster {
@@ -77,8 +78,8 @@ pub async fn what_is_written_is_read_again_also_by_another_process(store: &dyn C
 pub async fn a_node_keeps_everything_that_is_known_of_it(store: &dyn ClusterStore) {
     let (fence, _) = store.begin(begin(None, &[1])).await.unwrap();
     let node = Node {
-        role: crate::NodeRole::Leaving,
-        state: crate::NodeState::Running,
+        role: NodeRole::Leaving,
+        state: NodeState::Running,
         creation: windlass_lifecycle::OperationId::parse("farm-0123456789ab").ok(),
         server: Some("11111111-2222-4333-8444-555555555555".into()),
         server_type: Some("DEV1-S".into()),
@@ -110,7 +111,7 @@ pub async fn what_a_recovery_is_to_do_is_read_as_it_was_written(store: &dyn Clus
         resource: None,
         ambiguous: true,
     };
-    let recovery = crate::Recovery {
+    let recovery = Recovery {
         stage: Stage::Configure,
         cause,
         state: ClusterState::Error,
@@ -120,10 +121,10 @@ pub async fn what_a_recovery_is_to_do_is_read_as_it_was_written(store: &dyn Clus
         decision: "1".into(),
     };
     let mut change = closing(number, OperationState::Open);
-    let group: crate::NodeGroupName = GROUP.parse().unwrap();
+    let group: NodeGroupName = GROUP.parse().unwrap();
     let wanted = change.operation.as_mut().unwrap();
     wanted.recovery = Some(recovery.clone());
-    wanted.counts = BTreeMap::from([(group, crate::Counts { before: 1, wanted: 3 })]);
+    wanted.counts = BTreeMap::from([(group, Counts { before: 1, wanted: 3 })]);
     let wanted = wanted.clone();
     store.commit(&farm(), fence, change).await.unwrap();
     assert_eq!(store.cluster(&farm()).await.unwrap().unwrap().open, Some(wanted.clone()));
