@@ -334,8 +334,11 @@ impl<'s> Releasing<'s> {
         };
         let request = &self.specification.request;
         let ends = ended_claims(self.shared, request, &outcome)?;
-        // After a failed set-up it stays with its owner; else it has left its owner, and nobody may take it up again.
-        let keeps = outcome == ReleaseOutcome::Kept && request.trigger != Trigger::BootstrapFailed;
+        // After a failed set-up it stays with its owner. After a refusal the policy only gives up for now: whoever owns
+        // the claim asks again. Else it has left its owner, and nobody may take it up again.
+        let keeps = outcome == ReleaseOutcome::Kept
+            && request.trigger != Trigger::BootstrapFailed
+            && self.told.refused.is_none();
         if self.opened.is_none() && (keeps || !ends.is_empty()) {
             self.opened = Some(self.begin().await?);
         }

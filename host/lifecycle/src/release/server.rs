@@ -276,14 +276,14 @@ impl Lifecycle {
             server: None,
         });
         let open = |stop| left_open(run, active, stop);
-        run.intend(REBOOT_STEP, name.clone(), json!({})).await.map_err(open)?;
+        run.begin((REBOOT_STEP, json!({})), name.clone()).await.map_err(open)?;
         let (outcome, state) = match self.restart_server(&run.zone, id).await {
             Ok(true) => (Ok(ReleaseOutcome::Rebooted), OperationState::Done),
             Ok(false) => (Ok(ReleaseOutcome::AlreadyGone), OperationState::Undone),
             Err(error) => (Err(error), OperationState::Undone),
         };
         if state == OperationState::Done {
-            run.conclude(REBOOT_STEP, name, json!({})).await.map_err(open)?;
+            run.done((REBOOT_STEP, json!({})), name).await.map_err(open)?;
         }
         run.shared.close(run, active, state, None, None, Vec::new()).await?;
         outcome
