@@ -337,7 +337,11 @@ async fn list(context: &Context, arguments: &ListServers) -> Result<(), Failure>
     let look = context.look()?;
     let servers = match look.machines() {
         Some(reader) => machines(reader, &look.zone, group.as_ref()).await?,
-        None => Vec::new(),
+        // Scaleway is asked all the same: it may not answer.
+        None => {
+            let work = context.work(None, None)?;
+            machines(work.lifecycle.machine_reader(), &work.zone, group.as_ref()).await?
+        }
     };
     let notes = if servers.is_empty() { context.other_owners(&look.state, true).await } else { Vec::new() };
     let listing = Servers { servers, notes };

@@ -204,6 +204,7 @@ mod tests {
                 verdict: Verdict::RetryAfter(5),
                 policy_failures: Vec::new(),
                 until: Some(5),
+                refused_with: None,
             }),
         ]
     }

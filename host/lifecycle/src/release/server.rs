@@ -102,6 +102,7 @@ pub(crate) async fn judge(
     }
     let earlier = u32::try_from(answers.len()).unwrap_or(u32::MAX);
     let asking = Asking { attempt: asking.attempt.max(1).saturating_add(earlier), ..asking.clone() };
+    let refused_with = refused.as_ref().map(crate::failure::words);
     let refusal = refused.map(|failure| Refusal { action: Action::Terminate, failure, not_before: None });
     let question = question(&run.shared, &asking, machine(&run.zone, &server, &asking), refusal);
     let decision = run.policies.decide::<Release>(question).await;
@@ -117,6 +118,7 @@ pub(crate) async fn judge(
         reason: decision.reason.clone(),
         policy_failures: decision.fallbacks.iter().map(ToString::to_string).collect(),
         decision: json!(decision.id),
+        refused_with,
     };
     run.note(Note::ReleaseDecided(answer.clone()), Some(name.clone())).await?;
     Ok(answer.course(&name, run.now()))
@@ -134,6 +136,9 @@ pub(crate) struct Answer {
     pub(crate) policy_failures: Vec<String>,
     /// When the slot is asked again, in milliseconds since 1970.
     pub(crate) until: Option<u64>,
+    /// Scaleway's words, where it refused what the slot had answered before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) refused_with: Option<String>,
 }
 
 impl Answer {
@@ -152,7 +157,8 @@ impl Answer {
                 let who = decided.words();
                 let why = match verdict {
                     Verdict::RetryAfter(_) => {
-                        format!("the release policy is asked again at {} ({who})", instant_words(until))
+                        let refused = self.refused_with.as_ref().map(|words| format!("{words}; ")).unwrap_or_default();
+                        format!("{refused}the release policy is asked again at {} ({who})", instant_words(until))
                     }
                     other => format!("{who} answers {other:?}, which cannot be done to a server"),
                 };
