@@ -63,8 +63,8 @@ fn is_ours(secret: &Secret, object: &str) -> bool {
         && owners.iter().all(|owner| owner.kind == kind && owner.name == object)
 }
 
-/// Writes `<object>-credentials` and answers its name; nothing where Scaleway did not tell the passwords this time, or
-/// where the name is [`taken`].
+/// Writes `<object>-credentials` and answers its name; nothing where Scaleway did not tell the passwords this time, where
+/// the name is [`taken`], or where the object is being deleted.
 ///
 /// It belongs to the object and goes with it, also when the object moves to another cluster.
 pub(super) async fn write(
@@ -72,6 +72,10 @@ pub(super) async fn write(
     object: &AppleSiliconMachine,
     host: &Host,
 ) -> Result<Option<String>, Error> {
+    // Its namespace may be going, too, and nothing can be created there any more.
+    if object.meta().deletion_timestamp.is_some() {
+        return Ok(None);
+    }
     let Some(secret) = secret(object, host) else { return Ok(None) };
     if taken(context, &object.namespace().unwrap_or_default(), &object.name_any()).await?.is_some() {
         return Ok(None);
