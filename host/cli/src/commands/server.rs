@@ -394,18 +394,13 @@ async fn find(
     text: &str,
 ) -> Result<Option<Machine>, Failure> {
     let machines = listed.as_deref().unwrap_or_default();
-    let operation_of = |machine: &Machine| machine.operation.as_ref().map(ToString::to_string);
-    let by_id = || machines.iter().filter(|machine| machine.id == text).cloned().collect::<Vec<_>>();
-    let by_operation =
-        || machines.iter().filter(|machine| operation_of(machine).as_deref() == Some(text)).cloned().collect();
-    let by_name = || machines.iter().filter(|machine| machine.name == text).cloned().collect();
-    let mut found = by_id();
-    if found.is_empty() {
-        found = by_operation();
-    }
-    if found.is_empty() {
-        found = by_name();
-    }
+    let by: [fn(&Machine, &str) -> bool; 3] = [
+        |machine, text| machine.id == text,
+        |machine, text| is_made_by(machine, text),
+        |machine, text| machine.name == text,
+    ];
+    let named = by.map(|is_named| machines.iter().filter(|machine| is_named(machine, text)).cloned().collect());
+    let mut found: Vec<Machine> = named.into_iter().find(|found: &Vec<_>| !found.is_empty()).unwrap_or_default();
     if let (true, Some(journal)) = (found.is_empty(), reader.journal) {
         let mut known = known_servers(journal, text)?;
         let is_here = |creation: &Operation| creation.zone == zone.as_str();
@@ -430,6 +425,10 @@ async fn find(
             Err(failure)
         }
     }
+}
+
+fn is_made_by(machine: &Machine, operation: &str) -> bool {
+    machine.operation.as_ref().is_some_and(|id| id.as_str() == operation)
 }
 
 fn known_servers(journal: &Journal, text: &str) -> Result<Vec<KnownServer>, Failure> {
@@ -736,8 +735,7 @@ async fn named(
 
 /// A server is deleted by the name that it has, not by one that it had.
 fn refuse_former_name(machine: &Machine, text: &str) -> Result<(), Failure> {
-    let is_operation = machine.operation.as_ref().is_some_and(|operation| operation.as_str() == text);
-    if machine.id == text || machine.name == text || is_operation {
+    if machine.id == text || machine.name == text || is_made_by(machine, text) {
         return Ok(());
     }
     Err(Failure::usage(format!("no server is called '{text}' any more"))

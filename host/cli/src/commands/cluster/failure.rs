@@ -84,7 +84,7 @@ pub(super) fn operation_failure(failed: &ClusterFailure, now: Option<(&Clusters,
         Some((clusters, status)) => {
             let zone = status.cluster.specification.zone.as_str();
             let terminated = failed.kind == OperationKind::Terminate;
-            let why = |node| if terminated { why_remaining(node) } else { why_unserving(node) };
+            let why = |node: &Node| if terminated { Some(why_remaining(node)) } else { node.problem_in_serving() };
             for node in status.nodes.iter().filter(|node| node.exists()) {
                 failure.left.extend(why(node).into_iter().flat_map(|why| leftovers(clusters, zone, node, &why)));
             }
@@ -125,14 +125,9 @@ fn repair(failed: &ClusterFailure) -> String {
     }
 }
 
-/// Why a node that exists does not serve.
-fn why_unserving(node: &Node) -> Option<String> {
-    node.problem_in_serving()
-}
-
 /// Why a node exists although its cluster was to go.
-fn why_remaining(node: &Node) -> Option<String> {
-    Some(node.problem_in_serving().unwrap_or_else(|| "the termination did not get to it".to_owned()))
+fn why_remaining(node: &Node) -> String {
+    node.problem_in_serving().unwrap_or_else(|| "the termination did not get to it".to_owned())
 }
 
 /// What there is of a node: its server, or, where none is known, what its creation has made.
