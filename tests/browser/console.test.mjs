@@ -256,7 +256,7 @@ test("a page of the demo follows what happens, and every page of it is sound", a
   await page.evaluate(() => (window.sameDocument = true));
   const figures = () => page.$$eval(".figures strong", (found) => found.map((one) => one.textContent).join());
   await demo.says("It can be looked at");
-  const isIdle = () => document.querySelector("main")?.textContent.includes("Nothing is being done");
+  const isIdle = () => document.querySelector("main")?.textContent.includes("No operations are open");
   await page.waitForFunction(isIdle, undefined, { timeout: 60_000 });
   assert.ok(await page.evaluate(() => window.sameDocument), "the page was loaded again");
   assert.match(await figures(), /^0,0,0/);
