@@ -16,8 +16,8 @@ pub mod version;
 
 pub use bootstrap::{BootstrapError, bootstrap};
 pub use configuration::{
-    AppleSiliconConfiguration, Configuration, ConfigurationErrors, GroupConfiguration, MetricsAddress, OperatingSystem,
-    Problem, ProcessEnvironment, ZonalIds,
+    AppleSiliconConfiguration, Common, Configuration, ConfigurationErrors, GroupConfiguration, MetricsAddress,
+    OperatingSystem, Problem, ProcessEnvironment, ZonalIds,
 };
 pub use connect::KeyError;
 pub use group::{AdoptError, Dependencies, ScalewayGroup, StartError, adopt};

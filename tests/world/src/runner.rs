@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use windlass_fleeting::protocol::{ConnectorConfig, InstanceGroup, Report, State};
-use windlass_fleeting::{Configuration, Dependencies, ScalewayGroup, StartError, ZonalIds};
+use windlass_fleeting::{Common, Configuration, Dependencies, GroupConfiguration, ScalewayGroup, StartError, ZonalIds};
 use windlass_lifecycle::{AddressKind, ImageChoice, ServerSpecification};
 use windlass_scaleway::Zone;
 
@@ -62,27 +62,30 @@ pub(crate) async fn start(
     server.addresses = vec![AddressKind::Ipv4];
     server.types.clone_from(&shape.types);
     let configuration = Configuration {
-        group,
-        written_name: GROUP.to_owned(),
-        owner: Some(OWNER.parse()?),
-        adopt: None,
-        settings: settings(),
-        zones: shape.zones.clone(),
+        common: Common {
+            group,
+            written_name: GROUP.to_owned(),
+            owner: Some(OWNER.parse()?),
+            adopt: None,
+            settings: settings(),
+            zones: shape.zones.clone(),
+            max_size: shape.max_size,
+            max_leftovers: 10,
+            delete_on_shutdown: shape.delete_on_shutdown,
+            state_directory,
+            policies: windlass_policy::Policies::default(),
+            policy_folder: PathBuf::from("."),
+            brake: windlass_policy::Brake::default(),
+            metrics: None,
+            console: None,
+        },
         server,
         zonal: ZonalIds::default(),
         watched_tags: Vec::new(),
-        max_size: shape.max_size,
-        max_leftovers: 10,
         max_parallel_creates: 20,
         suspend: false,
-        delete_on_shutdown: shape.delete_on_shutdown,
-        state_directory,
-        policies: windlass_policy::Policies::default(),
-        policy_folder: PathBuf::from("."),
-        brake: windlass_policy::Brake::default(),
-        metrics: None,
-        console: None,
     };
+    let configuration = GroupConfiguration::Instances(Box::new(configuration));
     // The operator's own credentials: a key would be made anew for each world.
     let connector = ConnectorConfig { use_static_credentials: true, ..ConnectorConfig::default() };
     ScalewayGroup::start_on(configuration, connector, dependencies).await

@@ -1,31 +1,13 @@
-use std::fmt;
-use std::path::PathBuf;
-
-use windlass_console::ServeOptions;
-use windlass_lifecycle::{GroupName, OwnerName, PoolPrefix};
+use windlass_lifecycle::PoolPrefix;
 use windlass_policy::slots::release::Requested;
-use windlass_policy::{Brake, Policies};
-use windlass_scaleway::{Settings, Zone};
 
-use super::metrics_address::MetricsAddress;
+use super::common::Common;
 
 /// Everything a group of Macs needs to know, checked.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct AppleSiliconConfiguration {
-    /// The group's name: in ids and names.
-    pub group: GroupName,
-    /// The name as it was written, for people.
-    pub written_name: String,
-    /// Whose hosts these are; absent: a random name that is kept in the state directory. With one, the hosts are found
-    /// again also when the state directory is lost.
-    pub owner: Option<OwnerName>,
-    /// Whether hosts of the group that the state directory did not claim are taken over (or left alone). Absent: the
-    /// group does not start beside them.
-    pub adopt: Option<bool>,
-    /// Credentials and address of the API.
-    pub settings: Settings,
-    /// Where the hosts are.
-    pub zone: Zone,
+    /// What groups of instances have as well.
+    pub common: Common,
     /// Scaleway's type: `M4-S`.
     pub server_type: String,
     /// What hosts are to have.
@@ -36,24 +18,12 @@ pub struct AppleSiliconConfiguration {
     pub order: bool,
     /// What the release policy is told to be requested when a host is released.
     pub release_requested: Option<Requested>,
-    /// The most hosts at any time.
-    pub max_size: u32,
-    /// How many may be left that should be released; with more, none is claimed.
-    pub max_leftovers: u32,
-    /// Whether all hosts are released when the runner shuts the group down.
-    pub delete_on_shutdown: bool,
-    /// Where the journal, compiled policies and the decision log are kept.
-    pub state_directory: PathBuf,
-    /// The policies of every slot.
-    pub policies: Policies,
-    /// Where relative paths of policies start.
-    pub policy_folder: PathBuf,
-    /// How many that run a policy may have reaped at one look.
-    pub brake: Brake,
-    /// Where metrics are served.
-    pub metrics: Option<MetricsAddress>,
-    /// Where the console is served, and for whom.
-    pub console: Option<ServeOptions>,
+}
+
+impl AsRef<Common> for AppleSiliconConfiguration {
+    fn as_ref(&self) -> &Common {
+        &self.common
+    }
 }
 
 /// The operating system that hosts are to have.
@@ -65,20 +35,4 @@ pub enum OperatingSystem {
     Named(String),
     /// By Scaleway's id; its name is looked up.
     Id(String),
-}
-
-impl fmt::Debug for AppleSiliconConfiguration {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("AppleSiliconConfiguration")
-            .field("group", &self.group)
-            .field("zone", &self.zone)
-            .field("server_type", &self.server_type)
-            .field("operating_system", &self.operating_system)
-            .field("pool", &self.pool)
-            .field("order", &self.order)
-            .field("max_size", &self.max_size)
-            .field("state_directory", &self.state_directory)
-            .finish_non_exhaustive()
-    }
 }

@@ -99,8 +99,7 @@ mod tests {
         configuration.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let environment: ProcessEnvironment = variables.into_iter().collect();
         match GroupConfiguration::read(configuration.to_string().as_bytes(), &environment) {
-            Ok(GroupConfiguration::Instances(read)) => Ok(read.console),
-            Ok(GroupConfiguration::AppleSilicon(read)) => Ok(read.console),
+            Ok(read) => Ok(read.as_ref().console.clone()),
             Err(error) => Err(error.to_string()),
         }
     }

@@ -23,6 +23,7 @@ mod documents;
 mod tests;
 
 pub use apple_silicon::{AppleSiliconConfiguration, OperatingSystem};
+pub use common::Common;
 pub use environment::ProcessEnvironment;
 pub(crate) use environment::read_file;
 pub use instances::Configuration;
@@ -37,4 +38,13 @@ pub enum GroupConfiguration {
     Instances(Box<Configuration>),
     /// `apple-silicon`: Macs that are claimed from a pool, or ordered.
     AppleSilicon(Box<AppleSiliconConfiguration>),
+}
+
+impl AsRef<Common> for GroupConfiguration {
+    fn as_ref(&self) -> &Common {
+        match self {
+            Self::Instances(configuration) => &configuration.common,
+            Self::AppleSilicon(configuration) => &configuration.common,
+        }
+    }
 }

@@ -106,6 +106,17 @@ impl GroupConfiguration {
     }
 }
 
+/// The keys of groups of both kinds, as far as they could be read.
+pub(super) struct CommonKeys {
+    pub(super) group: Option<GroupName>,
+    /// Empty where none could be read.
+    pub(super) zones: Vec<Zone>,
+    max_size: Option<u32>,
+    policies: Policies,
+    /// Absent where a key is missing.
+    pub(super) all: Option<Common>,
+}
+
 fn read_kind(reader: &mut Reader<'_>) -> Kind {
     match reader.text("kind").as_deref() {
         None | Some("instance") => Kind::Instance,
@@ -118,7 +129,7 @@ fn read_kind(reader: &mut Reader<'_>) -> Kind {
     }
 }
 
-fn common(reader: &mut Reader<'_>, kind: Kind) -> Common {
+fn common(reader: &mut Reader<'_>, kind: Kind) -> CommonKeys {
     let written_name = reader.text("name");
     let group = match &written_name {
         Some(name) => group_name(name),
@@ -131,9 +142,9 @@ fn common(reader: &mut Reader<'_>, kind: Kind) -> Common {
         reader.wrong("name", "it holds no letter and no digit");
     }
     let owner = reader.text("owner").and_then(|owner| reader.parsed::<OwnerName>("owner", &owner));
-    let default_zone = match kind {
-        Kind::Instance => None,
-        Kind::AppleSilicon => Some(read_apple_silicon::DEFAULT_ZONE),
+    let (default_zone, default_max_size) = match kind {
+        Kind::Instance => (None, DEFAULT_MAX_SIZE),
+        Kind::AppleSilicon => (Some(read_apple_silicon::DEFAULT_ZONE), read_apple_silicon::DEFAULT_MAX_SIZE),
     };
     let adopt = reader.object.contains_key("adopt").then(|| reader.flag("adopt"));
     let (settings, zones) = settings(reader, default_zone);
@@ -159,23 +170,27 @@ fn common(reader: &mut Reader<'_>, kind: Kind) -> Common {
     if reader.take("max_age").is_some() {
         reader.wrong("max_age", NO_AGE);
     }
-    Common {
-        group,
-        written_name,
-        owner,
-        adopt,
-        settings,
-        zones,
-        max_size,
-        max_leftovers: max_leftovers.unwrap_or(DEFAULT_MAX_LEFTOVERS),
-        delete_on_shutdown,
-        state_directory,
-        policies,
-        policy_folder,
-        brake,
-        metrics,
-        console,
-    }
+    let all = || {
+        Some(Common {
+            group: group.clone()?,
+            written_name: written_name?,
+            owner,
+            adopt,
+            settings: settings?,
+            zones: zones.clone(),
+            max_size: max_size.unwrap_or(default_max_size),
+            max_leftovers: max_leftovers.unwrap_or(DEFAULT_MAX_LEFTOVERS),
+            delete_on_shutdown,
+            state_directory: state_directory?,
+            policies: policies.clone(),
+            policy_folder,
+            brake,
+            metrics,
+            console,
+        })
+    };
+    let all = all().filter(|_| !zones.is_empty());
+    CommonKeys { group, zones, max_size, policies, all }
 }
 
 fn brake(reader: &mut Reader<'_>) -> Brake {
@@ -187,7 +202,7 @@ fn brake(reader: &mut Reader<'_>) -> Brake {
     }
 }
 
-fn instances(reader: &mut Reader<'_>, common: Common) -> Option<Configuration> {
+fn instances(reader: &mut Reader<'_>, common: CommonKeys) -> Option<Configuration> {
     for key in read_apple_silicon::KEYS {
         if reader.take(key).is_some() {
             reader.wrong(*key, "belongs to groups of kind = \"apple-silicon\"; this one is of instances");
@@ -202,28 +217,14 @@ fn instances(reader: &mut Reader<'_>, common: Common) -> Option<Configuration> {
     let max_size = max_size(reader, common.max_size, &server);
     let policies = with_deadline(common.policies, server.deadline_milliseconds);
     Some(Configuration {
-        group: common.group?,
-        written_name: common.written_name?,
-        owner: common.owner,
-        adopt: common.adopt,
-        settings: common.settings?,
-        zones: common.zones,
+        common: Common { max_size, policies, ..common.all? },
         server,
         zonal: zonal?,
         watched_tags,
-        max_size,
-        max_leftovers: common.max_leftovers,
         max_parallel_creates: max_parallel_creates
             .and_then(|count| u32::try_from(count).ok())
             .unwrap_or(DEFAULT_MAX_PARALLEL_CREATES),
         suspend,
-        delete_on_shutdown: common.delete_on_shutdown,
-        state_directory: common.state_directory?,
-        policies,
-        policy_folder: common.policy_folder,
-        brake: common.brake,
-        metrics: common.metrics,
-        console: common.console,
     })
 }
 

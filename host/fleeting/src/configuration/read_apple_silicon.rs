@@ -4,13 +4,13 @@ use windlass_lifecycle::PoolPrefix;
 use windlass_policy::slots::release::Requested;
 
 use super::apple_silicon::{AppleSiliconConfiguration, OperatingSystem};
-use super::common::Common;
+use super::read::CommonKeys;
 use super::reader::Reader;
 
 /// Where the existing Apple silicon plugin looks when it is told nothing.
 pub(super) const DEFAULT_ZONE: &str = "fr-par-3";
 /// The most hosts, unless configured: as the existing plugin has it.
-const DEFAULT_MAX_SIZE: u32 = 10;
+pub(super) const DEFAULT_MAX_SIZE: u32 = 10;
 /// Keys that only these groups have.
 pub(super) const KEYS: &[&str] = &["operating_system", "order", "os_id", "pool_prefix", "release_requested"];
 /// Keys that only groups of instances have.
@@ -38,7 +38,7 @@ const KEYS_OF_INSTANCES: &[&str] = &[
     "watched_tags",
 ];
 
-pub(super) fn hosts(reader: &mut Reader<'_>, common: Common) -> Option<AppleSiliconConfiguration> {
+pub(super) fn hosts(reader: &mut Reader<'_>, common: CommonKeys) -> Option<AppleSiliconConfiguration> {
     for key in KEYS_OF_INSTANCES {
         if reader.take(key).is_some() {
             reader.wrong(*key, "belongs to groups of instances; a Mac has nothing of the kind");
@@ -80,26 +80,12 @@ pub(super) fn hosts(reader: &mut Reader<'_>, common: Common) -> Option<AppleSili
         );
     }
     Some(AppleSiliconConfiguration {
-        group: common.group?,
-        written_name: common.written_name?,
-        owner: common.owner,
-        settings: common.settings?,
-        zone: common.zones.into_iter().next()?,
+        common: common.all?,
         server_type: server_type?,
         operating_system,
         pool,
         order,
         release_requested,
-        adopt: common.adopt,
-        max_size: common.max_size.unwrap_or(DEFAULT_MAX_SIZE),
-        max_leftovers: common.max_leftovers,
-        delete_on_shutdown: common.delete_on_shutdown,
-        state_directory: common.state_directory?,
-        policies: common.policies,
-        policy_folder: common.policy_folder,
-        brake: common.brake,
-        metrics: common.metrics,
-        console: common.console,
     })
 }
 

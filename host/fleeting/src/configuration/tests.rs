@@ -51,15 +51,15 @@ fn problems(configuration: &Value) -> Vec<String> {
 #[test]
 fn the_least_configuration_has_the_defaults_of_the_existing_plugins() {
     let read = read_with(&least(), &[]).unwrap();
-    assert_eq!(read.group.as_str(), "ci-runners");
+    assert_eq!(read.common.group.as_str(), "ci-runners");
     assert_eq!(read.server.types, ["DEV1-S"]);
     assert_eq!(read.server.image, ImageChoice::Label("ubuntu_noble".into()));
     assert_eq!(read.server.addresses, [AddressKind::Ipv4, AddressKind::Ipv6]);
     assert_eq!(read.server.root_volume.kind, VolumeKind::Block);
     assert_eq!(read.server.deadline_milliseconds, 600_000);
-    assert_eq!((read.max_size, read.max_parallel_creates, read.max_leftovers), (1_000, 20, 10));
-    assert_eq!(read.state_directory, PathBuf::from("/var/lib/windlass"));
-    assert!(!read.suspend && !read.delete_on_shutdown && read.metrics.is_none());
+    assert_eq!((read.common.max_size, read.max_parallel_creates, read.common.max_leftovers), (1_000, 20, 10));
+    assert_eq!(read.common.state_directory, PathBuf::from("/var/lib/windlass"));
+    assert!(!read.suspend && !read.common.delete_on_shutdown && read.common.metrics.is_none());
 }
 
 #[test]
@@ -83,13 +83,13 @@ fn a_configuration_of_the_existing_instance_plugin_works_unchanged() {
         &[],
     )
     .unwrap();
-    assert_eq!(read.zones[0].as_str(), "nl-ams-1");
+    assert_eq!(read.common.zones[0].as_str(), "nl-ams-1");
     assert_eq!(read.server.types, ["DEV1-S", "DEV1-M"]);
     assert_eq!(read.server.root_volume.size, Some(20_000_000_000));
     assert_eq!(read.server.addresses, [AddressKind::Ipv4]);
     assert!(read.server.cloud_init.is_some());
-    assert_eq!(read.settings.api_url().host_str(), Some("api.example.test"));
-    assert!(read.state_directory.ends_with(".local/state/windlass"));
+    assert_eq!(read.common.settings.api_url().host_str(), Some("api.example.test"));
+    assert!(read.common.state_directory.ends_with(".local/state/windlass"));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn zone_and_location_mean_the_same() {
     configuration.as_object_mut().unwrap().remove("zone");
     assert!(problems(&configuration)[0].starts_with("zone: say where"));
     configuration["location"] = "pl-waw-2".into();
-    assert_eq!(read_with(&configuration, &[]).unwrap().zones[0].as_str(), "pl-waw-2");
+    assert_eq!(read_with(&configuration, &[]).unwrap().common.zones[0].as_str(), "pl-waw-2");
     configuration["zone"] = "fr-par-1".into();
     assert!(problems(&configuration)[0].starts_with("location: says something else than zone"));
 }
@@ -107,8 +107,8 @@ fn zone_and_location_mean_the_same() {
 fn several_zones_stand_in_their_order_and_each_once() {
     let zones = |changes: Value, variables: &[(&str, &str)]| {
         let read = read_with(&with(changes), variables).unwrap();
-        assert_eq!(read.server.zone, read.zones[0]);
-        read.zones.iter().map(ToString::to_string).collect::<Vec<_>>()
+        assert_eq!(read.server.zone, read.common.zones[0]);
+        read.common.zones.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let several = json!({"zone": ["fr-par-2", "nl-ams-1", "fr-par-1"]});
     assert_eq!(zones(several.clone(), &[]), ["fr-par-2", "nl-ams-1", "fr-par-1"]);
@@ -148,7 +148,7 @@ fn what_is_valid_in_one_zone_is_named_for_each() {
         &[],
     )
     .unwrap();
-    for (zone, id) in read.zones.iter().zip(ids) {
+    for (zone, id) in read.common.zones.iter().zip(ids) {
         let server = read.server_in(zone);
         assert_eq!(server.zone, *zone);
         assert_eq!(server.security_group.as_deref(), Some(id));
@@ -186,8 +186,8 @@ fn the_environment_wins_and_every_variable_has_a_file_form() {
     configuration["secret_key"] = "99999999-2222-4333-8444-555555555555".into();
     let path = file.path().to_str().unwrap();
     let read = read_with(&configuration, &[("SCW_SECRET_KEY_FILE", path), ("SCW_DEFAULT_ZONE", "it-mil-1")]).unwrap();
-    assert_eq!(read.zones[0].as_str(), "it-mil-1");
-    assert_eq!(*read.settings.secret_key(), SECRET.parse().unwrap());
+    assert_eq!(read.common.zones[0].as_str(), "it-mil-1");
+    assert_eq!(*read.common.settings.secret_key(), SECRET.parse().unwrap());
 
     let error = read_with(&configuration, &[("SCW_SECRET_KEY_FILE", "/nonexistent/key")]).unwrap_err();
     assert!(error.to_string().contains("SCW_SECRET_KEY_FILE: cannot read /nonexistent/key"), "{error}");
@@ -275,10 +275,10 @@ fn our_own_keys_are_read() {
     .unwrap();
     assert_eq!(read.server.deadline_milliseconds, 300_000);
     assert_eq!(read.server.root_volume.operations_per_second, Some(15_000));
-    assert_eq!((read.max_size, read.max_parallel_creates, read.max_leftovers), (50, 7, 0));
-    assert_eq!(read.metrics, Some(MetricsAddress::Unix("/run/windlass/metrics.sock".into())));
-    assert_eq!(read.policies.chain(SlotName::Retry).len(), 1);
-    assert!(read.suspend && read.delete_on_shutdown);
+    assert_eq!((read.common.max_size, read.max_parallel_creates, read.common.max_leftovers), (50, 7, 0));
+    assert_eq!(read.common.metrics, Some(MetricsAddress::Unix("/run/windlass/metrics.sock".into())));
+    assert_eq!(read.common.policies.chain(SlotName::Retry).len(), 1);
+    assert!(read.suspend && read.common.delete_on_shutdown);
     assert_eq!(Duration::from_millis(read.server.deadline_milliseconds), Duration::from_secs(300));
 }
 
@@ -286,7 +286,7 @@ fn our_own_keys_are_read() {
 fn a_server_is_not_reaped_before_its_creation_gives_it_up() {
     let deadline = |changes: Value| {
         let read = read_with(&with(changes), &[]).unwrap();
-        let link = read.policies.chain(SlotName::StateMapping).last().cloned();
+        let link = read.common.policies.chain(SlotName::StateMapping).last().cloned();
         link.and_then(|link| link.settings.get("deadline-ms").and_then(Value::as_u64))
     };
     assert_eq!(deadline(json!({})), None, "the policy's own default is longer");
@@ -374,13 +374,13 @@ fn addresses_that_are_handed_round_take_the_place_of_those_that_are_made_and_bou
     let read = read_with(&with(json!({ "reserved_ips": ips })), &[]).unwrap();
     assert_eq!(read.server.addresses, [AddressKind::Ipv6]);
     assert!(matches!(&read.server.address_pool, Some(AddressPool::Ips(ips)) if ips.len() == 2));
-    assert_eq!(read.max_size, 2);
-    assert_eq!(read_with(&with(json!({ "reserved_ips": ips, "max_size": 1 })), &[]).unwrap().max_size, 1);
+    assert_eq!(read.common.max_size, 2);
+    assert_eq!(read_with(&with(json!({ "reserved_ips": ips, "max_size": 1 })), &[]).unwrap().common.max_size, 1);
     let by_tag = json!({ "reserved_ip_tag": "ci-egress", "public_ipv6_disabled": true });
     let read = read_with(&with(by_tag), &[]).unwrap();
     assert_eq!(read.server.address_pool, Some(AddressPool::Tag("ci-egress".to_owned())));
     assert!(read.server.addresses.is_empty());
-    assert_eq!(read.max_size, 1_000);
+    assert_eq!(read.common.max_size, 1_000);
     for (changes, words) in [
         (json!({"reserved_ips": ["2001:db8::1"]}), "reserved_ips[0]: \"2001:db8::1\" is neither"),
         (
@@ -413,11 +413,14 @@ fn a_maximum_age_is_refused_with_what_the_runner_has_instead() {
 #[test]
 fn adoption_is_asked_for_and_the_limit_of_calls_is_chosen() {
     let read = |changes: Value| read_with(&with(changes), &[]).unwrap();
-    let calls = |changes: Value| read(changes).settings.limits().calls_per_second.get();
+    let calls = |changes: Value| read(changes).common.settings.limits().calls_per_second.get();
     assert_eq!((calls(json!({})), calls(json!({"calls_per_second": 7}))), (30, 7));
     assert!(problems(&with(json!({"calls_per_second": 0})))[0].starts_with("calls_per_second: expected"));
-    let adopt = |value: Value| read(json!({"adopt": value})).adopt;
-    assert_eq!((read(json!({})).adopt, adopt(json!(true)), adopt(json!(false))), (None, Some(true), Some(false)));
+    let adopt = |value: Value| read(json!({"adopt": value})).common.adopt;
+    assert_eq!(
+        (read(json!({})).common.adopt, adopt(json!(true)), adopt(json!(false))),
+        (None, Some(true), Some(false))
+    );
 }
 
 #[test]
@@ -430,7 +433,8 @@ fn keys_that_exclude_each_other_are_refused() {
 
 #[test]
 fn a_name_that_cannot_be_used_as_it_is_becomes_one_of_its_own() {
-    let name = |text: &str| read_with(&with(json!({"name": text})), &[]).map(|read| read.group.as_str().to_owned());
+    let name =
+        |text: &str| read_with(&with(json!({"name": text})), &[]).map(|read| read.common.group.as_str().to_owned());
     assert_eq!(name("ci-runners").unwrap(), "ci-runners");
     let (first, second) = (name("CI Runners").unwrap(), name("ci_runners").unwrap());
     assert!(first.starts_with("ci-runners-") && second.starts_with("ci-runners-"));
@@ -486,7 +490,10 @@ fn a_configuration_of_the_existing_apple_silicon_plugin_works_with_the_kind_adde
         "state_dir": "/var/lib/windlass",
     }))
     .unwrap();
-    assert_eq!((read.server_type.as_str(), read.zone.as_str(), read.max_size), ("M4-S", "fr-par-3", 10));
+    assert_eq!(
+        (read.server_type.as_str(), read.common.first_zone().as_str(), read.common.max_size),
+        ("M4-S", "fr-par-3", 10)
+    );
     assert_eq!(read.operating_system, OperatingSystem::Id("33333333-2222-4333-8444-555555555555".to_owned()));
     assert!(read.order && read.pool.is_none(), "it ordered hosts, so this does");
 }
@@ -498,7 +505,7 @@ fn a_pool_is_used_and_money_is_spent_only_when_that_is_said() {
     .unwrap();
     assert_eq!(read.pool.unwrap().as_str(), "ci-pool-");
     assert!(!read.order);
-    assert_eq!((read.server_type.as_str(), read.zone.as_str()), ("M4-S", "fr-par-1"));
+    assert_eq!((read.server_type.as_str(), read.common.first_zone().as_str()), ("M4-S", "fr-par-1"));
     assert_eq!(read.operating_system, OperatingSystem::Named("Sequoia".to_owned()));
     assert!(read_mac(&mac(json!({"pool_prefix": "ci-pool-", "order": true}))).unwrap().order);
     assert!(read_mac(&mac(json!({}))).unwrap().order);
@@ -528,11 +535,11 @@ fn watched_tags_are_few_short_and_each_there_once() {
 
 #[test]
 fn the_brake_is_five_and_a_third_unless_configured_and_holds_for_macs_as_well() {
-    let read = |changes: Value| read_with(&with(changes), &[]).unwrap().brake;
+    let read = |changes: Value| read_with(&with(changes), &[]).unwrap().common.brake;
     assert_eq!(read(json!({})), windlass_policy::Brake { servers: 5, share: 1.0 / 3.0 });
     let brake = windlass_policy::Brake { servers: 0, share: 0.1 };
     assert_eq!(read(json!({ "max_reaps": 0, "max_reap_share": 0.1 })), brake);
-    assert_eq!(read_mac(&mac(json!({ "max_reaps": 0, "max_reap_share": 0.1 }))).unwrap().brake, brake);
+    assert_eq!(read_mac(&mac(json!({ "max_reaps": 0, "max_reap_share": 0.1 }))).unwrap().common.brake, brake);
     assert_eq!(read(json!({ "max_reap_share": 1 })).share, 1.0);
     for (changes, words) in [
         (json!({ "max_reap_share": 1.5 }), "max_reap_share: expected a number from 0 to 1, found 1.5"),

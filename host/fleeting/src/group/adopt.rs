@@ -4,15 +4,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use windlass_lifecycle::{Lifecycle, Options, StateDirectory};
-use windlass_policy::{Asker, Brake, Compiler, Host, Policies};
+use windlass_lifecycle::StateDirectory;
+use windlass_policy::{Asker, Brake, Compiler, Policies};
 use windlass_scaleway::Client;
 
-use super::claim::claim;
+use super::apple_silicon::Macs;
 use super::error::StartError;
-use super::start::{ids, members, policy_host};
-use super::{apple_silicon, takeover};
-use crate::configuration::{Configuration, ConfigurationErrors, GroupConfiguration, ProcessEnvironment, read_file};
+use super::instances::Instances;
+use super::start::{self, policy_host};
+use crate::configuration::{Common, ConfigurationErrors, GroupConfiguration, ProcessEnvironment, read_file};
 
 /// Why nothing was taken over.
 #[derive(Debug, thiserror::Error)]
@@ -59,16 +59,9 @@ pub async fn adopt(
     let text = read_file(config).map_err(AdoptError::Unreadable)?;
     let json = plugin_config(&text, name)?.to_string();
     let configuration = GroupConfiguration::read(json.as_bytes(), process_environment)?;
-    let (settings, folder) = match &configuration {
-        GroupConfiguration::Instances(it) => {
-            (&it.settings, it.state_directory.join("fleeting").join(it.group.as_str()))
-        }
-        GroupConfiguration::AppleSilicon(it) => {
-            (&it.settings, it.state_directory.join("fleeting").join(it.group.as_str()))
-        }
-    };
-    let client = Client::new(settings.clone()).map_err(StartError::from)?;
-    let state = StateDirectory::open(&folder).map_err(StartError::from)?;
+    let common: &Common = configuration.as_ref();
+    let client = Client::new(common.settings.clone()).map_err(StartError::from)?;
+    let state = StateDirectory::open(&common.folder()).map_err(StartError::from)?;
     // Nothing is judged; but a lifecycle is not opened without policies.
     let made = {
         let (client, state) = (client.clone(), state.clone());
@@ -85,11 +78,10 @@ pub async fn adopt(
         }
     };
     let policies = tokio::task::spawn_blocking(made).await.map_err(StartError::from)??;
+    let policies = Arc::new(policies);
     Ok(match configuration {
-        GroupConfiguration::Instances(configuration) => instances(&configuration, client, Arc::new(policies)).await?,
-        GroupConfiguration::AppleSilicon(configuration) => {
-            apple_silicon::adopt(&configuration, client, Arc::new(policies)).await?
-        }
+        GroupConfiguration::Instances(it) => start::adopt::<Instances>(&it, client, policies).await?,
+        GroupConfiguration::AppleSilicon(it) => start::adopt::<Macs>(&it, client, policies).await?,
     })
 }
 
@@ -114,21 +106,6 @@ fn plugin_config(config_toml: &str, name: Option<&str>) -> Result<serde_json::Va
     };
     let found: Vec<String> = configurations.into_iter().map(name_of).collect();
     Err(AdoptError::Group { wanted, found: if found.is_empty() { "none".to_owned() } else { found.join(", ") } })
-}
-
-/// Takes over the servers of a group.
-pub(super) async fn instances(
-    configuration: &Configuration,
-    client: Client,
-    policies: Arc<Host>,
-) -> Result<Vec<String>, StartError> {
-    let (state, _lock) = claim(configuration).await?;
-    let members = members(&client, configuration, &state).await?;
-    let mut options = Options::new(client, policies, state.clone());
-    options.owner = takeover::owner(configuration, &state, &members)?;
-    let lifecycle = Lifecycle::open(options)?;
-    lifecycle.check_history()?;
-    takeover::settle(configuration, &lifecycle, &state, &ids(&state, takeover::FILE)?, &members)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use windlass_lifecycle::{GroupName, OwnerName, StateDirectory};
 
 use super::error::StartError;
-use crate::configuration::Configuration;
+use crate::configuration::Common;
 
 /// The lock's file in the group's folder.
 const LOCK: &str = "lock";
@@ -31,7 +31,7 @@ impl Drop for Lock {
     }
 }
 
-pub(super) async fn lock(state: &StateDirectory, group: &str) -> Result<Lock, StartError> {
+async fn lock(state: &StateDirectory, group: &str) -> Result<Lock, StartError> {
     let path = state.path().join(LOCK);
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).mode(0o600);
@@ -56,9 +56,8 @@ pub(super) async fn lock(state: &StateDirectory, group: &str) -> Result<Lock, St
 }
 
 /// The group's folder, for this process alone.
-pub(super) async fn claim(configuration: &Configuration) -> Result<(StateDirectory, Lock), StartError> {
-    let folder = configuration.state_directory.join("fleeting").join(configuration.group.as_str());
-    let state = StateDirectory::open(&folder)?;
+pub(super) async fn claim(configuration: &Common) -> Result<(StateDirectory, Lock), StartError> {
+    let state = StateDirectory::open(&configuration.folder())?;
     let lock = lock(&state, configuration.group.as_str()).await?;
     Ok((state, lock))
 }

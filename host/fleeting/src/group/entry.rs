@@ -161,6 +161,8 @@ pub(crate) struct Entry {
     phase: Phase,
     /// Where it is, or is to be. The type is the first that is tried, until the server is seen.
     pub(crate) place: Place,
+    /// Since when this process knows of a Mac, in milliseconds since 1970: its operation does not say when it began.
+    pub(super) known_since: Option<u64>,
     /// Scaleway's id of the server, once known.
     pub(crate) server: Option<String>,
     /// The state in which the server was last listed, and since when it has been seen so (milliseconds since 1970).
@@ -186,6 +188,7 @@ impl Entry {
             operation,
             phase,
             place,
+            known_since: None,
             server: None,
             seen: None,
             has_run: false,
@@ -198,6 +201,11 @@ impl Entry {
     /// What is being done with it.
     pub(crate) fn phase(&self) -> &Phase {
         &self.phase
+    }
+
+    /// When its creation or claim began, in milliseconds since 1970.
+    pub(super) fn began(&self) -> u64 {
+        self.known_since.unwrap_or_else(|| self.operation.made_at())
     }
 
     /// Takes in what happened. Answers the phase before it, where it changed anything.
@@ -354,6 +362,16 @@ mod tests {
             Event::Rests { suspended: true },
             Event::Rests { suspended: false },
         ]
+    }
+
+    #[test]
+    fn a_macs_age_counts_from_its_claim_and_an_instances_from_its_operation() {
+        let operation = OperationId::parse("ci-k3v9q20mfz7a").unwrap();
+        let place = Place { zone: "fr-par-1".parse().unwrap(), server_type: "M4-S".to_owned() };
+        let mut entry = Entry::demanded(operation.clone(), place);
+        assert_eq!(entry.began(), operation.made_at());
+        entry.known_since = Some(5);
+        assert_eq!(entry.began(), 5);
     }
 
     #[test]

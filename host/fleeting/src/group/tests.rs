@@ -4,6 +4,7 @@ mod leftovers;
 mod registry;
 mod zones;
 
+use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -21,9 +22,11 @@ use windlass_scaleway::{Client, Settings};
 use windlass_simulator::{FaultKind, FaultRule, Options, Simulator};
 
 use super::entry::{Entry, Phase};
+use super::fleet::Fleet;
 use super::places::Place;
-use super::{Dependencies, ScalewayGroup, StartError};
-use crate::configuration::{Configuration, ZonalIds};
+use super::start::adopt;
+use super::{Dependencies, Instances, ScalewayGroup, StartError};
+use crate::configuration::{Common, Configuration, GroupConfiguration, ZonalIds};
 use crate::protocol::{ConnectorConfig, InstanceGroup as _, State};
 
 const KEY: &str = "5ec7e700-0000-4000-8000-5ec7e75ec7e7";
@@ -75,30 +78,39 @@ async fn try_start(
         ServerSpecification::new(group.clone(), zone.clone(), "DEV1-S", ImageChoice::parse("ubuntu_noble"));
     server.tags = vec!["role=runner".to_owned()];
     let mut configuration = Configuration {
-        written_name: group.to_string(),
-        owner: Some("team".parse().unwrap()),
-        adopt: None,
-        settings,
+        common: Common {
+            written_name: group.to_string(),
+            owner: Some("team".parse().unwrap()),
+            adopt: None,
+            settings,
+            group,
+            zones: vec![zone],
+            max_size: 10,
+            max_leftovers: 10,
+            delete_on_shutdown: false,
+            state_directory: folder.to_owned(),
+            policies: Policies::default(),
+            policy_folder: PathBuf::from("."),
+            brake: Brake::default(),
+            metrics: None,
+            console: None,
+        },
         server,
         watched_tags: vec!["debug".to_owned(), "role=runner".to_owned()],
-        group,
-        zones: vec![zone],
         zonal: ZonalIds::default(),
-        max_size: 10,
-        max_leftovers: 10,
         max_parallel_creates: 10,
         suspend: false,
-        delete_on_shutdown: false,
-        state_directory: folder.to_owned(),
-        policies: Policies::default(),
-        policy_folder: PathBuf::from("."),
-        brake: Brake::default(),
-        metrics: None,
-        console: None,
     };
     let connector = ConnectorConfig { use_static_credentials: true, ..ConnectorConfig::default() };
     change(&mut configuration);
+    let configuration = GroupConfiguration::Instances(Box::new(configuration));
     ScalewayGroup::start_on(configuration, connector, dependencies).await
+}
+
+/// What is behind a group of instances.
+fn fleet(group: &ScalewayGroup) -> Arc<Fleet<Instances>> {
+    let fleet: Arc<dyn Any + Send + Sync> = group.fleet.get().unwrap().clone();
+    fleet.downcast().unwrap()
 }
 
 /// The states that the group tells.
@@ -211,7 +223,7 @@ async fn what_was_removed_before_is_not_removed_once_more_at_the_next_start() {
     tokio::time::sleep(Duration::from_secs(120)).await;
     let mut filter = OperationFilter::default();
     filter.kind = Some(OperationKind::CleanupServer);
-    assert_eq!(group.fleet.get().unwrap().lifecycle.journal().operations(&filter).unwrap().len(), 1);
+    assert_eq!(fleet(&group).lifecycle.journal().operations(&filter).unwrap().len(), 1);
     group.stop().await;
 }
 
@@ -456,7 +468,7 @@ async fn a_removal_that_another_process_ended_is_not_told_as_deleting_for_ever()
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert_eq!(told(&group).await, [State::Deleted]);
     // As after a start beside a program that has taken the removal up, and ends it without a word to us.
-    let fleet = group.fleet.get().unwrap();
+    let fleet = fleet(&group);
     let mut filter = OperationFilter::default();
     filter.kind = Some(OperationKind::CleanupServer);
     let removal = fleet.lifecycle.journal().operations(&filter).unwrap().remove(0);
@@ -481,7 +493,7 @@ async fn what_another_owners_process_left_open_is_nobodys_here_and_told_as_nothi
     group.stop().await;
     drop(group);
     simulator.clear_faults();
-    let other = |configuration: &mut Configuration| configuration.owner = Some("others".parse().unwrap());
+    let other = |configuration: &mut Configuration| configuration.common.owner = Some("others".parse().unwrap());
     let group = try_start(policies(), &simulator, folder.path(), other).await.unwrap();
     for _ in 0..3 {
         assert_eq!(told(&group).await, []);
@@ -522,9 +534,9 @@ async fn a_taken_up_creation_that_the_runner_wants_no_more_is_finished_by_no_lat
 async fn the_journal_says_who_ended_a_creation() {
     let simulator = Simulator::new(Options::default());
     let folder = tempfile::tempdir().unwrap();
-    let everything = |configuration: &mut Configuration| configuration.delete_on_shutdown = true;
+    let everything = |configuration: &mut Configuration| configuration.common.delete_on_shutdown = true;
     let group = try_start(policies(), &simulator, folder.path(), everything).await.unwrap();
-    let fleet = group.fleet.get().unwrap();
+    let fleet = fleet(&group);
     let notes = |id: &OperationId| -> String {
         let entries = fleet.lifecycle.journal().entries(id).unwrap();
         entries.iter().filter(|entry| entry.step == "cancelled").map(|entry| entry.data.to_string()).collect()
@@ -581,8 +593,8 @@ async fn servers_of_a_lost_state_directory_are_noticed_and_taken_over_only_on_pu
         let (lost, fresh) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let with = |adopt: Option<bool>| {
             move |configuration: &mut Configuration| {
-                configuration.owner = owner.map(|owner| owner.parse().unwrap());
-                configuration.adopt = adopt;
+                configuration.common.owner = owner.map(|owner| owner.parse().unwrap());
+                configuration.common.adopt = adopt;
             }
         };
         let group = try_start(policies(), &simulator, lost.path(), with(None)).await.unwrap();
@@ -615,28 +627,28 @@ async fn servers_that_a_command_took_over_are_shown_by_the_next_start_without_a_
         let simulator = Simulator::new(Options::default());
         let (lost, fresh) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let with_owner =
-            |configuration: &mut Configuration| configuration.owner = owner.map(|owner| owner.parse().unwrap());
+            |configuration: &mut Configuration| configuration.common.owner = owner.map(|owner| owner.parse().unwrap());
         let group = try_start(policies(), &simulator, lost.path(), with_owner).await.unwrap();
         assert_eq!(group.increase(2).await, Ok(2));
         tokio::time::sleep(Duration::from_secs(120)).await;
         assert_eq!(told(&group).await, [State::Running; 2]);
-        let known = group.fleet.get().unwrap();
+        let known = fleet(&group);
         let (mut configuration, client) = (known.configuration.clone(), known.client.clone());
-        configuration.adopt = Some(true);
-        let beside = super::adopt::instances(&configuration, client.clone(), policies());
+        configuration.common.adopt = Some(true);
+        let beside = adopt::<Instances>(&configuration, client.clone(), policies());
         assert!(matches!(beside.await, Err(StartError::Locked { .. })), "the plugin works on the group");
         group.stop().await;
         drop(group);
 
-        configuration.state_directory = fresh.path().to_owned();
-        let mut taken = super::adopt::instances(&configuration, client.clone(), policies()).await.unwrap();
+        configuration.common.state_directory = fresh.path().to_owned();
+        let mut taken = adopt::<Instances>(&configuration, client.clone(), policies()).await.unwrap();
         let resources = simulator.resources();
         let mut ids: Vec<&str> = resources.servers.iter().map(|server| server["name"].as_str().unwrap()).collect();
         taken.sort();
         ids.sort_unstable();
         // Where they are of another owner, this state directory has become his, and knows each from the next look on.
         assert_eq!(taken, ids, "{owner:?}");
-        assert!(super::adopt::instances(&configuration, client, policies()).await.unwrap().is_empty());
+        assert!(adopt::<Instances>(&configuration, client, policies()).await.unwrap().is_empty());
         let group = try_start(policies(), &simulator, fresh.path(), with_owner).await.unwrap();
         assert_eq!(told(&group).await, [State::Running; 2], "{owner:?}");
         group.stop().await;
@@ -695,7 +707,7 @@ async fn two_hosts_with_one_name_and_owner_leave_each_others_servers_alone() {
     // At its next start the second says that it is not alone, unless it is told to live with it.
     let refused = try_start(policies(), &simulator, there.path(), |_| {}).await.err().unwrap();
     assert!(matches!(refused, StartError::Strangers { .. }), "{refused}");
-    let told_so = |configuration: &mut Configuration| configuration.adopt = Some(false);
+    let told_so = |configuration: &mut Configuration| configuration.common.adopt = Some(false);
     let second = try_start(policies(), &simulator, there.path(), told_so).await.unwrap();
     assert_eq!(told(&second).await, [State::Running]);
     first.stop().await;

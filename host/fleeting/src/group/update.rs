@@ -8,25 +8,25 @@ use futures::StreamExt as _;
 use futures::future::join_all;
 use futures::stream;
 use tokio::time::Instant;
-use tracing::Instrument as _;
-use windlass_lifecycle::{Machine, OperationId, OperationState, RequestedBy, Requester, read_or_absent};
-use windlass_policy::DecisionId;
-use windlass_policy::slots::state_mapping::{Action, Question, Server, ServerState, StateDetail};
+use windlass_lifecycle::{RequestedBy, Requester};
+use windlass_policy::slots::StateMapping;
+use windlass_policy::slots::state_mapping::{Action, Mapping, Question, Server, Verdict};
 use windlass_policy::slots::types::{Failure as Cause, FailureClass};
+use windlass_policy::{DecisionId, Host};
 use windlass_scaleway::Zone;
-use windlass_scaleway::types::instance as scaleway;
 
 use super::closed::says_closed;
-use super::entry::{Entry, Phase};
 use super::fleet::Fleet;
-use super::judge::{PARALLEL_LOOKS, ServerTypes, count, judge};
-use super::looks::{HEARTBEAT_PATIENCE, Reports, Seen, Unseen};
-use super::places::Place;
+use super::kind::{Machine as _, MachineKind};
+use super::looks::{Reports, Seen, Unseen};
 use crate::observe::names;
-use crate::protocol::{Failure, Update};
+use crate::protocol::{Failure, State};
 
 /// How long a look waits for one of several zones.
 const ZONE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Servers that a listing left out are asked for by their ids, so many at a time.
+const PARALLEL_LOOKS: usize = 8;
 
 /// One bit for each watched tag, from the lowest, that is set where it is among these tags.
 fn watched(watched_tags: &[String], tags: &[String]) -> u64 {
@@ -34,39 +34,26 @@ fn watched(watched_tags: &[String], tags: &[String]) -> u64 {
     bits.fold(0, |bits, (position, _)| bits | (1 << position))
 }
 
-/// Scaleway's state in the contract's words.
-fn state(state: &scaleway::ServerState) -> ServerState {
-    match state {
-        scaleway::ServerState::Starting => ServerState::Starting,
-        scaleway::ServerState::Running => ServerState::Running,
-        scaleway::ServerState::Stopping => ServerState::Stopping,
-        scaleway::ServerState::Stopped => ServerState::Stopped,
-        scaleway::ServerState::StoppedInPlace => ServerState::StoppedInPlace,
-        scaleway::ServerState::Locked => ServerState::Locked,
-        _ => ServerState::Other,
+/// The server types of a listing, each once: servers refer to them by position.
+#[derive(Default)]
+struct ServerTypes(Vec<String>);
+
+impl ServerTypes {
+    fn position(&mut self, name: &str) -> u32 {
+        let known = self.0.iter().position(|known| known == name);
+        let position = known.unwrap_or_else(|| {
+            self.0.push(name.to_owned());
+            self.0.len() - 1
+        });
+        u32::try_from(position).unwrap_or(u32::MAX)
+    }
+
+    fn names(self) -> Vec<String> {
+        self.0
     }
 }
 
-/// Scaleway's detail in the contract's words.
-fn detail(detail: &str) -> StateDetail {
-    match detail {
-        "" => StateDetail::None,
-        "allocating node" => StateDetail::AllocatingNode,
-        "provisioning node" => StateDetail::ProvisioningNode,
-        "starting" => StateDetail::Starting,
-        "booting kernel" => StateDetail::BootingKernel,
-        "booted" => StateDetail::Booted,
-        "ready" => StateDetail::Ready,
-        "stopping" => StateDetail::Stopping,
-        "stopping in place" => StateDetail::StoppingInPlace,
-        "stopped in place" => StateDetail::StoppedInPlace,
-        "terminating" => StateDetail::Terminating,
-        "rebooting" => StateDetail::Rebooting,
-        _ => StateDetail::Other,
-    }
-}
-
-/// What is asked about the servers of one zone.
+/// What is asked about the machines of one zone.
 #[derive(Default)]
 struct OfZone {
     ids: Vec<String>,
@@ -74,71 +61,37 @@ struct OfZone {
     server_types: ServerTypes,
 }
 
-impl Fleet {
-    /// The state of every instance, as the policy sees it.
-    pub(crate) async fn update(self: Arc<Self>) -> Result<Update, Failure> {
-        let began = Instant::now();
-        let reports = self.looks.now(self.look().instrument(tracing::trace_span!("update"))).await?;
-        metrics::histogram!(names::UPDATE_SECONDS).record(began.elapsed().as_secs_f64());
-        let told = reports.clone();
-        Ok(Update::of(reports, move || self.book.lock().delivered(&told)))
-    }
-
-    /// Ends well when the last look, or a new one where that is old, found the instance running.
-    pub(crate) async fn heartbeat(self: Arc<Self>, id: &str) -> Result<(), Failure> {
-        if !self.looks.is_recent() {
-            let fleet = Arc::clone(&self);
-            let look = self.tasks.carry(async move {
-                fleet.looks.unless_recent(fleet.look().instrument(tracing::trace_span!("update"))).await
-            });
-            // One that takes longer goes on without this call.
-            let _ = tokio::time::timeout(HEARTBEAT_PATIENCE, look).await;
-        }
-        self.looks.health(id)
-    }
-
+impl<K: MachineKind> Fleet<K> {
     /// Lists, judges, begins the reaps, and answers what to tell about each instance.
     ///
     /// A zone that cannot be asked takes no other with it: of its instances, what was seen last is told.
-    async fn look(self: &Arc<Self>) -> Result<Seen, Failure> {
-        self.catch_up();
+    pub(super) async fn look(self: &Arc<Self>) -> Result<Seen, Failure> {
+        K::catch_up(self);
         let began = Instant::now();
         let listed = join_all(self.zones.iter().map(|zone| self.list(zone))).await;
-        let mut servers: BTreeMap<String, scaleway::Server> = BTreeMap::new();
+        let mut machines: BTreeMap<String, K::Machine> = BTreeMap::new();
         let mut silent: BTreeMap<Zone, Failure> = BTreeMap::new();
-        for (zone, machines) in self.zones.iter().zip(listed) {
-            match machines {
-                Ok(machines) => {
+        for (zone, listed) in self.zones.iter().zip(listed) {
+            match listed {
+                Ok(listed) => {
                     self.looked.lock().insert(zone.clone(), began);
-                    servers.extend(machines.into_iter().filter_map(|machine| self.adopt(zone, machine)));
+                    machines.extend(listed.into_iter().filter_map(|machine| K::take_up(self, zone, machine)));
                 }
                 Err(failure) => drop(silent.insert(zone.clone(), failure)),
             }
         }
         self.note_silence(&silent)?;
-        let vanished = self.look_for_missing(&mut servers, &silent).await;
-        servers.iter().for_each(|(id, server)| self.last_addresses.listed(id, server));
-        {
-            let book = self.book.lock();
-            self.last_addresses.retain(|id| book.get(id).is_some());
-        }
-        self.show_servers(&servers, &silent);
+        let vanished = self.look_for_missing(&mut machines, &silent).await;
+        K::looked(self, &machines);
+        self.show_machines(&machines, &silent);
         // Seen at each look, so that it is known for how long each has been on its way out.
         self.book.lock().leftovers(self.lifecycle.now(), |_| true);
         self.gauges.policies(&self.policies.status());
         for (id, why) in vanished {
-            // Its addresses and volumes are still there.
-            let requested_by = RequestedBy::new(Requester::Plugin, why);
-            if let Err(error) = self.begin_cleanup(&id, &requested_by).await {
-                tracing::error!(
-                    instance = id,
-                    error = &error as &dyn std::error::Error,
-                    "its rest could not be removed"
-                );
-            }
+            K::lost(self, &id, &why).await;
         }
         let now = self.lifecycle.now();
-        let (questions, mut reports) = self.questions(&servers, now);
+        let (questions, mut reports) = self.questions(&machines, now);
         for (ids, question) in questions {
             let (decision, judged) = judge(&self.policies, ids, question).await;
             for (id, mapping, reason) in judged {
@@ -157,10 +110,10 @@ impl Fleet {
         Ok(Seen { reports, unseen })
     }
 
-    /// The group's servers in a zone. Where there are others, one that hangs does not keep them waiting for long, and
+    /// The group's machines in a zone. Where there are others, one that hangs does not keep them waiting for long, and
     /// one that is closed is asked rarely.
-    pub(super) async fn list(&self, zone: &Zone) -> Result<Vec<Machine>, Failure> {
-        let listing = self.lifecycle.machines(std::slice::from_ref(zone), Some(&self.configuration.group));
+    pub(super) async fn list(&self, zone: &Zone) -> Result<Vec<K::Listed>, Failure> {
+        let listing = K::list(self, zone);
         if self.zones.len() == 1 {
             return listing.await.map_err(|error| Failure::from_error(&error));
         }
@@ -245,82 +198,49 @@ impl Fleet {
         reports.keys().filter_map(unseen).collect()
     }
 
-    fn show_servers(&self, servers: &BTreeMap<String, scaleway::Server>, silent: &BTreeMap<Zone, Failure>) {
+    fn show_machines(&self, machines: &BTreeMap<String, K::Machine>, silent: &BTreeMap<Zone, Failure>) {
         let book = self.book.lock();
         let of = |zone: &Zone| {
-            let here = |(id, _): &(&String, &scaleway::Server)| book.get(id).is_some_and(|it| it.place.zone == *zone);
-            servers.iter().filter(here).map(|(_, server)| server.commercial_type.as_str()).collect::<Vec<_>>()
+            let here = |(id, _): &(&String, &K::Machine)| book.get(id).is_some_and(|it| it.place.zone == *zone);
+            machines.iter().filter(here).map(|(_, machine)| machine.server_type()).collect::<Vec<_>>()
         };
         for zone in self.zones.iter().filter(|zone| !silent.contains_key(zone)) {
             self.gauges.servers(zone, of(zone).into_iter());
         }
     }
 
-    /// Takes a listed server up, also one that this process has not seen before. Servers that were kept on purpose
-    /// belong to people, not to the runner; and those that our journal does not know to whoever made them, unless they
-    /// were taken over.
-    fn adopt(&self, zone: &Zone, machine: Machine) -> Option<(String, scaleway::Server)> {
-        if machine.kept || machine.abandoned {
-            return None;
-        }
-        let operation: OperationId = machine.operation?;
-        let id = operation.to_string();
-        if machine.operation_state.is_none() && !self.adopted.holds(&id) {
-            if self.strangers.lock().insert(id.clone()) {
-                let host = machine.host.as_deref().unwrap_or("another host");
-                tracing::warn!(
-                    instance = id,
-                    server = machine.id,
-                    "{host} works under the same name and owner and made this, so it is left alone: each needs its own \
-                     name"
-                );
-            }
-            return None;
-        }
-        let mut book = self.book.lock();
-        if book.get(&id).is_none() {
-            tracing::info!(instance = id, server = machine.id, state = machine.state, "found an instance");
-            let place = Place { zone: zone.clone(), server_type: machine.server_type.clone() };
-            let mut entry = Entry::found(operation, place, Phase::Idle { suspended: self.suspensions.holds(&id) });
-            // Its creation ended well, so it ran once.
-            entry.has_run = machine.operation_state == Some(OperationState::Done);
-            book.insert(entry);
-        }
-        book.saw(&id, &machine.id, state(&machine.server.state), self.lifecycle.now());
-        book.has_type(&id, &machine.server_type);
-        Some((id, machine.server))
-    }
-
-    /// Asks by id for servers that should be there and were not listed: a listing that leaves a server out proves
+    /// Asks by id for machines that should be there and were not listed: a listing that leaves one out proves
     /// nothing. What is found joins the others; what is proven gone, or not ours any more, is returned with the reason.
     /// Zones that could not be listed are not asked again.
     async fn look_for_missing(
         &self,
-        servers: &mut BTreeMap<String, scaleway::Server>,
+        machines: &mut BTreeMap<String, K::Machine>,
         silent: &BTreeMap<Zone, Failure>,
-    ) -> Vec<(String, &'static str)> {
+    ) -> Vec<(String, String)> {
         let missing: Vec<(String, Zone, String)> = self
             .book
             .lock()
             .iter()
-            .filter(|(id, entry)| entry.phase().stands() && !servers.contains_key(*id))
+            .filter(|(id, entry)| entry.phase().stands() && !machines.contains_key(*id))
             .filter(|(_, entry)| !silent.contains_key(&entry.place.zone))
             .filter_map(|(id, entry)| Some((id.clone(), entry.place.zone.clone(), entry.server.clone()?)))
             .collect();
         let looked: Vec<_> = stream::iter(missing)
-            .map(|(id, zone, server)| async move { (id, self.read_server(&zone, &server).await) })
+            .map(|(id, zone, server)| async move {
+                let read = K::read(self, &id, &zone, &server).await;
+                (id, read)
+            })
             .buffer_unordered(PARALLEL_LOOKS)
             .collect()
             .await;
         let mut vanished = Vec::new();
         for (id, answer) in looked {
             match answer {
-                Ok(Some(server)) if self.lifecycle.owns(&server) => {
-                    self.book.lock().saw(&id, &server.id, state(&server.state), self.lifecycle.now());
-                    servers.insert(id, server);
+                Ok(Ok(machine)) => {
+                    self.book.lock().saw(&id, machine.id(), machine.state().0, self.lifecycle.now());
+                    machines.insert(id, machine);
                 }
-                Ok(Some(_)) => vanished.push((id, "somebody took its server over: it no longer carries our tags")),
-                Ok(None) => vanished.push((id, "its server was deleted by somebody else")),
+                Ok(Err(why)) => vanished.push((id, why)),
                 Err(error) => tracing::warn!(
                     instance = id,
                     error = &error as &dyn std::error::Error,
@@ -331,46 +251,33 @@ impl Fleet {
         vanished
     }
 
-    /// A server by its id; nothing where it is proven gone, so that one wrong answer costs no running job.
-    pub(super) async fn read_server(
-        &self,
-        zone: &Zone,
-        id: &str,
-    ) -> Result<Option<scaleway::Server>, windlass_scaleway::Error> {
-        let instance = self.client.instance(zone);
-        read_or_absent(|| instance.get_server(id)).await
-    }
-
-    /// What the policy is asked, about whom, and what is told about the instances that have no server to judge. A
+    /// What the policy is asked, about whom, and what is told about the members that have no machine to judge. A
     /// question is about one zone.
-    fn questions(
-        &self,
-        servers: &BTreeMap<String, scaleway::Server>,
-        now: u64,
-    ) -> (Vec<(Vec<String>, Question)>, Reports) {
-        let watched_tags = &self.configuration.watched_tags;
+    fn questions(&self, machines: &BTreeMap<String, K::Machine>, now: u64) -> (Vec<(Vec<String>, Question)>, Reports) {
+        let watched_tags = K::watched_tags(&self.configuration);
         let book = self.book.lock();
         let mut of_zones: BTreeMap<&Zone, OfZone> = BTreeMap::new();
         let mut reports = Reports::new();
         for (id, entry) in book.iter() {
-            match servers.get(id).filter(|_| entry.phase().is_judged()) {
-                Some(server) => {
+            match machines.get(id).filter(|_| entry.phase().is_judged()) {
+                Some(machine) => {
                     let of_zone = of_zones.entry(&entry.place.zone).or_default();
-                    // Two clocks: Scaleway's may differ from ours, and no server is older than its operation.
-                    let created = server.created_at().and_then(|at| u64::try_from(at.as_millisecond()).ok());
-                    let created = created.unwrap_or(now).max(entry.operation.made_at());
+                    // Two clocks: Scaleway's may differ from ours, and no machine is older than its operation or claim.
+                    let created = machine.created_at().and_then(|at| u64::try_from(at.as_millisecond()).ok());
+                    let created = created.unwrap_or(now).max(entry.began());
                     let since = entry.seen.map_or(now, |(_, since)| since);
+                    let (state, detail) = machine.state();
                     of_zone.ids.push(id.clone());
                     of_zone.servers.push(Server {
-                        state: state(&server.state),
-                        detail: detail(&server.state_detail),
+                        state,
+                        detail,
                         age: now.saturating_sub(created),
                         state_age: now.saturating_sub(since),
-                        has_run: entry.has_run,
+                        has_run: machine.has_run(entry),
                         in_flight: entry.phase().in_flight(),
                         suspended: entry.is_suspended(),
-                        server_type: of_zone.server_types.position(&server.commercial_type),
-                        watched_tags: watched(watched_tags, &server.tags),
+                        server_type: of_zone.server_types.position(machine.server_type()),
+                        watched_tags: watched(watched_tags, machine.tags()),
                     });
                 }
                 None => {
@@ -384,9 +291,9 @@ impl Fleet {
             let question = Question {
                 now,
                 zone: zone.to_string(),
-                group: Some(self.configuration.group.to_string()),
+                group: Some(self.common().group.to_string()),
                 server_types: of_zone.server_types.names(),
-                watched_tags: watched_tags.clone(),
+                watched_tags: watched_tags.to_vec(),
                 servers: of_zone.servers,
             };
             (of_zone.ids, question)
@@ -394,7 +301,7 @@ impl Fleet {
         (of_zones.into_iter().map(question).collect(), reports)
     }
 
-    /// Removes an instance because the policy says so.
+    /// Removes a member because the policy says so.
     async fn reap(self: &Arc<Self>, id: &str, reason: Option<&str>, decision: Option<DecisionId>) {
         let why = reason.unwrap_or("the state-mapping policy says so");
         let Some(phase) = self.book.lock().get(id).map(|entry| entry.phase().clone()) else { return };
@@ -402,9 +309,9 @@ impl Fleet {
         requested_by.decisions.extend(decision);
         let reaped = if phase.stands() {
             metrics::counter!(names::REAPS).increment(1);
-            self.begin_cleanup(id, &requested_by).await
+            self.begin_removal(id, &requested_by).await
         } else {
-            self.end_creation(id, &requested_by).await.map(|changed| {
+            K::end_creation(self, id, &requested_by).await.map(|changed| {
                 if changed {
                     metrics::counter!(names::REAPS).increment(1);
                     tracing::warn!(instance = id, "its creation is called off: {why}");
@@ -414,6 +321,47 @@ impl Fleet {
         if let Err(error) = reaped {
             tracing::error!(instance = id, error = &error as &dyn std::error::Error, "it could not be reaped");
         }
+    }
+}
+
+/// One question for the whole batch: the decision, and what was judged about each of these ids, and why.
+async fn judge(
+    policies: &Host,
+    ids: Vec<String>,
+    question: Question,
+) -> (Option<DecisionId>, Vec<(String, Mapping, Option<String>)>) {
+    if ids.is_empty() {
+        return (None, Vec::new());
+    }
+    let decision = policies.pin().decide::<StateMapping>(question).await;
+    for fallback in &decision.fallbacks {
+        tracing::warn!(decision = %decision.id, "{fallback}");
+    }
+    let judged = ids
+        .into_iter()
+        .zip(decision.answer)
+        .filter_map(|(id, answer)| match answer.verdict {
+            Verdict::Mapped(mapping) => Some((id, mapping, answer.reason)),
+            // The last link of a chain never defers.
+            Verdict::Defer => None,
+        })
+        .collect();
+    (Some(decision.id), judged)
+}
+
+/// Shows how many are reported as what.
+fn count(reports: &Reports) {
+    for state in [
+        State::Creating,
+        State::Running,
+        State::Deleting,
+        State::Timeout,
+        State::Suspending,
+        State::Suspended,
+        State::Resuming,
+    ] {
+        let count = reports.values().filter(|told| **told == state).count();
+        metrics::gauge!(names::INSTANCES, "state" => state.to_string()).set(count as f64);
     }
 }
 
@@ -432,10 +380,10 @@ mod tests {
     }
 
     #[test]
-    fn every_word_of_scaleway_has_one_of_the_contract() {
-        assert_eq!(state(&scaleway::ServerState::StoppedInPlace), ServerState::StoppedInPlace);
-        assert_eq!(detail("booting kernel"), StateDetail::BootingKernel);
-        assert_eq!(detail("something new"), StateDetail::Other);
-        assert_eq!(detail(""), StateDetail::None);
+    fn a_type_has_one_position_in_a_listing() {
+        let mut types = ServerTypes::default();
+        let positions = ["DEV1-S", "GP1-XS", "DEV1-S"].map(|name| types.position(name));
+        assert_eq!(positions, [0, 1, 0]);
+        assert_eq!(types.names(), ["DEV1-S", "GP1-XS"]);
     }
 }

@@ -1,114 +1,290 @@
-//! The group of Macs: hosts of a pool, or ordered ones, over `windlass-lifecycle`, as fleeting wants to see them.
+//! The group of Macs: hosts of a pool, or ordered ones.
 //!
-//! It is laid out as the group of instances and shares its book. What is different: nothing is made and undone here,
-//! hosts are claimed and released. A host's name is the only mark of whose it is, so an instance's id *is* its host's
-//! name; and a host that is released is not deleted but becomes whatever the release policy says.
+//! What is different from instances: nothing is made and undone here, hosts are claimed and released. A host's name is
+//! the only mark of whose it is, so an instance's id *is* its host's name; and a host that is released is not deleted
+//! but becomes whatever the release policy says.
 //!
-//! - `start` is Init. `claim` carries out Increase, `release` Decrease.
-//! - `update` lists, asks the state-mapping policy (in the words of `mapping`), and reports. `connect` says how a host
-//!   is reached.
+//! - `check` asks Scaleway whether what is configured exists, `takeover` sees to it that one host works on a group.
+//! - `claim` carries out Increase, `release` Decrease. `mapping` has a host's states in the contract's words.
 
+mod check;
 mod claim;
-mod connect;
 mod mapping;
 mod release;
-mod start;
-mod update;
+mod takeover;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use windlass_lifecycle::{
-    ClaimName, Lifecycle, OperationId, RequestedBy, Requester, Supervisor, SupervisorOptions, Tasks,
+    ClaimName, Error, Lifecycle, OperationId, Options, RequestedBy, StateDirectory, SupervisorOptions,
 };
-use windlass_policy::Host;
-use windlass_scaleway::Client;
+use windlass_policy::Asker;
+use windlass_policy::slots::state_mapping::{ServerState, StateDetail};
+use windlass_scaleway::types::apple_silicon::Server as Host;
+use windlass_scaleway::{Client, Zone};
 
-use super::book::{self, Book};
-use super::claim::Lock;
-use super::entry::{Event, Phase};
-#[cfg(test)]
+use super::book::Book;
+use super::claim::owner_of_group;
+use super::entry::{Entry, Event, Phase};
 use super::error::StartError;
-use super::fleet::{SHUTDOWN_INTERVAL, SHUTDOWN_PATIENCE, flush_decisions};
-use super::ids::Ids;
-use super::looks::Looks;
-use super::pause::Pause;
+use super::fleet::Fleet;
+use super::kind::{Begun, Machine, MachineKind, Opened};
 use super::places::Place;
-use crate::configuration::AppleSiliconConfiguration;
-use crate::observe::Gauges;
-use crate::protocol::{ConnectorConfig, ProviderInfo};
+use super::start::ids;
+use crate::configuration::{AppleSiliconConfiguration, ConfigurationErrors};
+use crate::protocol::{ConnectInfo, ConnectorConfig, Failure};
+use check::{Learned, check};
+use release::Release;
 
-pub(super) use start::{adopt, start};
+/// One listing of the zone serves all that look within this time. The runner looks every two seconds at most.
+const LISTING_SERVES: Duration = Duration::from_secs(2);
 
-/// The group after Init.
-pub(crate) struct Hosts {
-    configuration: AppleSiliconConfiguration,
+/// In Go's words, which are the runner's.
+const OPERATING_SYSTEM: &str = "darwin";
+const ARCHITECTURE: &str = "arm64";
+
+/// What only a group of Macs has.
+pub(crate) struct Macs {
     /// The operating system that hosts are to have, by name or family.
     operating_system: Option<String>,
-    lifecycle: Lifecycle,
-    policies: Arc<Host>,
-    client: Client,
-    /// As the operator configured it.
-    connector: ConnectorConfig,
     /// What the names of the group's hosts begin with: its name and a mark of its owner.
     claims: String,
-    book: Mutex<Book>,
     /// Claims that were released and that a host may still carry: it was kept, or its deletion is scheduled.
     released: Mutex<BTreeSet<String>>,
-    /// Claims of this state directory: longer known than the journal remembers how they were made.
-    known: Ids,
-    /// Claims of the group that somebody else made, as far as the log has named them.
-    strangers: Mutex<BTreeSet<String>>,
-    /// Since when this process knows of each, in milliseconds since 1970.
-    known_since: Mutex<BTreeMap<String, u64>>,
-    pause: Mutex<Pause>,
-    gauges: Gauges,
-    looks: Looks,
-    tasks: Tasks,
-    /// Held as long as the group lives.
-    _lock: Lock,
-    /// Reloads policies as their files change.
-    _watch: Option<windlass_policy::Watch>,
-    /// Shown for as long as the group lives.
-    _console: Option<windlass_console::Beside>,
 }
 
-impl Hosts {
-    /// How the group introduces itself.
-    pub(crate) fn info(&self) -> ProviderInfo {
-        ProviderInfo {
-            id: format!("scaleway/{}/{}", self.configuration.zone, self.configuration.written_name),
-            max_size: self.configuration.max_size,
-            version: crate::version::VERSION.to_owned(),
-            build_info: crate::version::build_info(),
-            // A Mac cannot be stopped.
-            capabilities: Vec::new(),
+impl Machine for Host {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn server_type(&self) -> &str {
+        &self.server_type
+    }
+
+    fn state(&self) -> (ServerState, StateDetail) {
+        mapping::state(self)
+    }
+
+    fn created_at(&self) -> Option<Timestamp> {
+        self.created_at()
+    }
+
+    /// A host out of a pool may be years old: that it was delivered means that it ran.
+    fn has_run(&self, _: &Entry) -> bool {
+        self.delivered
+    }
+}
+
+impl MachineKind for Macs {
+    type Configuration = AppleSiliconConfiguration;
+    type Listed = Host;
+    type Machine = Host;
+    type Learned = Learned;
+    type Removal = Release;
+    type Left = ();
+
+    const ASKER: Asker = Asker::Macs;
+    // What takes longer keeps its claim.
+    const UNREMOVED: &str = "not every host is released yet; the next start of the plugin shows those that are left";
+
+    async fn check(client: &Client, configuration: &Self::Configuration) -> Result<Learned, ConfigurationErrors> {
+        check(client, configuration).await
+    }
+
+    async fn open(
+        configuration: &Self::Configuration,
+        mut options: Options,
+        learned: Option<&Learned>,
+    ) -> Result<Opened, StartError> {
+        let common = &configuration.common;
+        let names = match learned {
+            Some(learned) => learned.names.clone(),
+            None => check(&options.client, configuration).await?.names,
+        };
+        options.owner = common.owner.as_ref().map(|owner| owner_of_group(owner, &common.group)).transpose()?;
+        options.limits.machine_interval = LISTING_SERVES;
+        let state = options.state_directory.clone();
+        let lifecycle = Lifecycle::open(options)?;
+        lifecycle.check_history()?;
+        let known = ids(&state, takeover::FILE)?;
+        let taken_over = takeover::settle(common, &lifecycle, &state, &known, &names)?;
+        Ok(Opened { lifecycle, known, taken_over })
+    }
+
+    fn begin(
+        configuration: &Self::Configuration,
+        _: &ConnectorConfig,
+        _: &StateDirectory,
+        lifecycle: &Lifecycle,
+        learned: Learned,
+    ) -> Result<Begun<Self>, StartError> {
+        let kind = Self {
+            operating_system: learned.operating_system,
+            claims: takeover::claims_of(&configuration.common, lifecycle),
+            released: Mutex::default(),
+        };
+        let zone = configuration.common.first_zone().clone();
+        let place = Place { zone, server_type: configuration.server_type.clone() };
+        Ok(Begun { kind, book: Book::default(), left: (), known_zones: BTreeSet::new(), places: vec![(place, None)] })
+    }
+
+    fn supervision(_: &[Zone]) -> SupervisorOptions {
+        SupervisorOptions::default()
+    }
+
+    async fn work(fleet: Arc<Fleet<Self>>, (): ()) {
+        fleet.supervisor.run(fleet.tasks.control(), |_| {}).await;
+    }
+
+    async fn list(fleet: &Fleet<Self>, zone: &Zone) -> Result<Vec<Host>, Error> {
+        let hosts = fleet.lifecycle.hosts(zone).await?.machines.clone();
+        // What no host carries any more need not be remembered.
+        fleet.kind.released.lock().retain(|claim| {
+            let is_carried = hosts.iter().any(|host| host.name == *claim);
+            if !is_carried {
+                fleet.known.forget(claim);
+            }
+            is_carried
+        });
+        Ok(hosts)
+    }
+
+    /// A host that was released belongs to the release policy's verdict, and one that Scaleway will delete to nobody.
+    fn take_up(fleet: &Fleet<Self>, _: &Zone, host: Host) -> Option<(String, Host)> {
+        let (_, operation) = fleet.claim_of(&host.name)?;
+        let id = host.name.clone();
+        if host.deletion_scheduled || fleet.kind.released.lock().contains(&id) {
+            return None;
         }
+        if fleet.book.lock().get(&id).is_none() && (!fleet.is_ours(&host) || fleet.was_kept(&host)) {
+            return None;
+        }
+        let now = fleet.lifecycle.now();
+        let mut book = fleet.book.lock();
+        if book.get(&id).is_none() {
+            tracing::info!(instance = id, host = host.id, status = %host.status, "found a host of this group");
+            let mut entry = Entry::found(operation, fleet.place(), Phase::Idle { suspended: false });
+            entry.known_since = Some(now);
+            book.insert(entry);
+        }
+        book.saw(&id, &host.id, mapping::state(&host).0, now);
+        Some((id, host))
     }
 
-    /// The group's work beside its calls.
-    pub(crate) fn tasks(&self) -> &Tasks {
-        &self.tasks
+    async fn read(
+        fleet: &Fleet<Self>,
+        id: &str,
+        zone: &Zone,
+        host: &str,
+    ) -> Result<Result<Host, String>, windlass_scaleway::Error> {
+        Ok(match fleet.client.apple_silicon(zone).get_server(host).await {
+            Ok(host) if host.name == id && !host.deletion_scheduled => Ok(host),
+            Ok(host) if host.name == id => Err("somebody scheduled its deletion".to_owned()),
+            Ok(host) => Err(format!("somebody named it {:?}", host.name)),
+            // The list was permitted and does not hold it: together that is a proof.
+            Err(error) if error.is_gone_or_not_ours() => Err("it does not exist any more".to_owned()),
+            Err(error) => return Err(error),
+        })
     }
 
+    async fn lost(fleet: &Arc<Fleet<Self>>, id: &str, why: &str) {
+        tracing::warn!(instance = id, "its host is lost to the group: {why}");
+        fleet.apply(id, &Event::Ended);
+    }
+
+    async fn create(fleet: &Arc<Fleet<Self>>, count: u32) -> Result<u32, Failure> {
+        fleet.claim_hosts(count)
+    }
+
+    /// The claim ends as it may; then the host is released.
+    async fn end_creation(fleet: &Arc<Fleet<Self>>, id: &str, requested_by: &RequestedBy) -> Result<bool, Error> {
+        fleet.book.lock().unwanted_by(id, requested_by);
+        Ok(fleet.apply(id, &Event::Unwanted { told: true }).is_some())
+    }
+
+    /// Nothing is journalled: a host whose release has not begun carries its claim, is shown again by the next process,
+    /// and is released when the runner asks it.
+    async fn accept_removal(
+        fleet: &Fleet<Self>,
+        id: &str,
+        requested_by: &RequestedBy,
+    ) -> Result<Option<Release>, Error> {
+        let host = fleet.book.lock().get(id).and_then(|entry| entry.server.clone());
+        let (Some(host), Some((claim, _))) = (host, fleet.claim_of(id)) else { return Ok(None) };
+        // Of several who want it released one begins.
+        let begins = fleet.apply(id, &Event::RemovalBegan { by: None }).is_some();
+        Ok(begins.then(|| Release { claim, host, requested_by: requested_by.clone() }))
+    }
+
+    fn start_removal(fleet: &Arc<Fleet<Self>>, id: &str, release: Release, why: &str) {
+        tracing::info!(instance = id, host = release.host, "releasing it: {why}");
+        fleet.spawn_release(release);
+    }
+
+    /// Read each time, never kept: the password is shown in no other answer, and a wipe changes it.
+    async fn connect_info(fleet: &Fleet<Self>, id: &str) -> Result<ConnectInfo, Failure> {
+        let host = fleet.book.lock().get(id).and_then(|entry| entry.server.clone());
+        let Some(host) = host else {
+            return Err(Failure(format!("{id} has no host to connect to (yet, or any more)")));
+        };
+        let host = fleet
+            .client
+            .apple_silicon(fleet.common().first_zone())
+            .get_server(&host)
+            .await
+            .map_err(|error| Failure::from_error(&error))?;
+        // Whoever it belongs to now, its password is none of ours.
+        if host.name != id {
+            return Err(Failure(format!("{id} is gone: its host carries another name now")));
+        }
+        if host.ip.is_empty() {
+            return Err(Failure(format!("{id} has no address yet")));
+        }
+        let mut connector = fleet.connector.clone();
+        for (field, default) in [
+            (&mut connector.operating_system, OPERATING_SYSTEM),
+            (&mut connector.architecture, ARCHITECTURE),
+            (&mut connector.protocol, "ssh"),
+            (&mut connector.username, host.ssh_username.as_str()),
+        ] {
+            if field.is_empty() {
+                *field = default.to_owned();
+            }
+        }
+        // The operator's own credentials win; without them the host's password is the only way in.
+        if connector.password.is_empty() && connector.key.is_empty() && !connector.use_static_credentials {
+            match host.sudo_password.reveal() {
+                Some(password) => connector.password = password.to_owned(),
+                None => return Err(Failure(format!("Scaleway does not show the password of {id} now"))),
+            }
+        }
+        Ok(ConnectInfo {
+            connector,
+            // A runner that asks for the internal address would be given an empty one otherwise, and dial itself.
+            internal_address: host.ip.clone(),
+            external_address: host.ip,
+            expires: None,
+        })
+    }
+}
+
+impl Fleet<Macs> {
     /// Where its hosts are.
     fn place(&self) -> Place {
-        Place { zone: self.configuration.zone.clone(), server_type: self.configuration.server_type.clone() }
-    }
-
-    /// Takes in what happened to a host. Answers the phase before it, where it changed anything.
-    fn apply(&self, id: &str, event: &Event) -> Option<Phase> {
-        book::apply(&self.book, id, event)
+        Place { zone: self.common().first_zone().clone(), server_type: self.configuration.server_type.clone() }
     }
 
     /// The claim that a host's name is, where it is one of this group.
     fn claim_of(&self, name: &str) -> Option<(ClaimName, OperationId)> {
-        let unique = name.strip_prefix(&self.claims)?;
+        let unique = name.strip_prefix(&self.kind.claims)?;
         // One part more: the group `ci` must not take the hosts of a group `ci-macs` for its own.
         if unique.contains('-') {
             return None;
@@ -116,42 +292,67 @@ impl Hosts {
         Some((name.parse().ok()?, OperationId::parse(name).ok()?))
     }
 
-    /// The runner shuts down. Hosts stay claimed unless the configuration says otherwise, or the runner has asked for
-    /// their release a moment ago: that is waited for.
-    pub(crate) async fn shutdown(self: &Arc<Self>) {
-        let everything = self.configuration.delete_on_shutdown;
-        if everything {
-            let all: Vec<String> = self.book.lock().iter().map(|(id, _)| id.clone()).collect();
-            tracing::info!(hosts = all.len(), "releasing all hosts, as delete_on_shutdown says");
-            self.remove(&all, &RequestedBy::new(Requester::Shutdown, "delete_on_shutdown is set"));
+    /// Whether a host with a claim of the group was claimed by this state directory, or taken over. Others may work
+    /// under the same name and owner.
+    fn is_ours(&self, host: &Host) -> bool {
+        let name = host.name.as_str();
+        if self.known.holds(name) {
+            return true;
         }
-        let ended = async {
-            let goes_on = || {
-                let book = self.book.lock();
-                book.is_removing() || everything && book.iter().any(|(_, entry)| entry.phase().is_judged())
-            };
-            while goes_on() {
-                tokio::time::sleep(SHUTDOWN_INTERVAL).await;
+        // No name comes twice, so a stranger's never becomes ours.
+        if self.strangers.lock().contains(name) {
+            return false;
+        }
+        match takeover::was_claimed(&self.lifecycle, name) {
+            Ok(true) => {
+                self.remember(name);
+                return true;
             }
-        };
-        // What takes longer keeps its claim, and the next start shows it.
-        if tokio::time::timeout(SHUTDOWN_PATIENCE, ended).await.is_err() {
-            tracing::warn!("not every host is released yet; the next start of the plugin shows those that are left");
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(instance = name, error = &error as &dyn std::error::Error, "whose it is cannot be read");
+                return false;
+            }
+        }
+        self.strangers.lock().insert(name.to_owned());
+        tracing::warn!(
+            instance = name,
+            host = host.id,
+            "another host works under the same name and owner and claimed this, so it is left alone: each needs its \
+             own name"
+        );
+        false
+    }
+
+    /// Whether an earlier process released a host, and the release policy kept it. Where that cannot be read it is not
+    /// taken up yet.
+    fn was_kept(&self, host: &Host) -> bool {
+        let Ok(claim) = host.name.parse() else { return false };
+        match self.lifecycle.kept_host(&host.id, &claim) {
+            Ok(None) => false,
+            Ok(Some(operation)) => {
+                tracing::warn!(
+                    instance = host.name,
+                    host = host.id,
+                    %operation,
+                    "it is kept, as the release policy said, and costs; it is left alone until somebody gives it \
+                     another name"
+                );
+                self.kind.released.lock().insert(host.name.clone());
+                true
+            }
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(instance = host.name, error, "whether it was kept cannot be read");
+                true
+            }
         }
     }
 
-    /// Ends all background work at its next call and waits for it, no longer than `patience`.
-    pub(crate) async fn leave(&self, patience: Duration) {
-        self.tasks.leave(patience).await;
-        flush_decisions(&self.policies).await;
-    }
-
-    /// Ends what nobody works on, looks again for hosts whose order was not answered, and forgets old operations.
-    fn spawn_supervision(self: &Arc<Self>) {
-        let hosts = Arc::clone(self);
-        self.tasks.spawn(async move {
-            let supervisor = Supervisor::new(hosts.lifecycle.clone(), SupervisorOptions::default());
-            supervisor.run(hosts.tasks.control(), |_| {}).await;
-        });
+    /// Remembers that a claim is ours, for longer than the journal does.
+    fn remember(&self, claim: &str) {
+        if let Err(error) = self.known.remember([claim]) {
+            tracing::warn!(instance = claim, %error, "that it is ours cannot be written down");
+        }
     }
 }

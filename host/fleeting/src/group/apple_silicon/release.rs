@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_lifecycle::{
-    ClaimName, Error, HostOrigin, ReleaseOutcome, ReleaseRequest, Released, RequestedBy, Requester,
-};
+use windlass_lifecycle::{ClaimName, Error, HostOrigin, ReleaseOutcome, ReleaseRequest, Released, RequestedBy};
 use windlass_policy::slots::release::Requested;
 
-use super::Hosts;
-use crate::group::entry::{Event, Phase};
+use super::Macs;
+use crate::group::entry::Event;
+use crate::group::fleet::Fleet;
 use crate::observe::names;
 
 /// The wait before a release is asked for again: at least what the policy says, and twice as long each time from the
@@ -17,45 +16,16 @@ use crate::observe::names;
 /// whatever a policy answers.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(900));
 
-impl Hosts {
-    /// Accepts that hosts are released; that is done in the background. One that nobody knows is gone. The same host
-    /// again is the same release.
-    ///
-    /// Nothing is journalled before this answers: a host whose release has not begun carries its claim, is shown again
-    /// by the next process, and is released when the runner asks it.
-    pub(crate) fn decrease(self: &Arc<Self>, instances: Vec<String>) -> Vec<String> {
-        self.remove(&instances, &RequestedBy::new(Requester::Runner, "the runner no longer wants it"));
-        instances
-    }
+/// A host that is to be released.
+pub(crate) struct Release {
+    pub(super) claim: ClaimName,
+    pub(super) host: String,
+    pub(super) requested_by: RequestedBy,
+}
 
-    pub(super) fn remove(self: &Arc<Self>, instances: &[String], requested_by: &RequestedBy) {
-        for id in instances {
-            let known = self.book.lock().get(id).map(|entry| (entry.phase().clone(), entry.server.clone()));
-            match known {
-                None => tracing::info!(instance = id, "asked to release a host that is not there: it counts as gone"),
-                // The claim ends as it may; then the host is released.
-                Some((Phase::Creating { .. }, _)) => {
-                    self.book.lock().unwanted_by(id, requested_by);
-                    self.apply(id, &Event::Unwanted { told: true });
-                }
-                Some((Phase::Idle { .. }, Some(host))) => self.begin_release(id, host, requested_by.clone()),
-                Some(_) => {}
-            }
-        }
-    }
-
-    /// Begins to release a host.
-    pub(super) fn begin_release(self: &Arc<Self>, id: &str, host: String, requested_by: RequestedBy) {
-        let Some((claim, _)) = self.claim_of(id) else { return };
-        // Of several who want it released one begins.
-        if self.apply(id, &Event::RemovalBegan { by: None }).is_none() {
-            return;
-        }
-        tracing::info!(instance = id, host, "releasing it: {}", requested_by.why);
-        self.spawn_release(claim, host, requested_by);
-    }
-
-    pub(super) fn spawn_release(self: &Arc<Self>, claim: ClaimName, host: String, requested_by: RequestedBy) {
+impl Fleet<Macs> {
+    pub(super) fn spawn_release(self: &Arc<Self>, release: Release) {
+        let Release { claim, host, requested_by } = release;
         let hosts = Arc::clone(self);
         self.tasks.spawn(async move {
             let configuration = &hosts.configuration;
@@ -82,7 +52,8 @@ impl Hosts {
                 .pool
                 .clone()
                 .filter(|_| adopted || configuration.release_requested == Some(Requested::ReturnToPool));
-            let mut request = ReleaseRequest::new(configuration.zone.clone(), host.clone(), claim.clone(), pool);
+            let mut request =
+                ReleaseRequest::new(configuration.common.first_zone().clone(), host.clone(), claim.clone(), pool);
             request.adopted = adopted;
             request.requested = configuration.release_requested;
             request.requested_by = requested_by;
@@ -170,7 +141,7 @@ impl Hosts {
             ),
             outcome => tracing::info!(instance = id, host, ?outcome, "released: {reason}"),
         }
-        self.released.lock().insert(id.to_owned());
+        self.kind.released.lock().insert(id.to_owned());
         self.apply(id, &Event::Ended);
         // Last: who reads the counter finds the host gone from the group.
         metrics::counter!(names::CLEANUPS, "outcome" => "done").increment(1);

@@ -13,10 +13,14 @@ use windlass_simulator::{
     Simulator,
 };
 
-use super::start::{Given, start_with};
-use super::{Hosts, StartError};
+use super::Macs;
 use crate::configuration::{GroupConfiguration, ProcessEnvironment};
+use crate::group::error::StartError;
+use crate::group::fleet::{Calls as _, Fleet};
+use crate::group::start::{Dependencies, start_on};
 use crate::protocol::{ConnectorConfig, State};
+
+type Hosts = Fleet<Macs>;
 
 const SECRET: &str = "11111111-2222-4333-8444-555555555555";
 const SYSTEM: &str = "macos-sequoia-15.6";
@@ -88,9 +92,9 @@ impl World {
         let settings = Settings::new(SECRET.parse().unwrap());
         let client = Client::with_transport(settings, self.simulator.transport()).unwrap();
         let clock = Clock::simulated(EPOCH + u64::try_from(self.simulator.now().as_millis()).unwrap());
-        let (policies, durability) = (Some(policies()), Durability::Process);
-        let given = Given { client, compiler: None, policies, clock, durability };
-        start_with(given, *configuration, connector).await
+        let (policies, durability) = (policies(), Durability::Process);
+        let dependencies = Dependencies { client, policies, clock, durability, seed: None, host: None };
+        start_on(*configuration, connector, dependencies).await
     }
 
     async fn start(&self, changes: Value) -> Arc<Hosts> {
@@ -166,7 +170,7 @@ fn hosts_come_from_the_pool_and_return_to_it_wiped_and_none_is_destroyed() {
     paused(async {
         let world = World::of_three();
         let hosts = world.start(json!({})).await;
-        assert_eq!(hosts.increase(2).unwrap(), 2);
+        assert_eq!(hosts.clone().increase(2).await.unwrap(), 2);
         let first = round(&hosts).await;
         assert!(first.len() == 2 && first.iter().all(|(_, state)| *state == State::Creating), "{first:?}");
         let ids = until_running(&hosts, 2).await;
@@ -181,7 +185,7 @@ fn hosts_come_from_the_pool_and_return_to_it_wiped_and_none_is_destroyed() {
             assert_eq!(info.external_address, world.host(id)["ip"].as_str().unwrap());
             Arc::clone(&hosts).heartbeat(id).await.unwrap();
         }
-        assert_eq!(hosts.decrease(ids.clone()), ids);
+        assert_eq!(hosts.clone().decrease(ids.clone()).await, ids);
         until_none(&hosts).await;
         assert_eq!(world.in_pool(), 3);
         world.assert_nothing_lost(3);
@@ -189,7 +193,7 @@ fn hosts_come_from_the_pool_and_return_to_it_wiped_and_none_is_destroyed() {
         assert_eq!(wiped, 2, "each of the two that were used, once");
         // Wiped and ready again, they serve the next demand.
         tokio::time::sleep(Duration::from_secs(1_300)).await;
-        assert_eq!(hosts.increase(3).unwrap(), 3);
+        assert_eq!(hosts.clone().increase(3).await.unwrap(), 3);
         until_running(&hosts, 3).await;
         hosts.leave(Duration::from_secs(5)).await;
     });
@@ -201,12 +205,12 @@ fn an_empty_pool_is_a_pause_and_never_a_hot_loop_of_failing_claims() {
         let world =
             World::with(&["prefix=pool-,count=1,type=M4-S", "prefix=pool-,count=2,type=M2-M"], Options::default());
         let hosts = world.start(json!({})).await;
-        assert_eq!(hosts.increase(2).unwrap(), 2);
+        assert_eq!(hosts.clone().increase(2).await.unwrap(), 2);
         until_running(&hosts, 1).await;
         let before = world.simulator.requests().len();
         let mut answers = Vec::new();
         for _ in 0..20 {
-            answers.push(hosts.increase(1).unwrap());
+            answers.push(hosts.clone().increase(1).await.unwrap());
             round(&hosts).await;
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -225,10 +229,10 @@ fn hosts_are_ordered_where_that_is_said_up_to_the_limit_and_those_under_their_fl
     paused(async {
         let world = World::with(&[], Options::default());
         let hosts = world.start(json!({"pool_prefix": null, "max_size": 2})).await;
-        assert_eq!(hosts.increase(5).unwrap(), 2, "max_size is honest");
+        assert_eq!(hosts.clone().increase(5).await.unwrap(), 2, "max_size is honest");
         let ids = until_running(&hosts, 2).await;
-        assert_eq!(hosts.increase(1).unwrap(), 0);
-        hosts.decrease(ids);
+        assert_eq!(hosts.clone().increase(1).await.unwrap(), 0);
+        hosts.clone().decrease(ids).await;
         until_none(&hosts).await;
         for host in world.hosts() {
             assert_eq!(host["deletion_scheduled"], true, "a day has not passed");
@@ -259,7 +263,7 @@ fn a_host_whose_order_was_not_answered_keeps_its_place_and_none_is_ordered_in_it
         let servers = "/apple-silicon/v1alpha1/zones/*/servers";
         world.simulator.add_fault(FaultRule::new("POST", servers, FaultKind::DroppedConnection).nth(1)).unwrap();
         let hosts = world.start(json!({"pool_prefix": null, "max_size": 2})).await;
-        assert_eq!(hosts.increase(1).unwrap(), 1);
+        assert_eq!(hosts.clone().increase(1).await.unwrap(), 1);
         // The second look is not due yet.
         for _ in 0..15 {
             tokio::time::sleep(Duration::from_secs(30)).await;
@@ -267,7 +271,7 @@ fn a_host_whose_order_was_not_answered_keeps_its_place_and_none_is_ordered_in_it
         }
         let orders = || world.simulator.requests().iter().filter(|call| call.method == "POST").count();
         assert_eq!((orders(), world.hosts().len()), (1, 0));
-        assert_eq!(hosts.increase(2).unwrap(), 1, "there is room for one more");
+        assert_eq!(hosts.clone().increase(2).await.unwrap(), 1, "there is room for one more");
         until(&hosts, "the other one ordered", |_| orders() == 2).await;
         assert_eq!(world.hosts().len(), 1);
         // The second look finds none: it is ordered again.
@@ -282,10 +286,10 @@ fn a_host_ordered_beside_the_pool_does_not_go_into_it_and_one_of_the_pool_does()
     paused(async {
         let world = World::with(&["prefix=pool-,count=1,type=M4-S"], Options::default());
         let hosts = world.start(json!({"order": true})).await;
-        hosts.increase(2).unwrap();
+        hosts.clone().increase(2).await.unwrap();
         let ids = until_running(&hosts, 2).await;
         assert_eq!(world.hosts().len(), 2);
-        hosts.decrease(ids);
+        hosts.clone().decrease(ids).await;
         until_none(&hosts).await;
         assert_eq!(world.in_pool(), 1);
         assert_eq!(world.hosts().iter().filter(|host| host["deletion_scheduled"] == true).count(), 1);
@@ -298,11 +302,11 @@ fn an_ordered_host_is_deleted_however_long_it_has_worked() {
     paused(async {
         let world = World::with(&["prefix=pool-,count=1,type=M4-S"], Options::default());
         let hosts = world.start(json!({"order": true})).await;
-        hosts.increase(2).unwrap();
+        hosts.clone().increase(2).await.unwrap();
         let ids = until_running(&hosts, 2).await;
         // Everything that may be forgotten is.
         hosts.lifecycle.journal().prune(u64::MAX).await.unwrap();
-        hosts.decrease(ids);
+        hosts.clone().decrease(ids).await;
         until_none(&hosts).await;
         assert_eq!(world.in_pool(), 1);
         assert_eq!(world.hosts().iter().filter(|host| host["deletion_scheduled"] == true).count(), 1);
@@ -319,9 +323,9 @@ fn an_ordered_host_joins_the_pool_where_that_is_requested() {
     paused(async {
         let world = World::with(&["prefix=pool-,count=1,type=M4-S"], Options::default());
         let hosts = world.start(json!({"order": true, "release_requested": "pool"})).await;
-        hosts.increase(2).unwrap();
+        hosts.clone().increase(2).await.unwrap();
         let ids = until_running(&hosts, 2).await;
-        hosts.decrease(ids);
+        hosts.clone().decrease(ids).await;
         until_none(&hosts).await;
         assert_eq!(world.in_pool(), 2);
         hosts.leave(Duration::from_secs(5)).await;
@@ -336,9 +340,9 @@ fn the_billing_floor_is_never_an_endless_retry_in_any_of_its_shapes() {
             let pool = ["prefix=pool-,count=1,type=M4-S"];
             let world = World::with(&pool, Options { apple_silicon, ..Options::default() });
             let hosts = world.start(json!({"release_requested": "terminate"})).await;
-            hosts.increase(1).unwrap();
+            hosts.clone().increase(1).await.unwrap();
             let ids = until_running(&hosts, 1).await;
-            hosts.decrease(ids);
+            hosts.clone().decrease(ids).await;
             until_none(&hosts).await;
             tokio::time::sleep(Duration::from_secs(3_600)).await;
             round(&hosts).await;
@@ -355,13 +359,13 @@ fn a_release_that_keeps_failing_gives_its_capacity_back_and_is_tried_ever_more_s
     paused(async {
         let world = World::of_three();
         let hosts = world.start(json!({"max_size": 1})).await;
-        hosts.increase(1).unwrap();
+        hosts.clone().increase(1).await.unwrap();
         let ids = until_running(&hosts, 1).await;
         let rule = FaultRule::new("PATCH", "/apple-silicon/**", FaultKind::PermissionDenied);
         world.simulator.add_fault(rule).unwrap();
-        hosts.decrease(ids.clone());
+        hosts.clone().decrease(ids.clone()).await;
         until_none(&hosts).await;
-        assert_eq!(hosts.increase(1).unwrap(), 0, "it still takes up room in the group");
+        assert_eq!(hosts.clone().increase(1).await.unwrap(), 0, "it still takes up room in the group");
         world.simulator.clear_requests();
         tokio::time::sleep(Duration::from_secs(4 * 3_600)).await;
         let calls = world.simulator.requests().len();
@@ -396,9 +400,9 @@ fn a_host_that_the_policy_keeps_is_not_shown_again() {
     paused(async {
         let world = World::of_three();
         let hosts = world.start(json!({"release_requested": "keep"})).await;
-        hosts.increase(1).unwrap();
+        hosts.clone().increase(1).await.unwrap();
         let ids = until_running(&hosts, 1).await;
-        hosts.decrease(ids.clone());
+        hosts.clone().decrease(ids.clone()).await;
         until_none(&hosts).await;
         for _ in 0..5 {
             tokio::time::sleep(Duration::from_secs(3)).await;
@@ -406,7 +410,7 @@ fn a_host_that_the_policy_keeps_is_not_shown_again() {
         }
         let kept = world.host(&ids[0]);
         assert_eq!((&kept["simulator"]["reinstalls"], &kept["deletion_scheduled"]), (&json!(0), &json!(false)));
-        assert_eq!(hosts.decrease(ids.clone()), ids, "asked again, it counts as gone");
+        assert_eq!(hosts.clone().decrease(ids.clone()).await, ids, "asked again, it counts as gone");
         world.assert_nothing_lost(3);
         hosts.leave(Duration::from_secs(5)).await;
         drop(hosts);
@@ -424,7 +428,7 @@ fn what_happens_behind_our_back_is_told_and_never_holds_capacity() {
         paused(async move {
             let world = World::of_three();
             let hosts = world.start(json!({})).await;
-            hosts.increase(2).unwrap();
+            hosts.clone().increase(2).await.unwrap();
             let ids = until_running(&hosts, 2).await;
             let (victim, other) = (&ids[0], &ids[1]);
             let host = world.host(victim)["id"].as_str().unwrap().to_owned();
@@ -443,7 +447,7 @@ fn what_happens_behind_our_back_is_told_and_never_holds_capacity() {
             let word = of(&told, victim);
             assert!(matches!(word, Some(State::Deleted | State::Deleting)), "{change}: {word:?}");
             until(&hosts, change, |told| of(told, victim).is_none()).await;
-            assert_eq!(hosts.increase(1).unwrap(), 1, "{change}: there is room again");
+            assert_eq!(hosts.clone().increase(1).await.unwrap(), 1, "{change}: there is room again");
             match change {
                 "renamed" => {
                     let host = world.host("somebody-elses");
@@ -466,7 +470,7 @@ fn a_new_process_shows_the_hosts_that_an_earlier_one_claimed() {
     paused(async {
         let world = World::of_three();
         let hosts = world.start(json!({})).await;
-        hosts.increase(2).unwrap();
+        hosts.clone().increase(2).await.unwrap();
         let mut before = until_running(&hosts, 2).await;
         hosts.leave(Duration::from_secs(5)).await;
         drop(hosts);
@@ -475,7 +479,7 @@ fn a_new_process_shows_the_hosts_that_an_earlier_one_claimed() {
         before.sort();
         told.sort();
         assert_eq!(told, before);
-        hosts.decrease(told);
+        hosts.clone().decrease(told).await;
         until_none(&hosts).await;
         assert_eq!(world.in_pool(), 3);
         world.assert_nothing_lost(3);
@@ -488,18 +492,18 @@ fn groups_with_another_state_or_a_longer_name_leave_each_others_hosts_alone() {
     paused(async {
         let world = World::of_three();
         let hosts = world.start(json!({})).await;
-        hosts.increase(1).unwrap();
+        hosts.clone().increase(1).await.unwrap();
         until_running(&hosts, 1).await;
         let elsewhere = tempfile::tempdir().unwrap();
         let same_name = world.start(json!({"state_dir": elsewhere.path(), "adopt": false})).await;
         let longer = world.start(json!({"name": "macs-more"})).await;
         for other in [&same_name, &longer] {
             assert!(round(other).await.is_empty());
-            other.increase(1).unwrap();
+            other.clone().increase(1).await.unwrap();
             assert_eq!(until_running(other, 1).await.len(), 1);
         }
         assert_eq!(round(&hosts).await.len(), 1);
-        let claims = hosts.claims.clone();
+        let claims = hosts.kind.claims.clone();
         assert!(hosts.claim_of(&format!("{claims}0123456789ab")).is_some());
         for name in ["more-0123456789ab", "0123456789a", "0123456789abc", "0123456789aB", ""] {
             assert!(hosts.claim_of(&format!("{claims}{name}")).is_none(), "{name}");
@@ -519,7 +523,7 @@ fn two_hosts_with_one_group_of_macs_notice_each_other_and_take_over_only_on_purp
             let here = || json!({ "owner": owner });
             let there = |adopt: Option<bool>| json!({ "owner": owner, "adopt": adopt, "state_dir": elsewhere.path() });
             let first = world.start(here()).await;
-            first.increase(1).unwrap();
+            first.clone().increase(1).await.unwrap();
             let ids = until_running(&first, 1).await;
             let refused = world.try_start(there(None)).await.err().unwrap().to_string();
             assert!(refused.contains(&ids[0]) && refused.contains("adopt = false"), "{refused}");
@@ -529,7 +533,7 @@ fn two_hosts_with_one_group_of_macs_notice_each_other_and_take_over_only_on_purp
             // Told to live with it, each has its own, also what it does not know from its start.
             let second = world.start(there(Some(false))).await;
             assert!(round(&second).await.is_empty());
-            second.increase(1).unwrap();
+            second.clone().increase(1).await.unwrap();
             until_running(&second, 1).await;
             tokio::time::sleep(Duration::from_secs(4 * 3_600)).await;
             assert_eq!(until_running(&first, 1).await, ids);
@@ -550,7 +554,7 @@ fn two_hosts_with_one_group_of_macs_notice_each_other_and_take_over_only_on_purp
             // What was taken over stays so, also when it is no longer asked for; the first says that it lost nothing.
             let second = world.start(there(None)).await;
             let both = until_running(&second, 2).await;
-            second.decrease(both);
+            second.clone().decrease(both).await;
             until_none(&second).await;
             assert_eq!(world.in_pool(), 3);
             world.assert_nothing_lost(3);
@@ -564,10 +568,10 @@ fn a_claim_is_known_for_longer_than_the_journal_remembers_it_and_no_longer_than_
     paused(async {
         let world = World::of_three();
         let hosts = world.start(json!({})).await;
-        hosts.increase(1).unwrap();
+        hosts.clone().increase(1).await.unwrap();
         let ids = until_running(&hosts, 1).await;
         assert!(hosts.known.holds(&ids[0]), "whatever becomes of the journal");
-        hosts.decrease(ids.clone());
+        hosts.clone().decrease(ids.clone()).await;
         until_none(&hosts).await;
         tokio::time::sleep(Duration::from_secs(60)).await;
         round(&hosts).await;
@@ -581,9 +585,9 @@ fn a_claim_that_is_called_off_ends_in_the_pool() {
     paused(async {
         let world = World::of_three();
         let hosts = world.start(json!({})).await;
-        hosts.increase(2).unwrap();
+        hosts.clone().increase(2).await.unwrap();
         let ids: Vec<String> = round(&hosts).await.into_iter().map(|(id, _)| id).collect();
-        hosts.decrease(ids);
+        hosts.clone().decrease(ids).await;
         let told = round(&hosts).await;
         assert!(told.iter().all(|(_, state)| *state == State::Deleting), "{told:?}");
         until_none(&hosts).await;
@@ -599,7 +603,7 @@ fn a_listing_that_fails_is_an_error_of_update_and_tells_nothing() {
     paused(async {
         let world = World::of_three();
         let hosts = world.start(json!({})).await;
-        hosts.increase(1).unwrap();
+        hosts.clone().increase(1).await.unwrap();
         until_running(&hosts, 1).await;
         tokio::time::sleep(Duration::from_secs(30)).await;
         let rule = FaultRule::new("GET", "/apple-silicon/**/servers", FaultKind::InternalServerError);
@@ -639,7 +643,7 @@ fn the_operators_own_credentials_win_over_the_hosts_password() {
         let connector =
             ConnectorConfig { username: "ci".to_owned(), key: "-----BEGIN".into(), ..ConnectorConfig::default() };
         let hosts = world.try_start_with(json!({}), connector).await.unwrap();
-        hosts.increase(1).unwrap();
+        hosts.clone().increase(1).await.unwrap();
         let ids = until_running(&hosts, 1).await;
         let info = hosts.connect_info(&ids[0]).await.unwrap();
         assert_eq!((info.connector.username.as_str(), info.connector.password.as_str()), ("ci", ""));
@@ -679,10 +683,10 @@ async fn one_up_and_down(world: &World, hosts: &Arc<Hosts>, mut ran: bool, case:
             return false;
         }
         if told.is_empty() && !ran {
-            hosts.increase(1).unwrap();
+            hosts.clone().increase(1).await.unwrap();
         }
         if turn % 3 == 2 && ran {
-            hosts.decrease(running);
+            hosts.clone().decrease(running).await;
         }
         tokio::time::sleep(Duration::from_secs(2)).await;
     }

@@ -20,8 +20,8 @@ struct Runner<'a> {
 impl<'a> Runner<'a> {
     async fn start(simulator: &'a Simulator, folder: &Path) -> Self {
         let change = |configuration: &mut Configuration| {
-            configuration.max_size = 1_000;
-            configuration.max_leftovers = MAX_LEFTOVERS;
+            configuration.common.max_size = 1_000;
+            configuration.common.max_leftovers = MAX_LEFTOVERS;
         };
         let group = try_start(policies(), simulator, folder, change).await.unwrap();
         Self { simulator, group, most: (0, 0) }
@@ -66,7 +66,8 @@ async fn a_list_that_cannot_be_read_lets_no_fleet_grow_since_every_instance_is_r
     let mut done = OperationFilter::default();
     done.kind = Some(OperationKind::CleanupServer);
     done.states = vec![OperationState::Done];
-    let journal = runner.group.fleet.get().unwrap().lifecycle.journal();
+    let fleet = fleet(&runner.group);
+    let journal = fleet.lifecycle.journal();
     assert!(journal.operations(&done).unwrap().len() > 10, "instances come and go");
     done.states = vec![OperationState::Left];
     assert_eq!(journal.operations(&done).unwrap().len(), 0);

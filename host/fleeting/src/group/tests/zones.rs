@@ -30,7 +30,7 @@ fn spreading_host() -> (tempfile::TempDir, Arc<Host>) {
 
 async fn start_in(zone_names: &[&str], policies: Arc<Host>, simulator: &Simulator, folder: &Path) -> ScalewayGroup {
     let zones = zones(zone_names);
-    try_start(policies, simulator, folder, |configuration| configuration.zones = zones).await.unwrap()
+    try_start(policies, simulator, folder, |configuration| configuration.common.zones = zones).await.unwrap()
 }
 
 /// A group with one instance in each of the three zones, which run, and the ids of these by zone.
@@ -141,7 +141,7 @@ async fn a_creation_tries_the_types_of_its_zone_and_the_journal_says_in_which_zo
     let simulator = Simulator::new(Options::default());
     let folder = tempfile::tempdir().unwrap();
     let several = |configuration: &mut Configuration| {
-        configuration.zones = zones(&["fr-par-1", "pl-waw-1"]);
+        configuration.common.zones = zones(&["fr-par-1", "pl-waw-1"]);
         // Of which Warsaw has only the first (recorded).
         configuration.server.types = vec!["DEV1-S".to_owned(), "GP1-XS".to_owned()];
     };
@@ -159,7 +159,7 @@ async fn a_creation_tries_the_types_of_its_zone_and_the_journal_says_in_which_zo
         seconds(5).await;
         told(&group).await;
     }
-    let fleet = group.fleet.get().unwrap();
+    let fleet = fleet(&group);
     let mut filter = OperationFilter::default();
     filter.kind = Some(OperationKind::CreateServer);
     let mut journalled = Vec::new();
@@ -276,7 +276,7 @@ async fn a_restart_shows_the_instances_of_all_zones_and_ends_what_was_under_way_
     assert_eq!((left.servers.len(), left.ips.len(), left.volumes.len()), (1, 1, 1));
     let mut filter = OperationFilter::default();
     filter.kind = Some(OperationKind::CleanupServer);
-    let removals = group.fleet.get().unwrap().lifecycle.journal().operations(&filter).unwrap();
+    let removals = fleet(&group).lifecycle.journal().operations(&filter).unwrap();
     let zones: BTreeSet<&str> = removals.iter().map(|removal| removal.zone.as_str()).collect();
     assert_eq!(zones, ["fr-par-2", "fr-par-3"].into(), "neither waits for a sweep");
     group.stop().await;
@@ -302,9 +302,9 @@ async fn after_a_start_nothing_is_told_until_each_zone_with_instances_was_seen_o
     simulator.clear_faults();
     let empty = tempfile::tempdir().unwrap();
     let other = |configuration: &mut Configuration| {
-        configuration.zones = zones(&ZONES);
-        configuration.owner = Some("others".parse().unwrap());
-        configuration.adopt = Some(false);
+        configuration.common.zones = zones(&ZONES);
+        configuration.common.owner = Some("others".parse().unwrap());
+        configuration.common.adopt = Some(false);
     };
     let group = try_start(policies(), &simulator, empty.path(), other).await.unwrap();
     silence(&simulator, "fr-par-3");
@@ -349,8 +349,8 @@ async fn servers_of_a_lost_state_directory_are_noticed_and_taken_over_in_every_z
     group.stop().await;
     let with = |adopt: Option<bool>| {
         move |configuration: &mut Configuration| {
-            configuration.zones = zones(&ZONES);
-            configuration.adopt = adopt;
+            configuration.common.zones = zones(&ZONES);
+            configuration.common.adopt = adopt;
         }
     };
     let refused = try_start(policies(), &simulator, fresh.path(), with(None)).await.err().unwrap().to_string();
@@ -372,7 +372,7 @@ async fn a_fresh_state_directory_is_used_only_when_every_zone_was_asked_whether_
     let simulator = Simulator::new(Options::default());
     let folder = tempfile::tempdir().unwrap();
     silence(&simulator, "fr-par-2");
-    let several = |configuration: &mut Configuration| configuration.zones = zones(&ZONES);
+    let several = |configuration: &mut Configuration| configuration.common.zones = zones(&ZONES);
     assert!(try_start(policies(), &simulator, folder.path(), several).await.is_err());
     simulator.clear_faults();
     try_start(policies(), &simulator, folder.path(), several).await.unwrap().stop().await;
@@ -387,7 +387,7 @@ async fn what_nothing_explains_is_swept_in_every_zone_although_one_cannot_be_ask
     let simulator = Simulator::new(Options::default());
     let folder = tempfile::tempdir().unwrap();
     let (group, _) = one_in_each(&simulator, folder.path()).await;
-    let owner = group.fleet.get().unwrap().lifecycle.owner().to_string();
+    let owner = fleet(&group).lifecycle.owner().to_string();
     let client = client_of(&simulator);
     let lost = |zone: &'static str| {
         let (client, owner) = (client.clone(), owner.clone());
@@ -425,7 +425,7 @@ async fn instances_of_any_zone_are_suspended_resumed_and_reached() {
     group.stop().await;
     drop(group);
     let suspending = |configuration: &mut Configuration| {
-        configuration.zones = zones(&ZONES);
+        configuration.common.zones = zones(&ZONES);
         configuration.suspend = true;
     };
     let group = try_start(policies(), &simulator, folder.path(), suspending).await.unwrap();
@@ -450,9 +450,9 @@ async fn max_size_and_shutdown_are_those_of_all_zones_together() {
     let simulator = Simulator::new(Options::default());
     let folder = tempfile::tempdir().unwrap();
     let few = |configuration: &mut Configuration| {
-        configuration.zones = zones(&ZONES);
-        configuration.max_size = 4;
-        configuration.delete_on_shutdown = true;
+        configuration.common.zones = zones(&ZONES);
+        configuration.common.max_size = 4;
+        configuration.common.delete_on_shutdown = true;
     };
     let group = try_start(spreading(), &simulator, folder.path(), few).await.unwrap();
     assert_eq!(group.increase(9).await, Ok(4));
@@ -508,7 +508,7 @@ async fn ids_that_are_valid_in_one_zone_only_are_refused_for_the_others_by_name(
     }
     let both = || zones(&["fr-par-1", "nl-ams-1"]);
     let words = refusal(&simulator, |configuration| {
-        configuration.zones = both();
+        configuration.common.zones = both();
         configuration.server.security_group = Some(security_groups[0].clone());
         configuration.server.placement_group = Some(placement_groups[1].clone());
         configuration.server.private_networks = vec![networks[0].clone()];
@@ -534,7 +534,7 @@ async fn ids_that_are_valid_in_one_zone_only_are_refused_for_the_others_by_name(
     // One of each zone is what each server gets.
     let folder = tempfile::tempdir().unwrap();
     let of_each = |configuration: &mut Configuration| {
-        configuration.zones = both();
+        configuration.common.zones = both();
         let by_zone = |ids: &[String]| both().into_iter().zip(ids.iter().cloned()).collect();
         configuration.zonal.security_groups = by_zone(&security_groups);
         configuration.zonal.placement_groups = by_zone(&placement_groups);
@@ -561,7 +561,7 @@ async fn a_type_that_one_zone_lacks_is_left_out_there_and_one_that_all_lack_is_r
     let simulator = Simulator::new(Options::default());
     let in_zones = |types: &'static [&'static str]| {
         move |configuration: &mut Configuration| {
-            configuration.zones = zones(&["fr-par-1", "pl-waw-1"]);
+            configuration.common.zones = zones(&["fr-par-1", "pl-waw-1"]);
             configuration.server.types = types.iter().map(|name| (*name).to_owned()).collect();
         }
     };
@@ -576,7 +576,7 @@ async fn a_type_that_one_zone_lacks_is_left_out_there_and_one_that_all_lack_is_r
     assert!(words.contains("one architecture"), "{words}");
     // Each zone has one of them.
     let words = refusal(&simulator, |configuration| {
-        configuration.zones = zones(&["nl-ams-1", "fr-par-2"]);
+        configuration.common.zones = zones(&["nl-ams-1", "fr-par-2"]);
         configuration.server.types = vec!["COPARM1-2C-8G".to_owned(), "MEMORY4-X2C-16G".to_owned()];
     })
     .await;
@@ -634,12 +634,12 @@ async fn each_zone_has_its_part_of_the_brake() {
     let mut seen = None;
     let group = try_start(policies(), &simulator, folder.path(), |configuration| {
         let mut brake = |zone_names: &[&str], servers: u32| {
-            configuration.zones = zones(zone_names);
-            configuration.brake.servers = servers;
-            configuration.brake_of_each_zone().servers
+            configuration.common.zones = zones(zone_names);
+            configuration.common.brake.servers = servers;
+            configuration.common.brake_of_each_zone().servers
         };
         seen = Some([brake(&ZONES[..1], 5), brake(&ZONES, 5), brake(&ZONES, 2), brake(&ZONES, 0)]);
-        configuration.zones = zones(&ZONES[..1]);
+        configuration.common.zones = zones(&ZONES[..1]);
     })
     .await
     .unwrap();
@@ -701,10 +701,10 @@ async fn what_was_seen_in_a_zone_before_it_closed_is_told_on_and_a_fresh_group_s
     drop(group);
     let empty = tempfile::tempdir().unwrap();
     let fresh = |configuration: &mut Configuration| {
-        configuration.zones = zones(&ZONES);
-        configuration.group = "others".parse().unwrap();
+        configuration.common.zones = zones(&ZONES);
+        configuration.common.group = "others".parse().unwrap();
         configuration.server.group = "others".parse().unwrap();
-        configuration.owner = Some("others".parse().unwrap());
+        configuration.common.owner = Some("others".parse().unwrap());
     };
     let group = try_start(policies(), &simulator, empty.path(), fresh).await.unwrap();
     assert_eq!(told_of(&group).await.len(), 0);

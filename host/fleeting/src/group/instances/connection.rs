@@ -7,14 +7,15 @@ use windlass_scaleway::types::instance::{PrivateNic, Server};
 use windlass_scaleway::types::ipam::ListIpamIps;
 use windlass_scaleway::{Error, Zone};
 
+use super::Instances;
 use super::addresses::{Addresses, public_address};
-use super::fleet::Fleet;
-use super::looks::HEARTBEAT_PATIENCE;
+use crate::group::fleet::Fleet;
+use crate::group::looks::HEARTBEAT_PATIENCE;
 use crate::protocol::{ConnectInfo, Failure};
 
-impl Fleet {
+impl Fleet<Instances> {
     /// How to reach an instance now.
-    pub(crate) async fn connect_info(&self, id: &str) -> Result<ConnectInfo, Failure> {
+    pub(super) async fn connect_info(&self, id: &str) -> Result<ConnectInfo, Failure> {
         let server = self.book.lock().get(id).and_then(|entry| Some((entry.place.zone.clone(), entry.server.clone()?)));
         let Some((zone, server)) = server else {
             return Err(Failure(format!("{id} has no server to connect to (yet, or any more)")));
@@ -22,18 +23,18 @@ impl Fleet {
         let Addresses { external, internal } = self.addresses(id, &zone, &server).await?;
         let mut connector = self.connector.clone();
         if connector.operating_system.is_empty() {
-            connector.operating_system = self.family.operating_system.to_owned();
+            connector.operating_system = self.kind.family.operating_system.to_owned();
         }
         if connector.architecture.is_empty() {
-            connector.architecture = self.architecture.to_owned();
+            connector.architecture = self.kind.architecture.to_owned();
         }
         if connector.protocol.is_empty() {
             connector.protocol = "ssh".to_owned();
         }
         if connector.username.is_empty() {
-            connector.username = self.family.user.to_owned();
+            connector.username = self.kind.family.user.to_owned();
         }
-        connector.key = self.key.as_ref().map_or_else(Bytes::new, |key| key.private());
+        connector.key = self.kind.key.as_ref().map_or_else(Bytes::new, |key| key.private());
         if external.is_empty() && internal.is_empty() {
             return Err(Failure(format!("{id} has no address yet")));
         }
@@ -49,7 +50,7 @@ impl Fleet {
 
     /// Its addresses now; those that were read last where Scaleway cannot be asked.
     async fn addresses(&self, id: &str, zone: &Zone, server: &str) -> Result<Addresses, Failure> {
-        let known = self.last_addresses.get(id).filter(|_| self.looks.runs(id));
+        let known = self.kind.last_addresses.get(id).filter(|_| self.looks.runs(id));
         let reading = self.read_addresses(id, zone, server);
         let Some(known) = known else { return reading.await.map_err(|unread| unread.failure()) };
         let why = match tokio::time::timeout(HEARTBEAT_PATIENCE, reading).await {
@@ -70,12 +71,12 @@ impl Fleet {
         match self.private_address(zone, &server).await {
             Ok(internal) => {
                 let addresses = Addresses { external, internal };
-                self.last_addresses.read(id, &addresses);
+                self.kind.last_addresses.read(id, &addresses);
                 Ok(addresses)
             }
             // It is reached from outside all the same, or where it was.
             Err(failure) if !external.is_empty() => {
-                let internal = self.last_addresses.get(id).map(|known| known.internal).unwrap_or_default();
+                let internal = self.kind.last_addresses.get(id).map(|known| known.internal).unwrap_or_default();
                 let told = if internal.is_empty() { "the public one" } else { "the one that was read last" };
                 tracing::warn!(instance = id, "its private address cannot be read, so {told} is told: {failure}");
                 Ok(Addresses { external, internal })

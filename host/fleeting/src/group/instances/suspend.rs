@@ -8,8 +8,10 @@ use windlass_lifecycle::Error as LifecycleError;
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::{Server, ServerAction, ServerState};
 
-use super::entry::{Event, Phase};
-use super::fleet::Fleet;
+use super::Instances;
+use crate::group::entry::{Event, Phase};
+use crate::group::fleet::Fleet;
+use crate::group::kind::Direction;
 use crate::protocol::{Failure, Partial};
 
 /// The file with the ids of suspended instances, kept over a restart: a server that is stopped in place for another
@@ -20,25 +22,10 @@ const LOOKS: u32 = 60;
 /// Between two looks.
 const LOOK_INTERVAL: Duration = Duration::from_secs(3);
 
-/// The two directions.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
-    Suspend,
-    Resume,
-}
-
-impl Fleet {
-    /// Accepts suspensions and carries them out in the background. One that is suspended already is accepted.
-    pub(crate) fn suspend(self: Arc<Self>, instances: Vec<String>) -> Partial {
-        self.turn(instances, Direction::Suspend)
-    }
-
-    /// Accepts resumptions and carries them out in the background.
-    pub(crate) fn resume(self: Arc<Self>, instances: Vec<String>) -> Partial {
-        self.turn(instances, Direction::Resume)
-    }
-
-    fn turn(self: &Arc<Self>, instances: Vec<String>, direction: Direction) -> Partial {
+impl Fleet<Instances> {
+    /// Accepts suspensions or resumptions and carries them out in the background. One that is suspended already is
+    /// accepted.
+    pub(super) fn turn(self: &Arc<Self>, instances: Vec<String>, direction: Direction) -> Partial {
         if !self.configuration.suspend {
             let words = "capability not supported: suspend_resume; set suspend = true in plugin_config";
             return Partial { succeeded: Vec::new(), failure: Some(Failure(words.to_owned())) };
@@ -76,7 +63,7 @@ impl Fleet {
             (Phase::Idle { suspended: false }, Direction::Resume) if entry.runs_for_the_runner() => return Ok(None),
             (Phase::Idle { .. }, Direction::Suspend) => {
                 // Before the server is stopped: a crash in between never takes it for one that stopped by itself.
-                self.suspensions.remember([id]).map_err(|error| format!("it cannot be noted: {error}"))?;
+                self.kind.suspensions.remember([id]).map_err(|error| format!("it cannot be noted: {error}"))?;
                 Event::SuspendBegan
             }
             (Phase::Idle { .. }, Direction::Resume) => Event::ResumeBegan,
@@ -98,7 +85,7 @@ impl Fleet {
         // A failed suspension leaves it running, a failed resumption leaves it suspended.
         let suspended = (direction == Direction::Suspend) == ended.is_ok();
         if self.apply(id, &Event::Rests { suspended }).is_some() && !suspended {
-            self.suspensions.forget(id);
+            self.kind.suspensions.forget(id);
         }
     }
 

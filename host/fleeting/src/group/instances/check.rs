@@ -1,22 +1,19 @@
 //! What Init asks Scaleway, all at once: whether the credentials are good and what is named exists.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use futures::future::join_all;
 use windlass_lifecycle::{AddressPool, ImageChoice, ServerSpecification, volume_problems};
 use windlass_scaleway::types::instance::{Architecture, IpType, ListImages, ListIps, ServerType};
-use windlass_scaleway::{Client, Error, ErrorClass, Zone};
+use windlass_scaleway::{Client, ErrorClass, Zone};
 
-use super::places::Place;
 use crate::configuration::{Configuration, ConfigurationErrors, Problem};
 use crate::connect::{Family, family};
-
-/// The runner gives a minute to everything; an API that doesn't answer must be told as such.
-const PATIENCE: Duration = Duration::from_secs(10);
+use crate::group::places::Place;
+use crate::group::start::{PATIENCE, problem, words};
 
 /// What was learned on the way.
-pub(super) struct Learned {
+pub(crate) struct Learned {
     pub(super) family: Family,
     /// In Go's words.
     pub(super) architecture: &'static str,
@@ -35,21 +32,13 @@ struct OfZone {
     pooled: BTreeSet<String>,
 }
 
-fn problem(place: &str, words: impl Into<String>) -> Problem {
-    Problem { place: place.to_owned(), words: words.into() }
-}
-
-fn words(error: &Error) -> String {
-    crate::protocol::Failure::from_error(error).0
-}
-
 /// Asks everything in parallel, of each zone.
 ///
 /// A zone that cannot be asked does not keep the others from being used: what is configured for it counts as good.
 pub(super) async fn check(client: &Client, configuration: &Configuration) -> Result<Learned, ConfigurationErrors> {
-    let asked = join_all(configuration.zones.iter().map(|zone| ask(client, configuration, zone))).await;
+    let asked = join_all(configuration.common.zones.iter().map(|zone| ask(client, configuration, zone))).await;
     let (mut problems, mut silent, mut of_zones) = (Vec::new(), Vec::new(), Vec::new());
-    for (zone, answer) in configuration.zones.iter().zip(asked) {
+    for (zone, answer) in configuration.common.zones.iter().zip(asked) {
         match answer {
             Ok(of_zone) => of_zones.push((zone, of_zone)),
             Err(Unchecked::Wrong(found)) => {
@@ -64,7 +53,7 @@ pub(super) async fn check(client: &Client, configuration: &Configuration) -> Res
         problems.extend(silent.drain(..).map(|(_, problem)| problem));
     }
     check_architecture(&of_zones, &mut problems);
-    if silent.is_empty() && of_zones.len() == configuration.zones.len() && of_zones.len() > 1 {
+    if silent.is_empty() && of_zones.len() == configuration.common.zones.len() && of_zones.len() > 1 {
         check_that_all_exist(&configuration.server, &of_zones, &mut problems);
     }
     let Some((_, first)) = of_zones.first().filter(|_| problems.is_empty()) else {
@@ -121,7 +110,7 @@ async fn ask_of(client: &Client, configuration: &Configuration, zone: &Zone) -> 
         check_image(client, &server, &found),
         check_groups(client, &server),
         check_networks(client, &server),
-        check_pool(client, &server, configuration.zones.len() > 1),
+        check_pool(client, &server, configuration.common.zones.len() > 1),
     );
     let family = image.map_err(|problem| problems.push(problem)).ok();
     problems.extend(groups);
@@ -173,7 +162,7 @@ fn check_types<'a>(
         );
         found.push((name.clone(), server_type));
     }
-    if found.is_empty() || configuration.zones.len() == 1 {
+    if found.is_empty() || configuration.common.zones.len() == 1 {
         problems.append(&mut missing);
     }
     for problem in missing {
@@ -211,7 +200,7 @@ fn check_that_all_exist(server: &ServerSpecification, of_zones: &[(&Zone, OfZone
 
 fn places(configuration: &Configuration, of_zones: Vec<(&Zone, OfZone)>) -> Vec<(Place, Option<f64>)> {
     let mut places = Vec::new();
-    for zone in &configuration.zones {
+    for zone in &configuration.common.zones {
         let place = |server_type: &String| Place { zone: zone.clone(), server_type: server_type.clone() };
         match of_zones.iter().find(|(asked, _)| *asked == zone) {
             Some((_, of_zone)) => {

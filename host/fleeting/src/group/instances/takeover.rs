@@ -4,14 +4,12 @@
 
 use std::collections::BTreeSet;
 
-use cap_std::ambient_authority;
-use cap_std::fs::Dir;
 use windlass_lifecycle::{Error, GroupMember, Lifecycle, OwnerName, StateDirectory};
 
-use super::claim::owner_of_group;
-use super::error::StartError;
-use super::ids::Ids;
 use crate::configuration::Configuration;
+use crate::group::claim::owner_of_group;
+use crate::group::error::StartError;
+use crate::group::ids::Ids;
 
 /// The file with the ids of instances that were taken over.
 pub(super) const FILE: &str = "adopted";
@@ -28,14 +26,14 @@ pub(super) fn owner(
     state: &StateDirectory,
     members: &[GroupMember],
 ) -> Result<Option<OwnerName>, StartError> {
-    if let Some(owner) = &configuration.owner {
-        return Ok(Some(owner_of_group(owner, &configuration.group)?));
+    if let Some(owner) = &configuration.common.owner {
+        return Ok(Some(owner_of_group(owner, &configuration.common.group)?));
     }
     if !state.is_fresh() || members.is_empty() {
         return Ok(None);
     }
     let owners: BTreeSet<&OwnerName> = members.iter().map(|member| &member.owner).collect();
-    match (configuration.adopt, owners.into_iter().collect::<Vec<_>>().as_slice()) {
+    match (configuration.common.adopt, owners.into_iter().collect::<Vec<_>>().as_slice()) {
         (Some(false), _) => tell_that_they_stay(members.iter()),
         (Some(true), [owner]) => state.take_owner(owner)?,
         (None | Some(true), _) => return Err(strangers(configuration, state, members.iter().collect())),
@@ -67,7 +65,7 @@ pub(super) fn settle(
     if unknown.is_empty() {
         return Ok(Vec::new());
     }
-    match configuration.adopt {
+    match configuration.common.adopt {
         None => Err(strangers(configuration, state, unknown)),
         Some(false) => {
             tell_that_they_stay(unknown.into_iter());
@@ -91,7 +89,7 @@ fn tell_that_they_stay<'a>(members: impl Iterator<Item = &'a GroupMember>) {
 fn strangers(configuration: &Configuration, state: &StateDirectory, members: Vec<&GroupMember>) -> StartError {
     let zones: BTreeSet<&str> = members.iter().map(|member| member.zone.as_str()).collect();
     StartError::Strangers {
-        group: configuration.group.to_string(),
+        group: configuration.common.group.to_string(),
         zones: zones.into_iter().collect::<Vec<_>>().join(", "),
         state: state.path().to_owned(),
         found: named(&members),
@@ -112,13 +110,4 @@ fn named(members: &[&GroupMember]) -> String {
         named.push(format!("{} more", members.len() - MAX_NAMED));
     }
     named.join(", ")
-}
-
-/// This host's name as a tag can hold it, where it has one: the kernel's, so that what is in a container says so.
-pub(super) fn host_name() -> Option<String> {
-    let kernel = Dir::open_ambient_dir("/proc/sys/kernel", ambient_authority()).ok()?;
-    let name = kernel.read_to_string("hostname").ok()?;
-    let fits = |character: &char| character.is_ascii_alphanumeric() || matches!(character, '.' | '-');
-    let name: String = name.trim().chars().filter(fits).take(64).collect();
-    (!name.is_empty()).then_some(name)
 }

@@ -5,33 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::time::Instant;
 use windlass_lifecycle::{
-    CleanedUp, Control, CreatedServer, Decided, Error, Event as Step, EventKind, OperationFailure, OperationId,
-    OperationKind, OperationState, PendingCleanup, PendingCreate, RequestedBy, ResourceKind, Round, SupervisorOptions,
-    SweepRequest,
+    CleanedUp, Control, CreatedServer, Decided, Error, Event as Step, EventKind, OperationId, OperationKind,
+    OperationState, PendingCleanup, PendingCreate, RequestedBy, ResourceKind, Round,
 };
-use windlass_policy::slots::retry;
-use windlass_policy::slots::types::{Failure, FailureClass};
-use windlass_scaleway::Zone;
 
-use super::entry::{Event, Phase};
-use super::fleet::Fleet;
-use super::pause::{is_hopeless, pause_after};
-use super::places::Creation;
+use super::Instances;
+use crate::group::entry::{Event, Phase};
+use crate::group::fleet::Fleet;
+use crate::group::places::Creation;
 use crate::observe::names;
 
 /// How often it is looked for operations that nobody works on, where nothing is due before.
-const RESUME_INTERVAL: Duration = Duration::from_secs(300);
-
-/// What the group's supervisor does: the group is the only one that knows its resources, so what nothing explains is
-/// removed. What was left is tried again at its own pace.
-pub(super) fn supervision(zones: &[Zone]) -> SupervisorOptions {
-    let mut options = SupervisorOptions::default();
-    options.resume_interval = RESUME_INTERVAL;
-    options.sweep = Some(SweepRequest::new(zones.to_vec()));
-    options
-}
+pub(super) const RESUME_INTERVAL: Duration = Duration::from_secs(300);
 
 /// Says that the release policy keeps an instance, which so leaves the group.
 fn kept(id: &str, operation: &OperationId, why: &str) {
@@ -43,11 +29,11 @@ fn kept(id: &str, operation: &OperationId, why: &str) {
     );
 }
 
-impl Fleet {
+impl Fleet<Instances> {
     /// Registers how an operation is told to end.
     fn register(&self, operation: &OperationId) -> (Control, UnboundedReceiver<Step>) {
         let (control, events) = self.control();
-        self.controls.lock().insert(operation.clone(), control.clone());
+        self.kind.controls.lock().insert(operation.clone(), control.clone());
         (control, events)
     }
 
@@ -67,7 +53,7 @@ impl Fleet {
                 biased;
                 () = control.left().cancelled() => return,
                 () = control.cancelled().cancelled() => None,
-                turn = fleet.creating.acquire() => turn.ok(),
+                turn = fleet.kind.creating.acquire() => turn.ok(),
             };
             let run = pending.run(&control);
             tokio::pin!(run);
@@ -78,7 +64,7 @@ impl Fleet {
                     ended = &mut run => break ended,
                 }
             };
-            fleet.controls.lock().remove(&operation);
+            fleet.kind.controls.lock().remove(&operation);
             fleet.creation_ended(&operation, &creation, ended);
         });
     }
@@ -105,11 +91,8 @@ impl Fleet {
             Ok(created) => {
                 tracing::info!(instance = id, server = created.server.id, "created");
                 metrics::counter!(names::CREATIONS, "outcome" => "done").increment(1);
-                let (server_type, now) = (created.server.commercial_type.as_str(), Instant::now());
-                let over = self.places.lock().succeeded(creation, server_type, now, self.lifecycle.now());
-                for place in over {
-                    self.gauges.unpaused(&place);
-                }
+                let server_type = created.server.commercial_type.as_str();
+                self.creation_succeeded(creation, server_type);
                 {
                     let mut book = self.book.lock();
                     book.has_server(id, &created.server.id);
@@ -120,7 +103,12 @@ impl Fleet {
             Err(Error::Failed(failure)) => {
                 metrics::counter!(names::CREATIONS, "outcome" => "failed").increment(1);
                 tracing::warn!(instance = id, "{failure}");
-                self.creation_failed(operation, creation, &failure);
+                self.creation_failed(creation, failure.step.clone(), failure.cause.clone());
+                if failure.state == OperationState::Left {
+                    self.left_behind(id, operation.clone());
+                } else {
+                    self.apply(id, &Event::Ended);
+                }
             }
             Err(Error::LeftOpen { .. }) => {}
             Err(error) => {
@@ -142,71 +130,10 @@ impl Fleet {
         let Some(requested_by) = self.created_unwanted(id) else { return };
         let (fleet, id) = (Arc::clone(self), id.to_owned());
         self.tasks.spawn(async move {
-            if let Err(error) = fleet.begin_cleanup(&id, &requested_by).await {
+            if let Err(error) = fleet.begin_removal(&id, &requested_by).await {
                 tracing::error!(instance = id, error = &error as &dyn std::error::Error, "it could not be removed");
             }
         });
-    }
-
-    fn creation_failed(self: &Arc<Self>, operation: &OperationId, creation: &Creation, failure: &OperationFailure) {
-        if self.tells_of_the_next(failure.cause.class) {
-            let fleet = Arc::clone(self);
-            let (step, cause, creation) = (failure.step.clone(), failure.cause.clone(), creation.clone());
-            self.tasks.spawn(async move { fleet.back_off(&creation, step, cause).await });
-        }
-        if failure.state == OperationState::Left {
-            self.left_behind(operation.as_str(), operation.clone());
-        } else {
-            self.apply(operation.as_str(), &Event::Ended);
-        }
-    }
-
-    /// Whether the next creation in the same places would probably fail as well. Where there is another zone to go to,
-    /// that holds of every failure: this one was tried again for as long as the retry policy wanted.
-    fn tells_of_the_next(&self, class: FailureClass) -> bool {
-        let ended_from_outside = matches!(class, FailureClass::Cancelled | FailureClass::Interrupted);
-        is_hopeless(class) || (self.configuration.zones.len() > 1 && !ended_from_outside)
-    }
-
-    /// Asks the retry policy of each place how long nothing is created there, as the operation `increase-group`.
-    async fn back_off(&self, creation: &Creation, step: String, cause: Failure) {
-        let class = cause.class;
-        let (now, at) = (Instant::now(), self.lifecycle.now());
-        let failed = self.places.lock().failed(creation, &cause, now, at);
-        for (place, pause) in failed {
-            let server_type = Some(place.server_type.clone());
-            let question =
-                self.retry_question("increase-group", step.clone(), false, cause.clone(), &place.zone, server_type);
-            if let Some(rest) = pause_after(&pause, &self.policies, creation.accepted, question).await {
-                self.gauges.paused(&place, class, self.lifecycle.now(), rest);
-            }
-        }
-    }
-
-    /// A question of the group's own to the retry policy, at its first attempt.
-    fn retry_question(
-        &self,
-        operation: &str,
-        step: String,
-        undoing: bool,
-        failure: Failure,
-        zone: &Zone,
-        server_type: Option<String>,
-    ) -> retry::Question {
-        retry::Question {
-            now: self.lifecycle.now(),
-            random: self.lifecycle.random_word(),
-            operation: operation.to_owned(),
-            step,
-            undoing,
-            attempt: 1,
-            elapsed: 0,
-            time_left: None,
-            failure,
-            zone: zone.to_string(),
-            group: Some(self.configuration.group.to_string()),
-            server_type,
-        }
     }
 
     /// Cleans up in the background.
@@ -218,10 +145,10 @@ impl Fleet {
             let _turn = tokio::select! {
                 biased;
                 () = control.left().cancelled() => return,
-                turn = fleet.cleaning.acquire() => turn.ok(),
+                turn = fleet.kind.cleaning.acquire() => turn.ok(),
             };
             let ended = pending.run(&control).await;
-            fleet.controls.lock().remove(&operation);
+            fleet.kind.controls.lock().remove(&operation);
             fleet.cleanup_ended(&id, operation, ended);
         });
     }
@@ -253,8 +180,8 @@ impl Fleet {
 
     /// Nothing of an instance is left, and nothing of it need be remembered.
     fn removed(&self, id: &str) {
-        self.suspensions.forget(id);
-        self.adopted.forget(id);
+        self.kind.suspensions.forget(id);
+        self.known.forget(id);
         self.apply(id, &Event::Ended);
     }
 
@@ -272,13 +199,10 @@ impl Fleet {
     }
 
     /// Lets the supervisor work for as long as the group lives.
-    pub(crate) fn spawn_supervision(self: &Arc<Self>) {
-        let fleet = Arc::clone(self);
-        self.tasks.spawn(async move {
-            let (control, events) = fleet.control();
-            let run = fleet.supervisor.run(&control, |round| fleet.round_ended(round));
-            fleet.follow(events, run).await;
-        });
+    pub(super) async fn supervise(self: &Arc<Self>) {
+        let (control, events) = self.control();
+        let run = self.supervisor.run(&control, |round| self.round_ended(round));
+        self.follow(events, run).await;
     }
 
     /// Takes what happens in work of the supervisor into the book.
