@@ -352,8 +352,9 @@ def test_a_script_decides_beside_a_shadow_and_its_decisions_are_replayed(hostile
     rules = new_rules(tmp_path, "retry")
     # A log of its own, and what was compiled before.
     state = tmp_path / "state"
-    if (KEPT / "state/windlass/cache").exists():
-        shutil.copytree(KEPT / "state/windlass/cache", state / "windlass/cache")
+    trials = KEPT / "state/windlass/trials"
+    shutil.copytree(trials / "cache", state / "windlass/cache")
+    shutil.copy(trials / "cache.key", state / "windlass")
     shadow = next(rules.glob("*.rules.toml"))
     configuration = tmp_path / "windlass.toml"
     # A shadow is asked what would reach it in its place, so it stands before what decides.

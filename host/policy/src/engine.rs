@@ -205,10 +205,14 @@ fn new_engine(purpose: Purpose, allocation: Allocation) -> Result<Engine, Error>
 
 fn quick_config(allocation: Allocation) -> Config {
     let mut config = config(Purpose { class: Class::Script, fuel: false }, allocation);
-    config.cranelift_opt_level(OptLevel::None);
-    config.cranelift_regalloc_algorithm(RegallocAlgorithm::SinglePass);
+    compile_quickly(&mut config);
     config.allocation_strategy(InstanceAllocationStrategy::OnDemand);
     config
+}
+
+fn compile_quickly(config: &mut Config) {
+    config.cranelift_opt_level(OptLevel::None);
+    config.cranelift_regalloc_algorithm(RegallocAlgorithm::SinglePass);
 }
 
 fn config(purpose: Purpose, allocation: Allocation) -> Config {
@@ -242,6 +246,10 @@ fn config(purpose: Purpose, allocation: Allocation) -> Config {
     // native profilers; policies are stripped, and both cost memory for each one loaded.
     config.cranelift_opt_level(OptLevel::Speed);
     config.cranelift_regalloc_algorithm(RegallocAlgorithm::Backtracking);
+    // The compiler of a development build is slow itself, and tests load more policies than they ask.
+    if cfg!(debug_assertions) {
+        compile_quickly(&mut config);
+    }
     config.parallel_compilation(true);
     config.generate_address_map(false);
     config.native_unwind_info(false);

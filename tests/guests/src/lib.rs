@@ -1,12 +1,14 @@
-//! Knows every policy of this repository as bytes, guests that are hostile on purpose, and where a host keeps what it
-//! has compiled; must not know how a host runs them.
+//! Knows every policy of this repository as bytes, guests that are hostile on purpose, where a host keeps what it has
+//! compiled, and which cases of an enumeration a test runs; must not know how a host runs policies.
 //!
 //! For the tests of other crates: `windlass_test_guests::RETRY.bytes`.
 
+mod cases;
 mod compiled;
 #[path = "../faulty/faults.rs"]
 mod faults;
 
+pub use cases::share;
 pub use compiled::{has_compiled, lend_compiled};
 pub use faults::{FAULTS, Fault};
 

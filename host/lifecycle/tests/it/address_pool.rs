@@ -13,7 +13,7 @@ use windlass_scaleway::types::Patch;
 use windlass_scaleway::types::instance::{CreateIp, IpType, UpdateIp};
 use windlass_simulator::{Effect, FaultKind, FaultRule};
 
-use crate::support::{NOW, World, host, run, zone};
+use crate::support::{NOW, World, faults_at, host, run, zone};
 
 const TAG: &str = "ci-egress";
 
@@ -248,12 +248,6 @@ fn an_address_that_was_taken_after_the_list_was_read_is_not_asked_for() {
     });
 }
 
-fn kinds() -> Vec<FaultKind> {
-    let mut kinds = FaultKind::ALL.to_vec();
-    kinds.push(FaultKind::Delay(Duration::from_secs(45)));
-    kinds
-}
-
 fn rule(nth: u64, kind: FaultKind, effect: Effect) -> FaultRule {
     FaultRule { method: None, path: "/**".into(), nth: Some(nth), kind, effect }
 }
@@ -294,29 +288,25 @@ async fn assert_whole_or_nothing(world: &World, pool: &[String], case: &str) -> 
 fn a_fault_of_any_kind_at_any_call_leaves_the_pool_whole() {
     let calls = run(calls_of_create());
     let (mut done, mut undone) = (0, 0);
-    for nth in 1..=calls + 8 {
-        for kind in kinds() {
-            for effect in [Effect::Before, Effect::After] {
-                if kind.is_refusal() && effect == Effect::After {
-                    continue;
-                }
-                let case = format!("call {nth} {kind} {effect:?}");
-                run(async {
-                    let world = World::new(nth).await;
-                    let pool = reserve(&world, 2).await;
-                    let lifecycle = world.start();
-                    world.simulator.add_fault(rule(nth, kind, effect)).unwrap();
-                    let ended = lifecycle.create_server(pooled(&world), &Control::new()).await;
-                    world.simulator.clear_faults();
-                    drop(lifecycle);
-                    let there = assert_whole_or_nothing(&world, &pool, &case).await;
-                    assert_eq!(ended.is_ok(), there, "{case}");
-                    if there { done += 1 } else { undone += 1 }
-                });
-            }
+    for (nth, kind, effect) in faults_at(calls + 8) {
+        if kind.is_refusal() && effect == Effect::After {
+            continue;
         }
+        let case = format!("call {nth} {kind} {effect:?}");
+        run(async {
+            let world = World::new(nth).await;
+            let pool = reserve(&world, 2).await;
+            let lifecycle = world.start();
+            world.simulator.add_fault(rule(nth, kind, effect)).unwrap();
+            let ended = lifecycle.create_server(pooled(&world), &Control::new()).await;
+            world.simulator.clear_faults();
+            drop(lifecycle);
+            let there = assert_whole_or_nothing(&world, &pool, &case).await;
+            assert_eq!(ended.is_ok(), there, "{case}");
+            if there { done += 1 } else { undone += 1 }
+        });
     }
-    assert!(done > 50 && undone > 50, "{done} done, {undone} undone");
+    assert!(done > 7 && undone > 7, "{done} done, {undone} undone");
 }
 
 #[test]

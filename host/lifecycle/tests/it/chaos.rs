@@ -8,15 +8,9 @@ use windlass_lifecycle::{Control, CreatedServer, Error, OperationState, SweepReq
 use windlass_policy::slots::types::FailureClass;
 use windlass_simulator::{Effect, FaultKind, FaultRule};
 
-use crate::support::{World, number, run, seeds, zone};
+use crate::support::{World, faults_at, kinds, number, run, seeds, zone};
 
 /// Every kind, and a delay beyond the client's deadline.
-fn kinds() -> Vec<FaultKind> {
-    let mut kinds = FaultKind::ALL.to_vec();
-    kinds.push(FaultKind::Delay(Duration::from_secs(45)));
-    kinds
-}
-
 /// What Scaleway refuses to create in its own words, or by its rate limit, is believed: it has not been done.
 /// (assumption: refusals-have-no-effect) Every other answer may be wrong about the effect.
 fn happens(kind: FaultKind, effect: Effect) -> bool {
@@ -118,51 +112,44 @@ fn a_fault_of_any_kind_at_any_call_of_a_create_leaves_the_complete_server_or_not
     let calls = run(calls_of_create());
     assert!(calls.len() >= 12, "{calls:?}");
     let (mut done, mut undone) = (0, 0);
-    for (index, (method, path)) in calls.iter().enumerate() {
-        for kind in kinds() {
-            for effect in [Effect::Before, Effect::After].into_iter().filter(|effect| happens(kind, *effect)) {
-                let nth = index as u64 + 1;
-                let case = format!("create, call {nth} ({method} {path}), {kind} {effect:?}");
-                let ended = run(async {
-                    let world = World::new(1).await;
-                    let lifecycle = world.start();
-                    world.simulator.add_fault(rule(Some(nth), kind, effect)).unwrap();
-                    let result = lifecycle.create_server(world.everything(), &Control::new()).await;
-                    let first: Vec<FailureClass> = class(kind).into_iter().collect();
-                    judge_create(&world, &lifecycle, result, &first, &case).await
-                });
-                if ended { done += 1 } else { undone += 1 }
-            }
+    for (nth, kind, effect) in faults_at(calls.len() as u64) {
+        if !happens(kind, effect) {
+            continue;
         }
+        let (method, path) = &calls[nth as usize - 1];
+        let case = format!("create, call {nth} ({method} {path}), {kind} {effect:?}");
+        let ended = run(async {
+            let world = World::new(1).await;
+            let lifecycle = world.start();
+            world.simulator.add_fault(rule(Some(nth), kind, effect)).unwrap();
+            let result = lifecycle.create_server(world.everything(), &Control::new()).await;
+            let first: Vec<FailureClass> = class(kind).into_iter().collect();
+            judge_create(&world, &lifecycle, result, &first, &case).await
+        });
+        if ended { done += 1 } else { undone += 1 }
     }
     println!("create: {} calls, {done} cases ended complete, {undone} undone", calls.len());
-    assert!(done > 100 && undone > 50, "the cases do not reach both ends: {done} {undone}");
+    assert!(done > 14 && undone > 7, "the cases do not reach both ends: {done} {undone}");
 }
 
 #[test]
 fn a_fault_of_any_kind_at_any_call_of_a_cleanup_leaves_nothing() {
     let calls = run(calls_of_cleanup()) as u64;
     assert!(calls >= 10, "{calls}");
-    for nth in 1..=calls {
-        for kind in kinds() {
-            for effect in [Effect::Before, Effect::After] {
-                let case = format!("cleanup, call {nth}, {kind} {effect:?}");
-                run(async {
-                    let world = World::new(1).await;
-                    let lifecycle = world.start();
-                    let created = lifecycle.create_server(world.everything(), &Control::new()).await.unwrap();
-                    world.simulator.add_fault(rule(Some(nth), kind, effect)).unwrap();
-                    let cleaned =
-                        lifecycle.cleanup(&Target::Operation(created.operation), &Control::new()).await.unwrap();
-                    world.simulator.clear_faults();
-                    assert!(cleaned.report.is_clean(), "{case}: {}", cleaned.report.words());
-                    world.assert_empty(&case);
-                    world.assert_closed(&lifecycle, &case);
-                });
-            }
-        }
+    for (nth, kind, effect) in faults_at(calls) {
+        let case = format!("cleanup, call {nth}, {kind} {effect:?}");
+        run(async {
+            let world = World::new(1).await;
+            let lifecycle = world.start();
+            let created = lifecycle.create_server(world.everything(), &Control::new()).await.unwrap();
+            world.simulator.add_fault(rule(Some(nth), kind, effect)).unwrap();
+            let cleaned = lifecycle.cleanup(&Target::Operation(created.operation), &Control::new()).await.unwrap();
+            world.simulator.clear_faults();
+            assert!(cleaned.report.is_clean(), "{case}: {}", cleaned.report.words());
+            world.assert_empty(&case);
+            world.assert_closed(&lifecycle, &case);
+        });
     }
-    println!("cleanup: {calls} calls, {} cases", calls * 2 * kinds().len() as u64);
 }
 
 #[test]

@@ -15,7 +15,8 @@ use windlass_lifecycle::{
 use windlass_policy::{Host, HostOptions};
 use windlass_scaleway::types::block::{CreateBlockVolume, FromEmpty};
 use windlass_scaleway::{Client, Settings, Zone};
-use windlass_simulator::{Fault, FaultKind, Resources, Simulator};
+use windlass_simulator::{Effect, Fault, FaultKind, Resources, Simulator};
+use windlass_test_guests::share;
 
 pub(crate) const KEY: &str = "5ec7e700-0000-4000-8000-5ec7e75ec7e7";
 /// 2026-09-21T14:13:20Z.
@@ -286,3 +287,14 @@ pub(crate) fn seeds(variable: &str, count: u64) -> Vec<u64> {
 }
 
 pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
+
+/// Each kind of fault, and an answer after 45 seconds.
+pub fn kinds() -> impl Iterator<Item = FaultKind> + Clone {
+    FaultKind::ALL.into_iter().chain([FaultKind::Delay(Duration::from_secs(45))])
+}
+
+/// Each of them, before and after its effect, at each of so many calls; of all these cases a share.
+pub fn faults_at(calls: u64) -> impl Iterator<Item = (u64, FaultKind, Effect)> {
+    let faults = kinds().flat_map(|kind| [(kind, Effect::Before), (kind, Effect::After)]);
+    share((1..=calls).flat_map(move |nth| faults.clone().map(move |(kind, effect)| (nth, kind, effect))))
+}

@@ -702,41 +702,36 @@ fn each_fault_at_each_call_of_a_claim_and_a_release_ends_with_every_host_in_its_
         ("PATCH", "/**/servers/*", 4),
         ("POST", "/**/reinstall", 1),
     ];
-    for (method, path, last) in calls {
-        for kind in FaultKind::ALL {
-            for nth in 1..=last {
-                for effect in [Effect::Before, Effect::After] {
-                    let case = format!("{kind} {effect:?} at call {nth} of {method} {path}");
-                    paused(async {
-                        let world = World::with(&["prefix=pool-,count=2,type=M4-S"], Options::default());
-                        let hosts = world.start(json!({})).await;
-                        let rule = FaultRule::new(method, format!("/apple-silicon{path}"), kind).nth(nth);
-                        let rule = if effect == Effect::After { rule.after_effect() } else { rule };
-                        world.simulator.add_fault(rule).unwrap();
-                        let all = one_up_and_down(&world, &hosts, false, &case).await;
-                        hosts.leave(Duration::from_secs(5)).await;
-                        drop(hosts);
-                        if !all {
-                            let refusals = [FaultKind::QuotaExceeded, FaultKind::OutOfStock, FaultKind::NotFound];
-                            assert!(refusals.contains(&kind), "{case}: kept for no reason");
-                            // It carries its claim, so the next process shows it, and it goes back.
-                            let hosts = world.start(json!({})).await;
-                            assert!(one_up_and_down(&world, &hosts, true, &case).await, "{case}: kept for ever");
-                            hosts.leave(Duration::from_secs(5)).await;
-                        }
-                        let resources = world.resources();
-                        assert_eq!(resources.apple_silicon_servers.len(), 2, "{case}");
-                        for host in &resources.apple_silicon_servers {
-                            for wipe in host["simulator"]["wiped"].as_array().unwrap() {
-                                assert!(
-                                    !wipe["name"].as_str().unwrap().starts_with("macs-"),
-                                    "{case}: wiped while claimed"
-                                );
-                            }
-                        }
-                    });
+    let cases = calls.into_iter().flat_map(|(method, path, last)| {
+        let faults = FaultKind::ALL.into_iter().flat_map(|kind| [(kind, Effect::Before), (kind, Effect::After)]);
+        (1..=last).flat_map(move |nth| faults.clone().map(move |(kind, effect)| (method, path, nth, kind, effect)))
+    });
+    for (method, path, nth, kind, effect) in windlass_test_guests::share(cases) {
+        let case = format!("{kind} {effect:?} at call {nth} of {method} {path}");
+        paused(async {
+            let world = World::with(&["prefix=pool-,count=2,type=M4-S"], Options::default());
+            let hosts = world.start(json!({})).await;
+            let rule = FaultRule::new(method, format!("/apple-silicon{path}"), kind).nth(nth);
+            let rule = if effect == Effect::After { rule.after_effect() } else { rule };
+            world.simulator.add_fault(rule).unwrap();
+            let all = one_up_and_down(&world, &hosts, false, &case).await;
+            hosts.leave(Duration::from_secs(5)).await;
+            drop(hosts);
+            if !all {
+                let refusals = [FaultKind::QuotaExceeded, FaultKind::OutOfStock, FaultKind::NotFound];
+                assert!(refusals.contains(&kind), "{case}: kept for no reason");
+                // It carries its claim, so the next process shows it, and it goes back.
+                let hosts = world.start(json!({})).await;
+                assert!(one_up_and_down(&world, &hosts, true, &case).await, "{case}: kept for ever");
+                hosts.leave(Duration::from_secs(5)).await;
+            }
+            let resources = world.resources();
+            assert_eq!(resources.apple_silicon_servers.len(), 2, "{case}");
+            for host in &resources.apple_silicon_servers {
+                for wipe in host["simulator"]["wiped"].as_array().unwrap() {
+                    assert!(!wipe["name"].as_str().unwrap().starts_with("macs-"), "{case}: wiped while claimed");
                 }
             }
-        }
+        });
     }
 }

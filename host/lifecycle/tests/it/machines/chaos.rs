@@ -7,15 +7,9 @@ use windlass_policy::slots::release::{Requested, Trigger};
 use windlass_simulator::{Effect, FaultKind, FaultRule};
 
 use super::support::{DAY, Macs, PREFIX, adopt, claim, pool, prefix, release_of};
-use crate::support::{run, zone};
+use crate::support::{faults_at, run, zone};
 
 /// Every kind, and a delay beyond the client's deadline.
-fn faults() -> Vec<(FaultKind, Effect)> {
-    let mut kinds = FaultKind::ALL.to_vec();
-    kinds.push(FaultKind::Delay(Duration::from_secs(45)));
-    kinds.into_iter().flat_map(|kind| [(kind, Effect::Before), (kind, Effect::After)]).collect()
-}
-
 fn at(nth: u64, kind: FaultKind, effect: Effect) -> FaultRule {
     FaultRule { method: None, path: "/**".into(), nth: Some(nth), kind, effect }
 }
@@ -32,40 +26,38 @@ fn a_fault_of_any_kind_at_any_call_of_an_adoption_leaves_one_claim_or_a_whole_po
     let calls = run(calls_of_adoption());
     assert!(calls >= 7, "{calls}");
     let (mut claimed, mut failed) = (0, 0);
-    for nth in 1..=calls {
-        for (kind, effect) in faults() {
-            let case = format!("adopt, call {nth}, {kind} {effect:?}");
-            run(async {
-                let macs = Macs::new(2);
-                let lifecycle = macs.start();
-                let mine = claim("a");
-                macs.simulator.add_fault(at(nth, kind, effect)).unwrap();
-                let result = lifecycle.adopt_machine(&pool(), &mine, &Control::new()).await;
-                macs.simulator.clear_faults();
-                match result {
-                    Ok(adopted) => {
-                        claimed += 1;
-                        assert_eq!(macs.named(mine.as_str()), [adopted.server.id], "{case}");
-                    }
-                    Err(Error::Failed(_) | Error::Scaleway { .. }) => {
-                        failed += 1;
-                        // A claim whose last look failed stands, and is found below.
-                        assert!(macs.named(mine.as_str()).len() <= 1, "{case}");
-                    }
-                    Err(error) => panic!("{case}: {error}"),
+    for (nth, kind, effect) in faults_at(calls) {
+        let case = format!("adopt, call {nth}, {kind} {effect:?}");
+        run(async {
+            let macs = Macs::new(2);
+            let lifecycle = macs.start();
+            let mine = claim("a");
+            macs.simulator.add_fault(at(nth, kind, effect)).unwrap();
+            let result = lifecycle.adopt_machine(&pool(), &mine, &Control::new()).await;
+            macs.simulator.clear_faults();
+            match result {
+                Ok(adopted) => {
+                    claimed += 1;
+                    assert_eq!(macs.named(mine.as_str()), [adopted.server.id], "{case}");
                 }
-                macs.assert_sound(&[&mine], &case);
-                macs.assert_closed(&lifecycle, &case);
-                // Asked again, it has one, and no other was touched for good.
-                let id = adopt(&lifecycle, &mine).await;
-                assert_eq!(macs.named(mine.as_str()), [id], "{case}");
-                assert_eq!(macs.in_pool(), 1, "{case}");
-                macs.assert_sound(&[&mine], &case);
-            });
-        }
+                Err(Error::Failed(_) | Error::Scaleway { .. }) => {
+                    failed += 1;
+                    // A claim whose last look failed stands, and is found below.
+                    assert!(macs.named(mine.as_str()).len() <= 1, "{case}");
+                }
+                Err(error) => panic!("{case}: {error}"),
+            }
+            macs.assert_sound(&[&mine], &case);
+            macs.assert_closed(&lifecycle, &case);
+            // Asked again, it has one, and no other was touched for good.
+            let id = adopt(&lifecycle, &mine).await;
+            assert_eq!(macs.named(mine.as_str()), [id], "{case}");
+            assert_eq!(macs.in_pool(), 1, "{case}");
+            macs.assert_sound(&[&mine], &case);
+        });
     }
     println!("adopt: {calls} calls, {claimed} cases claimed at once, {failed} after asking again");
-    assert!(claimed > 100 && failed > 10, "{claimed} {failed}");
+    assert!(claimed > 14 && failed > 1, "{claimed} {failed}");
 }
 
 /// What is asked for, and of which host.
@@ -181,39 +173,36 @@ fn a_fault_of_any_kind_at_any_call_of_a_release_ends_as_the_verdict_says_or_keep
             macs.simulator.requests().len() as u64
         });
         let mut ends = std::collections::BTreeMap::<String, u32>::new();
-        for nth in 1..=calls {
-            for (kind, effect) in faults() {
-                let case = format!("{verdict:?}, call {nth} of {calls}, {kind} {effect:?}");
-                run(async {
-                    let macs = verdict.world();
-                    let lifecycle = macs.start();
-                    let mine = claim("a");
-                    let id = adopt(&lifecycle, &mine).await;
-                    let other = macs.hosts().iter().find(|host| host["id"] != id.as_str()).unwrap().clone();
-                    // Before the one that belongs to the verdict.
-                    let standing: Vec<FaultRule> =
-                        macs.simulator.faults().into_iter().map(|fault| fault.rule).collect();
-                    macs.simulator.clear_faults();
-                    macs.simulator.add_fault(at(nth, kind, effect)).unwrap();
-                    for rule in standing {
-                        macs.simulator.add_fault(rule).unwrap();
-                    }
-                    let outcome = until_ended(&lifecycle, &verdict.request(&id, &mine), &case).await;
-                    // A name in the pool that could not be given at once is given by the next start.
-                    assert!(lifecycle.resume(&Control::new()).await.unwrap().is_clean(), "{case}");
-                    judge(&macs, verdict, &id, &mine, &outcome, &case);
-                    macs.assert_closed(&lifecycle, &case);
-                    let beside = macs.host(other["id"].as_str().unwrap());
-                    assert_eq!(beside["name"], other["name"], "{case}: another host was touched");
-                    // And once more: it is as it was.
-                    let again = until_ended(&lifecycle, &verdict.request(&id, &mine), &case).await;
-                    if verdict != Verdict::Reboot {
-                        judge(&macs, verdict, &id, &mine, &again, &case);
-                    }
-                    let word = format!("{outcome:?}");
-                    *ends.entry(word.split([' ', '{']).next().unwrap().to_owned()).or_default() += 1;
-                });
-            }
+        for (nth, kind, effect) in faults_at(calls) {
+            let case = format!("{verdict:?}, call {nth} of {calls}, {kind} {effect:?}");
+            run(async {
+                let macs = verdict.world();
+                let lifecycle = macs.start();
+                let mine = claim("a");
+                let id = adopt(&lifecycle, &mine).await;
+                let other = macs.hosts().iter().find(|host| host["id"] != id.as_str()).unwrap().clone();
+                // Before the one that belongs to the verdict.
+                let standing: Vec<FaultRule> = macs.simulator.faults().into_iter().map(|fault| fault.rule).collect();
+                macs.simulator.clear_faults();
+                macs.simulator.add_fault(at(nth, kind, effect)).unwrap();
+                for rule in standing {
+                    macs.simulator.add_fault(rule).unwrap();
+                }
+                let outcome = until_ended(&lifecycle, &verdict.request(&id, &mine), &case).await;
+                // A name in the pool that could not be given at once is given by the next start.
+                assert!(lifecycle.resume(&Control::new()).await.unwrap().is_clean(), "{case}");
+                judge(&macs, verdict, &id, &mine, &outcome, &case);
+                macs.assert_closed(&lifecycle, &case);
+                let beside = macs.host(other["id"].as_str().unwrap());
+                assert_eq!(beside["name"], other["name"], "{case}: another host was touched");
+                // And once more: it is as it was.
+                let again = until_ended(&lifecycle, &verdict.request(&id, &mine), &case).await;
+                if verdict != Verdict::Reboot {
+                    judge(&macs, verdict, &id, &mine, &again, &case);
+                }
+                let word = format!("{outcome:?}");
+                *ends.entry(word.split([' ', '{']).next().unwrap().to_owned()).or_default() += 1;
+            });
         }
         println!("{verdict:?}: {calls} calls, ends {ends:?}");
     }
@@ -242,33 +231,31 @@ fn a_fault_of_any_kind_at_any_call_of_a_reclaim_touches_none_but_the_stranded() 
         lifecycle.reclaim(&request(&["ci-mac-live"]), &Control::new()).await.unwrap();
         macs.simulator.requests().len() as u64
     });
-    for nth in 1..=calls {
-        for (kind, effect) in faults() {
-            let case = format!("reclaim, call {nth} of {calls}, {kind} {effect:?}");
-            run(async {
-                let (macs, lifecycle, live, lost) = world().await;
-                macs.simulator.add_fault(at(nth, kind, effect)).unwrap();
-                for _ in 0..5 {
-                    let reclaimed = lifecycle.reclaim(&request(&["ci-mac-live"]), &Control::new()).await;
-                    match reclaimed {
-                        Ok(reclaimed) => {
-                            let others: Vec<_> =
-                                reclaimed.stranded.iter().filter(|host| host.claim == "ci-mac-live").collect();
-                            assert!(others.is_empty(), "{case}: {others:?}");
-                        }
-                        Err(Error::Scaleway { .. }) => {}
-                        Err(error) => panic!("{case}: {error}"),
+    for (nth, kind, effect) in faults_at(calls) {
+        let case = format!("reclaim, call {nth} of {calls}, {kind} {effect:?}");
+        run(async {
+            let (macs, lifecycle, live, lost) = world().await;
+            macs.simulator.add_fault(at(nth, kind, effect)).unwrap();
+            for _ in 0..5 {
+                let reclaimed = lifecycle.reclaim(&request(&["ci-mac-live"]), &Control::new()).await;
+                match reclaimed {
+                    Ok(reclaimed) => {
+                        let others: Vec<_> =
+                            reclaimed.stranded.iter().filter(|host| host.claim == "ci-mac-live").collect();
+                        assert!(others.is_empty(), "{case}: {others:?}");
                     }
-                    tokio::time::sleep(Duration::from_secs(300)).await;
-                    // What was begun and not ended is the next start's.
-                    lifecycle.resume(&Control::new()).await.unwrap();
+                    Err(Error::Scaleway { .. }) => {}
+                    Err(error) => panic!("{case}: {error}"),
                 }
-                assert_eq!(macs.name(&live), "ci-mac-live", "{case}");
-                assert_eq!(macs.host(&live)["simulator"]["reinstalls"].as_u64(), Some(0), "{case}");
-                assert!(macs.name(&lost).starts_with(PREFIX), "{case}: {}", macs.name(&lost));
-                macs.assert_sound(&[&claim("live")], &case);
-                macs.assert_closed(&lifecycle, &case);
-            });
-        }
+                tokio::time::sleep(Duration::from_secs(300)).await;
+                // What was begun and not ended is the next start's.
+                lifecycle.resume(&Control::new()).await.unwrap();
+            }
+            assert_eq!(macs.name(&live), "ci-mac-live", "{case}");
+            assert_eq!(macs.host(&live)["simulator"]["reinstalls"].as_u64(), Some(0), "{case}");
+            assert!(macs.name(&lost).starts_with(PREFIX), "{case}: {}", macs.name(&lost));
+            macs.assert_sound(&[&claim("live")], &case);
+            macs.assert_closed(&lifecycle, &case);
+        });
     }
 }
