@@ -78,6 +78,7 @@ pub(crate) trait MachineKind: Sized + Send + Sync + 'static {
     fn check(
         client: &Client,
         configuration: &Self::Configuration,
+        connector: &ConnectorConfig,
     ) -> impl Future<Output = Result<Self::Learned, ConfigurationErrors>> + Send;
 
     /// Opens the lifecycle with these options, and finds out whose the machines are that carry the group's name.

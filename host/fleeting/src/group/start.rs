@@ -79,7 +79,7 @@ pub(super) async fn start<K: MachineKind>(
         let (client, state) = (client.clone(), state.clone());
         move || policy_host(K::ASKER, &policies, &folder, brake, &client, &state, compiler)
     });
-    let (checked, policies) = tokio::join!(K::check(&client, &configuration), policies);
+    let (checked, policies) = tokio::join!(K::check(&client, &configuration, &connector), policies);
     let learned = checked?;
     let policies = Arc::new(policies??);
     let watch = match policies.watch() {
@@ -106,7 +106,7 @@ pub(super) async fn start_on<K: MachineKind>(
 ) -> Result<Arc<Fleet<K>>, StartError> {
     refuse_protocol(&connector)?;
     let (state, lock) = claim(configuration.as_ref()).await?;
-    let learned = K::check(&dependencies.client, &configuration).await?;
+    let learned = K::check(&dependencies.client, &configuration, &connector).await?;
     begin(configuration, connector, dependencies, Claimed { state, lock, learned, watch: None, console: None }).await
 }
 

@@ -95,7 +95,11 @@ impl MachineKind for Macs {
     // What takes longer keeps its claim.
     const UNREMOVED: &str = "not every host is released yet; the next start of the plugin shows those that are left";
 
-    async fn check(client: &Client, configuration: &Self::Configuration) -> Result<Learned, ConfigurationErrors> {
+    async fn check(
+        client: &Client,
+        configuration: &Self::Configuration,
+        _: &ConnectorConfig,
+    ) -> Result<Learned, ConfigurationErrors> {
         check(client, configuration).await
     }
 

@@ -47,6 +47,7 @@ fn policies() -> Arc<Host> {
 struct World {
     simulator: Simulator,
     state: tempfile::TempDir,
+    seed: Option<u64>,
 }
 
 impl World {
@@ -55,7 +56,7 @@ impl World {
         let pools: Vec<AppleSiliconPool> = pools.iter().map(|pool| pool.parse().unwrap()).collect();
         let apple_silicon = AppleSilicon { pools, ..options.apple_silicon.clone() };
         let simulator = Simulator::new(Options { apple_silicon, ..options });
-        Self { simulator, state: tempfile::tempdir().unwrap() }
+        Self { simulator, state: tempfile::tempdir().unwrap(), seed: None }
     }
 
     fn of_three() -> Self {
@@ -93,7 +94,7 @@ impl World {
         let client = Client::with_transport(settings, self.simulator.transport()).unwrap();
         let clock = Clock::simulated(EPOCH + u64::try_from(self.simulator.now().as_millis()).unwrap());
         let (policies, durability) = (policies(), Durability::Process);
-        let dependencies = Dependencies { client, policies, clock, durability, seed: None, host: None };
+        let dependencies = Dependencies { client, policies, clock, durability, seed: self.seed, host: None };
         start_on(*configuration, connector, dependencies).await
     }
 
@@ -197,6 +198,22 @@ fn hosts_come_from_the_pool_and_return_to_it_wiped_and_none_is_destroyed() {
         until_running(&hosts, 3).await;
         hosts.leave(Duration::from_secs(5)).await;
     });
+}
+
+#[test]
+fn a_seed_makes_the_claims_of_a_group_the_same_in_each_run() {
+    let claims = |seed: u64| {
+        paused(async {
+            let world = World { seed: Some(seed), ..World::of_three() };
+            let hosts = world.start(json!({"owner": "team"})).await;
+            hosts.clone().increase(2).await.unwrap();
+            let ids = until_running(&hosts, 2).await;
+            hosts.leave(Duration::from_secs(5)).await;
+            ids
+        })
+    };
+    assert_eq!(claims(7), claims(7));
+    assert_ne!(claims(7), claims(8));
 }
 
 #[test]

@@ -130,8 +130,14 @@ impl MachineKind for Instances {
     // What takes longer is in the journal.
     const UNREMOVED: &str = "not everything is removed yet; the next start of the plugin finishes it";
 
-    async fn check(client: &Client, configuration: &Configuration) -> Result<Learned, ConfigurationErrors> {
-        check(client, configuration).await
+    async fn check(
+        client: &Client,
+        configuration: &Configuration,
+        connector: &ConnectorConfig,
+    ) -> Result<Learned, ConfigurationErrors> {
+        let learned = check(client, configuration).await?;
+        start::refuse_windows(connector, learned.family)?;
+        Ok(learned)
     }
 
     async fn open(
@@ -160,7 +166,6 @@ impl MachineKind for Instances {
         learned: Learned,
     ) -> Result<Begun<Self>, StartError> {
         let Learned { family, architecture, places } = learned;
-        start::refuse_windows(connector, family)?;
         let (book, left) = start::book_of_journal(lifecycle, configuration)?;
         let kind = Self {
             key: start::key_of(connector, state)?,

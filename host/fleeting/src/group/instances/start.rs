@@ -73,13 +73,13 @@ pub(super) async fn members(
 
 /// An instance is reached by ssh, with a key that cloud-init lets in, which a Windows image does not have. With
 /// credentials of their own, people know what they do.
-pub(super) fn refuse_windows(connector: &ConnectorConfig, family: Family) -> Result<(), StartError> {
+pub(super) fn refuse_windows(connector: &ConnectorConfig, family: Family) -> Result<(), ConfigurationErrors> {
     if family.operating_system != "windows" || connector.use_static_credentials {
         return Ok(());
     }
     let words = "it is a Windows image, which does not let the group's key in by ssh. Name a Linux image; or one of \
                  your own with an SSH server, and set use_static_credentials with its account in connector_config";
-    Err(ConfigurationErrors::of(vec![problem("image", words)]).into())
+    Err(ConfigurationErrors::of(vec![problem("image", words)]))
 }
 
 /// What the journal says there is: open operations, and machines that should exist. The latter are listed by Scaleway
