@@ -91,15 +91,13 @@ impl ScalewayGroup {
         }
     }
 
-    /// The fleet, and once more for work that goes on when the call is given up.
-    fn fleet(&self) -> Result<(&Arc<dyn Calls>, Arc<dyn Calls>), Failure> {
-        let fleet = self.fleet.get().ok_or_else(|| Failure("the group has not been initialised".to_owned()))?;
-        Ok((fleet, Arc::clone(fleet)))
+    fn fleet(&self) -> Result<&Arc<dyn Calls>, Failure> {
+        self.fleet.get().ok_or_else(|| Failure("the group has not been initialised".to_owned()))
     }
 
     fn turn(&self, instances: Vec<String>, direction: Direction) -> Partial {
         match self.fleet() {
-            Ok((_, fleet)) => fleet.turn(instances, direction),
+            Ok(fleet) => Arc::clone(fleet).turn(instances, direction),
             Err(failure) => Partial { succeeded: Vec::new(), failure: Some(failure) },
         }
     }
@@ -135,26 +133,26 @@ impl InstanceGroup for ScalewayGroup {
     }
 
     async fn update(&self) -> Result<Update, Failure> {
-        let (fleet, work) = self.fleet()?;
-        fleet.tasks().carry(work.update()).await?
+        let fleet = self.fleet()?;
+        fleet.tasks().carry(Arc::clone(fleet).update()).await?
     }
 
     async fn increase(&self, count: u32) -> Result<u32, Failure> {
-        let (fleet, work) = self.fleet()?;
-        fleet.tasks().carry(work.increase(count)).await?
+        let fleet = self.fleet()?;
+        fleet.tasks().carry(Arc::clone(fleet).increase(count)).await?
     }
 
     async fn decrease(&self, instances: Vec<String>) -> Result<Vec<String>, Failure> {
-        let (fleet, work) = self.fleet()?;
-        Ok(fleet.tasks().carry(work.decrease(instances)).await?)
+        let fleet = self.fleet()?;
+        Ok(fleet.tasks().carry(Arc::clone(fleet).decrease(instances)).await?)
     }
 
     async fn connect_info(&self, instance: String) -> Result<ConnectInfo, Failure> {
-        self.fleet()?.0.connect_info(&instance).await
+        self.fleet()?.connect_info(&instance).await
     }
 
     async fn heartbeat(&self, instance: String) -> Result<(), Failure> {
-        self.fleet()?.1.heartbeat(&instance).await
+        Arc::clone(self.fleet()?).heartbeat(&instance).await
     }
 
     async fn suspend(&self, instances: Vec<String>) -> Partial {
@@ -166,8 +164,8 @@ impl InstanceGroup for ScalewayGroup {
     }
 
     async fn shutdown(&self) -> Result<(), Failure> {
-        if let Ok((fleet, work)) = self.fleet() {
-            fleet.tasks().carry(work.shutdown()).await?;
+        if let Some(fleet) = self.fleet.get() {
+            fleet.tasks().carry(Arc::clone(fleet).shutdown()).await?;
         }
         Ok(())
     }
