@@ -129,7 +129,7 @@ fn a_fault_of_any_kind_at_any_call_of_a_create_leaves_the_complete_server_or_not
         if ended { done += 1 } else { undone += 1 }
     }
     println!("create: {} calls, {done} cases ended complete, {undone} undone", calls.len());
-    assert!(done > 14 && undone > 7, "the cases do not reach both ends: {done} {undone}");
+    assert!(done > 14 && undone > 3, "the cases do not reach both ends: {done} {undone}");
 }
 
 #[test]
