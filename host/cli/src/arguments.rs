@@ -415,7 +415,7 @@ pub(crate) struct ResumeOperations {
 
 #[derive(Debug, Args)]
 pub(crate) struct ListOperations {
-    /// Only open operations
+    /// Only operations that have not ended
     #[arg(long)]
     pub(crate) open: bool,
     /// Only this group

@@ -78,8 +78,13 @@ impl Context {
     /// As [`Context::settings`], without saying anything.
     pub(crate) fn quiet_settings(&self, project: Option<&str>) -> Result<Settings, Failure> {
         self.load_settings(&self.explicit_settings(project)?).map_err(|error| {
-            Failure::usage(error.to_string())
-                .remedy("`windlass demo` needs no account; docs/operating.md tells where credentials are looked for")
+            let failure = Failure::usage(error.to_string());
+            match error {
+                ConfigurationError::Missing { .. } => failure.remedy(
+                    "`windlass demo` needs no account; docs/operating.md tells where credentials are looked for",
+                ),
+                _ => failure,
+            }
         })
     }
 
@@ -168,6 +173,10 @@ impl Context {
             return words;
         }
         found.words()
+    }
+
+    pub(crate) fn say_notes(&self, notes: &[String]) {
+        notes.iter().for_each(|note| self.output.say(&format!("note: {note}")));
     }
 
     /// A client for a look beside the command's own work, which does not wait for long.

@@ -16,10 +16,16 @@ use windlass_lifecycle::Control;
 #[must_use = "listening holds the control, so it must be stopped for the events to end"]
 pub(crate) struct Interrupted {
     happened: Arc<AtomicBool>,
+    begun: Arc<AtomicBool>,
     listening: JoinHandle<()>,
 }
 
 impl Interrupted {
+    /// From here on the work has effects.
+    pub(crate) fn begins(&self) {
+        self.begun.store(true, Ordering::Relaxed);
+    }
+
     /// Ends the listening and tells whether the work was interrupted.
     pub(crate) fn stop(self) -> bool {
         self.listening.abort();
@@ -73,8 +79,24 @@ pub(crate) const RESUMING: Words = Words {
     second: AGAIN,
 };
 
+/// Awaits what changes nothing, unless the work is cancelled meanwhile.
+pub(crate) async fn unless_cancelled<T>(control: &Control, look: impl Future<Output = T>) -> Result<T, Failure> {
+    tokio::select! {
+        biased;
+        () = control.cancelled().cancelled() => Err(Failure::new(Exit::Interrupted, "nothing was made")),
+        seen = look => Ok(seen),
+    }
+}
+
 /// Listens from now on and ends the work through its control.
 pub(crate) fn listen(control: &impl Ends, output: Output, words: Words) -> Result<Interrupted, Failure> {
+    let interrupted = listen_before(control, output, words)?;
+    interrupted.begins();
+    Ok(interrupted)
+}
+
+/// The same for work that begins later ([`Interrupted::begins`]): until then there is nothing to roll back.
+pub(crate) fn listen_before(control: &impl Ends, output: Output, words: Words) -> Result<Interrupted, Failure> {
     let deaf = |error: std::io::Error| {
         Failure::undone("the program cannot listen for Ctrl-C, so it began nothing").because(error.to_string())
     };
@@ -82,7 +104,8 @@ pub(crate) fn listen(control: &impl Ends, output: Output, words: Words) -> Resul
     let mut terminations = signal(SignalKind::terminate()).map_err(deaf)?;
     let mut hangups = signal(SignalKind::hangup()).map_err(deaf)?;
     let happened = Arc::new(AtomicBool::new(false));
-    let (flag, control) = (Arc::clone(&happened), control.clone());
+    let begun = Arc::new(AtomicBool::new(false));
+    let (flag, has_begun, control) = (Arc::clone(&happened), Arc::clone(&begun), control.clone());
     let listening = tokio::spawn(async move {
         let mut count = 0;
         loop {
@@ -100,6 +123,7 @@ pub(crate) fn listen(control: &impl Ends, output: Output, words: Words) -> Resul
                 1 => {
                     // Durable before it is said: the next thing may be a SIGKILL.
                     match control.cancel(signal).await {
+                        Ok(()) if !has_begun.load(Ordering::Relaxed) => {}
                         Ok(()) => output.say(words.first),
                         Err(error) => output.say(&format!("{}\n{NOT_DURABLE}: {error}", words.first)),
                     }
@@ -112,5 +136,5 @@ pub(crate) fn listen(control: &impl Ends, output: Output, words: Words) -> Resul
             }
         }
     });
-    Ok(Interrupted { happened, listening })
+    Ok(Interrupted { happened, begun, listening })
 }

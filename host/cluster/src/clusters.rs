@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windlass_lifecycle::ResourceName;
+use windlass_lifecycle::{Left, OperationKind as JournalKind, OperationState as JournalState, Report, ResourceName};
 
 use crate::Error;
 use crate::name::ClusterName;
@@ -54,6 +54,18 @@ impl Clusters {
     pub fn made_by(&self, node: &Node) -> Vec<ResourceName> {
         let journal = self.shared.lifecycle.journal();
         node.creation.as_ref().and_then(|creation| journal.made_by(creation).ok()).unwrap_or_default()
+    }
+
+    /// What the last removal of a node's server has left, as far as the journal says; empty where none has.
+    #[must_use]
+    pub fn left_of(&self, node: &Node) -> Vec<Left> {
+        let journal = self.shared.lifecycle.journal();
+        let operations = node.server.as_ref().and_then(|server| journal.operations_of_resource(server).ok());
+        let mut removals =
+            operations.into_iter().flatten().filter(|operation| operation.kind == JournalKind::CleanupServer);
+        let last = removals.next().filter(|operation| operation.state == JournalState::Left);
+        let report: Option<Report> = last.and_then(|operation| serde_json::from_value(operation.report?).ok());
+        report.map(|report| report.left).unwrap_or_default()
     }
 
     /// One cluster with its nodes and its operation.

@@ -29,7 +29,10 @@ pub enum Error {
         problem: String,
     },
     /// There is a cluster of this name.
-    #[error("there is a cluster {name} already, in the state {state}; scale it, or terminate it first")]
+    #[error(
+        "there is a cluster {name} already, in the state {state}; {}",
+        if *state == ClusterState::Abandoned { "terminate it first" } else { "scale it, or terminate it first" }
+    )]
     Exists {
         /// Its name.
         name: String,

@@ -33,6 +33,9 @@ fn sight(node: &Node, server: Option<&Server>) -> NodeObservation {
                 differences.push(format!("its addresses are {}, and were {}", list(&addresses), list(&node.addresses)));
             }
         }
+        (Some(server), _) if server.state == ServerState::Locked => {
+            differences.push("its server is locked by Scaleway".to_owned());
+        }
         _ => {}
     }
     let state = server.map(|server| server.state.to_string());

@@ -76,7 +76,7 @@ pub enum Command {
         /// The operation's id, as in `status.operation` [default: list all]
         #[arg(value_name = "OPERATION")]
         operation: Option<String>,
-        /// Only open operations
+        /// Only operations that have not ended
         #[arg(long, conflicts_with = "operation")]
         open: bool,
         /// At most so many

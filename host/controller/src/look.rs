@@ -39,7 +39,7 @@ pub fn look(command: &Command) -> Option<u8> {
             Command::Operations { operation: Some(operation), .. } => inspector.operation(operation),
             Command::Operations { open, limit, .. } => {
                 let mut filter = OperationFilter::default();
-                let open = open.then(|| vec![OperationState::Open, OperationState::Unverified]);
+                let open = open.then(|| OperationState::UNFINISHED.to_vec());
                 filter.states = open.unwrap_or_default();
                 filter.limit = Some(*limit);
                 let operations = inspector.find_operations(&filter)?;

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::listing::Listing;
 use crate::output::fields;
 use crate::removals::requested_lines;
-use crate::text::{age, bold, dim, green, instant, printable, red, yellow};
+use crate::text::{age, ago, bold, dim, green, instant, printable, red, yellow};
 use crate::words::{brief, human_duration, why_words};
 
 /// The document that lists operations.
@@ -165,7 +165,7 @@ impl Inspector<'_> {
             Some(Ok(operation)) => operation,
             Some(Err(Error::OperationUnknown { .. })) | None => {
                 let known = journal.known_servers(text).map_err(|error| unreadable(&error))?;
-                let operation = known.into_iter().find_map(|server| server.removed_by.or(server.created_by));
+                let operation = known.into_iter().find_map(|server| server.removal().cloned().or(server.created_by));
                 operation.ok_or_else(unknown)?
             }
             Some(Err(other)) => return Err(unreadable(&other)),
@@ -188,7 +188,7 @@ fn rendered(shown: &Shown) -> String {
         ("group", operation.group.clone()),
         ("zone", operation.zone.clone()),
         ("owner", operation.owner.clone()),
-        ("began", format!("{} ({} ago)", instant(operation.created_at), age(operation.created_at))),
+        ("began", format!("{} ({})", instant(operation.created_at), ago(operation.created_at))),
     ];
     if let Some(took) = operation.took() {
         lines.push(("took", human_duration(std::time::Duration::from_millis(took))));

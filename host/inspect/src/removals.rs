@@ -1,12 +1,12 @@
-//! Why a server is gone: who asked for its removal, when, and why.
+//! Why a server is gone or going: who asked for its removal, when, and why.
 
 use serde::Serialize;
 use serde_json::Value;
-use windlass_lifecycle::{KnownServer, Operation, OperationId, RequestedBy};
+use windlass_lifecycle::{KnownServer, Left, Operation, OperationId, OperationState, Report, RequestedBy};
 
 use crate::Inspector;
 use crate::output::fields;
-use crate::text::{age, instant};
+use crate::text::{ago, instant};
 use crate::words::cause_words;
 
 /// Document of servers that are gone.
@@ -26,14 +26,20 @@ struct GoneServer<'a> {
     removed_by: &'a OperationId,
     /// Milliseconds since 1970.
     removed_at: u64,
+    /// What the removal has left.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left: Vec<Left>,
     requested_by: Option<RequestedBy>,
     cause: Option<&'a Value>,
 }
 
 impl Inspector<'_> {
-    /// Shows servers that are gone, with who removed them and why. Those without a removal are left out.
+    /// Shows servers that are gone or going, with who removes them and why; first those whose removal has not ended.
+    /// Those without a removal are left out.
     pub fn gone_servers(&self, servers: &[KnownServer]) {
-        let gone = servers.iter().filter_map(|server| Some((server, server.removed_by.as_ref()?)));
+        let mut sorted: Vec<&KnownServer> = servers.iter().collect();
+        sorted.sort_by_key(|server| server.removing.is_none());
+        let gone = sorted.iter().filter_map(|server| Some((*server, server.removal()?)));
         let document = Gone { gone: gone.clone().map(|(server, removal)| of_document(server, removal)).collect() };
         self.output.result(&document, || {
             let texts: Vec<String> = gone.map(|(server, removal)| fields(&lines(server, removal))).collect();
@@ -52,9 +58,15 @@ fn of_document<'a>(server: &'a KnownServer, removal: &'a Operation) -> GoneServe
         created_by: server.created_by.as_ref().map(|creation| &creation.id),
         removed_by: &removal.id,
         removed_at: removal.updated_at,
+        left: left(removal),
         requested_by: removal.requested_by(),
         cause: removal.cause.as_ref(),
     }
+}
+
+fn left(removal: &Operation) -> Vec<Left> {
+    let report: Option<Report> = removal.report.clone().and_then(|report| serde_json::from_value(report).ok());
+    report.map(|report| report.left).unwrap_or_default()
 }
 
 fn lines(server: &KnownServer, removal: &Operation) -> Vec<(&'static str, String)> {
@@ -64,13 +76,22 @@ fn lines(server: &KnownServer, removal: &Operation) -> Vec<(&'static str, String
         ("name", server.name().unwrap_or("unknown").to_owned()),
         ("group", origin.group.clone()),
         ("zone", origin.zone.clone()),
-        ("state", "gone".to_owned()),
+        ("state", if server.removed_by.is_some() { "gone" } else { "being removed" }.to_owned()),
     ];
     if let Some(creation) = &server.created_by {
         lines.push(("created", format!("{} by {}", instant(creation.created_at), creation.id)));
     }
-    let (at, ago) = (instant(removal.updated_at), age(removal.updated_at));
-    lines.push(("removed", format!("{at} ({ago} ago) by {} {}", removal.kind, removal.id)));
+    let (at, ago) = (instant(removal.updated_at), ago(removal.updated_at));
+    let (label, ended) = match removal.state {
+        OperationState::Open => ("removal", ", which has not ended"),
+        OperationState::Unverified => ("removal", ", which looks once more later"),
+        OperationState::Left => ("removal", ", which has left something"),
+        _ => ("removed", ""),
+    };
+    lines.push((label, format!("{at} ({ago}) by {} {}{ended}", removal.kind, removal.id)));
+    for (position, left) in left(removal).into_iter().enumerate() {
+        lines.push((if position == 0 { "LEFT" } else { "" }, format!("{}: {}", left.resource, left.why)));
+    }
     lines.extend(requested_lines(removal));
     if let Some(cause) = &removal.cause {
         lines.push(("cause", cause_words(cause)));

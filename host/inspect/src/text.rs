@@ -68,9 +68,27 @@ pub fn age(milliseconds: u64) -> String {
     }
 }
 
+/// The same with "ago"; an instant that is still to come was written by a clock that was ahead.
+#[must_use]
+pub fn ago(milliseconds: u64) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    match Duration::from_millis(milliseconds).saturating_sub(now).as_secs() {
+        0 | 1 => format!("{} ago", age(milliseconds)),
+        seconds => format!("{} ahead of this machine's clock", human_duration(Duration::from_secs(seconds))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_instant_to_come_is_no_instant_ago() {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let at = |instant: Duration| ago(u64::try_from(instant.as_millis()).unwrap());
+        assert_eq!(at(now - Duration::from_secs(90)), "1 min 30 s ago");
+        assert!(at(now + Duration::from_secs(86_400 * 365)).ends_with(" ahead of this machine's clock"));
+    }
 
     #[test]
     fn instants_are_told_in_utc() {

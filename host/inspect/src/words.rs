@@ -55,17 +55,13 @@ pub fn failure_words(failure: &types::Failure) -> String {
 /// Why an operation failed or left something; empty where there is nothing to say.
 #[must_use]
 pub fn why_words(operation: &Operation) -> String {
-    if let Some(cause) = &operation.cause {
-        return cause_words(cause);
-    }
     let report: Option<Report> = operation.report.clone().and_then(|report| serde_json::from_value(report).ok());
-    match (operation.state, report) {
-        (OperationState::Left, Some(report)) => {
-            let left = report.left.iter().map(|left| format!("{}: {}", left.resource, left.why));
-            left.chain(report.unverified.clone()).collect::<Vec<_>>().join("; ")
-        }
-        _ => String::new(),
-    }
+    let report = report.filter(|_| operation.state == OperationState::Left);
+    let left = report.into_iter().flat_map(|report| {
+        let left = report.left.into_iter().map(|left| format!("{}: {}", left.resource, left.why));
+        left.chain(report.unverified).collect::<Vec<_>>()
+    });
+    operation.cause.as_ref().map(cause_words).into_iter().chain(left).collect::<Vec<_>>().join("; ")
 }
 
 /// The first cause as the journal keeps it: the step, and the failure in the contract's shape.

@@ -39,6 +39,9 @@ impl Lifecycle {
     pub async fn cancel(&self, id: &OperationId, by: &str) -> Result<Cancellation, Error> {
         self.shared.check_history()?;
         let operation = self.shared.journal.operation(id)?;
+        if operation.state.has_ended() {
+            return Ok(Cancellation::Ended(operation.state));
+        }
         if !operation.kind.acquires() {
             return Err(Error::NotCancellable { operation: id.clone(), kind: operation.kind });
         }

@@ -292,7 +292,29 @@ pub(crate) async fn clean_up(
         _ => Vec::new(),
     };
     shared.close(run, active, state, None, Some(&report), ends).await?;
+    shared.close_settled(run, &report).await?;
     Ok(CleanedUp { operation: run.id.clone(), report, decided })
+}
+
+impl Shared {
+    /// Closes the other cleanups that had left what this one removed, where nothing else of theirs is left.
+    async fn close_settled(&self, run: &Run, report: &Report) -> Result<(), Error> {
+        let is_removed = |name: &ResourceName| report.removed.iter().any(|removed| removed.id == name.id);
+        for server in report.removed.iter().filter(|name| name.kind == ResourceKind::Server) {
+            for other in self.journal.operations_of_resource(&server.id)? {
+                let left: Option<Report> = other.report.clone().and_then(|left| serde_json::from_value(left).ok());
+                if other.kind == OperationKind::CleanupServer
+                    && other.state == OperationState::Left
+                    && left.is_some_and(|it| {
+                        it.unverified.is_none() && it.left.iter().all(|left| is_removed(&left.resource))
+                    })
+                {
+                    self.journal.settle(&other.id, &run.id, json!(Report::default()), self.clock.now()).await?;
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Removes what is in the scope, as far as whoever decides about it lets it go.
@@ -308,8 +330,24 @@ async fn remove(run: &Run, removal: &Removal, scope: &mut Scope) -> Result<(Repo
             }
         }
         Course::Stays(decided) => Ok((keep_all(run, scope).await?, Some(decided))),
-        Course::Waits(decided, left) => Ok((Report { left: vec![left], ..Report::default() }, decided)),
+        Course::Waits(decided, left) => Ok((waiting(run, scope, left)?, decided)),
     }
+}
+
+/// What is left while the server of a cleanup stays until the slot is asked again: what the last look of this cleanup
+/// left, or where there was none, all that was made with the server.
+fn waiting(run: &Run, scope: &Scope, server: Left) -> Result<Report, Error> {
+    let row = run.shared.journal.operation(&run.id)?;
+    let looked: Option<Report> = row.report.and_then(|report| serde_json::from_value(report).ok());
+    let mut report = looked.unwrap_or_else(|| {
+        let made = scope.claims.known_as_made().filter(|name| name.kind != ResourceKind::PrivateNic);
+        let why = format!("server {} stays until then", server.resource.id);
+        let left = made.map(|name| Left { resource: name.clone(), why: why.clone() }).collect();
+        Report { left, ..Report::default() }
+    });
+    report.left.retain(|left| left.resource.id != server.resource.id);
+    report.left.insert(0, server);
+    Ok(report)
 }
 
 /// Scaleway's refusal to remove the server, where it is left for that.

@@ -171,10 +171,10 @@ pub enum Error {
         source: Box<Error>,
     },
     /// It was called off before it began; nothing was done.
-    #[error("called off before it began")]
+    #[error("cancelled before it began")]
     NotBegun,
     /// A process that lives works on this operation.
-    #[error("operation {operation} is under way; call it off, or wait until it has ended")]
+    #[error("operation {operation} is in progress; cancel it, or wait until it has ended")]
     OperationRunning {
         /// The operation.
         operation: OperationId,

@@ -330,7 +330,9 @@ impl PlanStep<'_> {
             self.step,
             failure::of_class(
                 FailureClass::Other,
-                format!("server {id} came back to a standing state {SERVER_PASSES} times after it was told to go"),
+                format!(
+                    "Windlass requested the removal of server {id} {SERVER_PASSES} times, and it was running or stopped again each time"
+                ),
             ),
         ))
     }

@@ -17,9 +17,17 @@ pub struct KnownServer {
     pub created_by: Option<Operation>,
     /// The operation that removed it: a cleanup, a sweep, or the creation that failed and was undone.
     pub removed_by: Option<Operation>,
+    /// The operation that is to remove it, or what belongs to it, and has not ended.
+    pub removing: Option<Operation>,
 }
 
 impl KnownServer {
+    /// The removal that has not ended, or the one that removed it.
+    #[must_use]
+    pub fn removal(&self) -> Option<&Operation> {
+        self.removing.as_ref().or(self.removed_by.as_ref())
+    }
+
     /// The name it was created with.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
@@ -45,7 +53,12 @@ impl Journal {
             // What was made twice after a lost answer is removed by the creation itself.
             known.push(match made.last() {
                 Some(id) => self.known_server(id)?,
-                None => KnownServer { id: None, removed_by: removal(&creation, None), created_by: Some(creation) },
+                None => KnownServer {
+                    id: None,
+                    removed_by: removal(&creation, None),
+                    removing: unfinished_removal(&creation),
+                    created_by: Some(creation),
+                },
             });
         }
         Ok(known)
@@ -55,13 +68,14 @@ impl Journal {
     fn known_server(&self, id: &str) -> Result<KnownServer, Error> {
         let operations = self.operations_of_resource(id)?;
         let removed_by = operations.iter().find_map(|operation| removal(operation, Some(id)));
+        let removing = operations.iter().find_map(unfinished_removal);
         let created_by = operations.into_iter().find(|operation| operation.kind == OperationKind::CreateServer);
         let ended_by = created_by.as_ref().and_then(|creation| creation.ended_by.as_ref());
         let removed_by = match (removed_by, ended_by) {
             (None, Some(ended_by)) => self.operation(ended_by).ok(),
             (removed_by, _) => removed_by,
         };
-        Ok(KnownServer { id: Some(id.to_owned()), created_by, removed_by })
+        Ok(KnownServer { id: Some(id.to_owned()), created_by, removed_by, removing })
     }
 }
 
@@ -73,6 +87,15 @@ fn removal(operation: &Operation, server: Option<&str>) -> Option<Operation> {
         None => matches!(operation.state, OperationState::Undone | OperationState::Unverified),
     };
     is_removal.then(|| operation.clone())
+}
+
+/// The operation, where it removes something and has not ended: a removal, or the undo of a creation.
+fn unfinished_removal(operation: &Operation) -> Option<Operation> {
+    let removes = match operation.kind {
+        OperationKind::CleanupServer | OperationKind::Sweep => !operation.state.has_ended(),
+        _ => operation.state == OperationState::Left,
+    };
+    removes.then(|| operation.clone())
 }
 
 impl Shared {

@@ -43,9 +43,7 @@ impl Report {
         self.left.is_empty() && self.unverified.is_none()
     }
 
-    /// The report in one line.
-    #[must_use]
-    pub fn words(&self) -> String {
+    fn done(&self) -> Vec<String> {
         let mut parts = Vec::new();
         if !self.removed.is_empty() {
             parts.push(format!("removed {}", count(self.removed.iter())));
@@ -53,6 +51,23 @@ impl Report {
         if !self.kept.is_empty() {
             parts.push(format!("kept {}", list(self.kept.iter())));
         }
+        parts
+    }
+
+    /// The report in one line, for where what is left is listed beside it. `None`: nothing else was done.
+    #[must_use]
+    pub fn words_beside_left(&self) -> Option<String> {
+        if self.left.is_empty() {
+            return Some(self.words());
+        }
+        let done = self.done();
+        (!done.is_empty()).then(|| done.join(", "))
+    }
+
+    /// The report in one line.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let mut parts = self.done();
         if !self.abandoned.is_empty() {
             parts.push(format!("left alone {}", list(self.abandoned.iter())));
         } else if self.left.is_empty() {
@@ -69,7 +84,7 @@ impl Report {
         }
         if let Some(look_at) = self.look_at {
             parts.push(format!(
-                "a call whose answer was lost may still take effect: it is looked again at {}",
+                "a call whose answer was lost may still take effect: Windlass looks for its effect again at {}",
                 instant_words(look_at)
             ));
         }
@@ -77,10 +92,10 @@ impl Report {
     }
 }
 
-/// Milliseconds since 1970, for people: `2026-08-01T12:00:00Z`.
+/// Milliseconds since 1970, for people: `2026-08-01 12:00:00Z`.
 pub(crate) fn instant_words(at: u64) -> String {
     let at = i64::try_from(at / 1_000).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
-    at.map_or_else(|| "an unknown time".to_owned(), |at| at.to_string())
+    at.map_or_else(|| "an unknown time".to_owned(), |at| at.strftime("%Y-%m-%d %H:%M:%SZ").to_string())
 }
 
 fn list<'a>(resources: impl Iterator<Item = &'a ResourceName>) -> String {

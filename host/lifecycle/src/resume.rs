@@ -250,7 +250,7 @@ impl Lifecycle {
         let _turn = shared.taking_over.lock().await;
         let _lock = shared.state_directory.lock_recovery()?;
         let mut open = shared.journal.operations(&OperationFilter {
-            states: vec![OperationState::Open, OperationState::Left, OperationState::Unverified],
+            states: OperationState::UNFINISHED.to_vec(),
             ..OperationFilter::default()
         })?;
         open.reverse();
@@ -316,7 +316,8 @@ impl Lifecycle {
                 let is_left_over = waiting.is_some();
                 let tries = waiting.map_or(0, |waiting| waiting.tries).saturating_add(1);
                 shared.note_try(&operation.id, tries).await?;
-                claimed.push(Taken { operation, active, tries, is_left_over });
+                let on_request = matches!(taking, Taking::All | Taking::Of(_));
+                claimed.push(Taken { operation, active, tries, is_left_over, on_request });
             } else {
                 resumed.busy.push(operation.id);
             }
@@ -326,10 +327,10 @@ impl Lifecycle {
 
     /// Lets the policy host forget policies that no open operation needs.
     fn forget_policies(&self) {
-        let open = self.shared.journal.operations(&OperationFilter {
-            states: vec![OperationState::Open, OperationState::Left, OperationState::Unverified],
-            ..OperationFilter::default()
-        });
+        let open = self
+            .shared
+            .journal
+            .operations(&OperationFilter { states: OperationState::UNFINISHED.to_vec(), ..OperationFilter::default() });
         let Ok(open) = open else { return };
         let in_use: Vec<PolicyIdentity> = open.iter().flat_map(identities).collect();
         if let Err(error) = self.shared.policies.retain_policies(&in_use, POLICY_GRACE) {
@@ -358,6 +359,8 @@ struct Taken {
     tries: u32,
     /// Whether something was left, or an earlier try did not end it.
     is_left_over: bool,
+    /// Whether somebody asked for it to be tried now.
+    on_request: bool,
 }
 
 /// Whether an operation removes what one of these creations made.
@@ -411,13 +414,13 @@ fn identities(operation: &Operation) -> Vec<PolicyIdentity> {
 
 async fn resume_one(
     shared: &Arc<Shared>,
-    Taken { operation, active, tries, is_left_over: _ }: Taken,
+    Taken { operation, active, tries, is_left_over: _, on_request }: Taken,
     limit: Option<Duration>,
     control: &Control,
 ) -> ResumedOperation {
     let (id, kind) = (operation.id.clone(), operation.kind);
     let own = control.child();
-    let ending = resume_as(shared, operation, active, &own);
+    let ending = resume_as(shared, operation, active, on_request, &own);
     tokio::pin!(ending);
     let ended = match limit {
         None => ending.await,
@@ -442,7 +445,13 @@ async fn resume_one(
     ResumedOperation { operation: id, kind, state, report, problem: ended.err().map(|error| error.to_string()) }
 }
 
-async fn resume_as(shared: &Arc<Shared>, operation: Operation, active: Active, control: &Control) -> Result<(), Error> {
+async fn resume_as(
+    shared: &Arc<Shared>,
+    operation: Operation,
+    active: Active,
+    on_request: bool,
+    control: &Control,
+) -> Result<(), Error> {
     let zone = parse_zone(&operation.zone)?;
     let group: GroupName = operation.group.parse()?;
     let policies = shared.policies.pinned(&identities(&operation));
@@ -457,7 +466,7 @@ async fn resume_as(shared: &Arc<Shared>, operation: Operation, active: Active, c
             control.clone(),
             deadline,
         )
-        .going_on(&operation)
+        .going_on(&operation, on_request)
     };
     let corrupt =
         |error: serde_json::Error| Error::journal_row("operations", operation.id.as_str(), "specification", error);

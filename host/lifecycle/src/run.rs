@@ -118,6 +118,8 @@ pub(crate) struct Run {
     lost: Mutex<Option<u64>>,
     reasons: Mutex<Vec<String>>,
     pub(crate) absences: Absences,
+    /// Whether somebody asked for it to be tried now.
+    pub(crate) on_request: bool,
     /// What this process did, for when the journal cannot be written any more.
     effects: Mutex<Effects>,
     pub(crate) trace: Trace,
@@ -161,12 +163,15 @@ impl Run {
             lost: Mutex::new(None),
             reasons: Mutex::new(Vec::new()),
             absences: Absences::default(),
+            on_request: false,
             effects: Mutex::default(),
         }
     }
 
-    /// The same, of an operation that an earlier process has begun: its trace goes on.
-    pub(crate) fn going_on(mut self, before: &Operation) -> Self {
+    /// The same, of an operation that an earlier process has begun: its trace goes on. `on_request`:
+    /// somebody asked for it to be tried now.
+    pub(crate) fn going_on(mut self, before: &Operation, on_request: bool) -> Self {
+        self.on_request = on_request;
         self.trace =
             Trace::of_operation(&self.shared.owner, &self.id, self.kind, &self.group, &self.zone, Some(before));
         self
@@ -449,7 +454,8 @@ impl Run {
             self.add_reason(format!("{}: {fallback}", S::NAME));
         }
         if let Some(reason) = &decision.reason {
-            self.add_reason(format!("{} of {step}: {reason}", S::NAME));
+            let of_step = if step == S::NAME.as_str() { String::new() } else { format!(" of {step}") };
+            self.add_reason(format!("{}{of_step}: {reason}", S::NAME));
         }
     }
 

@@ -513,7 +513,7 @@ impl ServerSpecification {
         }
         if let (ImageChoice::Label(_), Some(size @ 1..SMALLEST_ROOT)) = (&self.image, self.root_volume.size) {
             let words = format!(
-                "{} GB are too small for an image of the marketplace, which needs {} GB; units are GB, TB, GiB and TiB",
+                "{} GB is too small for an image of the marketplace, which needs {} GB; units are GB, TB, GiB and TiB",
                 size as f64 / 1e9,
                 SMALLEST_ROOT / 1_000_000_000
             );
@@ -696,7 +696,7 @@ mod tests {
         });
         let fields: Vec<&str> = found.iter().filter_map(|problem| problem.split(':').next()).collect();
         assert_eq!(fields, ["types", "root_volume", "private_networks", "tags"], "{found:?}");
-        assert!(found[1].contains("1 GB are too small") && found[1].contains("units are GB"), "{found:?}");
+        assert!(found[1].contains("1 GB is too small") && found[1].contains("units are GB"), "{found:?}");
         assert!(found[3].contains("261888 bytes in all"), "{found:?}");
     }
 

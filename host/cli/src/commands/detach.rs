@@ -198,7 +198,7 @@ async fn wait_until_begun(
             () = tokio::time::sleep(LOOK_SOON) => {}
             signal = interruptions.next() => {
                 called_off = true;
-                context.output.say("interrupted: the detached command is called off");
+                context.output.say("interrupted: the detached command is cancelled");
                 // One that the terminal has interrupted as well, before it left the terminal's session, is gone by
                 // then.
                 let _ = rustix::process::kill_process(Pid::from_child(child), signal);

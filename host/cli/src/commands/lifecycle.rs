@@ -19,6 +19,10 @@ const INTERRUPTED_FIRST: Duration = Duration::from_secs(30);
 /// How long a command that has ended waits for a left-over's call that is under way. The journal knows how far it is.
 const LEFT_OVERS_END: Duration = Duration::from_secs(5);
 
+/// What is said where only second looks are due later, and the remedy.
+pub(super) const MAY_STILL_TAKE_EFFECT: (&str, &str) =
+    ("calls whose answers were lost may still take effect", "later, and again: windlass operation resume");
+
 /// What earlier processes left, which is ended beside a command's own work.
 pub(super) struct Beside {
     leave: Box<dyn FnOnce() + Send>,
@@ -145,11 +149,27 @@ pub(super) fn lifecycle_failure(what: &str, error: &Error) -> Failure {
             }
         }
         Error::Specification { .. } | Error::Name { .. } => Failure::usage(error.to_string()),
+        Error::HistoryMoved { path, evidence } => {
+            let path = path.display();
+            Failure::undone(format!("{what}: the state directory {path} cannot be relied on"))
+                .because(evidence)
+                .because(
+                    "what it was copied from may still be in use, or may have gone on after the copy was made, so \
+                     nothing is created, undone, taken over or removed with it",
+                )
+                .remedy(format!(
+                    "windlass state take-over --state-dir {path}, if nothing uses that history any more; or another \
+                     state directory and another owner"
+                ))
+        }
+        Error::CleanupUnderWay { operation } => {
+            Failure::undone(what).caused_by(error).remedy(format!("windlass operation watch {operation}"))
+        }
         other => Failure::undone(what).caused_by(other),
     };
     let failure = failure.ended([error.aftermath()], Vec::new(), false);
     match failure.exit {
-        Exit::Left => failure.remedy("windlass operation resume"),
+        Exit::Left if failure.remedy.is_none() => failure.remedy("windlass operation resume"),
         _ => failure,
     }
 }
@@ -178,7 +198,7 @@ pub(super) fn unverified(operation: &OperationId, zone: &str, look_at: u64) -> L
         id: operation.to_string(),
         zone: zone.to_owned(),
         reason: format!(
-            "a call whose answer was lost may still take effect; it is looked again from {} on",
+            "a call whose answer was lost may still take effect; Windlass looks for its effect again from {} on",
             instant(look_at)
         ),
     }

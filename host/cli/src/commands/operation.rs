@@ -8,12 +8,13 @@ use serde::Serialize;
 use windlass_inspect::failure::{Exit, Failure};
 use windlass_inspect::listing::with_notes;
 use windlass_inspect::output::table;
+use windlass_inspect::words::counted;
 use windlass_lifecycle::{
     Control, GroupName, OperationFilter, OperationState, Part, Problem, Resumed, Supervisor, SupervisorOptions,
     SweepRequest, Unexplained,
 };
 
-use super::lifecycle::{left_of, lifecycle_failure, made_by, unverified};
+use super::lifecycle::{MAY_STILL_TAKE_EFFECT, left_of, lifecycle_failure, made_by, unverified};
 use crate::arguments::{ListOperations, OperationCommand, ShowOperation};
 use crate::context::Context;
 use crate::interrupt;
@@ -35,7 +36,7 @@ async fn list(context: &Context, arguments: &ListOperations) -> Result<(), Failu
     let group = arguments.group.as_ref().map(|group| group.parse::<GroupName>()).transpose();
     let group = group.map_err(|error| Failure::usage(error.to_string()))?;
     let mut filter = OperationFilter::default();
-    filter.states = if arguments.open { vec![OperationState::Open, OperationState::Unverified] } else { Vec::new() };
+    filter.states = if arguments.open { OperationState::UNFINISHED.to_vec() } else { Vec::new() };
     filter.group = group.map(String::from);
     filter.limit = Some(arguments.limit);
     let state = context.state_directory()?;
@@ -70,6 +71,8 @@ struct Ended {
 /// come late, reports what nothing explains, and forgets old operations.
 async fn resume(context: &Context) -> Result<(), Failure> {
     let work = context.work(None, None)?;
+    let refused = |error| lifecycle_failure("operations cannot be resumed", &error);
+    work.lifecycle.check_history().map_err(refused)?;
     let (control, events) = Control::with_events();
     let interrupted = interrupt::listen(&control, context.output, interrupt::RESUMING)?;
     let progress = Progress::follow(events, 0, context.output, context.verbose());
@@ -103,7 +106,7 @@ async fn resume(context: &Context) -> Result<(), Failure> {
     if !resumed.is_clean() || !resumed.unverified.is_empty() {
         let exit = if was_interrupted { Exit::Interrupted } else { Exit::Left };
         let (message, remedy) = if resumed.is_clean() {
-            ("calls whose answers were lost may still take effect", "later, and again: windlass operation resume")
+            MAY_STILL_TAKE_EFFECT
         } else {
             ("not every operation could be ended", "remove the causes, then: windlass operation resume")
         };
@@ -120,7 +123,8 @@ async fn resume(context: &Context) -> Result<(), Failure> {
                 failure.causes.push(format!("{}: {problem}", operation.operation));
             }
             if let Some(report) = report {
-                failure.undone.push(format!("{}: {}", operation.operation, report.words()));
+                let words = report.words_beside_left();
+                failure.undone.extend(words.map(|words| format!("{}: {words}", operation.operation)));
             }
         }
         failure.left.extend(resumed.unverified.iter().map(|it| unverified(&it.operation, &it.zone, it.look_at)));
@@ -153,11 +157,12 @@ fn ended_words(ended: &Ended) -> String {
     match ended.unexplained.len() {
         0 => {}
         number => text.push_str(&format!(
-            "{number} resources of ours are explained by no operation; see them with: windlass sweep --dry-run\n"
+            "no operation explains {}; list what was found: windlass sweep --dry-run\n",
+            counted(number, "resource")
         )),
     }
     if ended.pruned > 0 {
-        text.push_str(&format!("{} old operations were forgotten\n", ended.pruned));
+        text.push_str(&format!("forgot {}\n", counted(ended.pruned, "old operation")));
     }
     for problem in &ended.problems {
         text.push_str(&format!("note: {} could not be done: {}\n", problem.part, problem.error));

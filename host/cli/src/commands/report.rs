@@ -23,6 +23,9 @@ pub(crate) async fn run(context: &Context, arguments: &arguments::Report) -> Res
             Failure::usage(error.to_string()).because(cause)
         }
     })?;
+    if report.operations() == 0 {
+        context.say_notes(&context.other_owners(&context.state_directory()?, false).await);
+    }
     let text = report.write(match arguments.format {
         arguments::ReportFormat::Html => ReportFormat::Html,
         arguments::ReportFormat::Markdown => ReportFormat::Markdown,

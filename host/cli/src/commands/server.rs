@@ -111,16 +111,17 @@ impl From<&Error> for NotCreated {
 
 async fn create(context: &Context, arguments: CreateServer) -> Result<(), Failure> {
     let count = arguments.count as usize;
+    let (control, events) = Control::with_events();
+    let interrupted = interrupt::listen_before(&control, context.output, interrupt::CREATING)?;
     let work = context.work(arguments.project.as_deref(), arguments.parallel)?;
     let specification = specification(context, &work, &arguments)?;
     refuse(specification.problems(count))?;
     // Everything that costs nothing comes before the first address.
-    refuse(
-        work.lifecycle.account_problems(&specification, count).await.into_iter().filter(AccountProblem::is_certain),
-    )?;
+    let problems = work.lifecycle.account_problems(&specification, count);
+    let problems = interrupt::unless_cancelled(&control, problems).await?;
+    refuse(problems.into_iter().filter(AccountProblem::is_certain))?;
 
-    let (control, events) = Control::with_events();
-    let interrupted = interrupt::listen(&control, context.output, interrupt::CREATING)?;
+    interrupted.begins();
     let progress = Progress::follow(events, count, context.output, context.verbose());
     let beside = take_up(context, &work, &control, true).await?;
     let results = work.lifecycle.create_servers(&specification, count, &control).await;
@@ -160,7 +161,9 @@ async fn create(context: &Context, arguments: CreateServer) -> Result<(), Failur
 
 /// Refuses what is known beforehand to fail, with all of its mistakes.
 fn refuse(problems: impl IntoIterator<Item = impl ToString>) -> Result<(), Failure> {
-    let mut problems: Vec<String> = problems.into_iter().map(|problem| problem.to_string()).collect();
+    // A deadline is named as its option.
+    let words = |problem: String| problem.replace("deadline_milliseconds: ", "--wait: ");
+    let mut problems: Vec<String> = problems.into_iter().map(|problem| words(problem.to_string())).collect();
     match problems.len() {
         0 => Ok(()),
         1 => Err(Failure::usage(problems.remove(0))),
@@ -181,7 +184,7 @@ fn made_by(work: &Work, operation: &OperationId) -> Vec<Leftover> {
 }
 
 fn creation_failure(work: &Work, failed: &[&Error], created: &[Created], count: usize, interrupted: bool) -> Failure {
-    let message = format!("{} of {count} servers could not be created", failed.len());
+    let message = format!("{} of {} could not be created", failed.len(), counted(count, "server"));
     let mut failure = Failure::new(Exit::Left, message);
     let mut left_open = Vec::new();
     let mut first_operation = None;
@@ -191,7 +194,11 @@ fn creation_failure(work: &Work, failed: &[&Error], created: &[Created], count: 
                 first_operation.get_or_insert_with(|| failed.operation.to_string());
                 let cause = failure_words(&failed.cause);
                 failure.causes.push(format!("{} at {}: {cause}", failed.operation, failed.step));
-                failure.undone.push(format!("{}: {}", failed.operation, failed.undone()));
+                let words = match failed.report.left.is_empty() {
+                    true => Some(failed.undone()),
+                    false => failed.report.words_beside_left(),
+                };
+                failure.undone.extend(words.map(|words| format!("{}: {words}", failed.operation)));
                 failure
                     .left
                     .extend(failed.report.look_at.map(|at| unverified(&failed.operation, work.zone.as_str(), at)));
@@ -329,7 +336,12 @@ fn group_name(text: Option<&String>) -> Result<Option<GroupName>, Failure> {
 
 async fn machines(reader: MachineReader<'_>, zone: &Zone, group: Option<&GroupName>) -> Result<Vec<Machine>, Failure> {
     let listed = reader.list(std::slice::from_ref(zone), group).await;
-    listed.map_err(|error| lifecycle_failure("the servers cannot be listed", &error))
+    listed.map_err(|error| match &error {
+        Error::Scaleway { source, .. } if source.is_not_found() => {
+            Failure::usage(format!("zone: Scaleway offers no servers in a zone {zone} ({source})"))
+        }
+        _ => lifecycle_failure("the servers cannot be listed", &error),
+    })
 }
 
 async fn list(context: &Context, arguments: &ListServers) -> Result<(), Failure> {
@@ -522,7 +534,7 @@ fn show_without_key(context: &Context, text: &str, failure: Failure) -> Result<(
     let inspector = context.inspector(&state);
     let Some(journal) = inspector.journal()? else { return Err(failure) };
     let known = known_servers(&journal, text)?;
-    if known.iter().all(|server| server.removed_by.is_none()) {
+    if known.iter().all(|server| server.removal().is_none()) {
         return Err(failure);
     }
     inspector.gone_servers(&known);
@@ -534,23 +546,45 @@ fn show_without_key(context: &Context, text: &str, failure: Failure) -> Result<(
 fn show_gone(context: &Context, look: &Look, text: &str, unlisted: Option<Failure>) -> Result<(), Failure> {
     let zone = &look.zone;
     let known = look.journal.as_ref().map(|journal| known_servers(journal, text)).transpose()?.unwrap_or_default();
-    if known.iter().any(|server| server.removed_by.is_some()) {
+    if known.iter().any(|server| server.removal().is_some()) {
         context.inspector(&look.state).gone_servers(&known);
         return Ok(());
     }
     let Some(creation) = known.iter().find_map(|server| server.created_by.as_ref()) else {
         return Err(unlisted.unwrap_or_else(|| no_such_server(zone, look.owner.as_ref(), text)));
     };
-    let failure = Failure::usage(format!("there is no server '{text}' in {zone}"));
-    Err(if creation.zone == zone.as_str() {
-        failure
+    let elsewhere = made_elsewhere(zone, look.owner.as_ref(), creation, text, "show");
+    Err(elsewhere.unwrap_or_else(|| {
+        not_in(zone, text)
             .because(format!("operation {} created it, and no operation in the journal removed it", creation.id))
             .because("somebody else deleted it, or removed its tags")
             .remedy("windlass sweep --dry-run")
-    } else {
-        failure
-            .because(format!("operation {} created it in {}", creation.id, creation.zone))
-            .remedy(format!("windlass --zone {} server show {text}", creation.zone))
+    }))
+}
+
+fn not_in(zone: &Zone, text: &str) -> Failure {
+    Failure::usage(format!("there is no server '{text}' in {zone}"))
+}
+
+/// Why a server is not found that this creation made: it is another owner's, or in another zone.
+fn made_elsewhere(
+    zone: &Zone,
+    owner: Option<&OwnerName>,
+    creation: &Operation,
+    text: &str,
+    command: &str,
+) -> Option<Failure> {
+    let id = &creation.id;
+    if let Some(owner) = owner.filter(|owner| owner.as_str() != creation.owner) {
+        let failure = not_in(zone, text)
+            .because(format!("operation {id} created it for owner {}; the owner is {owner}", creation.owner))
+            .remedy(format!("set owner = {:?} in the configuration", creation.owner));
+        return Some(failure);
+    }
+    (creation.zone != zone.as_str()).then(|| {
+        not_in(zone, text)
+            .because(format!("operation {id} created it in {}", creation.zone))
+            .remedy(format!("windlass --zone {} server {command} {text}", creation.zone))
     })
 }
 
@@ -755,11 +789,15 @@ fn remembered(work: &Work, machines: &Result<Vec<Machine>, Failure>, text: &str)
         known.truncate(1);
     }
     match known.len() {
-        0 => Err(machines
-            .as_ref()
-            .err()
-            .cloned()
-            .unwrap_or_else(|| no_such_server(&work.zone, Some(work.lifecycle.owner()), text))),
+        0 => {
+            let owner = Some(work.lifecycle.owner());
+            let known = known_servers(work.lifecycle.journal(), text)?;
+            let mut creations = known.iter().filter(|server| server.removed_by.is_none());
+            let creation = creations.find_map(|server| server.created_by.as_ref());
+            let elsewhere = creation.and_then(|one| made_elsewhere(&work.zone, owner, one, text, "delete"));
+            let unlisted = || machines.as_ref().err().cloned();
+            Err(elsewhere.or_else(unlisted).unwrap_or_else(|| no_such_server(&work.zone, owner, text)))
+        }
         1 => Ok(Subject::of_remembered(known.remove(0), &work.zone)),
         several => {
             let mut failure = Failure::usage(format!("{several} servers that are not listed were called '{text}'"))
@@ -802,9 +840,10 @@ fn refuse_protected(subjects: &[Subject]) -> Result<(), Failure> {
     let protected: Vec<&Subject> = subjects.iter().filter(|subject| subject.protected).collect();
     let Some(first) = protected.first() else { return Ok(()) };
     let mut failure = Failure::usage(format!(
-        "{} of {} are protected; nothing was touched",
+        "{} of {} {} protected; nothing was touched",
         protected.len(),
-        counted(subjects.len(), "server")
+        counted(subjects.len(), "server"),
+        if protected.len() == 1 { "is" } else { "are" }
     ));
     failure.causes =
         protected.iter().map(|subject| format!("{} ({}) is protected", subject.id, subject.name)).collect();
@@ -851,9 +890,10 @@ fn refuse_cluster_nodes(targets: &[Subject], nodes: &[(String, Node)]) -> Result
     let whole = nodes.iter().filter(|(cluster, node)| cluster == first && node.exists()).count();
     let of_first = members.iter().filter(|(_, cluster, _)| cluster == first).count();
     let mut failure = Failure::usage(format!(
-        "{} of {} servers belong to a cluster, whose hooks would not be run; nothing was touched",
+        "{} of {} {} to a cluster, whose hooks would not be run; nothing was touched",
         members.len(),
-        targets.len()
+        counted(targets.len(), "server"),
+        if members.len() == 1 { "belongs" } else { "belong" }
     ));
     failure.causes = members
         .iter()
@@ -931,7 +971,8 @@ fn deleted(
                 if !report.is_clean() {
                     not_deleted += 1;
                     let operation = released.operation.as_ref().map(ToString::to_string).unwrap_or_default();
-                    failure.undone.push(format!("{operation}: {}", report.words()));
+                    let words = report.words_beside_left();
+                    failure.undone.extend(words.map(|words| format!("{operation}: {words}")));
                     aftermaths.push(report.aftermath());
                 }
             }
@@ -947,13 +988,17 @@ fn deleted(
         }
     }
     if not_deleted > 0 {
-        failure.message = format!("{not_deleted} of {} servers are not deleted completely", results.len());
+        let (servers, are) = (counted(results.len(), "server"), if not_deleted == 1 { "is" } else { "are" });
+        failure.message = format!("{not_deleted} of {servers} {are} not deleted completely");
         let running = results.iter().find_map(|(_, result)| match result {
-            Some(Err(Error::OperationRunning { operation })) => Some(operation),
+            Some(Err(Error::OperationRunning { operation })) => {
+                Some(format!("windlass operation cancel {operation}, then delete again"))
+            }
+            Some(Err(Error::CleanupUnderWay { operation })) => Some(format!("windlass operation watch {operation}")),
             _ => None,
         });
         failure.remedy = Some(match running {
-            Some(operation) => format!("windlass operation cancel {operation}, then delete again"),
+            Some(remedy) => remedy,
             None if kept.len() == not_deleted => {
                 format!("to delete what the release policy keeps: windlass server delete --force {}", kept.join(" "))
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use windlass_inspect::failure::Failure;
-use windlass_inspect::output::table;
+use windlass_inspect::output::fields;
 use windlass_inspect::words::counted;
 use windlass_lifecycle::{Clock, Error, Journal, OperationState, StateDirectory};
 
@@ -46,7 +46,7 @@ fn show(context: &Context) -> Result<(), Failure> {
             ("in use here", moved.as_ref().map_or_else(|| "yes".to_owned(), |evidence| format!("no: {evidence}"))),
             ("operations", if counts.is_empty() { none() } else { counts.join(", ") }),
         ];
-        table(&["", ""], rows.map(|(what, value)| vec![what.to_owned(), value]))
+        fields(&rows)
     });
     Ok(())
 }
@@ -71,7 +71,10 @@ async fn take_over(context: &Context, arguments: &TakeOverState) -> Result<(), F
     read(state.take_history_over(Clock::System.now()))?;
     let history = read(state.history())?.map(|history| history.id);
     context.output.result(&json!({ "history": history, "before": before }), || {
-        format!("the history goes on in {}; what is open: windlass operation list --open\n", state.path().display())
+        format!(
+            "{} continues the history; list open operations: windlass operation list --open\n",
+            state.path().display()
+        )
     });
     Ok(())
 }
@@ -87,8 +90,7 @@ fn operations(state: &StateDirectory) -> Result<BTreeMap<OperationState, u64>, F
 
 fn open_operations(state: &StateDirectory) -> Result<usize, Failure> {
     let counts = operations(state)?;
-    let open = [OperationState::Open, OperationState::Left, OperationState::Unverified];
-    let open: u64 = open.iter().filter_map(|state| counts.get(state)).sum();
+    let open: u64 = OperationState::UNFINISHED.iter().filter_map(|state| counts.get(state)).sum();
     Ok(usize::try_from(open).unwrap_or(usize::MAX))
 }
 

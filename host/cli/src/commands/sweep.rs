@@ -15,7 +15,7 @@ use crate::confirmation::{Confirmation, DRY_RUN, Planned};
 use crate::context::{Context, Work};
 use crate::interrupt;
 use crate::progress::Progress;
-use windlass_inspect::words::counted;
+use windlass_inspect::words::{counted, human_duration};
 
 /// Document of `sweep`.
 #[derive(Serialize)]
@@ -69,7 +69,8 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Resul
         failure.exit = if stopped { Exit::Interrupted } else { Exit::Left };
         failure.causes.extend(swept.failures.iter().map(|failed| format!("{}: {}", failed.zone, failed.problem)));
         for cleanup in &swept.cleanups {
-            failure.undone.push(format!("{}: {}", cleanup.operation, cleanup.report.words()));
+            let words = cleanup.report.words_beside_left();
+            failure.undone.extend(words.map(|words| format!("{}: {words}", cleanup.operation)));
         }
         return Err(failure);
     }
@@ -83,7 +84,10 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Resul
             text.push_str(&format!("the state directory cannot be relied on, and removes nothing: {evidence}\n"));
         }
         if swept.unexplained.is_empty() {
-            text.push_str("nothing is unexplained\n");
+            text.push_str(match swept.young {
+                0 => "nothing is unexplained\n",
+                _ => "nothing that was judged is unexplained\n",
+            });
         } else {
             text.push_str(&table(
                 &["kind", "id", "zone", "name", "state", "why", if arguments.dry_run { "would be" } else { "was" }],
@@ -101,6 +105,13 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Resul
             ));
         }
         text.push_str(&format!("{} explained, {} kept on purpose\n", swept.explained, swept.kept.len()));
+        if swept.young > 0 {
+            let not_judged = counted(swept.young, "resource");
+            let grace = human_duration(request.grace);
+            text.push_str(&format!(
+                "{not_judged} not judged: made less than {grace} ago (--older-than), or their operation has just ended\n"
+            ));
+        }
         if !swept.abandoned.is_empty() {
             text.push_str(&format!(
                 "{} abandoned on purpose and left alone; `windlass server delete` removes a server with its parts:\n",

@@ -54,7 +54,11 @@ fn an_operation_says_whether_somebody_works_on_it() {
     let world = World::new("0");
     let id = detached(&world);
     assert_eq!(world.json(&["operation", "show", &id])["operation"]["worker"], "alive");
-    world.run(&["operation", "abandon", &id, "--yes"]).expect(2).says("is under way").says("nothing was changed");
+    world
+        .run(&["operation", "abandon", &id, "--yes"])
+        .expect(2)
+        .says("is in progress")
+        .says("windlass operation cancel");
     let ended = until_ended(&world, Running::start(&mut world.command(&["operation", "watch", &id]))).expect(0);
     assert!(!ended.stdout.contains("worker"), "{}", ended.stdout);
     assert_eq!(world.json(&["operation", "show", &id])["operation"].get("worker"), None);
@@ -64,13 +68,33 @@ fn an_operation_says_whether_somebody_works_on_it() {
 fn an_operation_that_left_something_says_why() {
     let world = World::new("50");
     world.configure(IMPATIENT);
-    world.create("1").expect(0);
+    let name = ["--name", "namesake"];
+    let create = [&CREATE_SERVER[..], &name].concat();
+    world.run(&create).expect(0);
+    world.run(&["server", "delete", "namesake", "--yes"]).expect(0);
+    world.run(&create).expect(0);
     world.fault("DELETE", "/instance/v1/zones/*/ips/*", "internal-server-error");
-    world.run(&["server", "delete", "--group", "ci", "--yes"]).expect(3);
-    let listed = world.run(&["operation", "list"]).expect(0).stdout;
-    let left = listed.lines().find(|line| line.contains(" left ")).unwrap_or_else(|| panic!("{listed}"));
-    assert!(left.contains("ip ") && left.contains("Internal error"), "{left}");
+    let ran = world.run(&["server", "delete", "--group", "ci", "--yes"]).expect(3);
+    assert!(!ran.stderr.contains("LEFT: "), "what is left stands in its own lines: {}", ran.stderr);
+    for list in [vec!["operation", "list"], vec!["operation", "list", "--open"]] {
+        let listed = world.run(&list).expect(0).stdout;
+        let left = listed.lines().find(|line| line.contains(" left ")).unwrap_or_else(|| panic!("{listed}"));
+        assert!(left.contains("ip ") && left.contains("Internal error"), "{left}");
+    }
+    let doctor = world.run(&["doctor"]).expect(0).stdout;
+    assert!(doctor.contains("left something behind: 1"), "{doctor}");
+    let shown = world.run(&["server", "show", "namesake"]).expect(0).stdout;
+    let (first, older) = shown.split_once("\n\n").unwrap_or_else(|| panic!("{shown}"));
+    assert!(first.contains("which has left something") && first.contains("LEFT"), "{shown}");
+    assert!(!older.contains("LEFT"), "{shown}");
+
+    world.control("DELETE", "faults", "");
+    world.run(&["operation", "resume"]).expect(0);
+    let id = world.json(&["operation", "list"])["operations"][0]["id"].as_str().unwrap().to_owned();
+    world.run(&["operation", "cancel", &id]).expect(0).says("had ended: done");
 }
+
+const CREATE_SERVER: [&str; 8] = ["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble"];
 
 const FARM: &str = "
 name = 'farm'

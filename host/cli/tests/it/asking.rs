@@ -208,7 +208,7 @@ fn a_clusters_servers_are_refused_by_server_delete_with_the_command_to_use() {
     world
         .run(&["server", "delete", &other, text("server"), "--yes"])
         .expect(2)
-        .says("1 of 2 servers belong to a cluster");
+        .says("1 of 2 servers belongs to a cluster");
     assert_eq!(ids(&world, "servers").len(), 3);
     world.run(&["server", "delete", &other, "--yes"]).expect(0);
     assert_eq!(world.json(&["cluster", "status", "farm"])["cluster"]["state"], "active");

@@ -178,12 +178,12 @@ fn an_owner_that_is_not_the_journals_is_named_beside_nothing() {
         assert!(told.starts_with(nothing) && told.contains(&remedy), "{command:?}: {told}");
         assert!(told.contains(&format!("servers of owner {owner} (1)")), "{command:?}: {told}");
     }
-    // The same owner, and another journal: what the default grace explains is no news of this directory.
+    // The same owner, and another journal: what is too young to judge is no news of this directory.
     world.configure(&format!("owner = '{owner}'\n"));
     let other = new_home();
     let lost = other.path().join(STATE);
     let told = world.run(&["sweep", "--yes", "--state-dir", lost.to_str().unwrap()]).expect(0).stdout;
-    assert!(told.contains("nothing is unexplained") && told.contains("no state was found in"), "{told}");
+    assert!(told.contains("3 resources not judged") && told.contains("no state was found in"), "{told}");
 }
 
 #[test]
@@ -420,13 +420,44 @@ fn start_creation(world: &World) -> Running {
 }
 
 #[test]
+fn an_interrupt_before_the_first_call_that_costs_says_that_nothing_was_made() {
+    let world = World::new("1");
+    world.fault("GET", "/instance/v1/zones/*/products/**", "delay:60000");
+    let create = start_creation(&world);
+    let journal = world.home.path().join(STATE).join("journal.sqlite");
+    eventually("the command has begun to look", || journal.exists().then_some(()));
+    create.signal("TERM");
+    create.end().expect(130).says("interrupted: nothing was made");
+    assert_eq!(world.json(&["operation", "list"])["operations"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn a_server_of_another_owner_or_zone_or_a_lost_journal_is_named_so() {
+    let world = World::new("50");
+    world.configure("owner = 'team'\n");
+    let create = ["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble", "--name", "a"];
+    world.run(&create).expect(0);
+    world.run(&["--zone", "fr-par-2", "server", "delete", "a", "--yes"]).expect(2).says("created it in fr-par-1");
+    world.run(&["--zone", "fr-par-99", "server", "list"]).expect(2).says("no servers in a zone fr-par-99");
+    world.configure("owner = 'other'\n");
+    for command in [&["server", "show", "a"][..], &["server", "delete", "a", "--yes"]] {
+        world.run(command).expect(2).says("created it for owner team; the owner is other");
+    }
+    world.configure("owner = 'team'\n");
+    std::fs::remove_dir_all(world.home.path().join(STATE)).unwrap();
+    let swept = world.run(&["sweep", "--dry-run"]).expect(0).stdout;
+    assert!(swept.contains("3 resources not judged") && swept.contains("0 explained"), "{swept}");
+    assert!(!swept.contains("nothing is unexplained"), "{swept}");
+}
+
+#[test]
 fn the_first_interrupt_undoes_what_is_in_flight() {
     let world = World::new("1");
     let create = start_creation(&world);
     world.until(|resources| resources["servers"][0]["state"] == "starting");
     create.signal("INT");
     let ran = create.end().expect(130).says("interrupted: rolling back");
-    assert!(ran.stderr.contains("1 of 1 servers could not be created"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("1 of 1 server could not be created"), "{}", ran.stderr);
     assert_eq!(world.resources(), 0, "{}", ran.stderr);
 }
 

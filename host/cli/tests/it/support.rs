@@ -189,6 +189,7 @@ impl Ran {
     #[track_caller]
     pub fn expect(self, code: i32) -> Ran {
         assert_eq!(self.code, code, "stdout: {}\nstderr: {}", self.stdout, self.stderr);
+        assert!(!self.stdout.contains('\u{fffd}'), "a control character was replaced: {}", self.stdout);
         self
     }
 

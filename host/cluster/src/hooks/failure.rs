@@ -41,7 +41,7 @@ pub enum HookProblem {
     #[error("did not end within its time limit of {} s and was ended", .0.as_secs_f64())]
     TimedOut(Duration),
     /// The operation was called off while it ran, and it was ended.
-    #[error("was ended, since the operation was called off")]
+    #[error("was ended, since the operation was cancelled")]
     CalledOff,
     /// The signing secret cannot be read.
     #[error("cannot be signed: {0}")]

@@ -96,7 +96,7 @@ fn next(stored: &StoredCluster, plans: &[ClusterPlan]) -> Markup {
                 }
             }
             @if stored.requests.delete { p.cause { "Its deletion is requested: a termination follows." } }
-            @else if stored.requests.cancel { p.cause { "It is to be called off." } }
+            @else if stored.requests.cancel { p.cause { "Cancellation was requested." } }
             @for plan in plans { (planned(plan)) }
             @if stored.open.is_none() {
                 p.small {

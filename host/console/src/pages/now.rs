@@ -103,7 +103,8 @@ pub(crate) fn now(now: &Now) -> Markup {
 
 #[cfg(feature = "clusters")]
 fn clusters_figure(now: &Now) -> Markup {
-    figure(&now.clusters.len().to_string(), "clusters", Some("/clusters"))
+    let what = if now.clusters.len() == 1 { "cluster" } else { "clusters" };
+    figure(&now.clusters.len().to_string(), what, Some("/clusters"))
 }
 
 #[cfg(feature = "clusters")]

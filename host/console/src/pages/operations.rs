@@ -1,7 +1,7 @@
 //! Operations: the list, and one with its steps, what failed, and how it was undone.
 
 use maud::{Markup, html};
-use windlass_inspect::text::age;
+use windlass_inspect::text::ago;
 use windlass_inspect::words::{cause_words, failure_words, why_words};
 use windlass_lifecycle::{Operation, OperationFilter, OperationId, OperationState};
 
@@ -65,7 +65,7 @@ pub(crate) fn operation(view: &OperationView) -> Markup {
         ("zone", html! { (operation.zone) }),
         ("owner", html! { (operation.owner) }),
         ("process", html! { (operation.runner) }),
-        ("began", html! { (when(operation.created_at)) " (" (age(operation.created_at)) " ago)" }),
+        ("began", html! { (when(operation.created_at)) " (" (ago(operation.created_at)) ")" }),
     ];
     if let Some(milliseconds) = operation.took() {
         told.push(("took", html! { (took(milliseconds)) }));

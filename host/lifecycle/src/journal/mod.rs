@@ -20,6 +20,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{OptionalExtension as _, params};
+use serde_json::Value;
 
 pub(crate) use record::{Closing, NewEntry, NewOperation};
 pub use record::{Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind, ResourceName};
@@ -125,6 +126,13 @@ impl Journal {
     /// Ends an operation. False, and nothing changes, where it was to be done and somebody has cancelled it.
     pub(crate) async fn close(&self, closing: Closing) -> Result<bool, Error> {
         self.0.write(move |journal| write::close(journal, &closing)).await
+    }
+
+    /// Closes a cleanup that had left something, since another operation has removed all of it. Nothing changes where
+    /// somebody has taken it up meanwhile.
+    pub(crate) async fn settle(&self, id: &OperationId, by: &OperationId, report: Value, at: u64) -> Result<(), Error> {
+        let (id, by) = (id.clone(), by.clone());
+        self.0.write(move |journal| write::settle(journal, &id, &by, &report, at)).await
     }
 
     /// Those of these operations that somebody has cancelled.

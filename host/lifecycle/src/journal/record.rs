@@ -79,6 +79,17 @@ words! {
     }
 }
 
+impl OperationState {
+    /// The states of operations that somebody still has to end.
+    pub const UNFINISHED: [Self; 3] = [Self::Open, Self::Left, Self::Unverified];
+
+    /// Whether nothing happens in such an operation any more.
+    #[must_use]
+    pub fn has_ended(self) -> bool {
+        !Self::UNFINISHED.contains(&self)
+    }
+}
+
 words! {
     /// The side of its effect on which an entry was written.
     Phase {
@@ -134,7 +145,8 @@ impl ResourceKind {
 impl OperationKind {
     /// Whether it makes or claims a machine. Such an operation is cancelled by undoing it; the others are finished.
     /// Once done it explains its machine until another operation has removed or released that machine.
-    pub(crate) const fn acquires(self) -> bool {
+    #[must_use]
+    pub const fn acquires(self) -> bool {
         matches!(self, Self::CreateServer | Self::AdoptMachine | Self::OrderMachine)
     }
 }

@@ -144,6 +144,26 @@ pub(super) fn close(connection: &Connection, closing: &Closing) -> Result<bool, 
     found(written, &closing.operation).map(|()| true)
 }
 
+/// Closes a cleanup whose left-overs another operation has removed.
+pub(super) fn settle(
+    connection: &Connection,
+    id: &OperationId,
+    by: &OperationId,
+    report: &Value,
+    at: u64,
+) -> Result<(), Error> {
+    let failed = Error::journal_write;
+    connection
+        .prepare_cached(
+            "update operations set state = 'done', report = ?2, ended_by = ?3, updated_at = ?4
+             where id = ?1 and state = 'left'",
+        )
+        .map_err(failed)?
+        .execute(params![id.as_str(), json(report, "report")?, by.as_str(), milliseconds(at)])
+        .map_err(failed)?;
+    Ok(())
+}
+
 /// Takes over an operation whose runner died. False when another has taken it over meanwhile.
 pub(super) fn claim(
     connection: &Connection,

@@ -160,7 +160,7 @@ impl Lifecycle {
             control.clone(),
             Some(HELD),
         );
-        let run = run.going_on(&operation);
+        let run = run.going_on(&operation, false);
         let cause = operation.cause.as_ref().and_then(stored_cause).unwrap_or_else(interrupted);
         let lost = look_at.saturating_sub(second_look(shared));
         let traced = run.trace.operation();

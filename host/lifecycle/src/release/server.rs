@@ -73,7 +73,9 @@ impl Decided {
 /// Asks what becomes of the server that a cleanup is to remove. `refused`: Scaleway's refusal to remove it.
 ///
 /// An answer is journalled before anything follows from it, and counts until it is refused or its patience has ended:
-/// whoever goes on with the cleanup does what was decided.
+/// whoever goes on with the cleanup does what was decided. Where the answer was to wait, the server is read first: it
+/// may be gone. Where the wait follows from a refusal of Scaleway's, whoever asks for another try has the slot asked
+/// again: what Scaleway refused, it may do now.
 pub(crate) async fn judge(
     run: &Run,
     asking: &Asking,
@@ -81,9 +83,13 @@ pub(crate) async fn judge(
     refused: Option<Failure>,
 ) -> Result<Course, Stop> {
     let answers = answers(&run.shared.journal.entries(&run.id)?)?;
-    if refused.is_none()
-        && let Some((server, answer)) = answers.last()
-        && answer.until.is_none_or(|until| until > run.now())
+    let answered = answers.last().filter(|(_, answer)| {
+        refused.is_none()
+            && answer.until.is_none_or(|until| until > run.now())
+            && !(answer.waits() && answer.refused_with.is_some() && run.on_request)
+    });
+    if let Some((server, answer)) = answered
+        && !answer.waits()
     {
         return Ok(answer.course(server, run.now()));
     }
@@ -97,6 +103,9 @@ pub(crate) async fn judge(
         }
         Err((_, stop)) => return Err(stop),
     };
+    if let Some((_, answer)) = answered {
+        return Ok(answer.course(&name, run.now()));
+    }
     if let Some(kept) = kept_before(run, &name.id)? {
         return Ok(kept.course(&name, run.now()));
     }
@@ -142,6 +151,11 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// Whether the slot is asked again before anything is done.
+    fn waits(&self) -> bool {
+        self.verdict != Verdict::Terminate && self.until.is_some()
+    }
+
     fn course(&self, server: &ResourceName, now: u64) -> Course {
         let decided = |outcome| Decided {
             outcome,

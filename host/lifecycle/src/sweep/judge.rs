@@ -13,6 +13,8 @@ use crate::tags;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Judgement {
     Explained,
+    /// Too early to judge it: the next sweep does.
+    Young,
     Kept,
     Abandoned,
     /// `spared`: why it is not removed all the same.
@@ -81,8 +83,11 @@ impl Case<'_> {
         // One that ended while the lists were read, each at its own moment: its address may have been listed, and its
         // server not yet. The next sweep judges it. A time to come was written by a clock that was ahead.
         let ended_meanwhile = operation.updated_at > self.listed_from && operation.updated_at <= self.now;
-        if operation.state == OperationState::Open || ended_meanwhile {
+        if operation.state == OperationState::Open {
             return Judgement::Explained;
+        }
+        if ended_meanwhile {
+            return Judgement::Young;
         }
         if operation.is_left_alone() {
             return Judgement::Abandoned;
@@ -181,7 +186,7 @@ impl Case<'_> {
         // Made in a time to come, it was made by a clock that was ahead: how old it is nobody knows, and it is not young.
         let ahead = id.made_at().saturating_sub(self.now);
         if ahead <= grace && self.now.saturating_sub(id.made_at()) < grace {
-            return Judgement::Explained;
+            return Judgement::Young;
         }
         let mut why = format!("this journal does not know operation {id}");
         if ahead > 0 {
@@ -322,7 +327,7 @@ mod tests {
     fn an_unknown_operation_of_a_clock_that_was_ahead_is_not_young() {
         let made_at = id().made_at();
         let ip = listed(ResourceKind::Ip, "ip", &[]);
-        for (now, explained) in [
+        for (now, young) in [
             (made_at - 3_600_001, false),
             (made_at - 3_600_000, true),
             (made_at + 3_599_999, true),
@@ -338,8 +343,8 @@ mod tests {
                 running_too: false,
             };
             let judged = case.judge(&ip, None);
-            assert_eq!(judged == Judgement::Explained, explained, "{judged:?}");
-            assert_eq!(goes(&judged), !explained, "{judged:?}");
+            assert_eq!(judged == Judgement::Young, young, "{judged:?}");
+            assert_eq!(goes(&judged), !young, "{judged:?}");
         }
     }
 
@@ -347,7 +352,7 @@ mod tests {
     fn what_a_clock_that_was_ahead_wrote_is_not_taken_for_what_ended_during_the_listing() {
         let mut known = known(OperationState::Undone, false, &[]);
         let ip = listed(ResourceKind::Ip, "ip", &[]);
-        for (updated_at, explained) in [(10, false), (11, true), (20, true), (21, false), (u64::MAX, false)] {
+        for (updated_at, young) in [(10, false), (11, true), (20, true), (21, false), (u64::MAX, false)] {
             known.operation.updated_at = updated_at;
             let case = Case {
                 servers: &Servers::default(),
@@ -358,7 +363,7 @@ mod tests {
                 grace: Duration::ZERO,
                 running_too: false,
             };
-            assert_eq!(case.judge(&ip, Some(&known)) == Judgement::Explained, explained, "{updated_at}");
+            assert_eq!(case.judge(&ip, Some(&known)) == Judgement::Young, young, "{updated_at}");
         }
     }
 
@@ -406,7 +411,7 @@ mod tests {
         let ip = listed(ResourceKind::Ip, "ip", &[]);
         assert!(goes(&judge(&ip, Some(&known), &[], &[])));
         known.operation.updated_at = 11;
-        assert_eq!(judge(&ip, Some(&known), &[], &[]), Judgement::Explained);
+        assert_eq!(judge(&ip, Some(&known), &[], &[]), Judgement::Young);
     }
 
     #[test]
@@ -485,7 +490,7 @@ mod tests {
                 .judge(&listed(kind, "a", &[]), None)
             };
         for later in [0, 99] {
-            assert_eq!(judged(later, true, ResourceKind::Server, &[], &[]), Judgement::Explained);
+            assert_eq!(judged(later, true, ResourceKind::Server, &[], &[]), Judgement::Young);
         }
         for later in [100, 101] {
             assert!(goes(&judged(later, true, ResourceKind::Server, &[], &[])));

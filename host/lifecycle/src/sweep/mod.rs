@@ -9,7 +9,7 @@ mod listing;
 mod machines;
 mod remove;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -88,6 +88,10 @@ pub struct Sweep {
     pub abandoned: Vec<ResourceName>,
     /// Ours and explained.
     pub explained: usize,
+    /// Ours and not judged: made within the request's grace by an operation that this journal does not know, or by one
+    /// that ended while the lists were read.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub young: usize,
     /// The operations that removed the unexplained, with their reports. Empty in a dry run.
     pub cleanups: Vec<CleanedUp>,
     /// Zones that could not be swept, and removals that did not come to their end. The others went on.
@@ -110,14 +114,20 @@ pub struct SweepFailure {
     pub aftermath: Aftermath,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 impl Sweep {
     /// Takes in the sweep of other zones.
     pub(crate) fn extend(&mut self, other: Self) {
-        let Self { unexplained, kept, abandoned, explained, cleanups, failures, moved } = other;
+        let Self { unexplained, kept, abandoned, explained, young, cleanups, failures, moved } = other;
         self.unexplained.extend(unexplained);
         self.kept.extend(kept);
         self.abandoned.extend(abandoned);
         self.explained += explained;
+        self.young += young;
         self.cleanups.extend(cleanups);
         self.failures.extend(failures);
         self.moved = self.moved.take().or(moved);
@@ -174,12 +184,20 @@ struct ZoneSweep<'a> {
     why: BTreeMap<String, String>,
     /// The servers among it.
     going: BTreeSet<String>,
+    /// What was abandoned, by id.
+    abandoned: HashSet<String>,
 }
 
 impl<'a> ZoneSweep<'a> {
-    fn new(shared: &'a Shared, request: &'a SweepRequest, zone: &'a Zone, from: u64, listed: &[Listed]) -> Self {
+    fn new(
+        shared: &'a Shared,
+        request: &'a SweepRequest,
+        zone: &'a Zone,
+        from: u64,
+        listed: &[Listed],
+    ) -> Result<Self, Error> {
         let servers = listed.iter().filter(|resource| resource.name.kind == ResourceKind::Server);
-        Self {
+        Ok(Self {
             shared,
             request,
             zone,
@@ -192,7 +210,8 @@ impl<'a> ZoneSweep<'a> {
             remove: Vec::new(),
             why: BTreeMap::new(),
             going: BTreeSet::new(),
-        }
+            abandoned: shared.journal.abandoned()?,
+        })
     }
 
     /// Reads what the journal knows of an operation, once.
@@ -273,9 +292,8 @@ impl<'a> ZoneSweep<'a> {
                 }
             }
         }
-        if matches!(standing, Judgement::Unexplained { .. })
-            && self.shared.journal.abandoned_by(&resource.name.id)?.is_some()
-        {
+        // Also what a finished creation explains: its removal may have been abandoned.
+        if standing != Judgement::Kept && self.abandoned.contains(&resource.name.id) {
             standing = Judgement::Abandoned;
         }
         if let Judgement::Unexplained { spared: None, why } = &standing {
@@ -292,6 +310,7 @@ impl<'a> ZoneSweep<'a> {
         match standing {
             // Asked for no more when it is answered.
             Judgement::Explained | Judgement::Ask { .. } => sweep.explained += 1,
+            Judgement::Young => sweep.young += 1,
             Judgement::Kept => sweep.kept.push(resource.name),
             Judgement::Abandoned => sweep.abandoned.push(resource.name),
             Judgement::Unexplained { why, spared } => {
@@ -346,7 +365,7 @@ impl ZoneSweep<'_> {
             let mut proven = Vec::new();
             for volume in batch.proven.drain(..) {
                 let journal = &self.shared.journal;
-                if !journal.is_kept(&volume.id)? && journal.abandoned_by(&volume.id)?.is_none() {
+                if !journal.is_kept(&volume.id)? && !self.abandoned.contains(&volume.id) {
                     proven.push(volume);
                 }
             }
@@ -417,7 +436,7 @@ impl Lifecycle {
     ) -> Result<Vec<Error>, Error> {
         let from = self.shared.clock.now();
         let listed = listing::list(&self.shared, zone).await?;
-        let mut of_zone = ZoneSweep::new(&self.shared, request, zone, from, &listed);
+        let mut of_zone = ZoneSweep::new(&self.shared, request, zone, from, &listed)?;
         for resource in listed {
             of_zone.take(resource, sweep).await?;
         }

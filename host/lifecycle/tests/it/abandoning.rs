@@ -94,6 +94,8 @@ fn what_an_abandoned_cleanup_names_is_not_swept() {
         assert!(!cleaned.report.is_clean());
         lifecycle.begin_abandon(&cleaned.operation).await.unwrap().run(&by_a_person()).await.unwrap();
         assert!(lifecycle.machines(&[zone()], None).await.unwrap()[0].abandoned);
+        let swept = sweep(&lifecycle).await;
+        assert_eq!((swept.abandoned.len(), swept.explained), (ids(&world).len(), 0), "{swept:?}");
         // Scaleway takes the server away, and not what was attached to it.
         world.simulator.set_server_state(&created.server.id, ForcedState::Deleted).unwrap();
         tokio::time::sleep(Duration::from_secs(60)).await;

@@ -1,11 +1,12 @@
 //! Servers that are released: whether the release policy lets them go, and for how long what it says counts.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_lifecycle::{
     Asking, CleanupRequest, Control, CreatedServer, Lifecycle, OperationFilter, OperationKind, OperationState,
-    ReleaseOutcome, Released, Removal, RequestedBy, SweepRequest, Target,
+    ReleaseOutcome, Released, Removal, Report, RequestedBy, SweepRequest, Target,
 };
 use windlass_policy::slots::release::Trigger;
 use windlass_policy::slots::{OnFailure, SlotName};
@@ -108,6 +109,46 @@ fn a_release_is_asked_for_again_when_the_policy_said_and_not_before() {
         }
         assert_eq!(servers(&world), 0);
     });
+}
+
+#[test]
+fn a_removal_that_waits_is_tried_when_somebody_asks_for_it_and_closes_with_a_later_one() {
+    for way in ["unlocked", "unlocked, removed by another", "gone", "gone, of a policy that waits"] {
+        run(async {
+            let world = World::new(79).await;
+            let waits = "when = \"true\"\nanswer = { retry-after = 3600000 }";
+            let lifecycle = match way.contains("policy") {
+                true => world.start_under(host_with(&world, waits, None)),
+                false => world.start(),
+            };
+            let created = create(&world, &lifecycle).await;
+            let id = created.server.id.as_str();
+            world.simulator.set_server_state(id, ForcedState::Locked).unwrap();
+            let waiting = release(&lifecycle, &created).await.operation.unwrap();
+            let row = || lifecycle.journal().operation(&waiting).unwrap();
+            let left = || -> BTreeSet<String> {
+                let report: Report = serde_json::from_value(row().report.unwrap()).unwrap();
+                report.left.into_iter().map(|left| left.resource.id).collect()
+            };
+            let whole = left();
+            assert!(whole.len() > 1 && whole.contains(id), "{way}: {whole:?}");
+            lifecycle.resume(&Control::new()).await.unwrap();
+            assert_eq!((row().state, left()), (OperationState::Left, whole), "{way}");
+
+            let state = if way.starts_with("gone") { ForcedState::Deleted } else { ForcedState::Running };
+            world.simulator.set_server_state(id, state).unwrap();
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            if way.contains("another") {
+                let other = release(&lifecycle, &created).await.operation;
+                assert_eq!(row().ended_by, other, "{way}");
+            } else {
+                lifecycle.resume(&Control::new()).await.unwrap();
+            }
+            assert_eq!(row().state, OperationState::Done, "{way}");
+            world.assert_closed(&lifecycle, way);
+            world.assert_empty(way);
+        });
+    }
 }
 
 #[test]

@@ -160,7 +160,10 @@ fn a_creation_that_is_given_up_while_a_call_may_still_arrive_is_unverified_until
         let Error::Failed(failure) = &error else { panic!("{error}") };
         assert_eq!(failure.state, OperationState::Unverified, "{failure}");
         let look_at = failure.report.look_at.unwrap();
-        assert!(failure.to_string().contains("may still take effect: it is looked again at"), "{failure}");
+        assert!(
+            failure.to_string().contains("may still take effect: Windlass looks for its effect again at"),
+            "{failure}"
+        );
         assert_eq!(only(&lifecycle).look_at, Some(look_at));
         supervise(&lifecycle, MINUTE * 12).await;
         slow.world.assert_empty("after the second look");

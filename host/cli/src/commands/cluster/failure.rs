@@ -3,7 +3,7 @@
 use windlass_cluster::{ClusterFailure, ClusterState, ClusterStatus, Clusters, Error, Node, OperationKind, Stage};
 use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::words::failure_words;
-use windlass_lifecycle::Aftermath;
+use windlass_lifecycle::{Aftermath, Left};
 
 /// An error in words, with the exit code that follows from what is left.
 pub(super) fn failure_of(error: &Error) -> Failure {
@@ -138,6 +138,12 @@ fn leftovers(clusters: &Clusters, zone: &str, node: &Node, why: &str) -> Vec<Lef
         zone: zone.to_owned(),
         reason: why.to_owned(),
     };
+    let left = clusters.left_of(node);
+    if !left.is_empty() {
+        let of_node =
+            |left: Left| Leftover { reason: left.why, ..one(left.resource.kind.to_string(), &left.resource.id) };
+        return left.into_iter().map(of_node).collect();
+    }
     match &node.server {
         Some(server) => vec![one("server".to_owned(), server)],
         None => match clusters.made_by(node).as_slice() {

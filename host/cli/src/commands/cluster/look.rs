@@ -10,7 +10,7 @@ use windlass_cluster::{
 use windlass_inspect::failure::Failure;
 use windlass_inspect::listing::Listing;
 use windlass_inspect::output::fields;
-use windlass_inspect::text::{age, bold, instant, printable, red};
+use windlass_inspect::text::{age, ago, bold, instant, printable, red};
 use windlass_inspect::words::failure_words;
 
 use super::failure::failure_of;
@@ -219,7 +219,7 @@ fn rendered_operation(history: &ClusterHistory) -> String {
         ("kind", operation.kind.to_string()),
         ("state", operation.state.to_string()),
         ("stage", operation.stage.to_string()),
-        ("began", format!("{} ({} ago)", instant(operation.began_at), age(operation.began_at))),
+        ("began", format!("{} ({})", instant(operation.began_at), ago(operation.began_at))),
     ];
     if let Some(recovery) = &operation.recovery {
         let reason = recovery.reason.as_ref().map(|reason| format!(" – {reason}")).unwrap_or_default();
@@ -285,7 +285,7 @@ pub(crate) async fn cancel(context: &Context, arguments: &NameCluster) -> Result
     context.output.result(&json!({ "cluster": name, "requested": requested, "called_off": called_off }), || {
         match called_off {
             CalledOff::Operation(_) => {
-                format!("the operation of cluster {name} will be called off; windlass cluster status {name} --watch\n")
+                format!("the operation of cluster {name} is cancelled; windlass cluster status {name} --watch\n")
             }
             CalledOff::Deletion => format!("the requested deletion of cluster {name} is withdrawn\n"),
             CalledOff::Nothing => format!("no operation of cluster {name} is under way\n"),

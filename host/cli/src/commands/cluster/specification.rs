@@ -4,7 +4,7 @@ use serde_json::json;
 use windlass_cluster::{ClusterSpecification, Error};
 use windlass_inspect::failure::Failure;
 use windlass_inspect::text::dim;
-use windlass_inspect::words::failure_words;
+use windlass_inspect::words::{counted, failure_words};
 
 use super::failure::failure_of;
 use crate::arguments::ValidateCluster;
@@ -38,9 +38,10 @@ pub(crate) async fn validate(context: &Context, arguments: &ValidateCluster) -> 
         let nodes: u32 = specification.groups.values().map(|group| group.count).sum();
         let asked = if arguments.offline { dim(" (Scaleway was not asked)") } else { String::new() };
         format!(
-            "ok: cluster {} of {nodes} nodes in {} groups can be created{asked}\n",
+            "ok: cluster {} of {} in {} can be created{asked}\n",
             specification.name,
-            specification.groups.len()
+            counted(nodes as usize, "node"),
+            counted(specification.groups.len(), "group")
         )
     });
     Ok(())

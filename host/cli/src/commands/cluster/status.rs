@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use windlass_cluster::{ClusterStatus, Node};
 use windlass_inspect::listing::Listing;
 use windlass_inspect::output::fields;
-use windlass_inspect::text::{age, instant};
+use windlass_inspect::text::{ago, instant};
 
 /// How the nodes differ from what was known, each in a line.
 pub(super) fn differences(status: &ClusterStatus) -> Vec<String> {
@@ -17,9 +17,9 @@ pub(super) fn differences(status: &ClusterStatus) -> Vec<String> {
 fn known(status: &ClusterStatus) -> String {
     if status.seen.is_none() {
         return format!(
-            "since {} ({} ago), when an operation last wrote it",
+            "since {} ({}), when an operation last wrote it",
             instant(status.cluster.updated_at),
-            age(status.cluster.updated_at)
+            ago(status.cluster.updated_at)
         );
     }
     let differences = differences(status);
@@ -40,7 +40,7 @@ pub(super) fn rendered_without_nodes(status: &ClusterStatus) -> String {
         ("cluster", cluster.name.to_string()),
         ("state", cluster.state.to_string()),
         ("zone", cluster.specification.zone.to_string()),
-        ("created", format!("{} ({} ago)", instant(cluster.created_at), age(cluster.created_at))),
+        ("created", format!("{} ({})", instant(cluster.created_at), ago(cluster.created_at))),
     ];
     lines.push(("known", known(status)));
     if let Some(operation) = &status.operation {
@@ -83,6 +83,15 @@ pub(super) fn nodes(status: &ClusterStatus) -> Listing<'_, Node> {
         .wide("operation", |node| node.creation.as_ref().map(ToString::to_string).unwrap_or_default())
 }
 
+/// The beginning of a problem: the lines above the table and the JSON document have it whole.
+fn shortened(problem: &str) -> String {
+    const LONGEST: usize = 60;
+    match problem.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &problem[..end]),
+        None => problem.to_owned(),
+    }
+}
+
 fn node_words(node: &Node) -> String {
     let mut words = vec![node.state.to_string()];
     if node.exists() {
@@ -90,6 +99,6 @@ fn node_words(node: &Node) -> String {
         words.extend((!node.configured).then(|| "not configured".to_owned()));
         words.extend((node.configured && !node.started).then(|| "not started".to_owned()));
     }
-    words.extend(node.problem.clone());
+    words.extend(node.problem.as_deref().map(shortened));
     words.join(", ")
 }

@@ -131,7 +131,7 @@ pub(super) async fn confirm_leaving(
             format!("The {} that an earlier process left open is ended first. ", open.kind)
         }
         Some(open) if plan.operation == OperationKind::Terminate => {
-            format!("The {} under way is called off first. ", open.kind)
+            format!("The {} in progress is cancelled first. ", open.kind)
         }
         _ => String::new(),
     };

@@ -196,19 +196,22 @@ fn journal(state: &StateDirectory) -> Check {
         Err(error) => return Check::failed(JOURNAL, error.to_string()),
     }
     let mut filter = OperationFilter::default();
-    filter.states = vec![OperationState::Open];
-    let open = match journal.operations(&filter) {
-        Ok(open) => open,
+    filter.states = OperationState::UNFINISHED.to_vec();
+    let unfinished = match journal.operations(&filter) {
+        Ok(unfinished) => unfinished,
         Err(error) => return Check::failed(JOURNAL, error.to_string()),
     };
+    let (open, other): (Vec<_>, Vec<_>) = unfinished.iter().partition(|one| one.state == OperationState::Open);
+    let left = other.iter().filter(|operation| operation.state == OperationState::Left).count();
     let orphaned = open.iter().filter(|operation| !state.runner_lives(&operation.runner)).count();
     let finding = format!(
-        "this program can read it; open operations: {}, left by processes that ended: {orphaned}; other processes at \
-         work: {}",
+        "this program can read it; open operations: {}, left by processes that ended: {orphaned}; left something \
+         behind: {left}; wait for a second look: {}; other processes at work: {}",
         open.len(),
+        other.len() - left,
         living(state),
     );
-    if orphaned == 0 {
+    if orphaned == 0 && left == 0 {
         Check::ok(JOURNAL, finding)
     } else {
         Check::warning(JOURNAL, finding).remedy("windlass operation resume")

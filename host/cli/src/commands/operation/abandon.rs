@@ -88,7 +88,11 @@ async fn look(
             Ok(one) => pending.push(one),
             Err(error @ Error::OperationRunning { .. }) => {
                 return Err(Failure::usage(format!("{error}; nothing was changed"))
-                    .because(format!("process {} works on it", operation.runner)));
+                    .because(format!("process {} works on it", operation.runner))
+                    .remedy(match operation.kind.acquires() {
+                        true => format!("windlass operation cancel {id}"),
+                        false => format!("windlass operation watch {id}"),
+                    }));
             }
             Err(error @ Error::OperationEnded { .. }) => {
                 return Err(Failure::usage(format!("{error}, so there is nothing to abandon; nothing was changed"))
@@ -118,5 +122,5 @@ pub(in crate::commands) fn left_alone(operation: &Operation) -> String {
     let report: Option<Report> = operation.report.clone().and_then(|report| serde_json::from_value(report).ok());
     let names: Vec<String> =
         report.into_iter().flat_map(|report| report.abandoned).map(|name| name.to_string()).collect();
-    if names.is_empty() { "nothing that the journal names".to_owned() } else { names.join("\n") }
+    if names.is_empty() { "nothing that the journal names".to_owned() } else { names.join("; ") }
 }

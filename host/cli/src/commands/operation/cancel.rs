@@ -10,7 +10,7 @@ use windlass_inspect::words::counted;
 use windlass_lifecycle::{Cancellation, Control, Error, Operation, OperationId, OperationState, Report, ResourceKind};
 
 use crate::arguments::CancelOperations;
-use crate::commands::lifecycle::{left_of, lifecycle_failure, made_by, unverified, user};
+use crate::commands::lifecycle::{MAY_STILL_TAKE_EFFECT, left_of, lifecycle_failure, made_by, unverified, user};
 use crate::context::{Context, Work};
 use crate::interrupt::{self, Words};
 
@@ -77,6 +77,8 @@ pub(super) async fn cancel(context: &Context, arguments: &CancelOperations) -> R
     } else if all_settled {
         let count = counted(refused.len(), "operation");
         Failure::usage(format!("{count} cannot be cancelled")).remedy("windlass operation watch")
+    } else if operations.iter().all(|one| one.state == OperationState::Unverified || is_settled(one, false)) {
+        Failure::new(Exit::Left, MAY_STILL_TAKE_EFFECT.0).remedy(MAY_STILL_TAKE_EFFECT.1)
     } else {
         Failure::new(Exit::Left, "not every cancelled operation could be undone")
             .remedy("remove the causes, then: windlass operation resume")
@@ -86,7 +88,8 @@ pub(super) async fn cancel(context: &Context, arguments: &CancelOperations) -> R
     for operation in &operations {
         if let Some(report) = report(operation) {
             failure.left.extend(left_of(&report));
-            failure.undone.push(format!("{}: {}", operation.id, report.words()));
+            let words = report.words_beside_left();
+            failure.undone.extend(words.map(|words| format!("{}: {words}", operation.id)));
         }
         if operation.state == OperationState::Unverified {
             failure.left.push(unverified(&operation.id, &operation.zone, operation.look_at.unwrap_or_default()));

@@ -26,7 +26,10 @@ pub(super) async fn watch(context: &Context, arguments: &WatchOperation) -> Resu
     let mut watching = Watching { id, ..Watching::default() };
     let journal = match (inspector.journal()?, &watching.id) {
         (None, Some(id)) => return Err(inspector.unknown_operation(id)),
-        (None, None) => return watching.ended(context),
+        (None, None) => {
+            context.say_notes(&context.other_owners(&state, false).await);
+            return watching.ended(context);
+        }
         (Some(journal), _) => journal,
     };
     follow(context, &state, &journal, &mut watching).await?;
@@ -183,7 +186,8 @@ impl Watching {
             }
             let report = operation.report.clone().and_then(|report| serde_json::from_value::<Report>(report).ok());
             if let Some(report) = report {
-                failure.undone.push(format!("{}: {}", operation.id, report.words()));
+                let words = report.words_beside_left();
+                failure.undone.extend(words.map(|words| format!("{}: {words}", operation.id)));
                 failure.left.extend(left_of(&report));
             }
             if operation.state == OperationState::Unverified {
