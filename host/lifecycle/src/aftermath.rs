@@ -40,7 +40,7 @@ impl Error {
             | Self::OperationExists { .. }
             | Self::OperationEnded { .. }
             | Self::CleanupUnderWay { .. }
-            | Self::ReleaseUnderWay { .. }
+            | Self::HostBusy { .. }
             | Self::NotCancellable { .. }
             | Self::HistoryMoved { .. }
             | Self::NotOurs { .. }

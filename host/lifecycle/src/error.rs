@@ -246,12 +246,11 @@ pub enum Error {
         /// The rule it breaks.
         problem: String,
     },
-    /// The host that carries the claim is being released.
+    /// The host that carries the claim is being claimed or released.
     #[error(
-        "host {host} carries the claim and is being released by operation {operation}; wait until that has ended, or \
-         resume it"
+        "host {host} carries the claim, and operation {operation} on it has not ended; wait until it has, or resume it"
     )]
-    ReleaseUnderWay {
+    HostBusy {
         /// Scaleway's id of the host.
         host: String,
         /// The operation.

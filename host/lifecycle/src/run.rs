@@ -227,6 +227,12 @@ impl Run {
         });
     }
 
+    /// Whether the operation is cancelled, by the journal or in this process.
+    pub(crate) fn is_cancelled(&self) -> Result<bool, Stop> {
+        let noted = || self.shared.journal.cancelled(std::slice::from_ref(&self.id)).map_err(Stop::Journal);
+        Ok(self.control.cancelled().is_cancelled() || !noted()?.is_empty())
+    }
+
     /// Refuses to begin anything when the operation is to end. That its deadline has passed is for the waits to say.
     pub(crate) fn check(&self, step: &str) -> Result<(), Stop> {
         if self.control.left().is_cancelled() {

@@ -136,7 +136,7 @@ fn failed(error: LifecycleError, reason: &'static str) -> Outcome {
     let message = error.to_string();
     match error {
         LifecycleError::NotBegun => Outcome::CalledOff { message },
-        LifecycleError::MachinesLocked { .. } | LifecycleError::ReleaseUnderWay { .. } => {
+        LifecycleError::MachinesLocked { .. } | LifecycleError::HostBusy { .. } => {
             Outcome::Waiting { reason: "Contended", message, after: AFTER_CONTENTION }
         }
         LifecycleError::OrderUnverified { look_at, .. } => {

@@ -96,7 +96,7 @@ pub(super) fn entry_while_open(connection: &Connection, new: &NewEntry) -> Resul
     entry(connection, new).map(|()| true)
 }
 
-/// False, and nothing changes, where a creation was to be done and somebody has cancelled it.
+/// False, and nothing changes, where the operation was to be done and somebody has cancelled it.
 pub(super) fn close(connection: &Connection, closing: &Closing) -> Result<bool, Error> {
     let failed = Error::journal_write;
     let written = connection
@@ -104,7 +104,7 @@ pub(super) fn close(connection: &Connection, closing: &Closing) -> Result<bool, 
             "update operations
              set state = ?2, cause = ?3, reasons = ?4, report = ?5, updated_at = ?6, look_at = ?7
              where id = ?1 and not (
-                 ?2 = 'done' and kind = 'create-server' and exists (
+                 ?2 = 'done' and exists (
                      select 1 from entries where operation = ?1 and phase = 'note' and step = ?8))",
         )
         .map_err(failed)?
@@ -119,7 +119,7 @@ pub(super) fn close(connection: &Connection, closing: &Closing) -> Result<bool, 
             CANCELLED,
         ])
         .map_err(failed)?;
-    // Whoever cancelled a creation before this moment was told that it is undone.
+    // Whoever cancelled it before this moment was told that it is undone.
     if written == 0 && closing.state == OperationState::Done && exists(connection, &closing.operation)? {
         return Ok(false);
     }
@@ -243,7 +243,7 @@ fn prunable() -> String {
         OperationKind::ALL.iter().filter(|kind| kind.acquires()).map(|kind| format!("'{kind}'")).collect();
     format!(
         "created_at < ?1 and updated_at < ?1
-         and (state = 'undone' or (state = 'abandoned' and ended_by is not null)
+         and (state = 'undone' or (state in ('abandoned', 'kept') and ended_by is not null)
               or (state = 'done' and (kind not in ({}) or ended_by is not null)))
          and not exists (select 1 from entries
                          where operation = operations.id and step = '{KEPT}' and phase = 'note')",

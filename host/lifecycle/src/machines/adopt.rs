@@ -10,7 +10,7 @@ use windlass_scaleway::types::apple_silicon::Server;
 
 use super::eligibility::{Ineligible, Pool, is_stale};
 use super::host::{Changed, Over, Presence, Refused, pause, presence, rename, rename_if, resource};
-use super::lock::{HELD, Held, lock};
+use super::lock::{HELD, Held, lock, lock_to_undo};
 use super::lost_order::check_undelivered;
 use super::names::{ClaimName, is_pending, pending};
 use super::steps::{ORDER_STEP, PENDING_STEP};
@@ -20,7 +20,7 @@ use crate::journal::{Entry, OperationKind, OperationState, Phase};
 use crate::lifecycle::{Lifecycle, failed, left_open};
 use crate::release::ReleaseSpecification;
 use crate::report::{Left, Report};
-use crate::run::Run;
+use crate::run::{Run, cancelled};
 use crate::shared::{Active, Shared};
 use crate::stop::{StepFailure, Stop};
 use crate::{Error, OperationId};
@@ -77,13 +77,14 @@ impl Lifecycle {
     /// # Guarantees
     /// Between processes that share the state directory no host is claimed twice. Between others none is, as long as a
     /// rename takes effect within the settling time: see `docs/machines.md`. After an error no host is left between the
-    /// phases, or the journal knows it and the next start gives it back.
+    /// phases, or the journal knows it and the next start gives it back. One that is cancelled before it is done gives
+    /// the host back, whoever ends it.
     ///
     /// # Errors
     /// [`Error::NoEligibleMachine`] and nothing else when there is none; [`Error::Failed`] when a call failed for good;
     /// [`Error::MachineName`] when the claim stands in the pool; [`Error::OrderUnverified`] while a host that was
-    /// ordered for this claim may still be delivered; [`Error::ReleaseUnderWay`] when the host with this claim is being
-    /// released.
+    /// ordered for this claim may still be delivered; [`Error::HostBusy`] while the host with this claim is being claimed
+    /// or released.
     pub async fn adopt_machine(
         &self,
         pool: &Pool,
@@ -132,6 +133,7 @@ impl Lifecycle {
         async move {
             run.event(EventKind::Opened);
             for host in &candidates {
+                // Also where it is cancelled by now: what was marked before is given back under it.
                 if held.is_none() {
                     held = Some(relock(shared, &run, &active).await?);
                 }
@@ -141,22 +143,25 @@ impl Lifecycle {
                     held = None;
                     attempt = confirm(&run, claim, &host.id, &pending).await;
                 }
-                match attempt {
+                let cause = match attempt {
                     Ok(Attempt::Claimed(server)) => {
-                        shared.close(&run, &active, OperationState::Done, None, None, Vec::new()).await?;
-                        return Ok(AdoptedMachine { server: *server, rediscovered: false, operation: Some(id) });
-                    }
-                    Ok(Attempt::Lost | Attempt::Renamed(_)) => counts.lost += 1,
-                    Err(Stop::Failed(cause)) => {
-                        if held.is_none() {
-                            held = Some(relock(shared, &run, &active).await?);
+                        if shared.close(&run, &active, OperationState::Done, None, None, Vec::new()).await? {
+                            return Ok(AdoptedMachine { server: *server, rediscovered: false, operation: Some(id) });
                         }
-                        let error = give_up(&run, &active, *cause).await;
-                        drop(held);
-                        return Err(error);
+                        cancelled_claim()
                     }
+                    Ok(Attempt::Lost | Attempt::Renamed(_)) => {
+                        counts.lost += 1;
+                        continue;
+                    }
+                    Err(Stop::Failed(cause)) => *cause,
                     Err(stop) => return Err(left_open(&run, &active, stop)),
-                }
+                };
+                let _held = match held {
+                    Some(held) => held,
+                    None => relock(shared, &run, &active).await?,
+                };
+                return Err(give_up(&run, &active, cause).await);
             }
             shared.close(&run, &active, OperationState::Undone, None, None, Vec::new()).await?;
             Err(Error::NoEligibleMachine { prefix: pool.prefix.clone(), zone: pool.zone.clone(), counts })
@@ -169,11 +174,15 @@ impl Lifecycle {
 
 /// Takes the lock again in the middle of an operation.
 async fn relock<'a>(shared: &'a Shared, run: &Run, active: &Active) -> Result<Held<'a>, Error> {
-    match lock(shared, &run.control).await {
-        // Called off meanwhile: the next start ends it.
+    match lock_to_undo(shared, &run.control).await {
         Err(Error::NotBegun) => Err(left_open(run, active, Stop::Left)),
         held => held,
     }
+}
+
+/// Why an adoption is undone that somebody cancelled.
+fn cancelled_claim() -> StepFailure {
+    StepFailure { step: CLAIM_STEP.to_owned(), failure: cancelled() }
 }
 
 /// Lists anew, a few times where that fails.
@@ -206,8 +215,17 @@ async fn rediscover(
         tracing::warn!(%claim, "more than one host carries this claim; the oldest is taken");
     }
     for host in hosts.iter().filter(|host| carries(host)) {
-        if let Some(operation) = crate::release::unfinished(shared, &host.id)? {
-            return Err(Error::ReleaseUnderWay { host: host.id.clone(), operation: operation.id });
+        // What may be given back yet is nobody's.
+        let unfinished = shared.journal.operations_of_resource(&host.id)?.into_iter().find(|operation| {
+            matches!(operation.state, OperationState::Open | OperationState::Left)
+                && match operation.kind {
+                    OperationKind::ReleaseMachine => true,
+                    OperationKind::AdoptMachine => operation.specification["claim"].as_str() == Some(claim.as_str()),
+                    _ => false,
+                }
+        });
+        if let Some(operation) = unfinished {
+            return Err(Error::HostBusy { host: host.id.clone(), operation: operation.id });
         }
         let seen = presence(shared, control, &pool.zone, &host.id)
             .await
@@ -254,7 +272,9 @@ fn standing(shared: &Shared, host: &Server) -> Result<ClaimState, Error> {
             })
         };
         match operation.kind {
-            OperationKind::AdoptMachine if concluded(CLAIM_STEP) => return Ok(ClaimState::InUse),
+            OperationKind::AdoptMachine if concluded(CLAIM_STEP) && !concluded(PUT_BACK_STEP) => {
+                return Ok(ClaimState::InUse);
+            }
             OperationKind::OrderMachine if concluded(ORDER_STEP) => return Ok(ClaimState::InUse),
             OperationKind::AdoptMachine => {
                 orphan |= names_given(&entries, &host.id).any(|name| name == host.name);
@@ -384,7 +404,8 @@ async fn lost(run: &Run, step: &str, id: &str, over: Over) -> Result<Attempt, St
 
 /// Ends a failed adoption: what stands between the phases gets its old name again.
 async fn give_up(run: &Run, active: &Active, cause: StepFailure) -> Error {
-    let report = match put_back(run).await {
+    let put_back = async { put_back(run, run.is_cancelled()?).await };
+    let report = match put_back.await {
         Ok(report) => report,
         Err(stop) => return left_open(run, active, stop),
     };
@@ -397,9 +418,9 @@ async fn give_up(run: &Run, active: &Active, cause: StepFailure) -> Error {
 
 /// Gives every host that this operation left between the phases the name that it had before.
 ///
-/// What carries the claim stays as it is: the claimant finds it again, and a reclaim shows it where there is none any
-/// more.
-pub(crate) async fn put_back(run: &Run) -> Result<Report, Stop> {
+/// What carries the claim gets it, too, where the adoption is `cancelled`. Otherwise it stays as it is: the claimant
+/// finds it again, and a reclaim shows it where there is none any more.
+async fn put_back(run: &Run, cancelled: bool) -> Result<Report, Stop> {
     run.begin_undo();
     let mut report = Report::default();
     let entries = run.shared.journal.entries(&run.id)?;
@@ -411,6 +432,14 @@ pub(crate) async fn put_back(run: &Run) -> Result<Report, Stop> {
             continue;
         };
         intended.push((&host.id, name, from));
+        let claims = |entry: &&Entry| {
+            entry.step == CLAIM_STEP && entry.phase == Phase::Intent && entry.resource.as_ref() == Some(host)
+        };
+        if let Some(claim) = entries.iter().filter(|_| cancelled).find(claims)
+            && !claimed_since(run, &host.id)?
+        {
+            intended.push((&host.id, claim.data["name"].as_str().unwrap_or_default(), from));
+        }
     }
     for (id, name, from) in intended {
         let mut attempt = 1;
@@ -428,6 +457,16 @@ pub(crate) async fn put_back(run: &Run) -> Result<Report, Stop> {
         }
     }
     Ok(report)
+}
+
+/// Whether a later adoption has the host by the journal: it took what this one had left between the phases.
+fn claimed_since(run: &Run, host: &str) -> Result<bool, Stop> {
+    Ok(run.shared.journal.operations_of_resource(host)?.iter().any(|other| {
+        other.kind == OperationKind::AdoptMachine
+            && other.id != run.id
+            && other.id.made_at() >= run.id.made_at()
+            && other.state != OperationState::Undone
+    }))
 }
 
 enum PutBack {
@@ -474,11 +513,7 @@ async fn put_one_back(run: &Run, id: &str, name: &str, from: &str) -> Result<(),
 pub(crate) async fn resume(run: &Run, active: &Active) -> Result<(), Error> {
     run.event(EventKind::Opened);
     let shared = &run.shared;
-    let _held = match lock(shared, &run.control).await {
-        Ok(held) => held,
-        Err(Error::NotBegun) => return Err(left_open(run, active, Stop::Left)),
-        Err(error) => return Err(error),
-    };
+    let _held = relock(shared, run, active).await?;
     let entries = shared.journal.entries(&run.id)?;
     let claimed = entries.iter().rev().find(|entry| entry.step == CLAIM_STEP && entry.phase == Phase::Intent);
     let mut claimed_well = false;
@@ -487,16 +522,26 @@ pub(crate) async fn resume(run: &Run, active: &Active) -> Result<(), Error> {
         let seen = presence(shared, &run.control, &run.zone, &host.id).await;
         claimed_well = matches!(seen, Ok(Presence::Here(server)) if server.name == claim);
     }
-    let report = match put_back(run).await {
-        Ok(report) => report,
-        Err(stop) => return Err(left_open(run, active, stop)),
-    };
-    let state = match (report.is_clean(), claimed_well) {
-        (false, _) => OperationState::Left,
-        (true, true) => OperationState::Done,
-        (true, false) => OperationState::Undone,
-    };
-    shared.close(run, active, state, None, Some(&report), Vec::new()).await.map(drop)
+    // Once more where it is cancelled while it is being closed.
+    loop {
+        let put_back = async {
+            let cancelled = run.is_cancelled()?;
+            Ok::<_, Stop>((cancelled, put_back(run, cancelled).await?))
+        };
+        let (cancelled, report) = match put_back.await {
+            Ok(ended) => ended,
+            Err(stop) => return Err(left_open(run, active, stop)),
+        };
+        let state = match (report.is_clean(), claimed_well && !cancelled) {
+            (false, _) => OperationState::Left,
+            (true, true) => OperationState::Done,
+            (true, false) => OperationState::Undone,
+        };
+        let cause = cancelled.then(cancelled_claim);
+        if shared.close(run, active, state, cause.as_ref(), Some(&report), Vec::new()).await? {
+            return Ok(());
+        }
+    }
 }
 
 impl Ineligible {

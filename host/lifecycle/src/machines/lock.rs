@@ -40,8 +40,17 @@ impl Drop for Held<'_> {
 /// Takes the lock.
 ///
 /// # Errors
-/// [`Error::MachinesLocked`] after half an hour, [`Error::NotBegun`] when the work is called off meanwhile.
+/// [`Error::MachinesLocked`] after half an hour, [`Error::NotBegun`] when the work is cancelled or left meanwhile.
 pub(crate) async fn lock<'a>(shared: &'a Shared, control: &Control) -> Result<Held<'a>, Error> {
+    tokio::select! {
+        biased;
+        () = control.cancelled().cancelled() => Err(Error::NotBegun),
+        taken = lock_to_undo(shared, control) => taken,
+    }
+}
+
+/// The same for an undo, which goes on when the work is cancelled.
+pub(crate) async fn lock_to_undo<'a>(shared: &'a Shared, control: &Control) -> Result<Held<'a>, Error> {
     let path = || shared.state_directory.machines_lock_path();
     let take = async {
         let began = Instant::now();
@@ -65,7 +74,6 @@ pub(crate) async fn lock<'a>(shared: &'a Shared, control: &Control) -> Result<He
     tokio::select! {
         biased;
         () = control.left().cancelled() => Err(Error::NotBegun),
-        () = control.cancelled().cancelled() => Err(Error::NotBegun),
         taken = tokio::time::timeout(PATIENCE, take) => {
             taken.unwrap_or_else(|_| Err(Error::MachinesLocked { path: path() }))
         }

@@ -11,16 +11,16 @@ use windlass_scaleway::types::apple_silicon::{CreateServer, ListOperatingSystems
 
 use super::adopt::{AdoptedMachine, fresh};
 use super::group;
-use super::host::resource;
+use super::host::{Presence, presence, resource};
 use super::lock::lock;
 use super::lost_order::{LostOrder, lost_orders, second_look};
 use super::names::{ClaimName, PoolPrefix, is_between};
 use super::steps::ORDER_STEP;
 use crate::control::{Control, EventKind};
-use crate::journal::{Operation, OperationKind, OperationState};
+use crate::journal::{Operation, OperationKind, OperationState, Phase};
 use crate::lifecycle::{Lifecycle, failed, left_open};
-use crate::report::Report;
-use crate::run::Run;
+use crate::report::{Left, Report};
+use crate::run::{Run, cancelled};
 use crate::shared::Active;
 use crate::stop::stored_cause;
 use crate::stop::{StepFailure, Stop};
@@ -57,7 +57,8 @@ impl Lifecycle {
     /// never more than the limit; an order that may still be delivered counts. After a lost answer none is ordered in
     /// its place: the host is looked for by its name, at once and until
     /// [`Limits::second_look`](crate::Limits::second_look), and only then is the order known to have failed. What was
-    /// ordered is never deleted by this: only a release does that, by the slot's verdict.
+    /// ordered is never deleted by this: only a release does that, by the slot's verdict. Where the order is cancelled
+    /// and the host comes all the same, it keeps its claim, and the error and the journal name it as left.
     ///
     /// # Errors
     /// [`Error::MachineLimit`] when there are as many as may be; [`Error::Failed`] when Scaleway refused (out of stock,
@@ -123,10 +124,7 @@ impl Lifecycle {
         async move {
             run.event(EventKind::Opened);
             match order(&run, request).await {
-                Ok(server) => {
-                    shared.close(&run, &active, OperationState::Done, None, None, Vec::new()).await?;
-                    Ok(AdoptedMachine { server, rediscovered: false, operation: Some(id) })
-                }
+                Ok(server) => delivered(&run, &active, server, None).await,
                 Err(Stop::Failed(cause)) => give_up(&run, &active, &request.claim, *cause, run.lost_call()).await,
                 Err(stop) => Err(left_open(&run, &active, stop)),
             }
@@ -237,10 +235,23 @@ async fn give_up(
     cause: StepFailure,
     lost: Option<u64>,
 ) -> Result<AdoptedMachine, Error> {
-    let (state, report, found) = settle(run, active, claim, Some(&cause), lost).await?;
+    let (report, found) = match look_once_more(run, claim, lost).await {
+        Ok(seen) => seen,
+        Err(stop) => return Err(left_open(run, active, stop)),
+    };
     if let Some(server) = found {
-        return Ok(AdoptedMachine { server, rediscovered: false, operation: Some(run.id.clone()) });
+        let host = Some(resource(&run.zone, &server.id));
+        if let Err(stop) = run.done((ORDER_STEP, json!({ "name": claim })), host).await {
+            return Err(left_open(run, active, stop));
+        }
+        return delivered(run, active, server, Some(report)).await;
     }
+    let state = match (report.is_clean(), report.look_at) {
+        (false, _) => OperationState::Left,
+        (true, Some(_)) => OperationState::Unverified,
+        (true, None) => OperationState::Undone,
+    };
+    run.shared.close(run, active, state, Some(&cause), Some(&report), Vec::new()).await?;
     match lost.filter(|_| state != OperationState::Undone) {
         Some(lost) => Err(Error::OrderUnverified {
             operation: run.id.clone(),
@@ -250,32 +261,24 @@ async fn give_up(
     }
 }
 
-/// Looks for the host of an order whose answer was lost at `lost`, and closes the operation by what is seen.
-async fn settle(
+/// Closes an order whose host is there. A Mac cannot be deleted on its first day, so where the order was cancelled, the
+/// host is left under its claim, and the caller hears that.
+async fn delivered(
     run: &Run,
     active: &Active,
-    claim: &ClaimName,
-    cause: Option<&StepFailure>,
-    lost: Option<u64>,
-) -> Result<(OperationState, Report, Option<Server>), Error> {
-    let (report, found) = match look_once_more(run, claim, lost).await {
-        Ok(seen) => seen,
-        Err(stop) => return Err(left_open(run, active, stop)),
-    };
-    let state = match (&found, report.is_clean(), report.look_at) {
-        (Some(_), _, _) => OperationState::Done,
-        (None, false, _) => OperationState::Left,
-        (None, true, Some(_)) => OperationState::Unverified,
-        (None, true, None) => OperationState::Undone,
-    };
-    if let Some(host) = report.kept.first()
-        && let Err(stop) = run.done((ORDER_STEP, json!({ "name": claim })), Some(host.clone())).await
-    {
-        return Err(left_open(run, active, stop));
+    server: Server,
+    report: Option<Report>,
+) -> Result<AdoptedMachine, Error> {
+    let shared = &run.shared;
+    if shared.close(run, active, OperationState::Done, None, report.as_ref(), Vec::new()).await? {
+        return Ok(AdoptedMachine { server, rediscovered: false, operation: Some(run.id.clone()) });
     }
-    let cause = cause.filter(|_| state != OperationState::Done);
-    run.shared.close(run, active, state, cause, Some(&report), Vec::new()).await?;
-    Ok((state, report, found))
+    let why = "the order was cancelled after it was sent, and a Mac is paid for a day at least: release it".to_owned();
+    let left = Left { resource: resource(&run.zone, &server.id), why };
+    let report = Report { left: vec![left], ..Report::default() };
+    let (state, cause) = (OperationState::Kept, StepFailure { step: ORDER_STEP.to_owned(), failure: cancelled() });
+    shared.close(run, active, state, Some(&cause), Some(&report), Vec::new()).await?;
+    Err(failed(run, state, cause, report))
 }
 
 async fn look_once_more(run: &Run, claim: &ClaimName, lost: Option<u64>) -> Result<(Report, Option<Server>), Stop> {
@@ -306,7 +309,25 @@ async fn look_once_more(run: &Run, claim: &ClaimName, lost: Option<u64>) -> Resu
 pub(crate) async fn resume(run: &Run, active: &Active, operation: &Operation) -> Result<(), Error> {
     let request: OrderRequest = super::specification(operation)?;
     run.event(EventKind::Opened);
-    let lost = in_flight::lost_by(operation, &run.shared.journal.entries(&run.id)?, &run.shared.limits);
-    let cause = operation.cause.as_ref().and_then(stored_cause);
-    settle(run, active, &request.claim, cause.as_ref(), lost).await.map(drop)
+    let entries = run.shared.journal.entries(&run.id)?;
+    let answered = entries.iter().find(|entry| entry.step == ORDER_STEP && entry.phase == Phase::Outcome);
+    let there = match answered.and_then(|entry| entry.resource.as_ref()) {
+        Some(host) => presence(&run.shared, &run.control, &run.zone, &host.id).await,
+        None => Ok(Presence::Gone),
+    };
+    let ended = match there {
+        Ok(Presence::Here(server)) => delivered(run, active, *server, None).await,
+        Ok(Presence::Gone) => {
+            let lost = in_flight::lost_by(operation, &entries, &run.shared.limits);
+            let cause = operation.cause.as_ref().and_then(stored_cause).unwrap_or_else(interrupted);
+            give_up(run, active, &request.claim, cause, lost).await
+        }
+        // It is looked at again later.
+        Err(_) => return Err(left_open(run, active, Stop::Left)),
+    };
+    match ended {
+        // What became of it stands in the journal.
+        Ok(_) | Err(Error::Failed(_) | Error::OrderUnverified { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
 }

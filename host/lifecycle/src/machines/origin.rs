@@ -75,7 +75,7 @@ pub(crate) fn ended_claims(
     let every = !matches!(outcome, ReleaseOutcome::NotOurs { .. });
     let claims = shared.journal.operations_of_resource(&request.host)?.into_iter().filter(|operation| {
         matches!(operation.kind, OperationKind::AdoptMachine | OperationKind::OrderMachine)
-            && operation.state == OperationState::Done
+            && matches!(operation.state, OperationState::Done | OperationState::Kept)
             && operation.ended_by.is_none()
             && (every || operation.specification["claim"].as_str() == Some(request.claim.as_str()))
     });

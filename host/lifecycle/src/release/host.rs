@@ -33,14 +33,6 @@ use crate::shared::{Active, Shared};
 use crate::stop::Stop;
 use crate::{Error, OperationId};
 
-/// The newest release of this host that has not ended.
-pub(crate) fn unfinished(shared: &Shared, host: &str) -> Result<Option<Operation>, Error> {
-    Ok(shared.journal.operations_of_resource(host)?.into_iter().find(|operation| {
-        operation.kind == OperationKind::ReleaseMachine
-            && matches!(operation.state, OperationState::Open | OperationState::Left)
-    }))
-}
-
 impl Lifecycle {
     /// The release that kept this host and after which nobody has claimed it anew.
     ///

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use windlass_policy::slots::release::{Machine, Question, Refusal};
 use windlass_policy::slots::types::FailureClass;
 
-pub(crate) use host::{kept, unfinished};
+pub(crate) use host::kept;
 pub use request::{Asking, Release, ReleaseOutcome, ReleaseRequest, Released, Removal};
 pub(crate) use request::{ReleaseSpecification, instant};
 pub use server::Decided;

@@ -80,8 +80,11 @@ pub(super) async fn cancel(context: &Context, arguments: &CancelOperations) -> R
     } else if operations.iter().all(|one| one.state == OperationState::Unverified || is_settled(one, false)) {
         Failure::new(Exit::Left, MAY_STILL_TAKE_EFFECT.0).remedy(MAY_STILL_TAKE_EFFECT.1)
     } else {
-        Failure::new(Exit::Left, "not every cancelled operation could be undone")
-            .remedy("remove the causes, then: windlass operation resume")
+        let remedy = match operations.iter().all(|one| one.state == OperationState::Kept || is_settled(one, false)) {
+            true => "windlass operation show ID",
+            false => "remove the causes, then: windlass operation resume",
+        };
+        Failure::new(Exit::Left, "not every cancelled operation could be undone").remedy(remedy)
     };
     failure.causes = refused;
     failure.left = too_late;
@@ -146,6 +149,10 @@ fn made_before(work: &Work, operation: &Operation) -> Result<Vec<Leftover>, Fail
     if !stays || operation.ended_by.is_some() {
         return Ok(Vec::new());
     }
+    // What could not be taken back says why itself.
+    if report(operation).is_some_and(|report| !report.left.is_empty()) {
+        return Ok(Vec::new());
+    }
     let reason = format!("operation {} had ended before it was cancelled: {}", operation.id, operation.state);
     made_by(work, &operation.id, &reason)
 }
@@ -155,6 +162,7 @@ fn is_settled(operation: &Operation, no_wait: bool) -> bool {
     match operation.state {
         OperationState::Open => no_wait,
         OperationState::Left | OperationState::Unverified => false,
+        OperationState::Kept => report(operation).is_none_or(|report| report.left.is_empty()),
         _ => true,
     }
 }

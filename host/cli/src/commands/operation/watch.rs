@@ -205,6 +205,10 @@ impl Watching {
 
 /// The exit code of the command that an operation is of; none where it succeeded.
 fn exit_of(operation: &Operation) -> Option<Exit> {
+    let report = operation.report.clone().and_then(|report| serde_json::from_value::<Report>(report).ok());
+    if report.is_some_and(|report| !report.left.is_empty()) {
+        return Some(Exit::Left);
+    }
     match (operation.state, &operation.cause) {
         (OperationState::Done, _) | (OperationState::Kept, None) => None,
         // What it made is left alone.

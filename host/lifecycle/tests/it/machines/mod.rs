@@ -2,6 +2,7 @@
 
 mod adopting;
 mod believing;
+mod cancelling;
 mod chaos;
 mod kill;
 mod ordering;
