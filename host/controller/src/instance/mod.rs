@@ -315,7 +315,7 @@ impl Instance<'_> {
                         }
                     }
                     let earlier = operation.map(|operation| (operation, requested_by));
-                    work::create(&context, &zone, wanted, earlier, write, &control).await
+                    work::create(&context.lifecycle, &zone, wanted, earlier, write, &control).await
                 });
             }
             JobKind::CleanUp => {
@@ -327,16 +327,16 @@ impl Instance<'_> {
                     requested_by: self.turn.requested_by("the object is being deleted"),
                 };
                 self.turn.launch(kind, move |control, attempt| async move {
-                    work::clean_up(&context, &zone, what, attempt, &control).await
+                    work::clean_up(&context.lifecycle, &zone, what, attempt, &control).await
                 });
             }
             JobKind::Recover => {
-                let requested = self.requested().await;
+                let asked = (self.requested().await, self.turn.requested_by("its server could not be set up"));
                 let known = self.turn.status.remediation.clone().unwrap_or_default();
                 if let Some((zone, id)) = self.server.clone() {
                     self.turn.launch(kind, move |control, attempt| async move {
                         let target = Target::Server { zone, id };
-                        work::recover(&context, target, &known, requested, attempt, &control).await
+                        work::recover(&context.lifecycle, target, &known, asked, attempt, &control).await
                     });
                 }
             }

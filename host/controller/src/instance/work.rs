@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use windlass_lifecycle::{
-    Asking, CleanupRequest, Control, CreatedServer, Error as LifecycleError, OperationId, OperationState, RequestedBy,
-    ServerSpecification, Target, read_or_absent,
+    Asking, CleanupRequest, Control, CreatedServer, Error as LifecycleError, Lifecycle, OperationId, OperationState,
+    RequestedBy, ServerSpecification, Target, read_or_absent,
 };
 use windlass_policy::slots::release::{Requested, Trigger};
 use windlass_policy::slots::types::FailureClass;
@@ -24,7 +24,7 @@ pub(super) type WriteOperation = Box<dyn FnOnce(OperationId) -> BoxFuture<'stati
 
 /// Creates a server, or takes up one that an earlier operation of this object has made.
 pub(super) async fn create(
-    context: &Context,
+    lifecycle: &Lifecycle,
     zone: &Zone,
     specification: ServerSpecification,
     earlier: Option<(OperationId, RequestedBy)>,
@@ -32,18 +32,18 @@ pub(super) async fn create(
     control: &Control,
 ) -> Outcome {
     if let Some((earlier, requested_by)) = earlier {
-        match take_up(context, zone, &earlier, requested_by, control).await {
+        match take_up(lifecycle, zone, &earlier, requested_by, control).await {
             Ok(None) => {}
             Ok(Some(server)) => return created(earlier, server),
             Err(outcome) => return outcome,
         }
     }
-    let found = context.lifecycle.account_problems(&specification, 0).await;
+    let found = lifecycle.account_problems(&specification, 0).await;
     let certain: Vec<String> = found.iter().filter(|it| it.is_certain()).map(ToString::to_string).collect();
     if !certain.is_empty() {
         return Outcome::Failed { reason: "CreationFailed", message: format!("spec: {}", certain.join("; ")) };
     }
-    let pending = match context.lifecycle.begin_create(specification).await {
+    let pending = match lifecycle.begin_create(specification).await {
         Ok(pending) => pending,
         Err(error) => return failed(error, "CreationFailed"),
     };
@@ -69,13 +69,13 @@ fn created(operation: OperationId, server: Server) -> Outcome {
 /// The server of an earlier operation: running, it is the object's; anything else is removed, so that a new one can be
 /// made.
 async fn take_up(
-    context: &Context,
+    lifecycle: &Lifecycle,
     zone: &Zone,
     earlier: &OperationId,
     requested_by: RequestedBy,
     control: &Control,
 ) -> Result<Option<Server>, Outcome> {
-    let known = match context.lifecycle.journal().operation(earlier) {
+    let known = match lifecycle.journal().operation(earlier) {
         Ok(operation) => Some(operation.state),
         Err(LifecycleError::OperationUnknown { .. }) => None,
         Err(error) => return Err(failed(error, "CreationFailed")),
@@ -92,7 +92,7 @@ async fn take_up(
             after: AFTER_CONTENTION,
         });
     }
-    let found = context.lifecycle.find_created(zone, earlier).await.map_err(|error| failed(error, "ListingFailed"))?;
+    let found = lifecycle.find_created(zone, earlier).await.map_err(|error| failed(error, "ListingFailed"))?;
     match found {
         // Powering on is the last step: whatever runs has everything.
         Some(server) if server.state == ServerState::Running => Ok(Some(server)),
@@ -102,12 +102,12 @@ async fn take_up(
                 Some(_) => Target::Operation(earlier.clone()),
                 None => {
                     if let Some(server) = &found {
-                        mark_volumes(context, zone, server).await?;
+                        mark_volumes(lifecycle, zone, server).await?;
                     }
                     Target::Tagged { zone: zone.clone(), operation: earlier.clone() }
                 }
             };
-            match release(context, target.requested_by(requested_by), control, "DeletionFailed").await {
+            match release(lifecycle, target.requested_by(requested_by), control, "DeletionFailed").await {
                 Outcome::Released(_) => Ok(None),
                 outcome => Err(outcome),
             }
@@ -116,8 +116,8 @@ async fn take_up(
 }
 
 /// Lets a half-made server's volumes go with it.
-async fn mark_volumes(context: &Context, zone: &Zone, server: &Server) -> Result<(), Outcome> {
-    context.lifecycle.mark_volumes(zone, server).await.map_err(|error| failed(error, "CreationFailed"))
+async fn mark_volumes(lifecycle: &Lifecycle, zone: &Zone, server: &Server) -> Result<(), Outcome> {
+    lifecycle.mark_volumes(zone, server).await.map_err(|error| failed(error, "CreationFailed"))
 }
 
 /// A server that its owner releases.
@@ -132,29 +132,29 @@ pub(super) struct ServerRelease {
 /// Has the release slot judge a server whose Machine is unhealthy: it was not set up as it should be, each time that
 /// was asked.
 pub(super) async fn recover(
-    context: &Context,
+    lifecycle: &Lifecycle,
     target: Target,
     known: &RemediationStatus,
-    requested: Option<Requested>,
+    (requested, requested_by): (Option<Requested>, RequestedBy),
     attempt: u32,
     control: &Control,
 ) -> Outcome {
     let RemediationStatus { requests, rebooted, .. } = *known;
     let asking =
         Asking { trigger: Trigger::BootstrapFailed, requested, bootstrap_failures: requests, rebooted, attempt };
-    release(context, target.released_by(RequestedBy::default(), asking), control, "RestartFailed").await
+    release(lifecycle, target.released_by(requested_by, asking), control, "RestartFailed").await
 }
 
 /// Releases what belongs to the object.
 pub(super) async fn clean_up(
-    context: &Context,
+    lifecycle: &Lifecycle,
     zone: &Zone,
     ServerRelease { server, operation, requested, requested_by }: ServerRelease,
     attempt: u32,
     control: &Control,
 ) -> Outcome {
     let known = match &operation {
-        Some(operation) => match context.lifecycle.journal().operation(operation) {
+        Some(operation) => match lifecycle.journal().operation(operation) {
             Ok(found) => Some(found.state),
             Err(LifecycleError::OperationUnknown { .. }) => None,
             Err(error) => return failed(error, "DeletionFailed"),
@@ -168,9 +168,9 @@ pub(super) async fn clean_up(
         // It does not: everything that carries the operation's tag, on the server or beside it.
         (None, handed_over, Some(operation)) => {
             if handed_over.is_none() {
-                match context.lifecycle.find_created(zone, &operation).await {
+                match lifecycle.find_created(zone, &operation).await {
                     Ok(Some(server)) => {
-                        if let Err(outcome) = mark_volumes(context, zone, &server).await {
+                        if let Err(outcome) = mark_volumes(lifecycle, zone, &server).await {
                             return outcome;
                         }
                     }
@@ -187,11 +187,11 @@ pub(super) async fn clean_up(
         true => target.released_by(requested_by, Asking { requested, attempt, ..Asking::default() }),
         false => target.requested_by(requested_by),
     };
-    release(context, request, control, "DeletionFailed").await
+    release(lifecycle, request, control, "DeletionFailed").await
 }
 
-async fn release(context: &Context, request: CleanupRequest, control: &Control, reason: &'static str) -> Outcome {
-    match context.lifecycle.release(request, control).await {
+async fn release(lifecycle: &Lifecycle, request: CleanupRequest, control: &Control, reason: &'static str) -> Outcome {
+    match lifecycle.release(request, control).await {
         Ok(released) if released.refused.is_some() => Outcome::Failed { reason, message: released.words() },
         Ok(released) => Outcome::Released(Box::new(released)),
         Err(error) => failed(error, reason),
@@ -231,5 +231,65 @@ fn failed(error: LifecycleError, reason: &'static str) -> Outcome {
             Outcome::Waiting { reason: "Contended", message, after: AFTER_CONTENTION }
         }
         _ => Outcome::Failed { reason, message },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use windlass_lifecycle::{
+        Durability, ImageChoice, OperationFilter, OperationKind, Options, Requester, StateDirectory,
+    };
+    use windlass_policy::{Host, HostOptions};
+    use windlass_scaleway::{Client, Settings};
+    use windlass_simulator::Simulator;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_journal_says_which_object_had_a_server_removed() {
+        let simulator = Simulator::new(windlass_simulator::Options::default());
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDirectory::open(folder.path()).unwrap();
+        let policies = Host::new(HostOptions::new(state.handle().try_clone().unwrap())).unwrap();
+        let settings = Settings::new("5ec7e700-0000-4000-8000-5ec7e75ec7e7".parse().unwrap());
+        let client = Client::with_transport(settings, simulator.transport()).unwrap();
+        let mut options = Options::new(client, Arc::new(policies), state);
+        options.durability = Durability::Process;
+        let lifecycle = Lifecycle::open(options).unwrap();
+        let (zone, control): (Zone, _) = ("fr-par-1".parse().unwrap(), Control::new());
+        let object = |name: &str| {
+            let (kind, namespace, uid) = ("Kind".to_owned(), "space".to_owned(), "uid".to_owned());
+            let requester = Requester::Object { kind, namespace, name: name.to_owned(), uid };
+            RequestedBy::new(requester, "why")
+        };
+        for name in ["deleted", "taken-up"] {
+            let group = "ci".parse().unwrap();
+            let image = ImageChoice::parse("ubuntu_noble");
+            let wanted = ServerSpecification::new(group, zone.clone(), "DEV1-S", image);
+            let made = lifecycle.create_server(wanted.clone(), &control).await.unwrap();
+            let (server, operation) = (made.server.id, made.operation);
+            let requested = Some(Requested::Terminate);
+            let outcome = match name {
+                "deleted" => {
+                    let (server, operation, requested_by) = (Some(server), Some(operation), object(name));
+                    let what = ServerRelease { server, operation, requested, requested_by };
+                    clean_up(&lifecycle, &zone, what, 1, &control).await
+                }
+                _ => {
+                    // It was stopped before the object knew of it.
+                    simulator.set_server_state(&server, windlass_simulator::ForcedState::Stopped).unwrap();
+                    let write: WriteOperation = Box::new(|_| Box::pin(std::future::ready(true)));
+                    let earlier = Some((operation, object(name)));
+                    create(&lifecycle, &zone, wanted, earlier, write, &control).await
+                }
+            };
+            let mut filter = OperationFilter::default();
+            (filter.kind, filter.limit) = (Some(OperationKind::CleanupServer), Some(1));
+            let removal = lifecycle.journal().operations(&filter).unwrap().pop();
+            let requested_by = removal.and_then(|removal| removal.requested_by());
+            assert_eq!(requested_by, Some(object(name)), "{name}: {outcome:?}");
+        }
     }
 }
