@@ -131,7 +131,8 @@ fn journalled() -> Vec<Operation> {
 }
 
 fn stored_clusters() -> Vec<StoredCluster> {
-    let store = state().and_then(|state| SqliteClusterStore::read_only(&state).ok()?);
+    let store =
+        state().and_then(|state| SqliteClusterStore::read_only(&state, &Journal::read_only(&state).ok()?).ok()?);
     let runtime = tokio::runtime::Builder::new_current_thread().build().ok();
     let (Some(store), Some(runtime)) = (store, runtime) else { return Vec::new() };
     runtime.block_on(async {

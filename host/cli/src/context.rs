@@ -7,14 +7,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use cap_std::fs::Dir;
 use futures::future::BoxFuture;
-use windlass_cluster::{ClusterLimits, ClusterOptions, Clusters, SqliteClusterStore};
+use windlass_cluster::{
+    ClusterLimits, ClusterOptions, ClusterReader, ClusterStore, Clusters, SqliteClusterStore, StoreError,
+};
 use windlass_distribution::{LockFile, Registries, RegistryOptions};
 use windlass_inspect::failure::Failure;
 use windlass_inspect::output::Output;
 use windlass_inspect::{Commands, Inspector};
 use windlass_lifecycle::{
-    Durability, Error as LifecycleError, Journal, Lifecycle, MachineReader, Options, OtherOwners, OwnerName,
-    StateDirectory, scaleway_capabilities,
+    Error as LifecycleError, Journal, Lifecycle, MachineReader, Options, OtherOwners, OwnerName, StateDirectory,
+    scaleway_capabilities,
 };
 use windlass_policy::slots::SlotName;
 use windlass_policy::{Asker, Capability, Error as PolicyError, Host, HostOptions, Source, Watch};
@@ -193,17 +195,11 @@ impl Context {
         let settings = self.settings(None)?;
         let zone = required_zone(&settings)?;
         let state = self.state_directory()?;
-        let unreadable =
-            |error: LifecycleError| Failure::usage("the state directory cannot be read").because(error.to_string());
         let owner = match &self.configuration.owner {
             Some(owner) => Some(owner.clone()),
             None => state.stored_owner().map_err(unreadable)?,
         };
-        let journal = match Journal::read_only(&state) {
-            Ok(journal) => Some(journal),
-            Err(LifecycleError::JournalAbsent { .. }) => None,
-            Err(error) => return Err(unreadable(error)),
-        };
+        let journal = journal_to_read(&state)?;
         Ok(Look { client: client(settings)?, zone, state, owner, journal })
     }
 
@@ -221,25 +217,43 @@ impl Context {
         self.clusters_with(client(self.settings(None)?)?, parallel)
     }
 
-    /// For looking at clusters only: without credentials as well, since what is looked at is here, and without the
-    /// configured policies, since nothing is judged.
-    pub(crate) fn clusters_to_look_at(&self) -> Result<ClusterWork, Failure> {
-        let (client, unreachable) = match self.settings(None) {
+    /// For looking at clusters only: without credentials as well, since what is looked at is here, and on a disk that
+    /// is full or read-only.
+    pub(crate) fn cluster_reader(&self) -> Result<(ClusterReader, Option<String>), Failure> {
+        let (client, unreachable) = self.client_or_offline()?;
+        let state = self.state_directory()?;
+        let store = match journal_to_read(&state)? {
+            Some(journal) => SqliteClusterStore::read_only(&state, &journal).map_err(|error| no_store(&error))?,
+            None => None,
+        };
+        let store = store.map(|store| Arc::new(store) as Arc<dyn ClusterStore>);
+        Ok((ClusterReader::new(store, client), unreachable))
+    }
+
+    /// A client; without credentials one that reaches nothing, and why.
+    fn client_or_offline(&self) -> Result<(Client, Option<String>), Failure> {
+        Ok(match self.settings(None) {
             Ok(settings) => (client(settings)?, None),
             Err(failure) => (offline_client(failure.message.clone())?, Some(failure.message.clone())),
-        };
+        })
+    }
+
+    /// For small changes of what is stored of clusters: without credentials as well, and without the configured
+    /// policies, since nothing is judged.
+    pub(crate) fn clusters_to_look_at(&self) -> Result<ClusterWork, Failure> {
+        let (client, unreachable) = self.client_or_offline()?;
         let state = self.state_directory()?;
-        let store = cluster_store(&state)?;
         let host = start(HostOptions::new(self.folder_of(&state)?))?;
         let lifecycle = self.lifecycle_under(&client, &host, &state, None)?;
+        let store = cluster_store(&state, &lifecycle)?;
         let clusters = Clusters::new(ClusterOptions::new(lifecycle, client, Arc::new(host.clone()), Arc::new(store)));
         Ok(ClusterWork { clusters, host, unreachable, _watch: None })
     }
 
     fn clusters_with(&self, client: Client, parallel: Option<u32>) -> Result<ClusterWork, Failure> {
         let state = self.state_directory()?;
-        let store = cluster_store(&state)?;
         let (lifecycle, client, host, watch) = self.lifecycle(client, &state, parallel)?;
+        let store = cluster_store(&state, &lifecycle)?;
         let mut limits = ClusterLimits::default();
         if let Some(parallel) = self.parallel(parallel) {
             limits.parallel_nodes = parallel;
@@ -415,9 +429,25 @@ impl Work {
 }
 
 /// Where the clusters of a state directory are kept.
-pub(crate) fn cluster_store(state: &StateDirectory) -> Result<SqliteClusterStore, Failure> {
-    SqliteClusterStore::open(state, Durability::Full)
-        .map_err(|error| Failure::usage("the clusters' store cannot be opened").because(error.to_string()))
+pub(crate) fn cluster_store(state: &StateDirectory, lifecycle: &Lifecycle) -> Result<SqliteClusterStore, Failure> {
+    SqliteClusterStore::open(state, lifecycle.journal()).map_err(|error| no_store(&error))
+}
+
+fn no_store(error: &StoreError) -> Failure {
+    Failure::usage("the clusters' store cannot be opened").because(error.to_string())
+}
+
+fn unreadable(error: LifecycleError) -> Failure {
+    Failure::usage("the state directory cannot be read").because(error.to_string())
+}
+
+/// The journal, be it on a full disk; none where nothing was ever done.
+fn journal_to_read(state: &StateDirectory) -> Result<Option<Journal>, Failure> {
+    match Journal::read_only(state) {
+        Ok(journal) => Ok(Some(journal)),
+        Err(LifecycleError::JournalAbsent { .. }) => Ok(None),
+        Err(error) => Err(unreadable(error)),
+    }
 }
 
 fn start(options: HostOptions) -> Result<Host, Failure> {

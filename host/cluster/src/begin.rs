@@ -100,22 +100,21 @@ impl Clusters {
         }
     }
 
-    /// Refuses groups whose nodes would be called as another cluster's; those that a cluster of before has stay.
+    /// Refuses groups whose nodes would be called as another cluster's; those that a cluster of before has stay. Where
+    /// the other clusters cannot be read, new groups are refused, too: hooks and people tell nodes by their names.
+    ///
+    /// Two clusters that begin at the same moment are not compared.
     pub(crate) async fn refuse_same_names(
         &self,
         specification: &ClusterSpecification,
         before: Option<&ClusterSpecification>,
     ) -> Result<(), Error> {
-        let others = match self.shared.store.clusters().await {
-            Ok(others) => others,
-            // One record that cannot be read does not hold up other clusters.
-            Err(error) => {
-                tracing::warn!(cluster = %specification.name, %error, "names of other clusters' nodes were not compared");
-                return Ok(());
-            }
-        };
         let mut new = specification.clone();
         new.groups.retain(|name, _| before.is_none_or(|before| !before.groups.contains_key(name)));
+        if new.groups.is_empty() {
+            return Ok(());
+        }
+        let others = self.shared.store.clusters().await?;
         let problems = others.iter().flat_map(|other| new.groups_named_as_in(&other.cluster.specification)).collect();
         Ok(InvalidSpecification::all_of(problems)?)
     }

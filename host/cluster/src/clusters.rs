@@ -1,20 +1,16 @@
 //! The entry: clusters as they are known, with their operations and what happened in these.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_lifecycle::{Left, OperationKind as JournalKind, OperationState as JournalState, Report, ResourceName};
 
 use crate::Error;
 use crate::name::ClusterName;
-use crate::record::{ClusterEvent, ClusterOperation, Node};
+use crate::reader::ClusterReader;
+use crate::record::Node;
 use crate::shared::{ClusterOptions, Shared};
 use crate::status::{ClusterHistory, ClusterStatus};
 use crate::store::StoredCluster;
-
-/// Operations of a history at most, and events.
-const MAX_OPERATIONS: u32 = 1_000;
-const MAX_EVENTS: u32 = 1_000_000;
 
 /// Clusters: created, scaled, terminated, resumed, looked at. Cheap to clone.
 #[derive(Clone)]
@@ -79,43 +75,21 @@ impl Clusters {
 
     pub(crate) async fn status_of(&self, stored: StoredCluster) -> ClusterStatus {
         let operation_lives = stored.open.is_some() && self.lives(&stored).await;
-        ClusterStatus {
-            cluster: stored.cluster,
-            nodes: stored.nodes,
-            operation: stored.open,
-            operation_lives,
-            deletion_requested: stored.requests.delete,
-            seen: None,
-        }
+        ClusterStatus::of(stored, operation_lives)
     }
 
-    /// What was done with the clusters of this name, the newest operation first; also after its termination.
+    /// The same clusters, to look at.
+    #[must_use]
+    pub fn reader(&self) -> ClusterReader {
+        ClusterReader::new(Some(Arc::clone(&self.shared.store)), self.shared.client.clone())
+    }
+
+    /// As [`ClusterReader::history`].
     ///
     /// # Errors
-    /// [`Error::Unknown`] when there never was one (or its history is forgotten), and the store's.
+    /// As there.
     pub async fn history(&self, name: &ClusterName) -> Result<Vec<ClusterHistory>, Error> {
-        let operations = self.shared.store.operations(name, MAX_OPERATIONS).await?;
-        if operations.is_empty() {
-            return Err(self.unknown(name).await?);
-        }
-        let mut events: BTreeMap<u64, Vec<ClusterEvent>> = BTreeMap::new();
-        for event in self.shared.store.events(name, None, 0, MAX_EVENTS).await? {
-            events.entry(event.operation).or_default().push(event);
-        }
-        let with_events = |operation: ClusterOperation| {
-            let events = events.remove(&operation.number).unwrap_or_default();
-            ClusterHistory { operation, events }
-        };
-        Ok(operations.into_iter().map(with_events).collect())
-    }
-
-    /// The events of one operation after the one with this sequence, the oldest first: for a view of what another
-    /// process does.
-    ///
-    /// # Errors
-    /// The store's.
-    pub async fn events(&self, name: &ClusterName, operation: u64, after: u64) -> Result<Vec<ClusterEvent>, Error> {
-        Ok(self.shared.store.events(name, Some(operation), after, MAX_EVENTS).await?)
+        self.reader().history(name).await
     }
 
     /// Refuses what changes something, where the state directory is a copy.
@@ -137,9 +111,7 @@ impl Clusters {
     }
 
     pub(crate) async fn unknown(&self, name: &ClusterName) -> Result<Error, Error> {
-        let all = self.shared.store.clusters().await?;
-        let near = windlass_policy::nearest(name.as_str(), all.iter().map(|stored| stored.cluster.name.as_str()));
-        Ok(Error::Unknown { name: name.to_string(), near: near.map(str::to_owned) })
+        self.reader().unknown(name).await
     }
 
     /// Whether somebody works on the cluster's open operation.

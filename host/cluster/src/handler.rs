@@ -29,14 +29,24 @@ const MAX_UNSERVING: usize = 10;
 /// Ends an operation whose stages all went well.
 pub(crate) async fn succeed(run: &Run) -> Result<ClusterOutcome, Stop> {
     let at = run.now();
-    run.change(|book, change| {
-        book.operation.state = OperationState::Done;
-        if book.operation.kind == OperationKind::Terminate {
-            change.forget_cluster = true;
-        }
-        close(book, change, at);
-    })
-    .await?;
+    let known = run.book.lock().clone();
+    let ended = run
+        .change(|book, change| {
+            book.operation.state = OperationState::Done;
+            if book.operation.kind == OperationKind::Terminate {
+                change.forget_cluster = true;
+            }
+            close(book, change, at);
+        })
+        .await;
+    if let Err(Stop::Store(StoreError::Cancelled)) = ended {
+        // Requested after the last look at requests.
+        let stage = known.operation.stage;
+        *run.book.lock() = known;
+        return Err(Stop::called_off(stage));
+    }
+    ended?;
+    count_ended(run, at);
     Ok(outcome(run))
 }
 
@@ -96,6 +106,7 @@ async fn recover(run: &Run, stop: Stop) -> Result<Result<ClusterOutcome, Error>,
         close(book, change, at);
     })
     .await?;
+    count_ended(run, at);
     Ok(Err(failed_as(run, &recovery.cause, recovery.stage)))
 }
 
@@ -189,6 +200,7 @@ async fn stop_quietly(run: &Run) -> Result<ClusterOutcome, Stop> {
         close(book, change, at);
     })
     .await?;
+    count_ended(run, at);
     Ok(outcome(run))
 }
 
@@ -257,9 +269,13 @@ fn close(book: &mut Book, change: &mut Change, at: u64) {
             reasons: book.operation.reasons.clone(),
         },
     ));
-    let (kind, outcome): (&str, &str) = (book.operation.kind.into(), book.operation.state.into());
+}
+
+fn count_ended(run: &Run, at: u64) {
+    let operation = run.book.lock().operation.clone();
+    let (kind, outcome): (&str, &str) = (operation.kind.into(), operation.state.into());
     metrics::counter!(metric_names::OPERATIONS, "kind" => kind, "outcome" => outcome).increment(1);
-    let lasted = Duration::from_millis(at.saturating_sub(book.operation.began_at));
+    let lasted = Duration::from_millis(at.saturating_sub(operation.began_at));
     metrics::histogram!(metric_names::OPERATION_SECONDS, "kind" => kind, "outcome" => outcome)
         .record(lasted.as_secs_f64());
 }

@@ -7,8 +7,8 @@
 //! - Make [`Clusters`] from a lifecycle, a [`ClusterStore`] and something that runs hooks ([`HookRunner`]); call
 //!   [`Clusters::resume`] first, so that what an earlier process left open is finished or undone.
 //! - [`Clusters::create`], [`Clusters::scale`] and [`Clusters::terminate`] run an operation to its end;
-//!   [`Clusters::status`], [`Clusters::history`] and [`Clusters::events`] look at it, also from another process;
-//!   [`Clusters::cancel`] calls it off from there.
+//!   [`Clusters::cancel`] calls it off, also from another process. A [`ClusterReader`] looks at clusters and writes
+//!   nothing.
 //! - A [`ClusterControl`] follows operations (events; [`progress`] adds them up) and ends them early.
 //!
 //! # The one handler
@@ -34,6 +34,7 @@ pub mod metric_names;
 mod name;
 mod operation;
 mod read;
+mod reader;
 mod record;
 mod refresh;
 mod resume;
@@ -56,6 +57,7 @@ pub use dry_run::{ClusterPlan, PlannedHook};
 pub use error::{ClusterFailure, Error};
 pub use name::{ClusterName, InvalidName, NodeGroupName};
 pub use read::Format;
+pub use reader::ClusterReader;
 pub use record::{
     Cluster, ClusterEvent, ClusterHappening, ClusterOperation, ClusterState, Counts, KeptNode, Node, NodeRole,
     NodeState, OperationKind, OperationState, Progress, Recovery, Stage, progress,

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use windlass_policy::slots::types::Failure;
 use windlass_scaleway::types::instance::{Server, ServerState};
 
 use crate::Error;
@@ -16,7 +15,7 @@ use crate::status::{ClusterObservation, ClusterStatus, NodeObservation};
 use crate::store::{Change, StoreError};
 
 /// A function on data: what is known of a node beside its server as it is.
-fn sight(node: &Node, server: Option<&Server>) -> NodeObservation {
+pub(crate) fn sight(node: &Node, server: Option<&Server>) -> NodeObservation {
     let mut differences = Vec::new();
     let addresses = server.map(see::public_addresses).unwrap_or_default();
     match (server, node.state) {
@@ -43,27 +42,6 @@ fn sight(node: &Node, server: Option<&Server>) -> NodeObservation {
 }
 
 impl Clusters {
-    /// As [`Clusters::status`], compared with what Scaleway says now. Nothing is changed: a difference is taken up by
-    /// the next operation, which looks, too.
-    ///
-    /// # Errors
-    /// [`Error::Unknown`], and the store's. When Scaleway does not answer, the inner error says so; the status is what
-    /// is known here.
-    pub async fn compare(&self, name: &ClusterName) -> Result<(ClusterStatus, Result<(), Failure>), Error> {
-        let mut status = self.status(name).await?;
-        let with_server: Vec<&Node> = status.nodes.iter().filter(|node| node.server.is_some()).collect();
-        let ids: Vec<String> = with_server.iter().filter_map(|node| node.server.clone()).collect();
-        let at = self.shared.lifecycle.now();
-        let seen = match see::see(&self.shared.client, &status.cluster.specification.zone, &ids).await {
-            Ok(seen) => seen,
-            Err(failed) => return Ok((status, Err(failed))),
-        };
-        let nodes =
-            with_server.iter().map(|node| sight(node, node.server.as_ref().and_then(|id| seen.get(id)))).collect();
-        status.seen = Some(ClusterObservation { at, nodes });
-        Ok((status, Ok(())))
-    }
-
     /// Looks at the server of each node that runs, and notes its public addresses, and that it is gone or powered off:
     /// a cluster with such a node is no longer `active`. Nothing is changed at Scaleway; what is missing is replaced by
     /// the next [`Clusters::scale`]. Private addresses are looked up by the next operation.

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::record::{Cluster, ClusterEvent, ClusterOperation, KeptNode, Node, OperationState};
+use crate::store::StoredCluster;
 
 /// How an operation ended.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -33,8 +34,21 @@ pub struct ClusterStatus {
     pub operation_lives: bool,
     /// Whether its deletion is requested.
     pub deletion_requested: bool,
-    /// What Scaleway says of its nodes, where it was asked ([`Clusters::compare`](crate::Clusters::compare)).
+    /// What Scaleway says of its nodes, where it was asked ([`ClusterReader::compare`](crate::ClusterReader::compare)).
     pub seen: Option<ClusterObservation>,
+}
+
+impl ClusterStatus {
+    pub(crate) fn of(stored: StoredCluster, operation_lives: bool) -> Self {
+        Self {
+            cluster: stored.cluster,
+            nodes: stored.nodes,
+            operation: stored.open,
+            operation_lives,
+            deletion_requested: stored.requests.delete,
+            seen: None,
+        }
+    }
 }
 
 /// What Scaleway says of a cluster's nodes.

@@ -238,7 +238,9 @@ impl Source {
     /// The journal; none where nothing was ever done.
     fn journal(&self) -> Result<Option<Arc<Journal>>, Error> {
         let mut known = self.journal.lock();
-        if known.as_ref().is_none_or(|journal| journal.is_snapshot()) {
+        // On a disk that takes no writes only one may be open at a time: who still reads one shares it.
+        if known.as_ref().is_none_or(|journal| journal.is_snapshot() && Arc::strong_count(journal) == 1) {
+            *known = None;
             *known = match Journal::read_only(&self.state) {
                 Ok(journal) => Some(Arc::new(journal)),
                 Err(LifecycleError::JournalAbsent { .. }) => None,
@@ -301,7 +303,11 @@ impl Source {
     fn machines(&self, open: &[Operation]) -> Result<(Vec<Machine>, bool), Error> {
         let there = |kind| {
             let mut filter = OperationFilter::default();
-            filter.states = vec![OperationState::Done];
+            // An order that was cancelled too late keeps its Mac.
+            filter.states = match kind {
+                OperationKind::OrderMachine => vec![OperationState::Done, OperationState::Kept],
+                _ => vec![OperationState::Done],
+            };
             filter.kind = Some(kind);
             filter.not_ended = true;
             filter.limit = Some(MAX_SERVERS + 1);
@@ -462,7 +468,7 @@ impl Source {
         }
         let mut hasher = DefaultHasher::new();
         let state = self.state.handle();
-        for file in ["journal.sqlite", "journal.sqlite-wal", "clusters.sqlite", "clusters.sqlite-wal"] {
+        for file in ["journal.sqlite", "journal.sqlite-wal"] {
             state.metadata(file).ok().map(|metadata| looks(&metadata)).hash(&mut hasher);
         }
         for folder in ["decisions", "hosts", "policy-changes", "sweeps"] {

@@ -193,10 +193,21 @@ pub async fn a_request_to_cancel_ends_with_its_operation_and_one_to_delete_stays
     assert!(store.request(&farm(), number, Requests { cancel: false, delete: true }).await.unwrap());
     assert_eq!(store.requests(&farm(), fence).await.unwrap(), Some(Requests { cancel: true, delete: true }));
     assert_eq!(store.requests(&farm(), Fence(999)).await.unwrap(), None);
-    store.commit(&farm(), fence, closing(1, OperationState::Done)).await.unwrap();
+    store.commit(&farm(), fence, closing(1, OperationState::Recovered)).await.unwrap();
     let requests = store.cluster(&farm()).await.unwrap().unwrap().requests;
     assert_eq!(requests, Requests { cancel: false, delete: true });
     assert!(!store.request(&"other".parse().unwrap(), 1, Requests::default()).await.unwrap());
+}
+
+pub async fn what_is_cancelled_before_its_end_is_not_stored_as_done(store: &dyn ClusterStore) {
+    let (fence, number) = store.begin(begin(None, &[1])).await.unwrap();
+    assert!(store.request(&farm(), number, Requests { cancel: true, delete: false }).await.unwrap());
+    let refused = store.commit(&farm(), fence, closing(number, OperationState::Done)).await;
+    assert!(matches!(refused, Err(StoreError::Cancelled)), "{refused:?}");
+    let stored = store.cluster(&farm()).await.unwrap().unwrap();
+    assert_eq!(stored.open.map(|open| open.state), Some(OperationState::Open), "nothing was written");
+    store.commit(&farm(), fence, closing(number, OperationState::Recovered)).await.unwrap();
+    assert!(store.cluster(&farm()).await.unwrap().unwrap().open.is_none());
 }
 
 pub async fn a_request_to_delete_ends_with_whatever_begins_next(store: &dyn ClusterStore) {

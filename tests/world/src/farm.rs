@@ -6,7 +6,7 @@ use windlass_cluster::{
     ClusterControl, ClusterName, ClusterOptions, ClusterSpecification, ClusterState, ClusterStatus, Clusters,
     NodeGroup, ScaleRequest, SqliteClusterStore, StoreError,
 };
-use windlass_lifecycle::{Durability, Lifecycle, StateDirectory};
+use windlass_lifecycle::{Lifecycle, StateDirectory};
 use windlass_policy::Host;
 use windlass_scaleway::Client;
 
@@ -32,7 +32,7 @@ pub(crate) fn open(
     policies: Arc<Host>,
     state: &StateDirectory,
 ) -> Result<Clusters, StoreError> {
-    let store = SqliteClusterStore::open(state, Durability::FullInline)?;
+    let store = SqliteClusterStore::open(state, lifecycle.journal())?;
     Ok(Clusters::new(ClusterOptions::new(lifecycle, client, policies, Arc::new(store))))
 }
 

@@ -213,12 +213,16 @@ fn unread(error: &dyn std::error::Error) -> Failure {
         .remedy("windlass operation list --open")
 }
 
+fn journal_of(state: &StateDirectory) -> Result<Option<Journal>, Failure> {
+    match Journal::read_only(state) {
+        Ok(journal) => Ok(Some(journal)),
+        Err(Error::JournalAbsent { .. }) => Ok(None),
+        Err(error) => Err(unread(&error)),
+    }
+}
+
 fn operations_of(state: &StateDirectory, mark: &str) -> Result<Option<Begun>, Failure> {
-    let journal = match Journal::read_only(state) {
-        Ok(journal) => journal,
-        Err(Error::JournalAbsent { .. }) => return Ok(None),
-        Err(error) => return Err(unread(&error)),
-    };
+    let Some(journal) = journal_of(state)? else { return Ok(None) };
     // It has just begun, so it is among the newest, and this is asked several times a second.
     let mut filter = OperationFilter::default();
     filter.limit = Some(1_000);
@@ -231,7 +235,9 @@ fn operations_of(state: &StateDirectory, mark: &str) -> Result<Option<Begun>, Fa
 }
 
 async fn cluster_of(state: &StateDirectory, mark: &str) -> Result<Option<Begun>, Failure> {
-    let Some(store) = SqliteClusterStore::read_only(state).map_err(|error| unread(&error))? else { return Ok(None) };
+    let Some(journal) = journal_of(state)? else { return Ok(None) };
+    let store = SqliteClusterStore::read_only(state, &journal).map_err(|error| unread(&error))?;
+    let Some(store) = store else { return Ok(None) };
     let clusters = store.clusters().await.map_err(|error| unread(&error))?;
     Ok(clusters.iter().find_map(|stored| {
         let operation = stored.open.as_ref()?;

@@ -678,7 +678,7 @@ async fn delete(context: &Context, arguments: &DeleteServers) -> Result<(), Fail
         Some(group) => of_group(&work, &machines?, group).await?,
         None => (named(&work, &machines, &arguments.servers).await?, Vec::new()),
     };
-    let nodes = cluster_nodes(&cluster_store(&work.state)?).await?;
+    let nodes = cluster_nodes(&cluster_store(&work.state, &work.lifecycle)?).await?;
     refuse_cluster_nodes(&subjects, &nodes)?;
     refuse_protected(&subjects)?;
     let planned: Vec<Planned> = subjects.iter_mut().flat_map(|subject| std::mem::take(&mut subject.planned)).collect();

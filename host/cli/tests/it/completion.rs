@@ -78,9 +78,7 @@ fn asking_for_names_makes_nothing_changes_nothing_and_never_complains() {
     offered(world.command(&[]), &["cluster", "status", ""]);
     let state = world.home.path().join("state");
     std::fs::create_dir(&state).unwrap();
-    for file in ["journal.sqlite", "clusters.sqlite"] {
-        std::fs::write(state.join(file), "no database").unwrap();
-    }
+    std::fs::write(state.join("journal.sqlite"), "no database").unwrap();
     std::fs::write(state.join("decisions"), "no folder").unwrap();
     for words in [&["cluster", "status", ""][..], &["operation", "show", ""], &["decision", "show", ""]] {
         let mut command = bare(home.path());

@@ -9,7 +9,7 @@ use windlass_test_pages::{Authority, Secrets, Viewer};
 use crate::support::{Running, World, bare};
 
 /// What a page is, asked for by hand under this name.
-fn page(url: &str, path: &str, headers: &str) -> String {
+pub(crate) fn page(url: &str, path: &str, headers: &str) -> String {
     let address = url.trim().strip_prefix("http://").unwrap();
     let mut connection = TcpStream::connect(address).unwrap();
     write!(connection, "GET {path} HTTP/1.1\r\nconnection: close\r\n{headers}\r\n").unwrap();

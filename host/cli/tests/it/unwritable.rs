@@ -1,8 +1,10 @@
 //! What can still be read where the state directory cannot be written any more.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use crate::support::{BINARY, IMPATIENT, Ran, STATE, World, skipped};
+use crate::console::page;
+use crate::support::{BINARY, IMPATIENT, Ran, Running, STATE, World, skipped};
 
 /// The files that are read, on a disk of their own. What runs after it sees it in place of the state directory.
 const DISK: &str = "mkdir \"$HOME/copy\"
@@ -16,15 +18,20 @@ const WITHOUT_INDEX: &str = "rm -f \"$S\"/*-shm";
 
 /// Runs a command after these lines of shell, with mounts of its own.
 fn after(world: &World, lines: &[&str], arguments: &[&str]) -> Ran {
+    let ran = Ran::of(&mut command_after(world, lines, arguments));
+    let _ = std::fs::remove_dir_all(world.home.path().join("copy"));
+    ran
+}
+
+fn command_after(world: &World, lines: &[&str], arguments: &[&str]) -> Command {
     let ours = world.command(arguments);
     let script = format!("{}\nexec \"$@\"", lines.join("\n"));
     let mut command = Command::new("unshare");
     command.env_clear().args(["-rm", "sh", "-euc", &script, "sh", BINARY]).args(ours.get_args());
     command.envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command.env("HOME", world.home.path()).env("S", world.home.path().join(STATE));
-    let ran = Ran::of(command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"));
-    let _ = std::fs::remove_dir_all(world.home.path().join("copy"));
-    ran
+    command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    command
 }
 
 fn can_mount() -> bool {
@@ -74,6 +81,64 @@ fn a_journal_is_read_on_a_disk_that_is_full_or_read_only() {
     }
 }
 
+/// A cluster whose creation was killed while its hook ran, so that what was written last is in the WAL alone.
+const FARM: &str = "
+name = 'farm'
+zone = 'fr-par-1'
+
+[groups.web]
+count = 1
+types = ['DEV1-S']
+image = 'ubuntu_noble'
+
+[hooks.configure.program]
+command = './wait.sh'
+";
+
+#[test]
+fn clusters_and_the_console_are_shown_there_as_well() {
+    if !can_mount() {
+        return;
+    }
+    let world = World::new("50");
+    world.configure(IMPATIENT);
+    let hook = world.write("wait.sh", b"#!/bin/sh\nexec sleep 60\n");
+    std::fs::set_permissions(hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let file = world.write("farm.toml", FARM.as_bytes());
+    let create = ["cluster", "create", file.to_str().unwrap()];
+    let running = Running::start(&mut world.command(&create));
+    running.until_it_says("configure");
+    running.signal("KILL");
+    drop(running);
+    for (case, lines) in [
+        ("read-only", &[DISK, READ_ONLY][..]),
+        ("full", &[DISK, FULL]),
+        ("full, without an index", &[DISK, WITHOUT_INDEX, FULL]),
+    ] {
+        for arguments in [
+            &["cluster", "list"][..],
+            &["cluster", "status", "farm"],
+            &["cluster", "status", "farm", "--offline"],
+            &["cluster", "history", "farm"],
+        ] {
+            let ran = after(&world, lines, arguments);
+            assert_eq!(ran.code, 0, "{case}: {arguments:?}: {}", ran.stderr);
+            assert!(ran.stdout.contains("create"), "{case}: {arguments:?}: {}", ran.stdout);
+        }
+        let console = Running::start(&mut command_after(&world, lines, &["console", "--listen", "127.0.0.1:0"]));
+        let url = console.first_line();
+        for (path, shown) in
+            [("/", "/clusters/farm"), ("/operations", "create-server"), ("/clusters/farm", "configure")]
+        {
+            let page = page(&url, path, "host: localhost\r\n");
+            assert!(page.starts_with("HTTP/1.1 200") && page.contains(shown), "{case}: {path}: {page}");
+        }
+        console.signal("TERM");
+        console.end().expect(0);
+        std::fs::remove_dir_all(world.home.path().join("copy")).unwrap();
+    }
+}
+
 #[test]
 fn what_a_killed_process_wrote_last_is_read_there_as_well() {
     if !can_mount() {
@@ -83,7 +148,7 @@ fn what_a_killed_process_wrote_last_is_read_there_as_well() {
     world.configure(IMPATIENT);
     world.fault("POST", "/instance/v1/zones/*/servers/*/action", "delay:600000");
     let create = ["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble"];
-    let running = crate::support::Running::start(&mut world.command(&create));
+    let running = Running::start(&mut world.command(&create));
     world.until(|resources| resources["servers"].as_array().is_some_and(|servers| servers.len() == 1));
     let listed = crate::support::eventually("its server is being started", || {
         let listed = world.json(&["operation", "list"]);

@@ -1,16 +1,14 @@
-//! Where clusters are kept: one interface, so that the same operations run on one machine (SQLite beside the journal)
+//! Where clusters are kept: one interface, so that the same operations run on one machine (in the journal's file)
 //! and elsewhere (for example on the status of a Kubernetes object, with leader election for liveness).
 
 mod sqlite;
-
-use std::path::PathBuf;
 
 use async_trait::async_trait;
 
 pub use sqlite::SqliteClusterStore;
 
 use crate::name::ClusterName;
-use crate::record::{Cluster, ClusterEvent, ClusterHappening, ClusterOperation, Node};
+use crate::record::{Cluster, ClusterEvent, ClusterHappening, ClusterOperation, Node, OperationKind, OperationState};
 
 /// A cluster as it is stored.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,29 +70,21 @@ pub struct Change {
     pub forget_cluster: bool,
 }
 
+impl Change {
+    /// Whether it ends an operation as done that can be cancelled.
+    #[must_use]
+    pub fn ends_well(&self) -> bool {
+        let done = |operation: &ClusterOperation| {
+            operation.state == OperationState::Done && operation.kind != OperationKind::Terminate
+        };
+        self.operation.as_ref().is_some_and(done)
+    }
+}
+
 /// What can go wrong with a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The store cannot be opened.
-    #[error("{} cannot be opened: {problem}", path.display())]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        problem: String,
-    },
-    /// A newer version wrote it. It was left untouched.
-    #[error("{} has version {found}, this program knows version {known}: use the program that wrote it (it was left \
-        untouched)", path.display())]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// The version found.
-        found: i64,
-        /// The version known.
-        known: i64,
-    },
     /// A read or write failed.
     #[error("{what}: {problem}")]
     Failed {
@@ -116,6 +106,9 @@ pub enum StoreError {
     /// The cluster is not stored any more.
     #[error("the cluster is not stored any more")]
     Gone,
+    /// The operation was to be done, and somebody has cancelled it.
+    #[error("the operation was cancelled")]
+    Cancelled,
     /// Somebody else began or took over an operation on this cluster.
     #[error("another process is at work on this cluster")]
     Overtaken,
@@ -144,7 +137,8 @@ pub trait ClusterStore: Send + Sync + std::fmt::Debug {
     /// Takes the open operation over for `runner`; whoever holds `expected` can write no more.
     async fn take_over(&self, name: &ClusterName, expected: Fence, runner: &str) -> Result<Fence, StoreError>;
 
-    /// Writes. [`StoreError::Gone`] and [`StoreError::Overtaken`] say that nothing was written.
+    /// Writes. [`StoreError::Gone`] and [`StoreError::Overtaken`] say that nothing was written. So does
+    /// [`StoreError::Cancelled`]: no operation but a termination ends as done while its end is requested.
     async fn commit(&self, name: &ClusterName, fence: Fence, change: Change) -> Result<(), StoreError>;
 
     /// Adds requests to the operation of this number. False when it is not open any more, so that no request outlives

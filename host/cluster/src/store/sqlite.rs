@@ -1,25 +1,29 @@
-//! The store on one machine: `clusters.sqlite` in the state directory.
+//! The store on one machine: tables of its own in the journal's file.
+//!
+//! One file, since the two make one history: the journal says what became of each node, so neither is ever restored or
+//! copied without the other.
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use windlass_lifecycle::{Database, DatabaseError, Durability, Schema, StateDirectory};
+use windlass_lifecycle::{Database, DatabaseError, Journal, StateDirectory};
 
 use super::{Begin, Change, ClusterStore, Fence, Requests, StoreError, StoredCluster};
 use crate::failure::short;
 use crate::name::ClusterName;
 use crate::record::{Cluster, ClusterEvent, ClusterOperation, Node, OperationKind, OperationState};
 
-const SCHEMA: Schema = Schema { file: "clusters.sqlite", version: 1, tables: TABLES };
 /// Operations of one cluster name that are kept, with their events.
 const KEPT_OPERATIONS: u64 = 100;
 /// How long the history of a cluster is kept that is gone: 90 days, in milliseconds.
 const KEPT_AFTER_THE_END: u64 = 90 * 24 * 3_600 * 1_000;
 
 const TABLES: &str = "
-create table fences (last integer not null) strict;
-insert into fences values (0);
+create table cluster_fences (last integer not null) strict;
+insert into cluster_fences values (0);
 create table clusters (
     name             text primary key not null,
     fence            integer not null,
@@ -28,7 +32,7 @@ create table clusters (
     delete_requested integer not null default 0,
     document         text not null
 ) strict;
-create table nodes (
+create table cluster_nodes (
     cluster          text not null,
     name             text not null,
     grouping         text not null,
@@ -36,26 +40,26 @@ create table nodes (
     document         text not null,
     primary key (cluster, name)
 ) strict, without rowid;
-create table operations (
+create table cluster_operations (
     cluster          text not null,
     number           integer not null,
     document         text not null,
     primary key (cluster, number)
 ) strict, without rowid;
-create table events (
+create table cluster_events (
     sequence         integer primary key autoincrement,
     cluster          text not null,
     operation        integer not null,
     at               integer not null,
     what             text not null
 ) strict;
-create index events_by_operation on events (cluster, operation, sequence);
+create index cluster_events_by_operation on cluster_events (cluster, operation, sequence);
 ";
 
 /// The store in a state directory.
 #[derive(Debug)]
 pub struct SqliteClusterStore {
-    database: Database,
+    database: Arc<Database>,
     state: StateDirectory,
 }
 
@@ -65,43 +69,41 @@ fn failed(what: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
 
 impl From<DatabaseError> for StoreError {
     fn from(error: DatabaseError) -> Self {
-        let problem = match &error {
-            DatabaseError::Make { source, .. } => source.to_string(),
-            DatabaseError::Open { source, .. } => source.to_string(),
-            error => error.to_string(),
-        };
-        match error {
-            DatabaseError::Newer { path, found, known } => Self::Newer { path, found, known },
-            DatabaseError::Absent { path } | DatabaseError::Make { path, .. } | DatabaseError::Open { path, .. } => {
-                Self::Open { path, problem }
-            }
-            DatabaseError::Closed | DatabaseError::Commit { .. } => Self::Failed { what: "writing", problem },
-        }
+        Self::Failed { what: "writing", problem: error.to_string() }
     }
 }
 
 impl SqliteClusterStore {
-    /// Opens the store, and makes it where there is none.
+    /// The store of this journal's directory. Makes its tables where there are none.
     ///
     /// # Errors
-    /// [`StoreError::Newer`] when a newer version wrote it (it is left untouched), [`StoreError::Open`] when it cannot
-    /// be opened.
-    pub fn open(state: &StateDirectory, durability: Durability) -> Result<Self, StoreError> {
-        Ok(Self { database: Database::open(state, &SCHEMA, durability)?, state: state.clone() })
+    /// [`StoreError::Failed`] when they cannot be made.
+    pub fn open(state: &StateDirectory, journal: &Journal) -> Result<Self, StoreError> {
+        if Self::read_only(state, journal)?.is_none() {
+            // Two processes may start together: who comes second finds the tables made.
+            let make = |connection: &Connection| match has_tables(connection)? {
+                true => Ok(()),
+                false => connection.execute_batch(TABLES),
+            };
+            journal.database().write_at_once(make).map_err(failed("making the clusters' tables"))?;
+        }
+        Ok(Self { database: Arc::clone(journal.database()), state: state.clone() })
     }
 
-    /// Opens the store to look at it: nothing is made or changed, also no file. `None` where there is none, or one
-    /// whose tables are still to be made.
+    /// The store, to look at it: nothing is made or changed. `None` where there never was a cluster.
     ///
     /// # Errors
-    /// As [`SqliteClusterStore::open`].
-    pub fn read_only(state: &StateDirectory) -> Result<Option<Self>, StoreError> {
-        match Database::read_only(state, &SCHEMA) {
-            Ok(database) => Ok(Some(Self { database, state: state.clone() })),
-            Err(DatabaseError::Absent { .. }) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+    /// [`StoreError::Failed`] when the journal cannot be read.
+    pub fn read_only(state: &StateDirectory, journal: &Journal) -> Result<Option<Self>, StoreError> {
+        let database = journal.database();
+        let there = database.read(|connection| has_tables(connection).map_err(failed("looking for clusters")))?;
+        Ok(there.then(|| Self { database: Arc::clone(database), state: state.clone() }))
     }
+}
+
+fn has_tables(connection: &Connection) -> Result<bool, rusqlite::Error> {
+    let find = "select exists (select 1 from sqlite_schema where type = 'table' and name = 'clusters')";
+    connection.query_row(find, [], |row| row.get(0))
 }
 
 fn write<T: Serialize>(table: &'static str, row: &str, value: &T) -> Result<String, StoreError> {
@@ -132,7 +134,7 @@ fn read<T: DeserializeOwned>(table: &'static str, row: &str, text: &str) -> Resu
 
 fn new_fence(connection: &Connection) -> Result<Fence, StoreError> {
     connection
-        .query_row("update fences set last = last + 1 returning last", [], |row| row.get::<_, i64>(0))
+        .query_row("update cluster_fences set last = last + 1 returning last", [], |row| row.get::<_, i64>(0))
         .map(|last| Fence(last.cast_unsigned()))
         .map_err(failed("giving a fence"))
 }
@@ -149,11 +151,11 @@ fn stored_fence(connection: &Connection, name: &str) -> Result<Option<Fence>, St
 fn put_nodes(connection: &Connection, cluster: &str, nodes: &[Node]) -> Result<(), StoreError> {
     let mut statement = connection
         .prepare_cached(
-            "insert or replace into nodes (cluster, name, grouping, position, document) values (?1, ?2, ?3, ?4, ?5)",
+            "insert or replace into cluster_nodes (cluster, name, grouping, position, document) values (?1, ?2, ?3, ?4, ?5)",
         )
         .map_err(failed("writing a node"))?;
     for node in nodes {
-        let document = write("nodes", &node.name, node)?;
+        let document = write("cluster_nodes", &node.name, node)?;
         statement
             .execute(params![cluster, node.name, node.group.as_str(), node.index, document])
             .map_err(failed("writing a node"))?;
@@ -165,8 +167,8 @@ fn put_operation(connection: &Connection, cluster: &str, operation: &ClusterOper
     let row = format!("{cluster}/{}", operation.number);
     connection
         .execute(
-            "insert or replace into operations (cluster, number, document) values (?1, ?2, ?3)",
-            params![cluster, operation.number.cast_signed(), write("operations", &row, operation)?],
+            "insert or replace into cluster_operations (cluster, number, document) values (?1, ?2, ?3)",
+            params![cluster, operation.number.cast_signed(), write("cluster_operations", &row, operation)?],
         )
         .map(drop)
         .map_err(failed("writing an operation"))
@@ -183,13 +185,13 @@ fn open_number(connection: &Connection, cluster: &str) -> Result<Option<u64>, St
 fn operation(connection: &Connection, cluster: &str, number: u64) -> Result<Option<ClusterOperation>, StoreError> {
     let text: Option<String> = connection
         .query_row(
-            "select document from operations where cluster = ?1 and number = ?2",
+            "select document from cluster_operations where cluster = ?1 and number = ?2",
             params![cluster, number.cast_signed()],
             |row| row.get(0),
         )
         .optional()
         .map_err(failed("reading an operation"))?;
-    text.map(|text| read("operations", &format!("{cluster}/{number}"), &text)).transpose()
+    text.map(|text| read("cluster_operations", &format!("{cluster}/{number}"), &text)).transpose()
 }
 
 fn load(connection: &Connection, name: &str, with_nodes: bool) -> Result<Option<StoredCluster>, StoreError> {
@@ -217,13 +219,13 @@ fn load(connection: &Connection, name: &str, with_nodes: bool) -> Result<Option<
     let mut nodes = Vec::new();
     if with_nodes {
         let mut statement = connection
-            .prepare_cached("select name, document from nodes where cluster = ?1 order by grouping, position")
+            .prepare_cached("select name, document from cluster_nodes where cluster = ?1 order by grouping, position")
             .map_err(failed("reading nodes"))?;
         let mut rows = statement.query([name]).map_err(failed("reading nodes"))?;
         while let Some(row) = rows.next().map_err(failed("reading nodes"))? {
             let node: String = row.get(0).map_err(failed("reading nodes"))?;
             let text: String = row.get(1).map_err(failed("reading nodes"))?;
-            nodes.push(read("nodes", &node, &text)?);
+            nodes.push(read("cluster_nodes", &node, &text)?);
         }
     }
     Ok(Some(StoredCluster {
@@ -245,7 +247,9 @@ fn begin(connection: &Connection, mut begin: Begin) -> Result<(Fence, u64), Stor
     }
     let fence = new_fence(connection)?;
     let number: i64 = connection
-        .query_row("select coalesce(max(number), 0) + 1 from operations where cluster = ?1", [&name], |row| row.get(0))
+        .query_row("select coalesce(max(number), 0) + 1 from cluster_operations where cluster = ?1", [&name], |row| {
+            row.get(0)
+        })
         .map_err(failed("numbering an operation"))?;
     begin.operation.number = number.cast_unsigned();
     begin.operation.state = OperationState::Open;
@@ -261,8 +265,8 @@ fn begin(connection: &Connection, mut begin: Begin) -> Result<(Fence, u64), Stor
     put_nodes(connection, &name, &begin.nodes)?;
     let oldest = begin.operation.number.saturating_sub(KEPT_OPERATIONS).cast_signed();
     for sql in [
-        "delete from events where cluster = ?1 and operation <= ?2",
-        "delete from operations where cluster = ?1 and number <= ?2",
+        "delete from cluster_events where cluster = ?1 and operation <= ?2",
+        "delete from cluster_operations where cluster = ?1 and number <= ?2",
     ] {
         connection.execute(sql, params![name, oldest]).map_err(failed("forgetting old operations"))?;
     }
@@ -275,14 +279,14 @@ fn forget_gone(connection: &Connection, now: u64) -> Result<(), StoreError> {
     let before = now.saturating_sub(KEPT_AFTER_THE_END).cast_signed();
     let forgotten = connection
         .execute(
-            "delete from operations where cluster not in (select name from clusters) and cluster not in
-                (select cluster from operations where json_extract(document, '$.began_at') >= ?1)",
+            "delete from cluster_operations where cluster not in (select name from clusters) and cluster not in
+                (select cluster from cluster_operations where json_extract(document, '$.began_at') >= ?1)",
             [before],
         )
         .map_err(failed("forgetting old operations"))?;
     if forgotten > 0 {
         connection
-            .execute("delete from events where cluster not in (select cluster from operations)", [])
+            .execute("delete from cluster_events where cluster not in (select cluster from cluster_operations)", [])
             .map_err(failed("forgetting old events"))?;
     }
     Ok(())
@@ -294,6 +298,14 @@ fn commit(connection: &Connection, name: &str, fence: Fence, change: &Change) ->
         Some(stored) if stored != fence => return Err(StoreError::Overtaken),
         Some(_) => {}
     }
+    if change.ends_well() {
+        let is_cancelled = connection
+            .query_row("select cancel_requested from clusters where name = ?1", [name], |row| row.get(0))
+            .map_err(failed("reading requests"))?;
+        if is_cancelled {
+            return Err(StoreError::Cancelled);
+        }
+    }
     let number = open_number(connection, name)?.unwrap_or_default();
     if let Some(cluster) = &change.cluster {
         connection
@@ -303,7 +315,7 @@ fn commit(connection: &Connection, name: &str, fence: Fence, change: &Change) ->
     put_nodes(connection, name, &change.nodes)?;
     for node in &change.forget_nodes {
         connection
-            .execute("delete from nodes where cluster = ?1 and name = ?2", params![name, node])
+            .execute("delete from cluster_nodes where cluster = ?1 and name = ?2", params![name, node])
             .map_err(failed("forgetting a node"))?;
     }
     if let Some(operation) = &change.operation {
@@ -320,14 +332,14 @@ fn commit(connection: &Connection, name: &str, fence: Fence, change: &Change) ->
         }
     }
     for (at, what) in &change.events {
-        let what = write("events", name, what)?;
+        let what = write("cluster_events", name, what)?;
         connection
-            .prepare_cached("insert into events (cluster, operation, at, what) values (?1, ?2, ?3, ?4)")
+            .prepare_cached("insert into cluster_events (cluster, operation, at, what) values (?1, ?2, ?3, ?4)")
             .and_then(|mut statement| statement.execute(params![name, number.cast_signed(), at.cast_signed(), what]))
             .map_err(failed("writing an event"))?;
     }
     if change.forget_cluster {
-        for sql in ["delete from nodes where cluster = ?1", "delete from clusters where name = ?1"] {
+        for sql in ["delete from cluster_nodes where cluster = ?1", "delete from clusters where name = ?1"] {
             connection.execute(sql, [name]).map_err(failed("forgetting a cluster"))?;
         }
     }
@@ -440,13 +452,13 @@ impl ClusterStore for SqliteClusterStore {
         self.database.read(move |connection| {
             let rows: Vec<(i64, String)> = connection
                 .prepare_cached(
-                    "select number, document from operations where cluster = ?1 order by number desc limit ?2",
+                    "select number, document from cluster_operations where cluster = ?1 order by number desc limit ?2",
                 )
                 .and_then(|mut statement| {
                     statement.query_map(params![name, limit], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
                 })
                 .map_err(failed("reading operations"))?;
-            rows.iter().map(|(number, text)| read("operations", &format!("{name}/{number}"), text)).collect()
+            rows.iter().map(|(number, text)| read("cluster_operations", &format!("{name}/{number}"), text)).collect()
         })
     }
 
@@ -461,7 +473,7 @@ impl ClusterStore for SqliteClusterStore {
         self.database.read(move |connection| {
             let rows: Vec<(i64, i64, i64, String)> = connection
                 .prepare_cached(
-                    "select sequence, operation, at, what from events
+                    "select sequence, operation, at, what from cluster_events
                      where cluster = ?1 and (?2 is null or operation = ?2) and sequence > ?3 \
                      order by sequence limit ?4",
                 )
@@ -481,7 +493,7 @@ impl ClusterStore for SqliteClusterStore {
                         cluster: cluster.clone(),
                         operation: operation.cast_unsigned(),
                         at: at.cast_unsigned(),
-                        what: read("events", &sequence.to_string(), &what)?,
+                        what: read("cluster_events", &sequence.to_string(), &what)?,
                     })
                 })
                 .collect()

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use windlass_cluster::{
     ClusterOptions, ClusterState, Clusters, Error, OperationKind, OperationState, SqliteClusterStore,
 };
-use windlass_lifecycle::{Durability, Lifecycle, Options, StateDirectory};
+use windlass_lifecycle::{Lifecycle, Options, StateDirectory};
 use windlass_policy::Host;
 use windlass_scaleway::Client;
 
@@ -38,12 +38,12 @@ const SCALE: f64 = 200.0;
 
 fn open(client: Client, state: &Path, policies: Arc<Host>, after_write: AfterWrite) -> Clusters {
     let state = StateDirectory::open(state).unwrap();
-    let inner = Arc::new(SqliteClusterStore::open(&state, Durability::Full).unwrap());
-    let mut options = Options::new(client.clone(), Arc::clone(&policies), state);
+    let mut options = Options::new(client.clone(), Arc::clone(&policies), state.clone());
     options.owner = Some(owner());
     options.limits.settle = Duration::from_millis(20);
     options.limits.poll_interval = Duration::from_millis(20);
     let lifecycle = Lifecycle::open(options).unwrap();
+    let inner = Arc::new(SqliteClusterStore::open(&state, lifecycle.journal()).unwrap());
     let watched = WatchedStore::new(inner, Box::new(|_| futures::future::ready(()).boxed()));
     let store = Arc::new(WatchedStore { after_write, ..watched });
     let mut options = ClusterOptions::new(lifecycle, client, policies, store);

@@ -4,11 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_cluster::{ClusterControl, ClusterState, Error, NodeState, OperationState, Stage};
+use futures::FutureExt as _;
+use windlass_cluster::{
+    ClusterControl, ClusterHappening, ClusterState, Error, NodeState, OperationState, Requests, Stage,
+};
+use windlass_lifecycle::{Journal, OperationFilter, RequestedBy, Requester};
+use windlass_policy::slots::types::FailureClass;
 use windlass_simulator::{FaultKind, FaultRule};
 
 use crate::model::{Trouble, Turning};
-use crate::support::{Behaviour, World, farm, quiet, run, scale, specification, zone};
+use crate::support::{Behaviour, World, farm, host, quiet, run, scale, specification, zone};
 
 /// A whole farm of so many nodes in `web`.
 async fn farm_of(world: &World, count: u32) -> windlass_cluster::Clusters {
@@ -181,12 +186,12 @@ fn status_says_how_scaleway_differs_from_what_is_known_and_changes_nothing() {
     run(async {
         let world = World::new(36).await;
         let clusters = farm_of(&world, 2).await;
-        let (same, asked) = clusters.compare(&farm()).await.unwrap();
+        let (same, asked) = clusters.reader().compare(&farm(), 0).await.unwrap();
         asked.unwrap();
         assert!(same.seen.unwrap().nodes.iter().all(|node| node.differences.is_empty()));
         delete_at_scaleway(&world, &server_of(&world, "farm-web-1")).await;
         let known = clusters.status(&farm()).await.unwrap();
-        let (status, asked) = clusters.compare(&farm()).await.unwrap();
+        let (status, asked) = clusters.reader().compare(&farm(), 0).await.unwrap();
         asked.unwrap();
         assert_eq!((&status.cluster, &status.nodes), (&known.cluster, &known.nodes));
         let seen = status.seen.unwrap();
@@ -196,14 +201,14 @@ fn status_says_how_scaleway_differs_from_what_is_known_and_changes_nothing() {
         // A list that lacks a server proves nothing.
         let short = FaultRule::new("GET", "/instance/v1/zones/*/servers", FaultKind::Omit(1));
         world.simulator.add_fault(short).unwrap();
-        let (status, asked) = clusters.compare(&farm()).await.unwrap();
+        let (status, asked) = clusters.reader().compare(&farm(), 0).await.unwrap();
         asked.unwrap();
         assert_eq!(status.seen.unwrap().nodes[1].state.as_deref(), Some("running"));
         world.simulator.clear_faults();
         // Who does not answer is no reason to say nothing.
         let away = FaultRule::new("GET", "/instance/v1/zones/*/servers", FaultKind::PermissionDenied);
         world.simulator.add_fault(away).unwrap();
-        let (status, asked) = clusters.compare(&farm()).await.unwrap();
+        let (status, asked) = clusters.reader().compare(&farm(), 0).await.unwrap();
         assert!(asked.is_err() && status.seen.is_none() && status.nodes.len() == 2);
     });
 }
@@ -371,7 +376,7 @@ fn an_operations_id_is_never_that_of_one_before_the_state_was_lost() {
         farm_of(&world, 1).await.terminate(&farm(), false, &quiet()).await.unwrap();
         let before = world.hooks.calls.lock()[0].operation_id.clone();
         for entry in std::fs::read_dir(world.folder.path()).unwrap().map(Result::unwrap) {
-            if entry.file_name().to_string_lossy().starts_with("clusters.sqlite") {
+            if ["journal.sqlite", "history"].iter().any(|name| entry.file_name().to_string_lossy().starts_with(name)) {
                 std::fs::remove_file(entry.path()).unwrap();
             }
         }
@@ -501,6 +506,124 @@ fn copy(from: &Path, to: &Path) {
             std::fs::copy(entry.path(), to).unwrap();
         }
     }
+}
+
+#[test]
+fn a_cancellation_after_the_last_look_at_requests_is_heeded() {
+    run(async {
+        let world = World::new(48).await;
+        let store = world.store();
+        // The hook of this stage ends before the requests are looked at once more.
+        let cancel = Box::new(move |event: &ClusterHappening| {
+            let starts = matches!(event, ClusterHappening::StepBegan { stage: Stage::Start, .. });
+            let store = Arc::clone(&store);
+            async move {
+                if starts {
+                    let open = store.cluster(&farm()).await.unwrap().unwrap().open.unwrap().number;
+                    let request = Requests { cancel: true, delete: false };
+                    assert!(store.request(&farm(), open, request).await.unwrap());
+                }
+            }
+            .boxed()
+        });
+        let clusters = world.start_watched(host(), cancel);
+        let ended = clusters.create(specification(&[("web", 2)]), &quiet()).await;
+        let Err(Error::Failed(failed)) = &ended else { panic!("{ended:?}") };
+        assert_eq!((failed.stage, failed.cause.class), (Stage::Start, FailureClass::Cancelled));
+        let operation = clusters.history(&farm()).await.unwrap().remove(0).operation;
+        assert_eq!(operation.state, OperationState::Recovered, "{operation:?}");
+        let status = clusters.status(&farm()).await.unwrap();
+        assert_eq!(status.nodes.len(), world.servers().len(), "{status:?}");
+    });
+}
+
+#[test]
+fn the_journal_says_which_operation_of_a_cluster_removed_a_server() {
+    run(async {
+        let world = World::new(49).await;
+        let clusters = farm_of(&world, 2).await;
+        clusters.scale(&farm(), &scale(&[("web", 1)], &[]), &quiet()).await.unwrap();
+        clusters.terminate(&farm(), false, &quiet()).await.unwrap();
+        let journal = Journal::read_only(&world.state()).unwrap();
+        let mut filter = OperationFilter::default();
+        filter.kind = Some(windlass_lifecycle::OperationKind::CleanupServer);
+        let mut asked: Vec<RequestedBy> =
+            journal.operations(&filter).unwrap().iter().map(|one| one.requested_by().unwrap()).collect();
+        asked.reverse();
+        let by = |operation| Requester::Cluster { cluster: farm().to_string(), operation };
+        let requesters: Vec<&Requester> = asked.iter().map(|asked| &asked.requester).collect();
+        assert_eq!(requesters, [&by(2), &by(3)], "{asked:?}");
+        assert!(asked[0].why.contains("scale") && asked[1].why.contains("terminate"), "{asked:?}");
+    });
+}
+
+#[test]
+fn no_group_is_made_while_the_names_of_other_clusters_nodes_cannot_be_read() {
+    run(async {
+        let world = World::new(50).await;
+        let clusters = farm_of(&world, 1).await;
+        let connection = rusqlite::Connection::open(world.state().path().join("journal.sqlite")).unwrap();
+        let document: String = connection.query_row("select document from clusters", [], |row| row.get(0)).unwrap();
+        connection.execute("insert into clusters (name, fence, document) values ('other', 99, '{')", []).unwrap();
+        let mut another = specification(&[("web", 1)]);
+        another.name = "another".parse().unwrap();
+        let refused = clusters.create(another.clone(), &quiet()).await.unwrap_err();
+        assert!(matches!(&refused, Error::Store(_)) && refused.to_string().contains("other"), "{refused}");
+        assert_eq!(world.servers(), ["farm-web-1"], "nothing was made");
+        // What has its names already goes on.
+        clusters.scale(&farm(), &scale(&[("web", 2)], &[]), &quiet()).await.unwrap();
+        connection.execute("update clusters set document = ?1 where name = 'other'", [document]).unwrap();
+        clusters.create(another, &quiet()).await.unwrap();
+    });
+}
+
+#[test]
+fn one_database_of_a_backup_is_not_trusted_with_the_rest_of_a_later_state() {
+    run(async {
+        let world = World::new(36).await;
+        let backup = tempfile::tempdir().unwrap();
+        let clusters = world.start();
+        world.hooks.behave("configure", Behaviour::OneByOne(Duration::from_secs(100)));
+        let back_up = async {
+            while world.hooks.log().is_empty() {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            copy(world.folder.path(), backup.path());
+        };
+        let control = quiet();
+        let (created, ()) =
+            futures::future::join(clusters.create(specification(&[("web", 2)]), &control), back_up).await;
+        created.unwrap();
+        drop(clusters);
+        let servers = world.servers();
+        let later = tempfile::tempdir().unwrap();
+        copy(world.folder.path(), later.path());
+        let files = |folder: &std::path::Path| -> Vec<String> {
+            let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+            entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
+        };
+        let databases: Vec<String> =
+            files(backup.path()).into_iter().filter(|name| name.ends_with(".sqlite")).collect();
+        assert!(!databases.is_empty());
+        for database in databases {
+            for name in files(world.folder.path()).iter().filter(|name| name.contains(".sqlite")) {
+                std::fs::remove_file(world.folder.path().join(name)).unwrap();
+            }
+            for (from, of_backup) in [(&later, false), (&backup, true)] {
+                for name in files(from.path()).iter().filter(|name| name.contains(".sqlite")) {
+                    if name.starts_with(&database) == of_backup {
+                        std::fs::copy(from.path().join(name), world.folder.path().join(name)).unwrap();
+                    }
+                }
+            }
+            let restored = world.start();
+            restored.resume(&quiet()).await.unwrap_err();
+            let refused = restored.create(specification(&[("db", 1)]), &quiet()).await.unwrap_err();
+            assert!(refused.to_string().contains("windlass state take-over"), "{database}: {refused}");
+            restored.terminate(&farm(), false, &quiet()).await.unwrap_err();
+            assert_eq!(world.servers(), servers, "{database}");
+        }
+    });
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The laws of every store of clusters, and what only the one in a state directory has to bear.
 
-use windlass_cluster::{Change, ClusterHappening, ClusterName, ClusterStore, SqliteClusterStore, StoreError};
-use windlass_lifecycle::{Durability, StateDirectory};
+use windlass_cluster::{Change, ClusterHappening, ClusterName, ClusterStore, SqliteClusterStore};
+use windlass_lifecycle::{Durability, Journal, StateDirectory};
 use windlass_test_cluster_store::{self as laws, begin};
 
 struct Store {
@@ -13,13 +13,13 @@ struct Store {
 fn store() -> Store {
     let folder = tempfile::tempdir().unwrap();
     let state = StateDirectory::open(folder.path()).unwrap();
-    let store = SqliteClusterStore::open(&state, Durability::Process).unwrap();
+    let store = SqliteClusterStore::open(&state, &Journal::open(&state, Durability::Process).unwrap()).unwrap();
     Store { _folder: folder, state, store }
 }
 
 impl Store {
     fn other(&self) -> SqliteClusterStore {
-        SqliteClusterStore::open(&self.state, Durability::Full).unwrap()
+        SqliteClusterStore::open(&self.state, &Journal::open(&self.state, Durability::Full).unwrap()).unwrap()
     }
 }
 
@@ -67,6 +67,11 @@ async fn a_request_to_cancel_ends_with_its_operation_and_one_to_delete_stays() {
 }
 
 #[tokio::test]
+async fn what_is_cancelled_before_its_end_is_not_stored_as_done() {
+    laws::what_is_cancelled_before_its_end_is_not_stored_as_done(&store().store).await;
+}
+
+#[tokio::test]
 async fn a_request_to_delete_ends_with_whatever_begins_next() {
     laws::a_request_to_delete_ends_with_whatever_begins_next(&store().store).await;
 }
@@ -106,22 +111,12 @@ async fn the_history_of_a_cluster_that_is_gone_is_forgotten_after_90_days_and_th
 }
 
 #[tokio::test]
-async fn a_store_of_a_newer_version_is_refused_untouched() {
-    let Store { state, store, _folder } = store();
-    drop(store);
-    let file = state.path().join("clusters.sqlite");
-    rusqlite::Connection::open(&file).unwrap().pragma_update(None, "user_version", 99).unwrap();
-    let error = SqliteClusterStore::open(&state, Durability::Process).unwrap_err();
-    assert!(matches!(error, StoreError::Newer { found: 99, known: 1, .. }), "{error}");
-}
-
-#[tokio::test]
 async fn a_corrupt_row_is_named() {
     let Store { state, store, _folder } = store();
     let farm: ClusterName = laws::CLUSTER.parse().unwrap();
     store.begin(begin(None, &[1])).await.unwrap();
-    let connection = rusqlite::Connection::open(state.path().join("clusters.sqlite")).unwrap();
-    connection.execute("update nodes set document = '{'", []).unwrap();
+    let connection = rusqlite::Connection::open(state.path().join("journal.sqlite")).unwrap();
+    connection.execute("update cluster_nodes set document = '{'", []).unwrap();
     let error = store.cluster(&farm).await.unwrap_err().to_string();
     assert!(error.contains("nodes") && error.contains("farm-web-1"), "{error}");
 }

@@ -17,7 +17,8 @@ use windlass_cluster::{
     StoreError, StoredCluster,
 };
 use windlass_lifecycle::{
-    Clock, Durability, Lifecycle, OperationFilter, OperationState as JournalState, Options, OwnerName, StateDirectory,
+    Clock, Durability, Journal, Lifecycle, OperationFilter, OperationState as JournalState, Options, OwnerName,
+    StateDirectory,
 };
 use windlass_policy::{Host, HostOptions};
 use windlass_scaleway::{Client, Settings, Zone};
@@ -340,7 +341,10 @@ impl World {
     }
 
     pub(crate) fn store(&self) -> Arc<dyn ClusterStore> {
-        Arc::new(SqliteClusterStore::open(&self.state(), Durability::Process).unwrap())
+        Arc::new(
+            SqliteClusterStore::open(&self.state(), &Journal::open(&self.state(), Durability::Process).unwrap())
+                .unwrap(),
+        )
     }
 
     /// A process start, on what an earlier one may have left.

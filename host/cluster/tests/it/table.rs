@@ -205,7 +205,7 @@ async fn play_from(cell: Cell, thing: &Disturbance, policies: Arc<Host>, seed: u
     }
     let clusters = {
         let (simulator, control, thing) = (world.simulator.clone(), control.clone(), thing.clone());
-        let (store, file) = (world.store(), world.folder.path().join("clusters.sqlite"));
+        let (store, file) = (world.store(), world.folder.path().join("journal.sqlite"));
         let once = Arc::new(std::sync::atomic::AtomicBool::new(false));
         world.start_watched(
             policies,
@@ -244,7 +244,7 @@ async fn play_from(cell: Cell, thing: &Disturbance, policies: Arc<Host>, seed: u
                     Disturbance::Delete => return request(Requests { cancel: false, delete: true }),
                     Disturbance::Vanish => {
                         let connection = rusqlite::Connection::open(&file).unwrap();
-                        connection.execute_batch("delete from clusters; delete from nodes;").unwrap();
+                        connection.execute_batch("delete from clusters; delete from cluster_nodes;").unwrap();
                     }
                 }
                 futures::future::ready(()).boxed()

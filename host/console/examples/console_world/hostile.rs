@@ -86,12 +86,12 @@ impl Texts {
 /// Copies the world and makes it hostile. How many texts there are.
 pub(crate) fn copy(from: &Path, to: &Path) -> usize {
     let mut texts = Texts { draw: Draw(7_474), count: 0 };
-    for name in ["journal.sqlite", "clusters.sqlite"] {
-        let source = Connection::open(from.join(name)).unwrap();
-        source.execute("vacuum into ?1", [to.join(name).to_str().unwrap()]).unwrap();
-    }
-    journal(&Connection::open(to.join("journal.sqlite")).unwrap(), &mut texts);
-    clusters(&Connection::open(to.join("clusters.sqlite")).unwrap(), &mut texts);
+    let name = "journal.sqlite";
+    let source = Connection::open(from.join(name)).unwrap();
+    source.execute("vacuum into ?1", [to.join(name).to_str().unwrap()]).unwrap();
+    let copied = Connection::open(to.join(name)).unwrap();
+    journal(&copied, &mut texts);
+    clusters(&copied, &mut texts);
     for folder in ["decisions", "policy-changes", "sweeps"] {
         std::fs::create_dir(to.join(folder)).unwrap();
         for entry in std::fs::read_dir(from.join(folder)).unwrap() {
@@ -174,9 +174,12 @@ fn journal(connection: &Connection, texts: &mut Texts) {
 }
 
 fn clusters(connection: &Connection, texts: &mut Texts) {
-    for (table, column) in
-        [("clusters", "document"), ("nodes", "document"), ("operations", "document"), ("events", "what")]
-    {
+    for (table, column) in [
+        ("clusters", "document"),
+        ("cluster_nodes", "document"),
+        ("cluster_operations", "document"),
+        ("cluster_events", "what"),
+    ] {
         let rows: Vec<(i64, String)> = {
             // Two of the tables have no row id: they are told by their whole document.
             let sql = format!("select 0, {column} from {table}");

@@ -261,7 +261,7 @@ impl World {
 
     /// A cluster that serves, one whose hook failed, and one that is gone.
     async fn clusters(&self) {
-        let store = SqliteClusterStore::open(&self.state, Durability::Process).unwrap();
+        let store = SqliteClusterStore::open(&self.state, self.lifecycle.journal()).unwrap();
         let policies = Arc::new(self.policies.clone());
         let options = ClusterOptions::new(self.lifecycle.clone(), self.client.clone(), policies, Arc::new(store));
         let clusters = Clusters::new(options);

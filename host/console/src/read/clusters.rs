@@ -1,4 +1,4 @@
-//! Clusters, read from the store beside the journal.
+//! Clusters, read from the journal's file.
 
 use windlass_cluster::{
     ClusterEvent, ClusterName, ClusterOperation, ClusterPlan, ClusterStore, SqliteClusterStore, StoredCluster,
@@ -24,7 +24,8 @@ pub(crate) struct ClusterView {
 
 impl Source {
     fn clusters(&self) -> Result<Option<SqliteClusterStore>, Error> {
-        SqliteClusterStore::read_only(&self.state).map_err(Error::Clusters)
+        let Some(journal) = self.journal()? else { return Ok(None) };
+        SqliteClusterStore::read_only(&self.state, &journal).map_err(Error::Clusters)
     }
 
     pub(crate) async fn all_clusters(&self) -> Result<Vec<StoredCluster>, Error> {

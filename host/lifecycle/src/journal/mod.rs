@@ -17,6 +17,7 @@ mod tests;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::{OptionalExtension as _, params};
@@ -36,9 +37,9 @@ const PRUNED_AT_ONCE: u32 = 1_000;
 /// Between two of them. SQLite gives the lock to whoever asks in time, and waiting processes ask every 100 ms.
 const PRUNE_PAUSE: Duration = Duration::from_millis(150);
 
-/// The open journal.
-#[derive(Debug)]
-pub struct Journal(Database);
+/// The open journal. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Journal(Arc<Database>);
 
 impl From<DatabaseError> for Error {
     fn from(error: DatabaseError) -> Self {
@@ -60,7 +61,7 @@ impl Journal {
     /// [`Error::JournalNewer`] when a newer version wrote it (it is left untouched), [`Error::JournalOpen`] when it is
     /// no journal or cannot be opened.
     pub fn open(state: &StateDirectory, durability: Durability) -> Result<Self, Error> {
-        Ok(Self(Database::open(state, &SCHEMA, durability)?))
+        Ok(Self(Arc::new(Database::open(state, &SCHEMA, durability)?)))
     }
 
     /// Opens the journal for reading only: for `operation list`, while others write. Also on a disk that is full or
@@ -69,7 +70,13 @@ impl Journal {
     /// # Errors
     /// [`Error::JournalAbsent`] where there is none, or an empty file; otherwise as [`Journal::open`].
     pub fn read_only(state: &StateDirectory) -> Result<Self, Error> {
-        Ok(Self(Database::read_only(state, &SCHEMA)?))
+        Ok(Self(Arc::new(Database::read_only(state, &SCHEMA)?)))
+    }
+
+    /// Its file, for who keeps tables of its own in it: what belongs together is backed up and restored together.
+    #[must_use]
+    pub fn database(&self) -> &Arc<Database> {
+        &self.0
     }
 
     /// As [`Database::is_snapshot`].

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 use windlass_cluster::{ClusterName, ClusterStore as _, SqliteClusterStore};
-use windlass_lifecycle::{Durability, StateDirectory};
+use windlass_lifecycle::{Durability, Journal, StateDirectory};
 
 use crate::support::{block_on, folder, is_short, parts};
 
@@ -22,8 +22,8 @@ impl Fixture {
     fn new() -> Self {
         let folder = folder();
         let state = StateDirectory::open(folder.path()).unwrap();
-        let store = SqliteClusterStore::open(&state, Durability::Process).unwrap();
-        let beside = Connection::open(Path::new(folder.path()).join("clusters.sqlite")).unwrap();
+        let store = SqliteClusterStore::open(&state, &Journal::open(&state, Durability::Process).unwrap()).unwrap();
+        let beside = Connection::open(Path::new(folder.path()).join("journal.sqlite")).unwrap();
         beside.pragma_update(None, "synchronous", "off").unwrap();
         Self { store, beside, _folder: folder }
     }
@@ -31,13 +31,13 @@ impl Fixture {
     fn write(&self, documents: [&str; 4]) {
         let [cluster, node, operation, event] = documents;
         self.beside
-            .execute_batch("begin; delete from clusters; delete from nodes; delete from operations; delete from events")
+            .execute_batch("begin; delete from clusters; delete from cluster_nodes; delete from cluster_operations; delete from cluster_events")
             .unwrap();
         for (sql, document) in [
             ("insert into clusters (name, fence, open, document) values ('farm', 1, 1, ?1)", cluster),
-            ("insert into nodes values ('farm', 'farm-workers-1', 'workers', 1, ?1)", node),
-            ("insert into operations values ('farm', 1, ?1)", operation),
-            ("insert into events (cluster, operation, at, what) values ('farm', 1, 1, ?1)", event),
+            ("insert into cluster_nodes values ('farm', 'farm-workers-1', 'workers', 1, ?1)", node),
+            ("insert into cluster_operations values ('farm', 1, ?1)", operation),
+            ("insert into cluster_events (cluster, operation, at, what) values ('farm', 1, 1, ?1)", event),
         ] {
             self.beside.execute(sql, [document]).unwrap();
         }

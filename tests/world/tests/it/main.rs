@@ -46,9 +46,11 @@ fn the_seeds_that_found_a_defect_break_no_law() {
     let taken_over = [1_761, 1_994, 2_465, 2_605];
     // A removal by the operation's id, with a restored journal that is older than the server, removed nothing.
     let restored = [8_345];
+    // A listing left out all but the newest thousand operations.
+    let listed = [9_896];
     // Worlds that asked too much: users who delete what they cannot see, and protection that is never taken off.
     let worlds = [506, 1_944, 3_708];
-    for seed in [&unread[..], &removed_before, &taken_over, &restored, &worlds].concat() {
+    for seed in [&unread[..], &removed_before, &taken_over, &restored, &listed, &worlds].concat() {
         let ending = run(&Story::of_seed(seed));
         assert!(ending.violations.is_empty(), "seed {seed}: {:#?}\n{}", ending.violations, Story::of_seed(seed));
     }
@@ -67,5 +69,5 @@ fn every_breakage_still_fits_the_code() {
             assert!(fits.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&fits.stderr));
         }
     }
-    assert!(breakages >= 25, "{breakages}");
+    assert!(breakages >= 24, "{breakages}");
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use windlass_cluster::{
-    CalledOff, ClusterEvent, ClusterHappening, ClusterHistory, ClusterName, ClusterStatus, Clusters, Error, Node,
+    CalledOff, ClusterEvent, ClusterHappening, ClusterHistory, ClusterName, ClusterReader, ClusterStatus, Error, Node,
     NodeState, progress,
 };
 use windlass_inspect::failure::Failure;
@@ -12,6 +12,7 @@ use windlass_inspect::listing::Listing;
 use windlass_inspect::output::fields;
 use windlass_inspect::text::{age, ago, bold, instant, printable, red};
 use windlass_inspect::words::failure_words;
+use windlass_lifecycle::Clock;
 
 use super::failure::failure_of;
 use super::live;
@@ -24,11 +25,11 @@ use crate::progress::LOOK_AGAIN;
 use crate::units::human_duration;
 
 pub(crate) async fn status(context: &Context, arguments: &arguments::ClusterStatus) -> Result<(), Failure> {
-    let look = context.clusters_to_look_at()?;
+    let (clusters, unreachable) = context.cluster_reader()?;
     let name = &arguments.name;
-    let mut status = look.clusters.status(name).await.map_err(|error| failure_of(&error))?;
+    let mut status = clusters.status(name).await.map_err(|error| failure_of(&error))?;
     if arguments.watch {
-        match watch(context, &look.clusters, name, status).await? {
+        match watch(context, &clusters, name, status).await? {
             Some(last) => status = last,
             None => {
                 let none = Listing::new(&[], format!("cluster {name} is gone"), |node: &Node| node.name.clone());
@@ -37,9 +38,10 @@ pub(crate) async fn status(context: &Context, arguments: &arguments::ClusterStat
             }
         }
     }
-    let mut unseen = arguments.offline.then(|| "--offline".to_owned()).or(look.unreachable.clone());
+    let mut unseen = arguments.offline.then(|| "--offline".to_owned()).or(unreachable);
     if unseen.is_none() && status.nodes.iter().any(|node| node.server.is_some()) {
-        let (compared, asked) = look.clusters.compare(name).await.map_err(|error| failure_of(&error))?;
+        let (compared, asked) =
+            clusters.compare(name, Clock::System.now()).await.map_err(|error| failure_of(&error))?;
         status = compared;
         unseen = asked.err().map(|failed| failure_words(&failed));
     }
@@ -59,8 +61,8 @@ pub(crate) async fn watch_one(context: &Context, name: &ClusterName) -> Result<(
 /// Follows a detached operation of a cluster, the last one: what its process has written so far and writes from now on;
 /// or where it has no output of its own, the events of the cluster.
 pub(crate) async fn attach(context: &Context, name: &ClusterName) -> Result<(), Failure> {
-    let look = context.clusters_to_look_at()?;
-    let history = look.clusters.history(name).await.map_err(|error| failure_of(&error))?;
+    let (clusters, _) = context.cluster_reader()?;
+    let history = clusters.history(name).await.map_err(|error| failure_of(&error))?;
     if let Some(ClusterHistory { operation, .. }) = history.first() {
         let state = context.state_directory()?;
         let what = format!("operation {} of cluster {name}", operation.number);
@@ -104,7 +106,7 @@ fn refreshed(before: &ClusterStatus, after: &ClusterStatus) -> String {
 /// Follows the operation under way until there is none. `None`: the cluster has gone with it.
 async fn watch(
     context: &Context,
-    clusters: &Clusters,
+    clusters: &ClusterReader,
     name: &ClusterName,
     mut status: ClusterStatus,
 ) -> Result<Option<ClusterStatus>, Failure> {
@@ -141,8 +143,8 @@ async fn watch(
 }
 
 pub(crate) async fn list(context: &Context) -> Result<(), Failure> {
-    let look = context.clusters_to_look_at()?;
-    let clusters = look.clusters.list().await.map_err(|error| failure_of(&error))?;
+    let (clusters, _) = context.cluster_reader()?;
+    let clusters = clusters.list().await.map_err(|error| failure_of(&error))?;
     let mut notes = Vec::new();
     if clusters.is_empty() {
         notes = context.other_owners(&context.state_directory()?, true).await;
@@ -172,9 +174,9 @@ pub(crate) async fn list(context: &Context) -> Result<(), Failure> {
 }
 
 pub(crate) async fn history(context: &Context, arguments: &arguments::ClusterHistory) -> Result<(), Failure> {
-    let look = context.clusters_to_look_at()?;
+    let (clusters, _) = context.cluster_reader()?;
     let name = &arguments.name;
-    let mut history = look.clusters.history(name).await.map_err(|error| failure_of(&error))?;
+    let mut history = clusters.history(name).await.map_err(|error| failure_of(&error))?;
     if let Some(number) = arguments.operation {
         history.retain(|one| one.operation.number == number);
         let Some(one) = history.first() else {

@@ -452,6 +452,9 @@ pub(super) fn withdraw(status: &mut ServerClusterStatus) -> Answer {
 /// Writes a change, all of it or nothing.
 pub(super) fn commit(status: &mut ServerClusterStatus, fence: Fence, change: &Change) -> Result<Answer, StoreError> {
     under(status, fence)?;
+    if change.ends_well() && status.record.as_ref().is_some_and(|record| record.cancel) {
+        return Err(StoreError::Cancelled);
+    }
     let number = status.operation.as_ref().map_or(0, |operation| operation.number);
     if let Some(cluster) = &change.cluster {
         put_cluster(status, cluster);

@@ -172,6 +172,11 @@ async fn a_request_to_cancel_ends_with_its_operation_and_one_to_delete_stays() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_cancelled_before_its_end_is_not_stored_as_done() {
+    laws::what_is_cancelled_before_its_end_is_not_stored_as_done(&store(&api_server())).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_request_to_delete_ends_with_whatever_begins_next() {
     laws::a_request_to_delete_ends_with_whatever_begins_next(&store(&api_server())).await;
 }
