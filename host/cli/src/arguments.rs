@@ -294,7 +294,7 @@ pub(crate) struct ListServers {
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowServer {
-    /// The server's id or name
+    /// The server's id, name, operation or address
     #[arg(value_name = "SERVER", add = ArgValueCandidates::new(completion::servers))]
     pub(crate) server: String,
 }
@@ -302,7 +302,7 @@ pub(crate) struct ShowServer {
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("which").required(true).args(["servers", "group"])))]
 pub(crate) struct DeleteServers {
-    /// Servers, by id, name or operation; a server that is gone is accepted, to delete what is left of it
+    /// Servers, by id, name, operation or address; a server that is gone is accepted, to delete what is left of it
     #[arg(value_name = "SERVER", add = ArgValueCandidates::new(completion::servers))]
     pub(crate) servers: Vec<String>,
     /// All servers of this group, and what is left of servers that are gone

@@ -343,12 +343,24 @@ fn removal_of(shared: &Shared, target: &AbandonTarget) -> Result<Option<Operatio
     }))
 }
 
+impl Lifecycle {
+    /// What the journal names of an operation and does not know to be removed or kept: for a removal, what it has still
+    /// to remove.
+    ///
+    /// # Errors
+    /// The journal's.
+    pub fn may_exist(&self, id: &OperationId) -> Result<Vec<ResourceName>, Error> {
+        may_exist(&self.shared, &self.shared.journal.operation(id)?)
+    }
+}
+
 /// What the journal names of an operation and does not know to be removed or kept.
 fn may_exist(shared: &Shared, operation: &Operation) -> Result<Vec<ResourceName>, Error> {
     let corrupt =
         |error: serde_json::Error| Error::journal_row("operations", operation.id.as_str(), "specification", error);
     let owner: OwnerName = operation.owner.parse()?;
     let entries = shared.journal.entries(&operation.id)?;
+    let mut over = removed(operation, &entries)?;
     let claims = match operation.kind {
         OperationKind::CreateServer => {
             let specification: ServerSpecification =
@@ -361,9 +373,11 @@ fn may_exist(shared: &Shared, operation: &Operation) -> Result<Vec<ResourceName>
             let mut claims = match &cleanup.creation {
                 Some(creation) => {
                     let row = shared.journal.operation(creation)?;
+                    let made = shared.journal.entries(creation)?;
+                    over.extend(removed(&row, &made)?);
                     let specification: ServerSpecification =
                         serde_json::from_value(row.specification).map_err(corrupt)?;
-                    Claims::of_creation(&owner, creation, &specification, &shared.journal.entries(creation)?)?
+                    Claims::of_creation(&owner, creation, &specification, &made)?
                 }
                 None => Claims::none(&owner),
             };
@@ -391,7 +405,6 @@ fn may_exist(shared: &Shared, operation: &Operation) -> Result<Vec<ResourceName>
             claims
         }
     };
-    let mut over = removed(operation, &entries)?;
     over.extend(kept_by(&entries).map(|name| name.id.clone()));
     let known: BTreeSet<&ResourceName> = claims.known().collect();
     // A private NIC is gone with its server.

@@ -89,10 +89,12 @@ impl Report {
     /// What is left after an undo or a removal.
     #[must_use]
     pub fn aftermath(&self) -> Aftermath {
-        match self.is_clean() && self.look_at.is_none() {
-            true => Aftermath::Clean,
-            false => Aftermath::Left(self.left.clone()),
+        if self.is_clean() && self.look_at.is_none() && self.server_not_ours().is_none() {
+            return Aftermath::Clean;
         }
+        let why = "it exists and no longer carries our owner tag, or its server does not; it was left alone";
+        let not_ours = self.not_ours.iter().map(|name| Left { resource: name.clone(), why: why.to_owned() });
+        Aftermath::Left(self.left.iter().cloned().chain(not_ours).collect())
     }
 }
 

@@ -282,15 +282,20 @@ pub(crate) async fn clean_up(
     let own = shared.journal.entries(&run.id)?;
     scope.claims.learn(&own)?;
     scope.kept = kept_by(&own).map(|name| name.id.clone()).collect();
-    let (report, decided) = match remove(run, &specification.removal, &mut scope).await {
+    let (mut report, decided) = match remove(run, &specification.removal, &mut scope).await {
         Ok(removed) => removed,
         Err(stop) => return Err(left_open(run, active, stop)),
     };
     let state = state_after(&report, OperationState::Done);
-    let ends = match &specification.creation {
-        Some(creation) if report.is_clean() => vec![creation.clone()],
-        _ => Vec::new(),
-    };
+    let mut ends = Vec::new();
+    if let Some(creation) = &specification.creation {
+        let creation = shared.journal.operation(creation)?;
+        // Its own second look ends an unverified creation.
+        report.look_at = shared.awaits_second_look(&creation).map(|unverified| unverified.look_at);
+        if report.is_clean() && report.look_at.is_none() && report.server_not_ours().is_none() {
+            ends.push(creation.id);
+        }
+    }
     shared.close(run, active, state, None, Some(&report), ends).await?;
     shared.close_settled(run, &report).await?;
     Ok(CleanedUp { operation: run.id.clone(), report, decided })

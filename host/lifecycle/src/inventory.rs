@@ -31,6 +31,9 @@ pub(crate) struct Scope {
     /// Volumes of unknown types that came with our servers and that neither API shows: nobody knows whether they are
     /// there.
     pub(crate) unplaced: BTreeSet<ResourceName>,
+    /// What the journal names, and the latest look showed to be there and no longer ours. A server that is so once is
+    /// not looked at again.
+    pub(crate) not_ours: BTreeSet<ResourceName>,
     /// What could not be seen. It is not asked for again: that is for the next try of the operation.
     pub(crate) unseen: Unseen,
 }
@@ -42,6 +45,7 @@ impl Scope {
             spare: BTreeSet::new(),
             kept: BTreeSet::new(),
             unplaced: BTreeSet::new(),
+            not_ours: BTreeSet::new(),
             unseen: Unseen::default(),
         }
     }
@@ -128,10 +132,12 @@ fn evidence(provenance: Provenance) -> Evidence {
 /// What the journal names is read by its id. Lists only add what lost answers have made, so they are asked for where
 /// an answer may have been lost. What cannot be seen is noted in the scope, and hides nothing else.
 pub(crate) async fn gather(run: &Run, scope: &mut Scope) -> Result<Vec<Found>, Stop> {
+    scope.not_ours.retain(|name| name.kind == ResourceKind::Server);
     let mut look = Look {
         run,
         claims: &mut scope.claims,
         unseen: &mut scope.unseen,
+        not_ours: &mut scope.not_ours,
         found: Vec::new(),
         seen: BTreeSet::new(),
         unplaced: BTreeSet::new(),
@@ -178,6 +184,7 @@ struct Look<'a> {
     run: &'a Run,
     claims: &'a mut Claims,
     unseen: &'a mut Unseen,
+    not_ours: &'a mut BTreeSet<ResourceName>,
     found: Vec<Found>,
     seen: BTreeSet<String>,
     unplaced: BTreeSet<ResourceName>,
@@ -186,6 +193,13 @@ struct Look<'a> {
 impl Look<'_> {
     fn name(&self, kind: ResourceKind, id: &str) -> ResourceName {
         ResourceName { kind, id: id.to_owned(), zone: self.run.zone.to_string(), server: None }
+    }
+
+    /// Notes what is there and not ours, where the journal names it.
+    fn not_ours(&mut self, kind: ResourceKind, id: &str) {
+        if self.claims.knows(id) {
+            self.not_ours.insert(self.name(kind, id));
+        }
     }
 
     fn push(&mut self, found: Found) {
@@ -254,6 +268,7 @@ impl Look<'_> {
         let (label, state, kept) = (server.name.clone(), server.state.as_str().to_owned(), tags::is_kept(&server.tags));
         let id = server.id.clone();
         let Some(owned) = self.claims.server(server) else {
+            self.not_ours(ResourceKind::Server, &id);
             return self.claims.give_up(&id);
         };
         let name = self.name(ResourceKind::Server, &owned.get().id);
@@ -270,7 +285,8 @@ impl Look<'_> {
         let label = ip.address.clone().or_else(|| ip.prefix.clone()).unwrap_or_default();
         let (state, attached_to, kept) =
             (ip.state.as_str().to_owned(), ip.server.as_ref().map(|server| server.id.clone()), tags::is_kept(&ip.tags));
-        let Some(owned) = self.claims.ip(ip) else { return };
+        let id = ip.id.clone();
+        let Some(owned) = self.claims.ip(ip) else { return self.not_ours(ResourceKind::Ip, &id) };
         let name = self.name(ResourceKind::Ip, &owned.get().id);
         let evidence = evidence(owned.provenance());
         self.push(Found { name, label, state, attached_to, evidence, thing: OwnedResource::Ip(Box::new(owned)), kept });
@@ -280,7 +296,10 @@ impl Look<'_> {
         let (label, state, kept) =
             (volume.name.clone(), volume.status.as_str().to_owned(), tags::is_kept(&volume.tags));
         let attached_to = volume.references.first().map(|reference| reference.product_resource_id.clone());
-        let Some(owned) = self.claims.block_volume(volume) else { return };
+        let id = volume.id.clone();
+        let Some(owned) = self.claims.block_volume(volume) else {
+            return self.not_ours(ResourceKind::BlockVolume, &id);
+        };
         let name = self.name(ResourceKind::BlockVolume, &owned.get().id);
         let evidence = evidence(owned.provenance());
         let thing = OwnedResource::BlockVolume(Box::new(owned));
@@ -290,7 +309,10 @@ impl Look<'_> {
     fn local_volume(&mut self, volume: Volume) {
         let (label, state, kept) = (volume.name.clone(), volume.state.as_str().to_owned(), tags::is_kept(&volume.tags));
         let attached_to = volume.server.as_ref().map(|server| server.id.clone());
-        let Some(owned) = self.claims.local_volume(volume) else { return };
+        let id = volume.id.clone();
+        let Some(owned) = self.claims.local_volume(volume) else {
+            return self.not_ours(ResourceKind::LocalVolume, &id);
+        };
         let name = self.name(ResourceKind::LocalVolume, &owned.get().id);
         let evidence = evidence(owned.provenance());
         let thing = OwnedResource::LocalVolume(Box::new(owned));

@@ -274,11 +274,12 @@ impl Lifecycle {
     }
 
     /// The server that carries this operation's tag and our owner tag, as Scaleway shows it now: for who has lost the
-    /// journal. Of several it is the oldest, since copies of the tags come later. `None` does not say that nothing
-    /// else of the operation exists; [`Target::Tagged`](crate::Target::Tagged) cleans that up.
+    /// journal. Of several it is the oldest, since copies of the tags come later; where the journal knows which one
+    /// the operation made, it is no other. `None` does not say that nothing else of the operation exists;
+    /// [`Target::Tagged`](crate::Target::Tagged) cleans that up.
     ///
     /// # Errors
-    /// [`Error::Scaleway`] when the zone cannot be listed.
+    /// [`Error::Scaleway`] when the zone cannot be listed, and the journal's errors.
     pub async fn find_created(&self, zone: &Zone, operation: &OperationId) -> Result<Option<Server>, Error> {
         let shared = &self.shared;
         let wanted = vec![tags::owner_tag(&shared.owner), tags::operation_tag(operation)];
@@ -289,9 +290,11 @@ impl Lifecycle {
             .list_servers(&request)
             .await
             .map_err(|error| Error::scaleway("looking for an operation's server", error))?;
+        let made = shared.journal.servers_made(operation)?;
         Ok(servers
             .into_iter()
             .filter(|server| server.has_all_tags(&wanted) && tags::carries_owner(&server.tags, &shared.owner))
+            .filter(|server| made.is_empty() || made.contains(&server.id))
             .min_by_key(Server::created_at))
     }
 

@@ -9,6 +9,7 @@ use windlass_scaleway::types::instance::{ListIps, ListVolumes};
 use crate::identifier::{GroupName, OperationId};
 use crate::journal::{Operation, OperationFilter, OperationKind, OperationState, ResourceName};
 use crate::lifecycle::{Lifecycle, claims_of_creation};
+use crate::report::Report;
 use crate::specification::ServerSpecification;
 use crate::undo::kept_by;
 use crate::{Error, tags};
@@ -101,10 +102,14 @@ impl Lifecycle {
             claims.learn(&entries)?;
             kept = kept_by(&entries).cloned().collect();
         }
-        let clean = |operation: &Operation| matches!(operation.state, OperationState::Done | OperationState::Undone);
+        let report = operation.report.clone().and_then(|report| serde_json::from_value::<Report>(report).ok());
         let gone = match &ended_by {
-            Some(cleanup) => clean(cleanup),
-            None => operation.state == OperationState::Undone,
+            // What its lost call may have made is looked for again.
+            _ if operation.state == OperationState::Unverified => false,
+            Some(cleanup) => matches!(cleanup.state, OperationState::Done | OperationState::Undone),
+            None => {
+                operation.state == OperationState::Undone && !report.is_some_and(|it| it.server_not_ours().is_some())
+            }
         };
         Ok(RememberedServer {
             server: claims.servers().next().map(str::to_owned),
@@ -117,11 +122,9 @@ impl Lifecycle {
         })
     }
 
-    /// The operations whose tags addresses and volumes of a group carry in a zone, and that this journal does not know.
-    ///
-    /// # Errors
-    /// [`Error::Scaleway`] when the zone cannot be listed, and the journal's errors.
-    pub async fn unknown_of_group(&self, zone: &Zone, group: &GroupName) -> Result<Vec<OperationId>, Error> {
+    /// The operations whose tags addresses and volumes of a group carry in a zone, and that this journal does not know;
+    /// with what could not be listed, so that there may be more.
+    pub async fn unknown_of_group(&self, zone: &Zone, group: &GroupName) -> (BTreeSet<OperationId>, Vec<Error>) {
         let shared = &self.shared;
         let wanted = vec![tags::owner_tag(&shared.owner), tags::group_tag(group)];
         let instance = shared.client.instance(zone);
@@ -131,11 +134,20 @@ impl Lifecycle {
         // Block Storage matches any of the tags.
         let blocks = ListBlockVolumes { tags: wanted[1..].to_vec(), ..ListBlockVolumes::default() };
         let (ips, local, blocks) =
-            futures::try_join!(instance.list_ips(&ips), instance.list_volumes(&local), block.list_volumes(&blocks))
-                .map_err(|error| Error::scaleway("listing what is left of the group", error))?;
-        let carried = ips.into_iter().map(|it| it.tags).chain(local.into_iter().map(|it| it.tags));
-        let mut unknown = BTreeSet::new();
-        for carried in carried.chain(blocks.into_iter().map(|it| it.tags)) {
+            futures::join!(instance.list_ips(&ips), instance.list_volumes(&local), block.list_volumes(&blocks));
+        let lists = [
+            ips.map(|ips| ips.into_iter().map(|it| it.tags).collect::<Vec<_>>()),
+            local.map(|volumes| volumes.into_iter().map(|it| it.tags).collect()),
+            blocks.map(|volumes| volumes.into_iter().map(|it| it.tags).collect()),
+        ];
+        let (mut unknown, mut unseen, mut carried_tags) = (BTreeSet::new(), Vec::new(), Vec::new());
+        for list in lists {
+            match list {
+                Ok(tags) => carried_tags.extend(tags),
+                Err(error) => unseen.push(Error::scaleway("listing what is left of the group", error)),
+            }
+        }
+        for carried in carried_tags {
             let ours = wanted.iter().all(|tag| carried.contains(tag)) && tags::carries_owner(&carried, &shared.owner);
             let Some(operation) = tags::operation_of(&carried).filter(|_| ours && !tags::is_kept(&carried)) else {
                 continue;
@@ -144,7 +156,7 @@ impl Lifecycle {
                 unknown.insert(operation);
             }
         }
-        Ok(unknown.into_iter().collect())
+        (unknown, unseen)
     }
 }
 

@@ -18,6 +18,9 @@ pub struct Report {
     /// Left alone since somebody abandoned the operation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub abandoned: Vec<ResourceName>,
+    /// There, and no longer ours: somebody took our tags off, or attached it to a server that is not ours. Left alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_ours: Vec<ResourceName>,
     /// Why nobody could see whether something is left, where that is so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unverified: Option<String>,
@@ -41,6 +44,12 @@ impl Report {
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.left.is_empty() && self.unverified.is_none()
+    }
+
+    /// The server that was to go and is there, because it is no longer ours.
+    #[must_use]
+    pub fn server_not_ours(&self) -> Option<&ResourceName> {
+        self.not_ours.iter().find(|name| name.kind == ResourceKind::Server)
     }
 
     fn done(&self) -> Vec<String> {
@@ -71,16 +80,20 @@ impl Report {
         if !self.abandoned.is_empty() {
             parts.push(format!("left alone {}", list(self.abandoned.iter())));
         } else if self.left.is_empty() {
-            parts.push(match &self.unverified {
-                Some(why) => format!("whether anything is left could not be seen: {why}"),
-                None => "nothing is left".to_owned(),
-            });
+            match &self.unverified {
+                Some(why) => parts.push(format!("whether anything is left could not be seen: {why}")),
+                None if self.not_ours.is_empty() => parts.push("nothing is left".to_owned()),
+                None => {}
+            }
         } else {
             let left: Vec<String> = self.left.iter().map(|left| format!("{} ({})", left.resource, left.why)).collect();
             parts.push(format!("LEFT: {}", left.join("; ")));
             if let Some(why) = &self.unverified {
                 parts.push(format!("more could not be seen: {why}"));
             }
+        }
+        if !self.not_ours.is_empty() {
+            parts.push(format!("left alone, since it is no longer ours: {}", list(self.not_ours.iter())));
         }
         if let Some(look_at) = self.look_at {
             parts.push(format!(

@@ -269,9 +269,7 @@ impl Lifecycle {
                 resumed.busy.push(operation.id);
                 continue;
             }
-            if let Some(unverified) =
-                UnverifiedOperation::of(&operation).filter(|it| is_ahead(it.look_at, now, shared.limits.second_look))
-            {
+            if let Some(unverified) = shared.awaits_second_look(&operation) {
                 resumed.unverified.push(unverified);
                 continue;
             }
@@ -400,6 +398,12 @@ impl Shared {
         let (step, data) = taken_up.parts();
         let entry = NewEntry { operation: id.clone(), step, phase: Phase::Note, resource: None, data, at: now };
         self.journal.append(entry).await
+    }
+
+    /// The operation, where it is unverified and its second look is still to come.
+    pub(crate) fn awaits_second_look(&self, operation: &Operation) -> Option<UnverifiedOperation> {
+        let is_to_come = |it: &UnverifiedOperation| is_ahead(it.look_at, self.clock.now(), self.limits.second_look);
+        UnverifiedOperation::of(operation).filter(is_to_come)
     }
 
     /// The operation, where it is unverified.

@@ -236,6 +236,10 @@ impl RemovalProgress {
         let could_be_read = |name: &ResourceName| {
             !unseen.holds(&name.id) && !name.server.as_deref().is_some_and(|server| unseen.holds(server))
         };
+        // A NIC goes with its server only.
+        let is_anothers = |name: &ResourceName| {
+            scope.not_ours.iter().any(|it| *it == *name || name.server.as_deref() == Some(it.id.as_str()))
+        };
         let shown = there.iter().map(|name| (name, "it was still there at the last look".to_owned()));
         let unread = unseen.resources().filter(|(name, _)| !stays(name));
         let unverified = unseen.list().or(unread.clone().map(|(_, why)| why).next()).cloned();
@@ -250,9 +254,10 @@ impl RemovalProgress {
         let removed = seen
             .into_values()
             .filter(|name| !taken.contains(&name.id) && !staying.kept.contains(name) && !there.contains(name))
-            .filter(could_be_read)
+            .filter(|name| !is_anothers(name) && could_be_read(name))
             .collect();
-        Report { removed, kept: staying.kept, left, abandoned: Vec::new(), unverified, look_at: None }
+        let not_ours = scope.not_ours.iter().filter(|name| !stays(name)).cloned().collect();
+        Report { removed, kept: staying.kept, left, not_ours, unverified, ..Report::default() }
     }
 }
 

@@ -380,11 +380,12 @@ async fn list(context: &Context, arguments: &ListServers) -> Result<(), Failure>
 }
 
 fn doing(machine: &Machine) -> String {
-    match (&machine.in_flight, machine.kept, machine.abandoned) {
-        (Some(kind), _, _) => kind.to_string(),
-        (None, true, _) => "kept".to_owned(),
-        (None, false, true) => "abandoned".to_owned(),
-        (None, false, false) => String::new(),
+    match (&machine.in_flight, &machine.copy_of) {
+        (Some(kind), _) => kind.to_string(),
+        (None, _) if machine.kept => "kept".to_owned(),
+        (None, _) if machine.abandoned => "abandoned".to_owned(),
+        (None, Some(operation)) => format!("not ours: copied tags of {operation}"),
+        (None, None) => String::new(),
     }
 }
 
@@ -394,8 +395,8 @@ fn local_id<'t>(zone: &Zone, text: &'t str) -> Result<&'t str, Failure> {
         .map_err(|elsewhere| Failure::usage(elsewhere.to_string()).remedy("name its zone: --zone, or SCW_DEFAULT_ZONE"))
 }
 
-/// The one server that a text names: by its id, else by its operation, else by its name where only one has it. Where
-/// none is listed so, the server that the journal knows by the text is read by its id: a list may leave it out, or show
+/// The one server that a text names: by its id, else by its operation, else by its name where only one has it, else by
+/// an address that it has. Where none is listed so, the server that the journal knows by the text is read by its id: a list may leave it out, or show
 /// it under another name, or not be readable.
 ///
 /// An id comes first, whatever others are called, so that a server can always be told from its namesakes.
@@ -406,10 +407,11 @@ async fn find(
     text: &str,
 ) -> Result<Option<Machine>, Failure> {
     let machines = listed.as_deref().unwrap_or_default();
-    let by: [fn(&Machine, &str) -> bool; 3] = [
+    let by: [fn(&Machine, &str) -> bool; 4] = [
         |machine, text| machine.id == text,
         |machine, text| is_made_by(machine, text),
         |machine, text| machine.name == text,
+        has_address,
     ];
     let named = by.map(|is_named| machines.iter().filter(|machine| is_named(machine, text)).cloned().collect());
     let mut found: Vec<Machine> = named.into_iter().find(|found: &Vec<_>| !found.is_empty()).unwrap_or_default();
@@ -443,6 +445,10 @@ fn is_made_by(machine: &Machine, operation: &str) -> bool {
     machine.operation.as_ref().is_some_and(|id| id.as_str() == operation)
 }
 
+fn has_address(machine: &Machine, text: &str) -> bool {
+    machine.addresses.iter().any(|address| address == text)
+}
+
 fn known_servers(journal: &Journal, text: &str) -> Result<Vec<KnownServer>, Failure> {
     journal.known_servers(text).map_err(|error| lifecycle_failure("the journal cannot be read", &error))
 }
@@ -472,13 +478,8 @@ async fn show(context: &Context, arguments: &ShowServer) -> Result<(), Failure> 
     let text = local_id(&look.zone, &arguments.server)?;
     let Some(reader) = look.machines() else { return Err(no_such_server(&look.zone, None, text)) };
     let machines = machines(reader, &look.zone, None).await;
-    let with_address = || machines.iter().flatten().find(|machine| machine.addresses.iter().any(|it| it == text));
-    let machine = match find(reader, &look.zone, &machines, text).await? {
-        Some(machine) => machine,
-        None => match with_address() {
-            Some(machine) => machine.clone(),
-            None => return show_gone(context, &look, text, machines.err()),
-        },
+    let Some(machine) = find(reader, &look.zone, &machines, text).await? else {
+        return show_gone(context, &look, text, machines.err());
     };
     let machine = &machine;
     let operations = look.journal.as_ref().map(|journal| journal.operations_of_resource(&machine.id)).transpose();
@@ -611,14 +612,18 @@ enum Deletion {
 }
 
 impl Subject {
-    fn of_machine(machine: &Machine, zone: &Zone, group: Option<&GroupName>) -> Self {
+    fn of_machine(work: &Work, machine: &Machine, group: Option<&GroupName>) -> Self {
+        let zone = &work.zone;
+        // Only a creation that the journal knows tells what was made with its server.
+        let creation = machine.operation.as_ref().filter(|_| machine.operation_state.is_some());
+        let made = creation.and_then(|creation| work.lifecycle.journal().made_by(creation).ok());
         Self {
             id: machine.id.clone(),
             name: machine.name.clone(),
             zone: machine.zone.clone(),
             operation: machine.operation.clone(),
             what: Deletion::Cleanup(Target::Server { zone: zone.clone(), id: machine.id.clone() }),
-            planned: planned(machine, group),
+            planned: planned(machine, group, made.as_deref()),
             protected: machine.server.protected,
         }
     }
@@ -674,21 +679,22 @@ async fn delete(context: &Context, arguments: &DeleteServers) -> Result<(), Fail
     let group = group_name(arguments.group.as_ref())?;
     let work = context.work(None, arguments.parallel)?;
     let machines = machines(work.lifecycle.machine_reader(), &work.zone, group.as_ref()).await;
-    let (mut subjects, kept) = match &group {
-        Some(group) => of_group(&work, &machines?, group).await?,
-        None => (named(&work, &machines, &arguments.servers).await?, Vec::new()),
+    let Subjects { mut subjects, stays, unseen } = match &group {
+        Some(group) => of_group(&work, machines, group).await?,
+        None => Subjects { subjects: named(&work, &machines, &arguments.servers).await?, ..Subjects::default() },
     };
     let nodes = cluster_nodes(&cluster_store(&work.state, &work.lifecycle)?).await?;
     refuse_cluster_nodes(&subjects, &nodes)?;
     refuse_protected(&subjects)?;
     let planned: Vec<Planned> = subjects.iter_mut().flat_map(|subject| std::mem::take(&mut subject.planned)).collect();
-    for server in &kept {
-        let kept: Vec<String> = server.kept.iter().map(ToString::to_string).collect();
-        context.output.say(&format!(
-            "note: kept on purpose: {}; to remove it: windlass server delete {}",
-            kept.join(", "),
-            server.operation
-        ));
+    for words in &stays {
+        context.output.say(&format!("note: {words}"));
+    }
+    if let Some(first) = unseen.first().filter(|_| subjects.is_empty() || confirmation.is_none()) {
+        return Err(first.clone().with_partial(json!({ "planned": planned })));
+    }
+    for list in &unseen {
+        context.output.say(&format!("note: there may be more of the group: {}", list.message));
     }
     let notes = if subjects.is_empty() { context.other_owners(&work.state, true).await } else { Vec::new() };
     let Some(confirmation) = confirmation else {
@@ -717,7 +723,9 @@ async fn delete(context: &Context, arguments: &DeleteServers) -> Result<(), Fail
         .map(|subject| {
             let (lifecycle, control) = (&work.lifecycle, &control);
             async move {
+                let called_off = control.cancelled().is_cancelled() || control.left().is_cancelled();
                 match &subject.what {
+                    Deletion::Cleanup(_) if called_off => (subject, Some(Err(Error::NotBegun))),
                     Deletion::Cleanup(target) => {
                         let asking = Asking { requested: Some(Requested::Terminate), ..Asking::default() };
                         let mut request = target.clone().released_by(RequestedBy::user("server delete"), asking);
@@ -738,7 +746,7 @@ async fn delete(context: &Context, arguments: &DeleteServers) -> Result<(), Fail
     work.end();
     let was_interrupted = interrupted.stop();
     progress.end().await;
-    deleted(context, &results, &notes, was_interrupted)
+    deleted(context, &work, &results, &unseen, &notes, was_interrupted)
 }
 
 /// What the arguments name, each once: a server that is there, else what the journal knows by that text.
@@ -753,7 +761,7 @@ async fn named(
         let subject = match find(work.lifecycle.machine_reader(), &work.zone, machines, text).await {
             Ok(Some(machine)) => {
                 refuse_former_name(&machine, text)?;
-                Subject::of_machine(&machine, &work.zone, None)
+                Subject::of_machine(work, &machine, None)
             }
             Ok(None) => remembered(work, machines, text)?,
             Err(failure) if failure.exit == Exit::Usage => return Err(failure),
@@ -767,12 +775,12 @@ async fn named(
     Ok(subjects)
 }
 
-/// A server is deleted by the name that it has, not by one that it had.
+/// A server is deleted by the name or address that it has, not by one that it had.
 fn refuse_former_name(machine: &Machine, text: &str) -> Result<(), Failure> {
-    if machine.id == text || machine.name == text || is_made_by(machine, text) {
+    if machine.id == text || machine.name == text || is_made_by(machine, text) || has_address(machine, text) {
         return Ok(());
     }
-    Err(Failure::usage(format!("no server is called '{text}' any more"))
+    Err(Failure::usage(format!("no server has the name or address '{text}' any more"))
         .because(format!("{} was created with that name or address, and is called '{}' now", machine.id, machine.name))
         .remedy(format!("windlass server delete {}", machine.id)))
 }
@@ -808,31 +816,68 @@ fn remembered(work: &Work, machines: &Result<Vec<Machine>, Failure>, text: &str)
     }
 }
 
-/// The servers of a group, and what is left of those that are not listed any more; apart from them, those of which only
-/// something is there that was kept on purpose.
-async fn of_group(
-    work: &Work,
-    machines: &[Machine],
-    group: &GroupName,
-) -> Result<(Vec<Subject>, Vec<RememberedServer>), Failure> {
-    let unreadable = |error| lifecycle_failure("what is left of the group cannot be looked up", &error);
-    let mut subjects: Vec<Subject> =
-        machines.iter().map(|machine| Subject::of_machine(machine, &work.zone, Some(group))).collect();
-    let remembered = work.lifecycle.remembered_of_group(&work.zone, group).map_err(unreadable)?;
-    let is_listed = |server: &RememberedServer| {
+/// What the arguments name.
+#[derive(Default)]
+struct Subjects {
+    subjects: Vec<Subject>,
+    /// What of a group stays, and why.
+    stays: Vec<String>,
+    /// Lists that could not be read, so that there may be more of the group.
+    unseen: Vec<Failure>,
+}
+
+/// The servers of a group, and what is left of those that are not listed any more. What was kept on purpose stays, and
+/// so does a server that no operation of ours made: its tags may be copied.
+async fn of_group(work: &Work, listed: Result<Vec<Machine>, Failure>, group: &GroupName) -> Result<Subjects, Failure> {
+    let unreadable = |error: &Error| lifecycle_failure("what is left of the group cannot be looked up", error);
+    let (machines, mut unseen) = match listed {
+        Ok(machines) => (machines, Vec::new()),
+        Err(failure) => (Vec::new(), vec![failure]),
+    };
+    let (copies, mut machines): (Vec<_>, Vec<_>) = machines.into_iter().partition(|machine| machine.copy_of.is_some());
+    let mut stays: Vec<String> = copies.iter().map(copy_words).collect();
+    let remembered = work.lifecycle.remembered_of_group(&work.zone, group);
+    let mut remembered = remembered.map_err(|error| unreadable(&error))?;
+    if !unseen.is_empty() {
+        let reader = work.lifecycle.machine_reader();
+        for id in remembered.iter().filter_map(|server| server.server.as_ref()) {
+            // What cannot be read is still to go: its removal tries, and tells what is left.
+            machines.extend(reader.read(&work.zone, id).await.ok().flatten());
+        }
+    }
+    let is_shown = |server: &RememberedServer| {
         machines.iter().any(|machine| {
             machine.operation.as_ref() == Some(&server.operation) || server.server.as_ref() == Some(&machine.id)
         })
     };
-    let (kept, remembered): (Vec<_>, Vec<_>) =
-        remembered.into_iter().filter(|server| !is_listed(server)).partition(|server| !server.kept.is_empty());
+    remembered.retain(|server| !is_shown(server));
+    let (kept, remembered): (Vec<_>, Vec<_>) = remembered.into_iter().partition(|server| !server.kept.is_empty());
+    stays.extend(kept.iter().map(kept_words));
+    let mut subjects: Vec<Subject> =
+        machines.iter().map(|machine| Subject::of_machine(work, machine, Some(group))).collect();
     subjects.extend(remembered.into_iter().map(|server| Subject::of_remembered(server, &work.zone)));
-    for operation in work.lifecycle.unknown_of_group(&work.zone, group).await.map_err(unreadable)? {
+    let (unknown, errors) = work.lifecycle.unknown_of_group(&work.zone, group).await;
+    unseen.extend(errors.iter().map(unreadable));
+    for operation in unknown {
         if !subjects.iter().any(|subject| subject.operation.as_ref() == Some(&operation)) {
             subjects.push(Subject::of_unknown(operation, &work.zone, group));
         }
     }
-    Ok((subjects, kept))
+    Ok(Subjects { subjects, stays, unseen })
+}
+
+fn copy_words(machine: &Machine) -> String {
+    let operation = machine.copy_of.as_ref().map(ToString::to_string).unwrap_or_default();
+    format!(
+        "left alone: server {} ({}): it carries the tags of operation {operation}, which made another one; to remove \
+         it: windlass server delete {}",
+        machine.id, machine.name, machine.id
+    )
+}
+
+fn kept_words(server: &RememberedServer) -> String {
+    let kept: Vec<String> = server.kept.iter().map(ToString::to_string).collect();
+    format!("kept on purpose: {}; to remove it: windlass server delete {}", kept.join(", "), server.operation)
 }
 
 /// A protected server is somebody's word that it is to stay.
@@ -906,10 +951,16 @@ fn refuse_cluster_nodes(targets: &[Subject], nodes: &[(String, Node)]) -> Result
     }))
 }
 
-/// A server that would go, and what is attached to it.
-fn planned(machine: &Machine, group: Option<&GroupName>) -> Vec<Planned> {
+/// A server that would go, and what is attached to it: goes with it, as far as it was `made` with it.
+fn planned(machine: &Machine, group: Option<&GroupName>, made: Option<&[ResourceName]>) -> Vec<Planned> {
     let why = group.map_or_else(|| "named".to_owned(), |group| format!("of group {group}"));
     let on = || format!("attached to {}", machine.name);
+    let part = |id: &str| match made {
+        Some(made) if !made.iter().any(|resource| resource.id == id) => {
+            format!("attached to {}, not made with it: is detached and stays", machine.name)
+        }
+        _ => on(),
+    };
     let one = |kind: ResourceKind, id: &str, name: &str, state: &str, why: String| Planned {
         kind: kind.to_string(),
         id: id.to_owned(),
@@ -924,11 +975,11 @@ fn planned(machine: &Machine, group: Option<&GroupName>) -> Vec<Planned> {
             .public_ips
             .iter()
             .filter(|ip| !ip.dynamic)
-            .map(|ip| one(ResourceKind::Ip, &ip.id, &ip.address, ip.state.as_str(), on())),
+            .map(|ip| one(ResourceKind::Ip, &ip.id, &ip.address, ip.state.as_str(), part(&ip.id))),
     );
     planned.extend(server.volumes.values().map(|volume| {
         let kind = ResourceKind::of_volume(&volume.volume_type);
-        one(kind, &volume.id, &volume.name, volume.state.as_str(), on())
+        one(kind, &volume.id, &volume.name, volume.state.as_str(), part(&volume.id))
     }));
     planned.extend(
         server.private_nics.iter().map(|nic| one(ResourceKind::PrivateNic, &nic.id, "", nic.state.as_str(), on())),
@@ -938,7 +989,9 @@ fn planned(machine: &Machine, group: Option<&GroupName>) -> Vec<Planned> {
 
 fn deleted(
     context: &Context,
+    work: &Work,
     results: &[(&Subject, Option<Result<Released, Error>>)],
+    unseen: &[Failure],
     notes: &[String],
     was_interrupted: bool,
 ) -> Result<(), Failure> {
@@ -950,7 +1003,8 @@ fn deleted(
     }).collect::<Vec<_>>() });
     let mut failure = Failure::new(Exit::Left, String::new());
     let mut aftermaths = Vec::new();
-    let (mut not_deleted, mut kept) = (0, Vec::new());
+    let (mut not_deleted, mut kept, mut not_begun) = (0, Vec::new(), Vec::new());
+    let (mut not_ours, mut looked_again) = (0, 0);
     for (subject, result) in results {
         let still_there = |reason: String| Leftover {
             kind: "server".to_owned(),
@@ -968,13 +1022,24 @@ fn deleted(
             }
             Some(Ok(released)) => {
                 let report = released.report.clone().unwrap_or_default();
-                if !report.is_clean() {
+                let aftermath = report.aftermath();
+                if aftermath != Aftermath::Clean {
                     not_deleted += 1;
                     let operation = released.operation.as_ref().map(ToString::to_string).unwrap_or_default();
                     let words = report.words_beside_left();
                     failure.undone.extend(words.map(|words| format!("{operation}: {words}")));
-                    aftermaths.push(report.aftermath());
+                    aftermaths.push(aftermath);
+                    not_ours += usize::from(report.is_clean() && report.server_not_ours().is_some());
+                    looked_again += usize::from(report.is_clean() && report.look_at.is_some());
+                    let creation = subject.operation.as_ref().zip(report.look_at);
+                    failure.left.extend(creation.map(|(id, at)| unverified(id, &subject.zone, at)));
                 }
+            }
+            Some(Err(Error::NotBegun)) => {
+                not_deleted += 1;
+                not_begun.push(subject.id.as_str());
+                aftermaths.push(Aftermath::Clean);
+                failure.left.push(still_there("its deletion was not begun".to_owned()));
             }
             Some(Err(error)) => {
                 not_deleted += 1;
@@ -983,13 +1048,24 @@ fn deleted(
                     Aftermath::Open => Aftermath::Open,
                     _ => Aftermath::Left(Vec::new()),
                 });
-                failure.left.push(still_there(error.to_string()));
+                match still_to_go(work, error) {
+                    Some(left) => failure.left.extend(left),
+                    None => failure.left.push(still_there(error.to_string())),
+                }
             }
         }
     }
-    if not_deleted > 0 {
+    for list in unseen {
+        aftermaths.push(Aftermath::Left(Vec::new()));
+        failure.causes.push(list.message.clone());
+        failure.causes.extend(list.causes.iter().cloned());
+    }
+    if not_deleted > 0 || !unseen.is_empty() {
         let (servers, are) = (counted(results.len(), "server"), if not_deleted == 1 { "is" } else { "are" });
-        failure.message = format!("{not_deleted} of {servers} {are} not deleted completely");
+        failure.message = match not_deleted {
+            0 => "what the journal names was deleted; whether more of the group is there could not be seen".to_owned(),
+            _ => format!("{not_deleted} of {servers} {are} not deleted completely"),
+        };
         let running = results.iter().find_map(|(_, result)| match result {
             Some(Err(Error::OperationRunning { operation })) => {
                 Some(format!("windlass operation cancel {operation}, then delete again"))
@@ -999,8 +1075,16 @@ fn deleted(
         });
         failure.remedy = Some(match running {
             Some(remedy) => remedy,
+            None if not_deleted == 0 => "remove the causes, then delete again".to_owned(),
             None if kept.len() == not_deleted => {
                 format!("to delete what the release policy keeps: windlass server delete --force {}", kept.join(" "))
+            }
+            None if not_ours == not_deleted => {
+                format!("to delete it, set its tag windlass-owner={} again", work.lifecycle.owner())
+            }
+            None if looked_again == not_deleted => "later, and again: windlass operation resume".to_owned(),
+            None if not_begun.len() == not_deleted => {
+                format!("to delete the rest: windlass server delete {}", not_begun.join(" "))
             }
             None => "remove the causes, then: windlass operation resume".to_owned(),
         });
@@ -1022,6 +1106,18 @@ fn deleted(
             .collect()
     });
     Ok(())
+}
+
+/// What an operation that has not ended has still to remove, or has made so far, as the journal says. `None` where the
+/// error is about no such operation, or the journal names nothing.
+fn still_to_go(work: &Work, error: &Error) -> Option<Vec<Leftover>> {
+    let (Error::LeftOpen { operation } | Error::OperationRunning { operation } | Error::CleanupUnderWay { operation }) =
+        error
+    else {
+        return None;
+    };
+    let names = work.lifecycle.may_exist(operation).ok().filter(|names| !names.is_empty())?;
+    Some(names.into_iter().map(|resource| Left { resource, why: error.to_string() }.into()).collect())
 }
 
 /// That something was gone before the command, and whose doing that is.

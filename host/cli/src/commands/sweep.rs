@@ -9,7 +9,7 @@ use windlass_inspect::listing::with_notes;
 use windlass_inspect::output::table;
 use windlass_lifecycle::{Control, Left, RequestedBy, Sweep, SweepRequest, Unexplained};
 
-use super::lifecycle::{left_of, left_open_words, lifecycle_failure, take_up};
+use super::lifecycle::{left_open_words, lifecycle_failure, take_up};
 use crate::arguments;
 use crate::confirmation::{Confirmation, DRY_RUN, Planned};
 use crate::context::{Context, Work};
@@ -59,14 +59,16 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Resul
     let swept = result.map_err(|error| failed(&error))?;
 
     if !arguments.dry_run && !swept.is_clean() {
+        let removals = swept.cleanups.iter().map(|cleanup| cleanup.report.aftermath());
+        let aftermaths = swept.failures.iter().map(|failure| failure.aftermath.clone()).chain(removals);
         let mut failure = Failure::undone("the sweep could not remove everything")
             .remedy("remove the causes, then sweep again")
             .with_partial(serde_json::to_value(&swept).unwrap_or_default())
-            .ended(swept.failures.iter().map(|failure| failure.aftermath.clone()), Vec::new(), false);
-        failure.left.extend(swept.cleanups.iter().flat_map(|cleanup| left_of(&cleanup.report)));
-        failure.left.extend(untouched(&swept));
-        let stopped = was_interrupted && failure.left.is_empty();
-        failure.exit = if stopped { Exit::Interrupted } else { Exit::Left };
+            .ended(aftermaths, untouched(&swept).collect(), was_interrupted);
+        // What could not be seen may be left.
+        if failure.exit != Exit::Interrupted {
+            failure.exit = Exit::Left;
+        }
         failure.causes.extend(swept.failures.iter().map(|failed| format!("{}: {}", failed.zone, failed.problem)));
         for cleanup in &swept.cleanups {
             let words = cleanup.report.words_beside_left();
@@ -148,7 +150,8 @@ fn untouched(swept: &Sweep) -> impl Iterator<Item = Leftover> {
     let reports = swept.cleanups.iter().map(|cleanup| &cleanup.report);
     let reported: BTreeSet<&str> = reports
         .flat_map(|report| {
-            report.removed.iter().chain(&report.kept).chain(report.left.iter().map(|left| &left.resource))
+            let left = report.left.iter().map(|left| &left.resource);
+            report.removed.iter().chain(&report.kept).chain(&report.not_ours).chain(left)
         })
         .map(|name| name.id.as_str())
         .collect();

@@ -17,7 +17,8 @@ image = 'ubuntu_noble'
 ";
 
 /// In this order: what a command makes is in the way of those before it only.
-const COMMANDS: [&[&str]; 16] = [
+const COMMANDS: [&[&str]; 17] = [
+    &["server", "delete", "--group", "ci", "--yes"],
     &["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble"],
     &["server", "delete", "SERVER", "--yes"],
     &["sweep", "--yes"],
@@ -188,10 +189,15 @@ fn every_command_that_changes_something_ends_as_the_table_says() {
     });
     let mut table = String::new();
     for (position, command) in COMMANDS.iter().enumerate() {
-        let name = if command[0] == "sweep" { "sweep".to_owned() } else { command[..2].join(" ") };
+        let words = match command {
+            ["sweep", ..] => 1,
+            ["server", "delete", "--group", ..] => 3,
+            _ => 2,
+        };
+        let name = command[..words].join(" ");
         let codes = unhindered[position].into_iter().chain(hindered.iter().map(|codes| codes[position]));
         let codes: String = codes.map(|code| format!("{code:>4}")).collect();
-        let _ = writeln!(table, "{name:<18}{codes}");
+        let _ = writeln!(table, "{name:<21}{codes}");
     }
     assert_eq!(table, TABLE, "{table}");
 }
@@ -212,20 +218,21 @@ fn every_command_stands_in_the_table_or_changes_nothing() {
 /// The codes of each command: with nothing in its way, once more, once more where stdout is full, where nothing is
 /// known, on a copy, without a key, where all calls are forbidden.
 const TABLE: &str = "\
-server create        0   0   4   0   2   2   1
-server delete        0   0   4   2   2   2   3
-sweep                0   0   4   0   2   2   1
-operation resume     0   0   4   0   2   2   3
-operation cancel     3   3   3   2   2   2   3
-cluster create       0   2   2   0   2   2   1
-cluster scale        0   0   4   2   2   2   1
-cluster terminate    0   0   4   2   2   2   3
-cluster cancel       0   0   4   2   2   0   0
-cluster abandon      0   0   4   2   2   2   0
-operation abandon    0   0   4   2   2   2   0
-cluster replace      0   2   2   2   2   2   2
-cluster refresh      0   0   4   2   0   2   0
-cluster resume       0   0   4   0   2   2   0
-cluster apply        0   0   4   0   2   2   2
-state take-over      0   0   4   0   0   0   0
+server delete --group   0   0   4   0   2   2   3
+server create           0   0   4   0   2   2   1
+server delete           0   0   4   2   2   2   3
+sweep                   0   0   4   0   2   2   1
+operation resume        0   0   4   0   2   2   3
+operation cancel        3   3   3   2   2   2   3
+cluster create          0   2   2   0   2   2   1
+cluster scale           0   0   4   2   2   2   1
+cluster terminate       0   0   4   2   2   2   3
+cluster cancel          0   0   4   2   2   0   0
+cluster abandon         0   0   4   2   2   2   0
+operation abandon       0   0   4   2   2   2   0
+cluster replace         0   2   2   2   2   2   2
+cluster refresh         0   0   4   2   0   2   0
+cluster resume          0   0   4   0   2   2   0
+cluster apply           0   0   4   0   2   2   2
+state take-over         0   0   4   0   0   0   0
 ";

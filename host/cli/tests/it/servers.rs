@@ -141,9 +141,10 @@ fn a_renamed_server_is_found_and_not_deleted_by_its_former_name() {
         assert_eq!(world.json(&["operation", "show", seen])["operation"]["id"], text("operation"), "{seen}");
     }
     let refused = world.run(&["server", "delete", former, "--yes"]).expect(2).says("is called 'prod' now");
+    assert!(!refused.stderr.contains(address), "{}", refused.stderr);
     assert!(refused.stderr.contains(&format!("windlass server delete {id}")), "{}", refused.stderr);
     assert_eq!(world.resources(), 3);
-    world.run(&["server", "delete", "prod", "--yes"]).expect(0);
+    world.run(&["server", "delete", address, "--yes"]).expect(0);
     for seen in [id, former, address] {
         assert_eq!(world.json(&["operation", "show", seen])["operation"]["kind"], "cleanup-server", "{seen}");
     }
@@ -575,6 +576,155 @@ fn an_interrupted_removal_goes_on_and_says_so() {
     delete.until_it_says("finishing the deletions that have begun");
     delete.end().expect(0);
     assert_eq!(world.resources(), 0);
+}
+
+/// Waits until a call of this method whose path ends so has reached the simulator.
+fn until_called(world: &World, method: &str, end: &str) {
+    let is_it = |request: &Value| {
+        request["method"] == method && request["path"].as_str().is_some_and(|path| path.ends_with(end))
+    };
+    let requests = || world.control("GET", "requests", "");
+    eventually("the call was sent", || requests().as_array()?.iter().any(is_it).then_some(()));
+}
+
+#[test]
+fn an_interrupted_removal_begins_no_further_one_and_lists_the_rest() {
+    let world = World::new("50");
+    let created = world.create("2").expect(0).json();
+    let ids = [0, 1].map(|position| created["servers"][position]["id"].as_str().unwrap());
+    world.control("DELETE", "requests", "");
+    let hangs =
+        r#"{"method": "POST", "path": "/instance/v1/zones/*/servers/*/action", "nth": 1, "kind": "delay:3000"}"#;
+    world.control("POST", "faults", hangs);
+    let words = ["server", "delete", "--yes", "--parallel", "1", ids[0], ids[1]];
+    let delete = Running::start(&mut world.command(&words));
+    until_called(&world, "POST", "/action");
+    delete.signal("INT");
+    delete.until_it_says("finishing the deletions that have begun");
+    let ended = delete.end().expect(130);
+    let rest = format!("server {} in fr-par-1: its deletion was not begun", ids[1]);
+    assert!(ended.stderr.contains(&rest) && !ended.stderr.contains(ids[0]), "{}", ended.stderr);
+    assert!(ended.stderr.contains(&format!("windlass server delete {}", ids[1])), "{}", ended.stderr);
+    assert_eq!(world.resources(), 3);
+}
+
+#[test]
+fn a_removal_that_is_left_open_lists_what_it_has_still_to_remove() {
+    let world = World::new("50");
+    world.create("1").expect(0);
+    let resources = world.control("GET", "resources", "");
+    let id = |kind: &str| resources[kind][0]["id"].as_str().unwrap();
+    let hangs = r#"{"method": "DELETE", "path": "/instance/v1/zones/*/ips/*", "kind": "internal-server-error"}"#;
+    world.control("POST", "faults", hangs);
+    let delete = Running::start(&mut world.command(&["server", "delete", "--yes", "--group", "ci"]));
+    until_called(&world, "DELETE", id("ips"));
+    world.until(|resources| resources["volumes"].as_array().unwrap().is_empty());
+    delete.signal("INT");
+    delete.until_it_says("finishing the deletions that have begun");
+    delete.signal("INT");
+    let ended = delete.end().expect(130);
+    assert!(ended.stderr.contains(&format!("LEFT    ip {}", id("ips"))), "{}", ended.stderr);
+    assert!(!ended.stderr.contains(&format!("server {}", id("servers"))), "{}", ended.stderr);
+    world.control("DELETE", "faults", "");
+    world.run(&["operation", "resume"]).expect(0);
+    assert_eq!(world.resources(), 0);
+}
+
+#[test]
+fn a_server_with_copied_tags_is_marked_and_outlives_its_group() {
+    let world = World::new("50");
+    let created = world.create("1").expect(0).json();
+    let operation = &created["servers"][0]["operation"];
+    let servers = "/instance/v1/zones/fr-par-1/servers";
+    let original = world.call("GET", &format!("{servers}/{}", created["servers"][0]["id"].as_str().unwrap()), "");
+    let (tags, image) = (&original["server"]["tags"], &original["server"]["image"]["id"]);
+    let copy = serde_json::json!({ "name": "production", "project": "22222222-2222-2222-2222-222222222222",
+        "commercial_type": "DEV1-S", "image": image, "tags": tags });
+    let copy = world.call("POST", servers, &copy.to_string())["server"]["id"].as_str().unwrap().to_owned();
+    let listed = world.json(&["server", "list"]);
+    let marked = listed["servers"].as_array().unwrap().iter().find(|server| server["id"] == copy.as_str()).unwrap();
+    assert_eq!((&marked["copy_of"], &marked["operation"]), (operation, &Value::Null), "{listed}");
+    let planned = world.run(&["server", "delete", "--group", "ci", "--dry-run"]).expect(0);
+    assert!(!planned.stdout.contains(&copy), "{}", planned.stdout);
+    let deleted = world.run(&["server", "delete", "--group", "ci", "--yes"]).expect(0);
+    assert!(deleted.stderr.contains(&format!("windlass server delete {copy}")), "{}", deleted.stderr);
+    let rest = world.control("GET", "resources", "");
+    assert_eq!((world.resources(), &rest["servers"][0]["id"]), (2, &Value::from(copy.as_str())), "{rest}");
+    world.run(&["server", "delete", &copy, "--yes"]).expect(0);
+    assert_eq!(world.resources(), 0);
+}
+
+#[test]
+fn a_server_that_lost_its_tags_is_left_alone_and_never_called_gone() {
+    let world = World::new("50");
+    let created = world.create("1").expect(0).json();
+    let (id, name) = (created["servers"][0]["id"].as_str().unwrap(), created["servers"][0]["name"].as_str().unwrap());
+    let path = format!("/instance/v1/zones/fr-par-1/servers/{id}");
+    let tags = world.call("GET", &path, "")["server"]["tags"].clone();
+    world.call("PATCH", &path, r#"{"tags": ["mine"]}"#);
+    for _ in 0..2 {
+        let left = world.run(&["server", "delete", name, "--yes"]).expect(3).says("no longer carries our owner tag");
+        assert!(left.stderr.contains(&format!("server {id} in fr-par-1")), "{}", left.stderr);
+        assert!(!left.stderr.contains("nothing is left"), "{}", left.stderr);
+        assert_eq!(world.resources(), 3);
+    }
+    world.call("PATCH", &path, &serde_json::json!({ "tags": tags }).to_string());
+    world.run(&["server", "delete", name, "--yes"]).expect(0);
+    assert_eq!(world.resources(), 0);
+}
+
+#[test]
+fn the_removal_of_an_unverified_creation_says_that_more_may_appear() {
+    let world = World::new("50");
+    let late = r#"{"method": "POST", "path": "/instance/v1/zones/*/ips", "nth": 1, "kind": "late:3600000"}"#;
+    world.control("POST", "faults", late);
+    let create = start_creation(&world);
+    until_called(&world, "POST", "/ips");
+    create.signal("KILL");
+    drop(create.end());
+    world.run(&["operation", "resume"]).expect(3).says("unverified");
+    for _ in 0..2 {
+        let left = world.run(&["server", "delete", "--group", "ci", "--yes"]).expect(3).says("LEFT    unverified");
+        assert!(left.stderr.contains("windlass operation resume"), "{}", left.stderr);
+    }
+    assert_eq!(world.json(&["operation", "list"])["operations"][2]["ended_by"], Value::Null);
+}
+
+#[test]
+fn a_group_is_deleted_by_the_journal_where_a_list_cannot_be_read() {
+    for path in ["/instance/v1/zones/*/servers", "/instance/v1/zones/*/ips", "/block/v1/zones/*/volumes"] {
+        let world = World::new("50");
+        world.create("1").expect(0);
+        world.fault("GET", path, "permission-denied");
+        let told = world.run(&["server", "delete", "--group", "ci", "--yes"]).expect(3);
+        assert_eq!(world.resources(), 0, "{path}: {}", told.stderr);
+        told.says("whether more of the group is there could not be seen").says("permission");
+    }
+}
+
+#[test]
+fn a_dry_run_tells_what_is_detached_and_stays() {
+    let world = World::new("50");
+    let created = world.create("1").expect(0).json();
+    let server = created["servers"][0]["id"].as_str().unwrap();
+    let volume = r#"{"name": "precious", "project_id": "22222222-2222-2222-2222-222222222222",
+        "from_empty": {"size": 10000000000}, "perf_iops": 5000}"#;
+    let volume = world.call("POST", "/block/v1/zones/fr-par-1/volumes", volume)["id"].as_str().unwrap().to_owned();
+    let attach = serde_json::json!({ "volume_id": volume, "volume_type": "sbs_volume" });
+    let path = format!("/instance/v1/zones/fr-par-1/servers/{server}/attach-volume");
+    eventually("the volume can be attached", || {
+        let volumes = world.control("GET", "resources", "")["volumes"].clone();
+        let is_there = |it: &Value| it["id"] == volume.as_str() && it["status"] == "available";
+        volumes.as_array()?.iter().any(is_there).then_some(())
+    });
+    world.call("POST", &path, &attach.to_string());
+    let planned = world.json(&["server", "delete", server, "--dry-run"]);
+    for part in planned["planned"].as_array().unwrap() {
+        let stays = part["why"].as_str().unwrap().contains("is detached and stays");
+        assert_eq!(stays, part["id"] == volume.as_str(), "{planned}");
+    }
+    world.run(&["server", "delete", server, "--yes"]).expect(0);
+    assert_eq!(world.resources(), 1);
 }
 
 #[test]

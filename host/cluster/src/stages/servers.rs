@@ -164,6 +164,8 @@ fn unrecorded(run: &Run, node: &str, left: &[ResourceName], source: &LifecycleEr
 fn note_kept(run: &Run, node: &str, report: &Report) {
     if !report.kept.is_empty() {
         run.add_reason(format!("the rollback policy kept of node {node}: {}", report.words()));
+    } else if report.server_not_ours().is_some() {
+        run.add_reason(format!("node {node} is no longer ours: {}", report.words()));
     }
 }
 

@@ -166,9 +166,10 @@ pub enum ReleaseOutcome {
     GivenUp,
     /// There is no such host.
     AlreadyGone,
-    /// It carries another name and was left alone: somebody else's, or given back by hand.
+    /// It carries another name and was left alone: somebody else's, or given back by hand. A server: it no longer
+    /// carries our tag.
     NotOurs {
-        /// The name that it carries.
+        /// The name that it carries; of a server, its id.
         name: String,
     },
 }
@@ -255,7 +256,10 @@ impl From<CleanedUp> for Released {
         let is_clean = report.is_clean();
         let outcome = match &decided {
             Some(decided) if is_clean || decided.outcome != ReleaseOutcome::Terminated => decided.outcome.clone(),
-            None if is_clean => ReleaseOutcome::AlreadyGone,
+            None if is_clean => match report.server_not_ours() {
+                Some(server) => ReleaseOutcome::NotOurs { name: server.id.clone() },
+                None => ReleaseOutcome::AlreadyGone,
+            },
             // What is left is tried again by whoever resumes the operation.
             _ => ReleaseOutcome::AskAgain { after: 0 },
         };

@@ -37,6 +37,9 @@ pub struct Machine {
     /// The operation that created it, by its tag. None for what carries the tag of an operation that made another one,
     /// as the journal tells: a copy of the tags, or a double.
     pub operation: Option<OperationId>,
+    /// The operation whose tags it carries although that made another server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copy_of: Option<OperationId>,
     /// Where that operation stands; absent when this journal does not know it.
     pub operation_state: Option<OperationState>,
     /// What is being done to it now.
@@ -141,11 +144,11 @@ impl<'j> Known<'j> {
     }
 
     fn machine(&self, zone: &Zone, server: Server) -> Result<Machine, Error> {
-        let mut operation = tags::operation_of(&server.tags);
+        let (mut operation, mut copy_of) = (tags::operation_of(&server.tags), None);
         if let (Some(journal), Some(id)) = (self.journal, &operation) {
             let made = journal.servers_made(id)?;
             if !made.is_empty() && !made.contains(&server.id) {
-                operation = None;
+                copy_of = operation.take();
             }
         }
         let row = operation.as_ref().and_then(|id| self.journal?.operation(id).ok());
@@ -170,6 +173,7 @@ impl<'j> Known<'j> {
             abandoned: row.as_ref().is_some_and(Operation::is_left_alone) || self.abandoned.contains(&server.id),
             operation_state: row.map(|row| row.state),
             operation,
+            copy_of,
             in_flight,
             host: tags::host_of(&server.tags).map(str::to_owned),
             kept: tags::is_kept(&server.tags) || self.is_kept(&server.id)?,

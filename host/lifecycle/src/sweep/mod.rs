@@ -444,12 +444,12 @@ impl Lifecycle {
         let mut errors = Vec::new();
         if !request.dry_run {
             for specification in of_zone.batches()? {
+                if control.cancelled().is_cancelled() || control.left().is_cancelled() {
+                    break;
+                }
                 match self.sweep_batch(zone, &specification, control).await {
                     Ok(cleanup) => sweep.cleanups.push(cleanup),
                     Err(error) => errors.push(error),
-                }
-                if control.left().is_cancelled() {
-                    break;
                 }
             }
         }

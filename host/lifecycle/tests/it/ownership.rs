@@ -386,11 +386,19 @@ fn a_server_that_a_user_takes_over_during_a_slow_look_stays_whole() {
             let target = Target::Operation(created.operation.clone());
             let control = Control::new();
             let (cleaned, ()) = tokio::join!(lifecycle.cleanup(&target, &control), take_over);
+            let report = cleaned.unwrap().report;
             let changes: Vec<String> = (world.simulator.requests().iter())
                 .filter(|request| !matches!(request.method.as_str(), "GET"))
                 .map(|request| format!("{} {}", request.method, request.path))
                 .collect();
-            assert_eq!(changes.len(), 1, "only the user's: {changes:?}; {:?}", cleaned.map(|it| it.report.words()));
+            assert_eq!(changes.len(), 1, "only the user's: {changes:?}; {}", report.words());
+            // It is no longer ours, and not gone either.
+            assert_eq!(report.server_not_ours().map(|name| &name.id), Some(&created.server.id), "{}", report.words());
+            assert!(report.removed.is_empty() && !report.words().contains("nothing is left"), "{}", report.words());
+            assert!(matches!(report.aftermath(), Aftermath::Left(left) if left.len() == report.not_ours.len()));
+            assert_eq!(lifecycle.journal().operation(&created.operation).unwrap().ended_by, None);
+            let remembered = lifecycle.remembered(&zone(), created.operation.as_str()).unwrap();
+            assert!(!remembered[0].gone && remembered[0].removed_by.is_none(), "{remembered:?}");
             let after = world.resources();
             assert_eq!((after.ips.len(), after.volumes.len()), (before.ips.len(), before.volumes.len()));
             assert_eq!(after.servers[0]["state"], "running");
@@ -969,9 +977,14 @@ fn a_clone_that_carries_copied_tags_is_listed_as_nobodys_machine() {
         let created = lifecycle.create_server(world.everything(), &Control::new()).await.unwrap();
         let clone = clone_of(&world, &created.server, true).await;
         let machines = lifecycle.machines(&[zone()], None).await.unwrap();
-        let operation = |id: &str| machines.iter().find(|machine| machine.id == id).unwrap().operation.clone();
-        assert_eq!(operation(&created.server.id), Some(created.operation));
-        assert_eq!(operation(&clone.id), None);
+        let machine = |id: &str| machines.iter().find(|machine| machine.id == id).unwrap();
+        let operation = Some(created.operation.clone());
+        assert_eq!((&machine(&created.server.id).operation, &machine(&created.server.id).copy_of), (&operation, &None));
+        assert_eq!((&machine(&clone.id).operation, &machine(&clone.id).copy_of), (&None, &operation));
+        // Nor is it taken for the original where that has gone.
+        world.simulator.set_server_state(&created.server.id, ForcedState::Deleted).unwrap();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(lifecycle.find_created(&zone(), &created.operation).await.unwrap().map(|server| server.id), None);
     });
 }
 

@@ -52,6 +52,12 @@ fn a_live_machine_is_explained_and_what_a_deleted_one_left_is_swept() {
         let kept = last(&world);
         assert!(kept.dry_run && kept.at > 0, "{kept:?}");
         assert_eq!((kept.unexplained, kept.removed, kept.examples.len()), (4, 0, 4), "{kept:?}");
+        // Called off, it begins nothing.
+        let called_off = Control::new();
+        called_off.cancel();
+        let begun = lifecycle.sweep(&here(), &called_off).await.unwrap();
+        assert!(begun.cleanups.is_empty() && !begun.is_clean(), "{begun:?}");
+        assert_eq!(world.resources().count(), 4);
         let sweep = lifecycle.sweep(&here(), &control).await.unwrap();
         assert!(sweep.is_clean(), "{sweep:?}");
         assert_eq!(sweep.cleanups.len(), 1);
