@@ -107,9 +107,7 @@ impl Lifecycle {
             // What its lost call may have made is looked for again.
             _ if operation.state == OperationState::Unverified => false,
             Some(cleanup) => matches!(cleanup.state, OperationState::Done | OperationState::Undone),
-            None => {
-                operation.state == OperationState::Undone && !report.is_some_and(|it| it.server_not_ours().is_some())
-            }
+            None => operation.state == OperationState::Undone && report.is_none_or(|it| it.server_not_ours().is_none()),
         };
         Ok(RememberedServer {
             server: claims.servers().next().map(str::to_owned),

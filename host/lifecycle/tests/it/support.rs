@@ -289,12 +289,12 @@ pub(crate) fn seeds(variable: &str, count: u64) -> Vec<u64> {
 pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Each kind of fault, and an answer after 45 seconds.
-pub fn kinds() -> Vec<FaultKind> {
+pub(crate) fn kinds() -> Vec<FaultKind> {
     FaultKind::ALL.into_iter().chain([FaultKind::Delay(Duration::from_secs(45))]).collect()
 }
 
 /// Each of them, before and after its effect, at each of so many calls; of all these cases a share.
-pub fn faults_at(calls: u64) -> impl Iterator<Item = (u64, FaultKind, Effect)> {
+pub(crate) fn faults_at(calls: u64) -> impl Iterator<Item = (u64, FaultKind, Effect)> {
     let faults = || kinds().into_iter().flat_map(|kind| [(kind, Effect::Before), (kind, Effect::After)]);
     share((1..=calls).flat_map(move |nth| faults().map(move |(kind, effect)| (nth, kind, effect))))
 }
