@@ -146,7 +146,7 @@ fn an_interruption_before_it_has_begun_calls_the_detached_command_off() {
         let kept = world.home.path().join(STATE).join("detached");
         eventually("it starts", || kept.read_dir().is_ok_and(|entries| entries.count() > 0).then_some(()));
         starting.signal(signal);
-        starting.end().expect(130).says("the detached command is called off");
+        starting.end().expect(130).says("the detached command is cancelled");
         assert_eq!(world.resources(), 0);
         world.run(&["operation", "watch"]).expect(0);
     }
