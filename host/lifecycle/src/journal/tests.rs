@@ -389,10 +389,10 @@ fn explains(kind: OperationKind, state: OperationState, ended: bool, kept: bool)
         OperationKind::CleanupServer | OperationKind::Sweep | OperationKind::ReleaseMachine => false,
     };
     match state {
-        Open | Kept | Left | Unverified => true,
+        Open | Left | Unverified => true,
         Done => explains_machine || kept,
         Undone => kept,
-        Abandoned => !ended || kept,
+        Abandoned | Kept => !ended || kept,
     }
 }
 
