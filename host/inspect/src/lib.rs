@@ -10,6 +10,8 @@ pub mod explain;
 #[cfg(feature = "terminal")]
 pub mod failure;
 #[cfg(feature = "terminal")]
+mod inspector;
+#[cfg(feature = "terminal")]
 pub mod listing;
 #[cfg(feature = "terminal")]
 pub mod operations;
@@ -22,26 +24,5 @@ pub mod removals;
 pub mod text;
 pub mod words;
 
-use windlass_lifecycle::StateDirectory;
-
-use crate::output::Output;
-
-/// Shows what is in a state directory: [`operations`], [`decisions`] and [`policies`] have its methods.
-#[derive(Debug, Clone, Copy)]
-pub struct Inspector<'a> {
-    /// Where it stands.
-    pub state: &'a StateDirectory,
-    /// How it is written.
-    pub output: Output,
-    /// What the commands are called that messages point to.
-    pub commands: Commands,
-}
-
-/// What a program calls its commands.
-#[derive(Debug, Clone, Copy)]
-pub struct Commands {
-    /// The one that lists operations.
-    pub operations: &'static str,
-    /// The one that lists decisions.
-    pub decisions: &'static str,
-}
+#[cfg(feature = "terminal")]
+pub use inspector::{Commands, Inspector};
