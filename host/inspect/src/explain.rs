@@ -7,11 +7,15 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+#[cfg(feature = "terminal")]
+use windlass_policy::LinkRecord;
 use windlass_policy::slots::types::Failure;
 use windlass_policy::slots::{SlotName, placement, provisioning, release, retry, rollback, state_mapping};
-use windlass_policy::{DecidedBy, DecisionRecord, DecisionSummary, FailureKind, LinkRecord, Outcome};
+use windlass_policy::{DecidedBy, DecisionRecord, DecisionSummary, FailureKind, Outcome};
 
-use crate::text::{bold, dim, instant, printable};
+use crate::text::instant;
+#[cfg(feature = "terminal")]
+use crate::text::{bold, dim, printable};
 use crate::words::{counted, failure_words, human_duration, kind_word};
 
 /// More servers, resources, nodes or places of one decision are not told one by one.
@@ -92,6 +96,7 @@ impl Explanation {
     }
 }
 
+#[cfg(feature = "terminal")]
 /// The whole record for people. Whatever came from outside stands in it without control characters.
 pub(crate) fn explanation(record: &DecisionRecord) -> String {
     let Explanation { question, answer, host } = Explanation::of(record);
@@ -111,6 +116,7 @@ pub(crate) fn explanation(record: &DecisionRecord) -> String {
     text
 }
 
+#[cfg(feature = "terminal")]
 fn section(text: &mut String, title: &str, lines: &[String]) {
     let _ = writeln!(text, "\n{}", bold(title));
     for line in lines.iter().flat_map(|line| line.split('\n')) {
@@ -516,6 +522,7 @@ fn placement_answer(question: &placement::Question, answer: &placement::Answer) 
     }))
 }
 
+#[cfg(feature = "terminal")]
 /// What shadows would have decided; empty where there were none.
 pub(crate) fn shadow_words(record: &DecisionRecord) -> String {
     if record.shadows.is_empty() {
@@ -531,6 +538,7 @@ pub(crate) fn shadow_words(record: &DecisionRecord) -> String {
     text
 }
 
+#[cfg(feature = "terminal")]
 /// One policy's part in a decision.
 pub(crate) fn asked_words(mark: &str, asked: &LinkRecord, agreement: &str) -> String {
     let mut text = String::new();

@@ -433,6 +433,9 @@ fn clusters_are_whole(world: &World, journals: &[(usize, Journal)]) -> Vec<Strin
             }
         }
     }
+    // A server that a user took over is no node any more, and its creation did not end: it is there.
+    let taken = world.users.taken.values().filter(|taken| taken.mark != Mark::Protected);
+    explained.extend(taken.filter_map(|taken| taken.operation.clone()));
     for (_, journal) in journals {
         for operation in journal.operations(&OperationFilter::default()).unwrap_or_default() {
             let living = operation.kind == OperationKind::CreateServer
