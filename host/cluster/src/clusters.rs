@@ -60,8 +60,7 @@ impl Clusters {
         let mut removals =
             operations.into_iter().flatten().filter(|operation| operation.kind == JournalKind::CleanupServer);
         let last = removals.next().filter(|operation| operation.state == JournalState::Left);
-        let report: Option<Report> = last.and_then(|operation| serde_json::from_value(operation.report?).ok());
-        report.map(|report| report.left).unwrap_or_default()
+        last.as_ref().and_then(Report::of).map(|report| report.left).unwrap_or_default()
     }
 
     /// One cluster with its nodes and its operation.

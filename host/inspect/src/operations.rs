@@ -217,7 +217,7 @@ fn rendered(shown: &Shown) -> String {
     if let Some(ended_by) = &operation.ended_by {
         lines.push(("ended by", ended_by.to_string()));
     }
-    let report: Option<Report> = operation.report.clone().and_then(|report| serde_json::from_value(report).ok());
+    let report = Report::of(operation);
     for (position, name) in report.iter().flat_map(|report| &report.abandoned).enumerate() {
         lines.push((if position == 0 { "abandoned" } else { "" }, name.to_string()));
     }

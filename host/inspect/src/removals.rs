@@ -65,7 +65,7 @@ fn of_document<'a>(server: &'a KnownServer, removal: &'a Operation) -> GoneServe
 }
 
 fn left(removal: &Operation) -> Vec<Left> {
-    let report: Option<Report> = removal.report.clone().and_then(|report| serde_json::from_value(report).ok());
+    let report = Report::of(removal);
     report.map(|report| report.left).unwrap_or_default()
 }
 

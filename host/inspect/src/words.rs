@@ -55,7 +55,7 @@ pub fn failure_words(failure: &types::Failure) -> String {
 /// Why an operation failed or left something; empty where there is nothing to say.
 #[must_use]
 pub fn why_words(operation: &Operation) -> String {
-    let report: Option<Report> = operation.report.clone().and_then(|report| serde_json::from_value(report).ok());
+    let report = Report::of(operation);
     let report = report.filter(|_| operation.state == OperationState::Left);
     let left = report.into_iter().flat_map(|report| {
         let left = report.left.into_iter().map(|left| format!("{}: {}", left.resource, left.why));

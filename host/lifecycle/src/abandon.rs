@@ -200,13 +200,12 @@ impl PendingAbandonment {
         if notes.is_empty() {
             notes.push(entry(None));
         }
-        let stored = current.report.clone().and_then(|report| serde_json::from_value(report).ok());
         let report = Report {
             abandoned: resources.iter().filter(|it| !it.is_gone()).map(|it| it.resource.clone()).collect(),
             left: Vec::new(),
             unverified: None,
             look_at: None,
-            ..stored.unwrap_or_default()
+            ..Report::of(&current).unwrap_or_default()
         };
         let mut reasons = current.reasons.clone();
         reasons.push(abandonment.words());
@@ -422,7 +421,7 @@ fn removed(operation: &Operation, entries: &[Entry]) -> Result<BTreeSet<String>,
             removed.insert(name.id.clone());
         }
     }
-    let report: Option<Report> = operation.report.clone().and_then(|report| serde_json::from_value(report).ok());
+    let report = Report::of(operation);
     removed.extend(report.into_iter().flat_map(|report| report.removed).map(|name| name.id));
     Ok(removed)
 }

@@ -81,7 +81,7 @@ impl Journal {
 
 /// The operation, where it removed the server, or removed all that it had made itself.
 fn removal(operation: &Operation, server: Option<&str>) -> Option<Operation> {
-    let report = operation.report.clone().and_then(|report| serde_json::from_value::<Report>(report).ok());
+    let report = Report::of(operation);
     let is_removal = match server {
         Some(id) => report?.removed.iter().any(|name| name.kind == ResourceKind::Server && name.id == id),
         None => matches!(operation.state, OperationState::Undone | OperationState::Unverified),

@@ -102,7 +102,7 @@ impl Lifecycle {
             claims.learn(&entries)?;
             kept = kept_by(&entries).cloned().collect();
         }
-        let report = operation.report.clone().and_then(|report| serde_json::from_value::<Report>(report).ok());
+        let report = Report::of(&operation);
         let gone = match &ended_by {
             // What its lost call may have made is looked for again.
             _ if operation.state == OperationState::Unverified => false,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::journal::{ResourceKind, ResourceName};
+use crate::journal::{Operation, ResourceKind, ResourceName};
 
 /// What an undo did. The truth as of the look at its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +39,12 @@ pub struct Left {
 }
 
 impl Report {
+    /// The report of an operation; `None` where it has none, or one that this version cannot read.
+    #[must_use]
+    pub fn of(operation: &Operation) -> Option<Self> {
+        operation.report.as_ref().and_then(|report| Self::deserialize(report).ok())
+    }
+
     /// Whether it is proven that nothing is left that should be gone, as of this report's last look. What may still
     /// come is told by [`look_at`](Self::look_at).
     #[must_use]

@@ -1,6 +1,7 @@
 //! What the commands on servers and operations share: ending first what was left open, and telling failures and
 //! leftovers.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -182,6 +183,11 @@ pub(super) fn user() -> String {
 
 pub(super) fn left_of(report: &Report) -> impl Iterator<Item = Leftover> + '_ {
     report.left.iter().cloned().map(Leftover::from)
+}
+
+/// What was undone for an operation, beside what is left, which has lines of its own.
+pub(super) fn undone_line(operation: &impl Display, report: &Report) -> Option<String> {
+    report.words_beside_left().map(|words| format!("{operation}: {words}"))
 }
 
 /// What an operation has made and not removed, as far as the journal says, and why it is there.

@@ -14,7 +14,7 @@ use windlass_lifecycle::{
     SweepRequest, Unexplained,
 };
 
-use super::lifecycle::{MAY_STILL_TAKE_EFFECT, left_of, lifecycle_failure, made_by, unverified};
+use super::lifecycle::{MAY_STILL_TAKE_EFFECT, left_of, lifecycle_failure, made_by, undone_line, unverified};
 use crate::arguments::{ListOperations, OperationCommand, ShowOperation};
 use crate::context::Context;
 use crate::interrupt;
@@ -123,8 +123,7 @@ async fn resume(context: &Context) -> Result<(), Failure> {
                 failure.causes.push(format!("{}: {problem}", operation.operation));
             }
             if let Some(report) = report {
-                let words = report.words_beside_left();
-                failure.undone.extend(words.map(|words| format!("{}: {words}", operation.operation)));
+                failure.undone.extend(undone_line(&operation.operation, report));
             }
         }
         failure.left.extend(resumed.unverified.iter().map(|it| unverified(&it.operation, &it.zone, it.look_at)));

@@ -20,7 +20,7 @@ use windlass_lifecycle::{
 use windlass_policy::slots::release::Requested;
 use windlass_scaleway::Zone;
 
-use super::lifecycle::{left_open_words, lifecycle_failure, noted, take_up, unverified};
+use super::lifecycle::{left_open_words, lifecycle_failure, noted, take_up, undone_line, unverified};
 use crate::arguments::{self, CreateServer, DeleteServers, ListServers, ServerCommand, ShowServer};
 use crate::configuration::VolumeType;
 use crate::confirmation::{Confirmation, DRY_RUN, Planned, rows};
@@ -1026,8 +1026,7 @@ fn deleted(
                 if aftermath != Aftermath::Clean {
                     not_deleted += 1;
                     let operation = released.operation.as_ref().map(ToString::to_string).unwrap_or_default();
-                    let words = report.words_beside_left();
-                    failure.undone.extend(words.map(|words| format!("{operation}: {words}")));
+                    failure.undone.extend(undone_line(&operation, &report));
                     aftermaths.push(aftermath);
                     not_ours += usize::from(report.is_clean() && report.server_not_ours().is_some());
                     looked_again += usize::from(report.is_clean() && report.look_at.is_some());

@@ -9,7 +9,7 @@ use windlass_inspect::listing::with_notes;
 use windlass_inspect::output::table;
 use windlass_lifecycle::{Control, Left, RequestedBy, Sweep, SweepRequest, Unexplained};
 
-use super::lifecycle::{left_open_words, lifecycle_failure, take_up};
+use super::lifecycle::{left_open_words, lifecycle_failure, take_up, undone_line};
 use crate::arguments;
 use crate::confirmation::{Confirmation, DRY_RUN, Planned};
 use crate::context::{Context, Work};
@@ -71,8 +71,7 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Resul
         }
         failure.causes.extend(swept.failures.iter().map(|failed| format!("{}: {}", failed.zone, failed.problem)));
         for cleanup in &swept.cleanups {
-            let words = cleanup.report.words_beside_left();
-            failure.undone.extend(words.map(|words| format!("{}: {words}", cleanup.operation)));
+            failure.undone.extend(undone_line(&cleanup.operation, &cleanup.report));
         }
         return Err(failure);
     }

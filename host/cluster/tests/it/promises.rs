@@ -577,24 +577,28 @@ fn no_group_is_made_while_the_names_of_other_clusters_nodes_cannot_be_read() {
     });
 }
 
+/// A world with a cluster of two nodes, and a copy of its state directory from the middle of their creation.
+async fn backed_up_during_a_creation() -> (World, tempfile::TempDir) {
+    let world = World::new(36).await;
+    let backup = tempfile::tempdir().unwrap();
+    let clusters = world.start();
+    world.hooks.behave("configure", Behaviour::OneByOne(Duration::from_secs(100)));
+    let back_up = async {
+        while world.hooks.log().is_empty() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        copy(world.folder.path(), backup.path());
+    };
+    let control = quiet();
+    let (created, ()) = futures::future::join(clusters.create(specification(&[("web", 2)]), &control), back_up).await;
+    created.unwrap();
+    (world, backup)
+}
+
 #[test]
 fn one_database_of_a_backup_is_not_trusted_with_the_rest_of_a_later_state() {
     run(async {
-        let world = World::new(36).await;
-        let backup = tempfile::tempdir().unwrap();
-        let clusters = world.start();
-        world.hooks.behave("configure", Behaviour::OneByOne(Duration::from_secs(100)));
-        let back_up = async {
-            while world.hooks.log().is_empty() {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-            copy(world.folder.path(), backup.path());
-        };
-        let control = quiet();
-        let (created, ()) =
-            futures::future::join(clusters.create(specification(&[("web", 2)]), &control), back_up).await;
-        created.unwrap();
-        drop(clusters);
+        let (world, backup) = backed_up_during_a_creation().await;
         let servers = world.servers();
         let later = tempfile::tempdir().unwrap();
         copy(world.folder.path(), later.path());
@@ -629,21 +633,7 @@ fn one_database_of_a_backup_is_not_trusted_with_the_rest_of_a_later_state() {
 #[test]
 fn a_cluster_that_was_backed_up_while_it_was_created_keeps_its_nodes_after_the_restore() {
     run(async {
-        let world = World::new(36).await;
-        let backup = tempfile::tempdir().unwrap();
-        let clusters = world.start();
-        world.hooks.behave("configure", Behaviour::OneByOne(Duration::from_secs(100)));
-        let back_up = async {
-            while world.hooks.log().is_empty() {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-            copy(world.folder.path(), backup.path());
-        };
-        let control = quiet();
-        let (created, ()) =
-            futures::future::join(clusters.create(specification(&[("web", 2)]), &control), back_up).await;
-        created.unwrap();
-        drop(clusters);
+        let (world, backup) = backed_up_during_a_creation().await;
         let servers = world.servers();
         std::fs::remove_dir_all(world.folder.path()).unwrap();
         copy(backup.path(), world.folder.path());

@@ -119,7 +119,7 @@ fn planned(pending: &PendingAbandonment) -> impl Iterator<Item = Planned> + '_ {
 }
 
 pub(in crate::commands) fn left_alone(operation: &Operation) -> String {
-    let report: Option<Report> = operation.report.clone().and_then(|report| serde_json::from_value(report).ok());
+    let report = Report::of(operation);
     let names: Vec<String> =
         report.into_iter().flat_map(|report| report.abandoned).map(|name| name.to_string()).collect();
     if names.is_empty() { "nothing that the journal names".to_owned() } else { names.join("; ") }

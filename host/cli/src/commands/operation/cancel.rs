@@ -10,7 +10,9 @@ use windlass_inspect::words::counted;
 use windlass_lifecycle::{Cancellation, Control, Error, Operation, OperationId, OperationState, Report, ResourceKind};
 
 use crate::arguments::CancelOperations;
-use crate::commands::lifecycle::{MAY_STILL_TAKE_EFFECT, left_of, lifecycle_failure, made_by, unverified, user};
+use crate::commands::lifecycle::{
+    MAY_STILL_TAKE_EFFECT, left_of, lifecycle_failure, made_by, undone_line, unverified, user,
+};
 use crate::context::{Context, Work};
 use crate::interrupt::{self, Words};
 
@@ -89,10 +91,9 @@ pub(super) async fn cancel(context: &Context, arguments: &CancelOperations) -> R
     failure.causes = refused;
     failure.left = too_late;
     for operation in &operations {
-        if let Some(report) = report(operation) {
+        if let Some(report) = Report::of(operation) {
             failure.left.extend(left_of(&report));
-            let words = report.words_beside_left();
-            failure.undone.extend(words.map(|words| format!("{}: {words}", operation.id)));
+            failure.undone.extend(undone_line(&operation.id, &report));
         }
         if operation.state == OperationState::Unverified {
             failure.left.push(unverified(&operation.id, &operation.zone, operation.look_at.unwrap_or_default()));
@@ -150,7 +151,7 @@ fn made_before(work: &Work, operation: &Operation) -> Result<Vec<Leftover>, Fail
         return Ok(Vec::new());
     }
     // What could not be taken back says why itself.
-    if report(operation).is_some_and(|report| !report.left.is_empty()) {
+    if Report::of(operation).is_some_and(|report| !report.left.is_empty()) {
         return Ok(Vec::new());
     }
     let reason = format!("operation {} had ended before it was cancelled: {}", operation.id, operation.state);
@@ -162,20 +163,16 @@ fn is_settled(operation: &Operation, no_wait: bool) -> bool {
     match operation.state {
         OperationState::Open => no_wait,
         OperationState::Left | OperationState::Unverified => false,
-        OperationState::Kept => report(operation).is_none_or(|report| report.left.is_empty()),
+        OperationState::Kept => Report::of(operation).is_none_or(|report| report.left.is_empty()),
         _ => true,
     }
-}
-
-fn report(operation: &Operation) -> Option<Report> {
-    operation.report.clone().and_then(|report| serde_json::from_value(report).ok())
 }
 
 fn words(operations: &[Operation]) -> String {
     table(
         &["operation", "kind", "state", "report"],
         operations.iter().map(|operation| {
-            let report = report(operation).map(|report| report.words()).unwrap_or_default();
+            let report = Report::of(operation).map(|report| report.words()).unwrap_or_default();
             vec![operation.id.to_string(), operation.kind.to_string(), operation.state.to_string(), report]
         }),
     )

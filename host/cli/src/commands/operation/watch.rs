@@ -12,7 +12,7 @@ use windlass_lifecycle::{
 
 use crate::arguments::{AttachOperation, WatchOperation};
 use crate::commands::detach;
-use crate::commands::lifecycle::{left_of, unverified};
+use crate::commands::lifecycle::{left_of, undone_line, unverified};
 use crate::context::Context;
 use crate::progress::{LOOK_AGAIN, moving_line, summary};
 use windlass_inspect::operations::{Operations, entry_words, unreadable};
@@ -184,10 +184,8 @@ impl Watching {
             if self.abandoned.contains(&operation.id) {
                 failure.causes.push(format!("{}: its process ended before it did", operation.id));
             }
-            let report = operation.report.clone().and_then(|report| serde_json::from_value::<Report>(report).ok());
-            if let Some(report) = report {
-                let words = report.words_beside_left();
-                failure.undone.extend(words.map(|words| format!("{}: {words}", operation.id)));
+            if let Some(report) = Report::of(operation) {
+                failure.undone.extend(undone_line(&operation.id, &report));
                 failure.left.extend(left_of(&report));
             }
             if operation.state == OperationState::Unverified {
@@ -205,8 +203,7 @@ impl Watching {
 
 /// The exit code of the command that an operation is of; none where it succeeded.
 fn exit_of(operation: &Operation) -> Option<Exit> {
-    let report = operation.report.clone().and_then(|report| serde_json::from_value::<Report>(report).ok());
-    if report.is_some_and(|report| !report.left.is_empty()) {
+    if Report::of(operation).is_some_and(|report| !report.left.is_empty()) {
         return Some(Exit::Left);
     }
     match (operation.state, &operation.cause) {
