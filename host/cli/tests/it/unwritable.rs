@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use crate::console::page;
-use crate::support::{BINARY, IMPATIENT, Ran, Running, STATE, World, skipped};
+use crate::support::{BINARY, IMPATIENT, Ran, Running, STATE, World, eventually, skipped};
 
 /// The files that are read, on a disk of their own. What runs after it sees it in place of the state directory.
 const DISK: &str = "mkdir \"$HOME/copy\"
@@ -102,12 +102,15 @@ fn clusters_and_the_console_are_shown_there_as_well() {
     }
     let world = World::new("50");
     world.configure(IMPATIENT);
-    let hook = world.write("wait.sh", b"#!/bin/sh\nexec sleep 60\n");
+    // What the command says of the hook may come when it has ended.
+    let began = world.home.path().join("began");
+    let script = format!("#!/bin/sh\ntouch '{}'\nexec sleep 60\n", began.display());
+    let hook = world.write("wait.sh", script.as_bytes());
     std::fs::set_permissions(hook, std::fs::Permissions::from_mode(0o755)).unwrap();
     let file = world.write("farm.toml", FARM.as_bytes());
     let create = ["cluster", "create", file.to_str().unwrap()];
     let running = Running::start(&mut world.command(&create));
-    running.until_it_says("configure");
+    eventually("the hook has begun", || began.exists().then_some(()));
     running.signal("KILL");
     drop(running);
     for (case, lines) in [
@@ -150,7 +153,7 @@ fn what_a_killed_process_wrote_last_is_read_there_as_well() {
     let create = ["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble"];
     let running = Running::start(&mut world.command(&create));
     world.until(|resources| resources["servers"].as_array().is_some_and(|servers| servers.len() == 1));
-    let listed = crate::support::eventually("its server is being started", || {
+    let listed = eventually("its server is being started", || {
         let listed = world.json(&["operation", "list"]);
         let id = listed["operations"][0]["id"].as_str()?.to_owned();
         world.run(&["operation", "show", &id]).stdout.contains("power-on").then_some(id)
