@@ -87,9 +87,6 @@ test-kubernetes-programs:
 test-rust *arguments: _wasm_target
     cargo test --workspace --exclude windlass-test-kubernetes --no-fail-fast {{ arguments }}
 
-[private]
-test-interleavings: interleavings
-
 # Scaleway's own Python SDK against the simulator.
 [group('test')]
 test-scaleway-sdk: _programs _python
