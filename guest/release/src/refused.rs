@@ -34,15 +34,10 @@ impl DefaultRelease {
             (Action::Reboot, Class::InvalidArguments | Class::PreconditionFailed | Class::Conflict | Class::Other) => {
                 self.end(question)
             }
-            (
-                _,
-                Class::InvalidArguments
-                | Class::QuotaExceeded
-                | Class::Cancelled
-                | Class::HookFailed
-                | Class::HookTimedOut,
-            ) => Answer::keep().because(format!("Scaleway refused it for good ({class})")),
-            // May pass, if only when somebody mends the credentials.
+            (_, Class::InvalidArguments | Class::Cancelled | Class::HookFailed | Class::HookTimedOut) => {
+                Answer::keep().because(format!("Scaleway refused it for good ({class})"))
+            }
+            // May pass, if only when somebody mends the credentials or the quota.
             _ => Answer::retry_after(self.wait(question, refusal))
                 .because(format!("Scaleway refused it for now ({class})")),
         }

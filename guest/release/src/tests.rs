@@ -133,6 +133,8 @@ fn a_refusal_that_may_pass_is_waited_for() {
         FailureClass::RateLimited,
         FailureClass::TransientState,
         FailureClass::Gateway,
+        // A quota forbids more of something: no removal needs it for long.
+        FailureClass::QuotaExceeded,
         FailureClass::PermissionDenied,
         FailureClass::AuthenticationDenied,
     ] {

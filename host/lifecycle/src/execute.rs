@@ -48,8 +48,14 @@ pub(crate) enum End {
     Done,
     /// It was no longer ours when its turn came, so it was left alone.
     NotOurs,
-    /// In words.
-    Failed(String),
+    Failed {
+        /// In words.
+        why: String,
+        /// Whether it was tried for as long as the retry slot wanted, and may pass by itself only.
+        exhausted: bool,
+    },
+    /// A step that it waits for failed.
+    Skipped,
 }
 
 /// What became of a step's change.
@@ -88,8 +94,8 @@ pub(crate) async fn execute(run: &Run, claims: &Claims, found: &[Found], steps: 
                 true
             });
             let Some(position) = skipped else { break };
-            let end = End::Failed("a step that it waits for failed".to_owned());
-            ends.push(StepEnd { resource: steps[position].resource as usize, action: steps[position].action, end });
+            let (resource, action) = (steps[position].resource as usize, steps[position].action);
+            ends.push(StepEnd { resource, action, end: End::Skipped });
         }
         // What then still waits, waits in a circle, which no checked plan has.
         let Some((position, result)) = running.next().await else {
@@ -98,12 +104,31 @@ pub(crate) async fn execute(run: &Run, claims: &Claims, found: &[Found], steps: 
         let end = match result {
             Ok(Change::Made) => End::Done,
             Ok(Change::NotOurs) => End::NotOurs,
-            Err(Stop::Failed(failed)) => End::Failed(format!("{}: {}", failed.step, failure::words(&failed.failure))),
+            Err(Stop::Failed(failed)) => End::Failed {
+                why: format!("{}: {}", failed.step, failure::words(&failed.failure)),
+                exhausted: passes_by_itself(failed.failure.class),
+            },
             Err(other) => return Err(other),
         };
         states[position] = if matches!(end, End::Done) { StepState::Done } else { StepState::Failed };
         ends.push(StepEnd { resource: steps[position].resource as usize, action: steps[position].action, end });
     }
+}
+
+/// Whether a failure of this class passes by itself, if at all. Any other one was tried once, as a rule, and may pass
+/// when other steps have ended.
+fn passes_by_itself(class: FailureClass) -> bool {
+    use FailureClass as Class;
+    matches!(
+        class,
+        Class::RateLimited
+            | Class::ServerError
+            | Class::Gateway
+            | Class::Timeout
+            | Class::Connection
+            | Class::MalformedAnswer
+            | Class::Locked
+    )
 }
 
 /// Where a step of a plan stands.

@@ -8,8 +8,8 @@
 //!
 //! A snapshot of a file system or machine that is rolled back, or started a second time, and a backup that is written
 //! into the existing files keep all of this. What shows them is at Scaleway: each server carries the history's id, and
-//! one of an operation that is younger than all that the journal knows was made with a later state of it. That is looked
-//! at before anything is taken over, once in each zone.
+//! one whose operation the journal neither knows nor has forgotten was made with a later state of it. That is looked at
+//! before anything is taken over, once in each zone, and the journal keeps what was found.
 //!
 //! # Limits
 //! A directory that was set back is not noticed where no server was made after the state that it has now, where those
@@ -22,13 +22,13 @@ use std::time::UNIX_EPOCH;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use serde::{Deserialize, Serialize};
-use windlass_scaleway::Zone;
-use windlass_scaleway::types::instance::{ListServers, Server};
+use windlass_scaleway::types::instance::ListServers;
+use windlass_scaleway::{Client, Zone};
 
 use crate::clock::Randomness;
 use crate::database::Durability;
-use crate::identifier::{OperationId, push_digits};
-use crate::journal::{Journal, OperationFilter};
+use crate::identifier::{OwnerName, push_digits};
+use crate::journal::Journal;
 use crate::shared::Shared;
 use crate::state_directory::{JOURNAL_FILE, StateDirectory};
 use crate::{Error, tags};
@@ -127,7 +127,21 @@ impl StateDirectory {
             return Ok(moved);
         }
         match Journal::read_only(self) {
-            Ok(journal) => other_history(&journal, history.as_deref()),
+            Ok(journal) => shown_by_journal(&journal, history.as_deref()),
+            Err(Error::JournalAbsent { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Looks in a zone whether the directory was set back to an earlier state: whether there is a server of this history
+    /// whose operation the journal neither knows nor has forgotten. Gives what shows it, for people. Changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Scaleway`] when the zone cannot be listed; otherwise as [`StateDirectory::moved`].
+    pub async fn set_back_in(&self, owner: &OwnerName, client: &Client, zone: &Zone) -> Result<Option<String>, Error> {
+        let Some(history) = self.history()? else { return Ok(None) };
+        match Journal::read_only(self) {
+            Ok(journal) => of_a_later_state(&journal, &history.id, owner, client, zone).await,
             Err(Error::JournalAbsent { .. }) => Ok(None),
             Err(error) => Err(error),
         }
@@ -160,7 +174,7 @@ impl StateDirectory {
             journal.belong_to(&history.id, true)?;
         }
         let moved = match history.place.moved(&here) {
-            None => other_history(journal, Some(&history.id))?,
+            None => shown_by_journal(journal, Some(&history.id))?,
             moved => moved,
         };
         Ok((history, moved))
@@ -223,8 +237,8 @@ impl Shared {
         self.history.taken_over_at.is_some_and(|taken_over_at| began_at < taken_over_at)
     }
 
-    /// Looks in these zones whether the state directory was set back: whether there are servers of this history whose
-    /// operations are younger than all that the journal knows. A zone is looked at until it has shown none.
+    /// Looks in these zones whether the state directory was set back: see [`StateDirectory::set_back_in`]. A zone is
+    /// looked at until it has shown nothing.
     ///
     /// A zone that cannot be listed does not hold up what is to be removed.
     pub(crate) async fn check_not_set_back(&self, zones: impl Iterator<Item = &Zone>) -> Result<(), Error> {
@@ -233,42 +247,57 @@ impl Shared {
             if self.not_set_back.lock().contains(zone) {
                 continue;
             }
-            let wanted = vec![tags::owner_tag(&self.owner), tags::history_tag(&self.history.id)];
-            let listed = ListServers { tags: wanted.clone(), ..ListServers::default() };
-            let listed = match self.client.instance(zone).list_servers(&listed).await {
-                Ok(listed) => listed,
-                Err(error) => {
+            match of_a_later_state(&self.journal, &self.history.id, &self.owner, &self.client, zone).await {
+                Ok(None) => drop(self.not_set_back.lock().insert(zone.clone())),
+                Ok(Some(evidence)) => {
+                    self.journal.note_set_back(&evidence)?;
+                    *self.moved.lock() = Some(evidence);
+                }
+                Err(error @ Error::Scaleway { .. }) => {
                     tracing::warn!(%zone, %error, "whether the state directory was set back could not be seen");
-                    continue;
                 }
-            };
-            match self.of_a_later_state(listed.into_iter().filter(|server| server.has_all_tags(&wanted)))? {
-                None => drop(self.not_set_back.lock().insert(zone.clone())),
-                Some((server, operation)) => {
-                    *self.moved.lock() = Some(format!(
-                        "it was set back to an earlier state, or its machine runs twice: server {} of zone {zone} was \
-                         made with it by operation {operation}, which its journal does not know",
-                        server.id
-                    ));
-                }
+                Err(error) => return Err(error),
             }
         }
         self.check_history()
     }
+}
 
-    /// The first of these servers whose operation is younger than all that the journal knows.
-    fn of_a_later_state(&self, servers: impl Iterator<Item = Server>) -> Result<Option<(Server, OperationId)>, Error> {
-        let newest = self.journal.operations(&OperationFilter { limit: Some(1), ..OperationFilter::default() })?;
-        let newest = newest.first().map_or(0, |operation| operation.created_at);
-        for server in servers {
-            if let Some(operation) = tags::operation_of(&server.tags)
-                && operation.made_at() > newest
-                && matches!(self.journal.operation(&operation), Err(Error::OperationUnknown { .. }))
-            {
-                return Ok(Some((server, operation)));
-            }
+/// What shows that this history has a later state than this journal: a server in the zone whose operation the journal
+/// neither knows nor has forgotten.
+async fn of_a_later_state(
+    journal: &Journal,
+    history: &str,
+    owner: &OwnerName,
+    client: &Client,
+    zone: &Zone,
+) -> Result<Option<String>, Error> {
+    let wanted = vec![tags::owner_tag(owner), tags::history_tag(history)];
+    let request = ListServers { tags: wanted.clone(), ..ListServers::default() };
+    let listed = client.instance(zone).list_servers(&request).await;
+    let listed = listed.map_err(|error| Error::scaleway("looking for servers of a later state", error))?;
+    for server in listed.into_iter().filter(|server| server.has_all_tags(&wanted)) {
+        if let Some(operation) = tags::operation_of(&server.tags)
+            && matches!(journal.operation(&operation), Err(Error::OperationUnknown { .. }))
+            // Read last: the operation may have been forgotten since the listing.
+            && operation.made_at() > journal.forgotten_until()?
+        {
+            return Ok(Some(format!(
+                "it was set back to an earlier state, or its machine runs twice: server {} of zone {zone} was made \
+                 with it by operation {operation}, which its journal does not know",
+                server.id
+            )));
         }
-        Ok(None)
+    }
+    Ok(None)
+}
+
+/// What the journal shows: that the directory was set back, as was seen before, or that the journal belongs to another
+/// history.
+fn shown_by_journal(journal: &Journal, history: Option<&str>) -> Result<Option<String>, Error> {
+    match journal.set_back()? {
+        None => other_history(journal, history),
+        found => Ok(found),
     }
 }
 

@@ -21,7 +21,8 @@ use crate::report::{Left, Report};
 use crate::run::Run;
 use crate::stop::{StepFailure, Stop};
 
-/// How often a plan is made anew for what the look at the end still finds.
+/// How often a plan is made anew for what the look at the end still finds, and what may go now that other steps have
+/// ended.
 const ROUNDS: u32 = 3;
 /// No further round begins after this.
 const ROUNDS_END: Duration = Duration::from_secs(900);
@@ -98,7 +99,7 @@ pub(crate) async fn undo(run: &Run, scope: &mut Scope, cause: Option<&StepFailur
         let there = going.note(&found);
         let found = going.without_protected(found, &scope.unseen);
         let last = round > ROUNDS || (round > 1 && began.elapsed() > ROUNDS_END);
-        if last || !found.iter().any(Found::owned) {
+        if last || !going.may_go(&found) {
             return Ok(told(going.ended(staying, &there, scope)));
         }
         if round > 1 {
@@ -162,6 +163,10 @@ impl KeptResources {
 struct RemovalProgress {
     seen: BTreeMap<String, ResourceName>,
     problems: BTreeMap<String, String>,
+    /// Those whose last step was tried for as long as the retry slot wanted.
+    exhausted: BTreeSet<String>,
+    /// Those whose last step waited for one that failed.
+    skipped: BTreeSet<String>,
     /// Taken back by somebody while we were at it.
     taken: BTreeSet<String>,
 }
@@ -207,21 +212,40 @@ impl RemovalProgress {
         rest
     }
 
+    /// Whether a round may remove some of what was found.
+    fn may_go(&self, found: &[Found]) -> bool {
+        let ids = || found.iter().filter(|resource| resource.owned()).map(|resource| &resource.name.id);
+        let blocked = ids().any(|id| self.exhausted.contains(id));
+        ids().any(|id| !self.exhausted.contains(id) && !(blocked && self.skipped.contains(id)))
+    }
+
     fn undecided(&mut self, found: &[Found]) {
         self.problems.extend(found.iter().map(|resource| (resource.name.id.clone(), UNDECIDED.to_owned())));
     }
 
     fn step_ended(&mut self, run: &Run, resource: &Found, end: StepEnd) {
+        let id = &resource.name.id;
+        if !matches!(end.end, End::Skipped) {
+            self.exhausted.remove(id);
+            self.skipped.remove(id);
+        }
         match (end.action, end.end) {
             // Kept all the same: the journal says so, and the sweep asks it.
-            (Action::Keep, End::Failed(error)) => {
-                tracing::warn!(operation = %run.id, resource = %resource.name, error, "could not be marked as kept");
+            (Action::Keep, End::Failed { why, .. }) => {
+                tracing::warn!(operation = %run.id, resource = %resource.name, why, "could not be marked as kept");
             }
-            (_, End::Failed(error)) => {
-                self.problems.insert(resource.name.id.clone(), error);
+            (_, End::Failed { why, exhausted }) => {
+                self.problems.insert(id.clone(), why);
+                if exhausted {
+                    self.exhausted.insert(id.clone());
+                }
+            }
+            (_, End::Skipped) => {
+                self.problems.entry(id.clone()).or_insert_with(|| "a step that it waits for failed".to_owned());
+                self.skipped.insert(id.clone());
             }
             (_, End::NotOurs) => {
-                self.taken.insert(resource.name.id.clone());
+                self.taken.insert(id.clone());
             }
             (_, End::Done) => {}
         }
@@ -229,7 +253,7 @@ impl RemovalProgress {
 
     /// The report of the look at the end: what it showed is left, and so is what could not be read.
     fn ended(self, staying: KeptResources, there: &[ResourceName], scope: &Scope) -> Report {
-        let Self { seen, problems, taken } = self;
+        let Self { seen, problems, taken, .. } = self;
         let unseen = &scope.unseen;
         let stays = |name: &ResourceName| scope.kept.contains(&name.id) || scope.spare.contains(&name.id);
         // A NIC shows with its server only.

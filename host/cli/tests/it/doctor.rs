@@ -30,6 +30,7 @@ const CHECKS: [&str; 17] = [
     "rights-iam",
     "rights-to-change",
     "owners",
+    "history",
 ];
 
 /// Something that gives every request the same answer.

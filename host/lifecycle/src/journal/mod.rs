@@ -99,20 +99,43 @@ impl Journal {
         })
     }
 
-    /// From now on it belongs to this history; where it is `new` only, one that belongs to another one or has an
-    /// operation is left as it is.
+    /// From now on it belongs to this history, and what showed that it was set back counts no more; where it is `new`
+    /// only, one that belongs to another one or has an operation is left as it is.
     pub(crate) fn belong_to(&self, history: &str, new: bool) -> Result<(), Error> {
         let set = self.0.write_at_once(|connection| {
             if !new {
-                connection.execute("delete from history", [])?;
+                connection.execute("update history set id = ?1, set_back = null", [history])?;
             }
             connection.execute(
-                "insert into history select ?1
+                "insert into history (id) select ?1
                  where not exists (select 1 from history) and not (?2 and exists (select 1 from operations))",
                 params![history, new],
             )
         });
         set.map(drop).map_err(Error::journal_write)
+    }
+
+    /// What showed that it was set back to an earlier state, for people: until somebody takes the history over.
+    pub(crate) fn set_back(&self) -> Result<Option<String>, Error> {
+        self.0.read(|reader| {
+            let found = reader.query_row("select set_back from history", [], |row| row.get(0)).optional();
+            found.map(Option::flatten).map_err(Error::journal_read)
+        })
+    }
+
+    pub(crate) fn note_set_back(&self, evidence: &str) -> Result<(), Error> {
+        let set = self.0.write_at_once(|connection| connection.execute("update history set set_back = ?1", [evidence]));
+        set.map(drop).map_err(Error::journal_write)
+    }
+
+    /// When the newest operation began that was forgotten, in milliseconds since 1970. A younger one that is not here
+    /// was never written here.
+    pub(crate) fn forgotten_until(&self) -> Result<u64, Error> {
+        self.0.read(|reader| {
+            let until = reader.query_row("select forgotten_until from history", [], |row| row.get::<_, i64>(0));
+            let until = until.optional().map_err(Error::journal_read)?;
+            Ok(until.unwrap_or_default().try_into().unwrap_or_default())
+        })
     }
 
     /// Opens an operation. Of cleanups of one server one is open at a time, whoever begins them: the others fail with

@@ -41,6 +41,8 @@ create table entries (
 ) strict, without rowid;
 create index entries_by_resource on entries (resource_id) where resource_id is not null;
 create table history (
-    id            text not null
+    id              text not null,
+    set_back        text,
+    forgotten_until integer not null default 0
 ) strict;
 ";

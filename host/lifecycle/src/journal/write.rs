@@ -224,6 +224,12 @@ pub(super) fn prune(connection: &Connection, before: u64, most: u32) -> Result<u
         .prepare_cached(&find)
         .and_then(|mut statement| statement.query_map(params![milliseconds(before), most], |row| row.get(0))?.collect())
         .map_err(failed)?;
+    connection
+        .prepare_cached(
+            "update history set forgotten_until = max(forgotten_until, (select created_at from operations where id = ?1))",
+        )
+        .and_then(|mut note| found.last().map_or(Ok(0), |newest| note.execute([newest])))
+        .map_err(failed)?;
     for (table, column) in [("entries", "operation"), ("operations", "id")] {
         let delete = format!("delete from {table} where {column} = ?1");
         let mut delete = connection.prepare_cached(&delete).map_err(failed)?;

@@ -7,6 +7,7 @@ use windlass_lifecycle::{
     Clock, Control, Durability, Error, Lifecycle, OperationId, OperationState, Options, StateDirectory, SweepRequest,
     Target,
 };
+use windlass_scaleway::types::instance::CreateServer;
 use windlass_simulator::{Effect, FaultKind, FaultRule};
 
 use crate::support::{NOW, World, host, owner, run, zone};
@@ -186,6 +187,60 @@ fn a_directory_that_was_set_back_with_nothing_open_sweeps_nothing() {
             assert!(matches!(error, Error::HistoryMoved { .. }), "{error}");
             assert_eq!(world.resources().count(), before);
         }
+    });
+}
+
+#[test]
+fn a_creation_after_a_directory_was_set_back_hides_nothing() {
+    run(async {
+        let world = World::new(79).await;
+        world.start().create_server(world.everything(), &Control::new()).await.unwrap();
+        let earlier = std::fs::read(world.folder.path().join("journal.sqlite")).unwrap();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        world.start().create_server(world.everything(), &Control::new()).await.unwrap();
+        set_back(&world, &earlier);
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        world.start().create_server(world.everything(), &Control::new()).await.unwrap();
+        let state = StateDirectory::open(world.folder.path()).unwrap();
+        assert_eq!(state.moved().unwrap(), None, "nobody has looked yet");
+        let seen = state.set_back_in(&owner(), &world.client, &zone()).await.unwrap().unwrap();
+        assert!(seen.contains("set back"), "{seen}");
+        let mut sweep = SweepRequest::new(vec![zone()]);
+        (sweep.grace, sweep.running_too) = (Duration::ZERO, true);
+        let error = world.start().sweep(&sweep, &Control::new()).await.unwrap_err();
+        assert!(matches!(error, Error::HistoryMoved { .. }), "{error}");
+        // The next process knows it without a look, and so does whoever only reads.
+        assert_eq!(state.moved().unwrap().as_ref(), Some(&seen));
+        assert!(matches!(world.start().check_history(), Err(Error::HistoryMoved { .. })));
+        assert_eq!(world.resources().servers.len(), 3);
+        state.take_history_over(NOW).unwrap();
+        assert_eq!(state.moved().unwrap(), None);
+        let zones = [zone()];
+        world.start().check_history_in(&zones).await.unwrap();
+    });
+}
+
+#[test]
+fn a_server_whose_operation_was_forgotten_shows_no_later_state() {
+    run(async {
+        let world = World::new(80).await;
+        let lifecycle = world.start();
+        let made = lifecycle.create_server(world.everything(), &Control::new()).await.unwrap();
+        let instance = world.client.instance(&zone());
+        let original = instance.get_server(&made.server.id).await.unwrap();
+        let target = Target::Server { zone: zone(), id: made.server.id.clone() };
+        lifecycle.cleanup(&target, &Control::new()).await.unwrap();
+        assert_eq!(lifecycle.journal().prune(u64::MAX).await.unwrap(), 2);
+        // Somebody makes a server with all its tags.
+        let copy = CreateServer {
+            name: "copy".into(),
+            commercial_type: original.commercial_type.clone(),
+            image: original.image.as_ref().map(|image| image.id.clone()),
+            tags: original.tags.clone(),
+            ..CreateServer::default()
+        };
+        instance.create_server(&copy).await.unwrap();
+        lifecycle.check_history_in(&[zone()]).await.unwrap();
     });
 }
 

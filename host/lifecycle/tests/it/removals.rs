@@ -100,3 +100,22 @@ fn a_server_deleted_by_its_id_ends_the_creation_that_made_it() {
         assert_eq!(there(&lifecycle), 0);
     });
 }
+
+#[test]
+fn what_cannot_be_removed_for_long_is_tried_for_one_budget_only() {
+    run(async {
+        let world = World::new(65).await;
+        let lifecycle = world.start();
+        let created = lifecycle.create_server(world.everything(), &Control::new()).await.unwrap();
+        let broken = FaultRule::new("DELETE", "/instance/v1/zones/*/ips/*", FaultKind::InternalServerError);
+        world.simulator.add_fault(broken).unwrap();
+        world.simulator.clear_requests();
+        let target = Target::Operation(created.operation.clone());
+        let cleaned = lifecycle.cleanup(&target, &Control::new()).await.unwrap();
+        assert_eq!(cleaned.report.left.len(), 2, "{}", cleaned.report.words());
+        let requests = world.simulator.requests();
+        let tried = requests.iter().filter(|it| it.method == "DELETE" && it.path.contains("/ips/")).count();
+        // Twenty attempts at each address, by the default policy.
+        assert!((30..=40).contains(&tried), "{tried} attempts at two addresses");
+    });
+}

@@ -18,6 +18,10 @@ const STATE_DIRECTORY: &str = "state-directory";
 const FREE_SPACE: &str = "free-space";
 const JOURNAL: &str = "journal";
 
+/// What to do about a history that took place elsewhere.
+pub(super) const TAKE_OVER: &str =
+    "windlass state take-over, if nothing uses that history any more; or name another --state-dir";
+
 /// The checks of this file, in their order.
 pub(super) const CHECKS: [&str; 5] = [CONFIGURATION, POLICIES, STATE_DIRECTORY, FREE_SPACE, JOURNAL];
 
@@ -189,9 +193,7 @@ fn journal(state: &StateDirectory) -> Check {
         Ok(None) => {}
         Ok(Some(evidence)) => {
             let finding = format!("{evidence}, so nothing is created, undone or removed with it");
-            return Check::failed(JOURNAL, finding).remedy(
-                "windlass state take-over, if nothing uses that history any more; or name another --state-dir",
-            );
+            return Check::failed(JOURNAL, finding).remedy(TAKE_OVER);
         }
         Err(error) => return Check::failed(JOURNAL, error.to_string()),
     }

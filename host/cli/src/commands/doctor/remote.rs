@@ -11,6 +11,7 @@ use windlass_lifecycle::{OtherOwners, StateDirectory};
 use windlass_scaleway::{Client, Error, RawAnswer, Settings, Zone};
 
 use super::check::Check;
+use super::local::TAKE_OVER;
 use crate::context::{Context, client};
 
 const CREDENTIALS: &str = "credentials";
@@ -19,9 +20,10 @@ const REACHABILITY: &str = "reachability";
 const CLOCK: &str = "clock";
 const TO_CHANGE: &str = "rights-to-change";
 const OWNERS: &str = "owners";
+const HISTORY: &str = "history";
 
 /// The checks of this file, in their order.
-pub(super) const CHECKS: [&str; 12] = [
+pub(super) const CHECKS: [&str; 13] = [
     CREDENTIALS,
     ZONE,
     REACHABILITY,
@@ -34,6 +36,7 @@ pub(super) const CHECKS: [&str; 12] = [
     PRODUCTS[5].check,
     TO_CHANGE,
     OWNERS,
+    HISTORY,
 ];
 
 /// A call that takes longer is given up, and a name that resolves slower does not resolve.
@@ -146,6 +149,7 @@ pub(super) async fn examine(context: &Context) -> Vec<Check> {
          and is rolled back",
     ));
     checks.push(owners(context, &asked, &zone).await);
+    checks.push(history(context, &asked, &zone).await);
     checks
 }
 
@@ -179,6 +183,31 @@ fn judged_owners(found: &OtherOwners, zone: &Zone) -> Check {
         Check::ok(OWNERS, format!("no other owner has servers in {zone}"))
     } else {
         Check::ok(OWNERS, words)
+    }
+}
+
+/// Whether the state directory was set back to an earlier state, by what is in the zone.
+async fn history(context: &Context, client: &Client, zone: &Zone) -> Check {
+    let look = async {
+        let path = context.state_path().map_err(|failure| failure.message.clone())?;
+        if !path.is_dir() {
+            return Ok(None);
+        }
+        let said = |error: windlass_lifecycle::Error| error.to_string();
+        let state = StateDirectory::open(&path).map_err(said)?;
+        let owner = match &context.configuration.owner {
+            Some(owner) => Some(owner.clone()),
+            None => state.stored_owner().map_err(said)?,
+        };
+        match owner {
+            Some(owner) => state.set_back_in(&owner, client, zone).await.map_err(said),
+            None => Ok(None),
+        }
+    };
+    match look.await {
+        Ok(None) => Check::ok(HISTORY, format!("no server in {zone} was made with a later state of this directory")),
+        Ok(Some(evidence)) => Check::failed(HISTORY, evidence).remedy(TAKE_OVER),
+        Err(why) => Check::skipped(HISTORY, why),
     }
 }
 

@@ -483,7 +483,7 @@ fn a_wipe_that_is_refused_for_good_gives_the_claim_its_name_again() {
         let lifecycle = macs.start();
         let mine = claim("a");
         let id = adopt(&lifecycle, &mine).await;
-        macs.simulator.add_fault(FaultRule::new("POST", REINSTALL, FaultKind::QuotaExceeded)).unwrap();
+        macs.simulator.add_fault(FaultRule::new("POST", REINSTALL, FaultKind::NotFound)).unwrap();
         let released = release(&lifecycle, &release_of(&id, &mine)).await;
         assert_eq!(released.outcome, ReleaseOutcome::Kept, "{released:?}");
         assert_eq!(macs.name(&id), mine.as_str(), "as it was");
