@@ -81,7 +81,7 @@ fn manner(question: &Question) -> Manner {
         Class::Conflict => Manner::Never("something with this name or in this role exists"),
         Class::DeadlineExceeded => Manner::Never("the operation's own deadline has passed"),
         Class::Cancelled => Manner::Never("the operation was called off"),
-        Class::HookFailed | Class::HookTimedOut => Manner::Never("the user's hook has had its say"),
+        Class::HookFailed | Class::HookTimedOut => Manner::Never("a hook that failed is not run again"),
         // The billing floor of a physical host lasts for hours: the release slot has an answer to it.
         Class::PreconditionFailed if question.operation == "release-machine" => {
             Manner::Never("the machine's state forbids it")

@@ -534,7 +534,7 @@ impl Model {
                 } else {
                     self.check(!status.cluster.reasons.is_empty(), || "it does not say why it is in error".to_owned());
                 }
-                // A failed termination has had its say; a forced one has removed what it could.
+                // A failed termination has ended; a forced one has removed what it could.
                 self.end_asked = false;
                 self.forced = false;
             }
