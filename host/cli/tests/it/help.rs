@@ -7,9 +7,9 @@ use windlass_test_guests::KEEP_NEW_NODES_FOR_INSPECTION;
 use crate::support::{IMPATIENT, Ran, World, bare, new_home};
 
 /// Examples that others run: the demo, the simulator, the console and the policy server have tests of their own, a
-/// build needs a compiler (the tutorial's test has one), proving and measuring take minutes (the tutorial of proving
-/// policies does both), and what goes to a registry and comes from it needs one (distribution.rs).
-const ELSEWHERE: [&str; 10] = [
+/// build needs a compiler (the tutorial's test has one), proving, measuring and comparing take minutes (the tutorial of
+/// proving policies does all three), and what goes to a registry and comes from it needs one (distribution.rs).
+const ELSEWHERE: [&str; 11] = [
     "windlass console",
     "windlass demo",
     "windlass simulator",
@@ -17,6 +17,7 @@ const ELSEWHERE: [&str; 10] = [
     "windlass policy build",
     "windlass policy prove",
     "windlass policy bench",
+    "windlass policy diff",
     "windlass policy serve",
     "windlass policy push",
     "windlass policy pull",

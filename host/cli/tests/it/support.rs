@@ -211,7 +211,7 @@ pub struct World {
 pub const IMPATIENT: &str =
     "[policies.retry]\nsettings = { attempts = 2, undo-attempts = 2, base-ms = 1, cap-ms = 1, transient-ms = 1 }\n";
 
-/// A home in which the default policies have been compiled, once for all tests.
+/// A home in which the default policies have been compiled, once for all tests, and what tests have compiled besides.
 static COMPILED: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
     let home = tempfile::tempdir().expect("a directory");
     Ran::of(bare(home.path()).args(["policy", "list"])).expect(0);
@@ -351,6 +351,8 @@ impl World {
 /// folder is ended.
 impl Drop for World {
     fn drop(&mut self) {
+        // Where there is no state directory, or one that cannot be read, there is nothing to give back.
+        let _ = windlass_test_guests::return_compiled(&self.home.path().join(STATE), &COMPILED.path().join(STATE));
         let Ok(processes) = std::fs::read_dir("/proc") else { return };
         for process in processes.flatten() {
             let here =

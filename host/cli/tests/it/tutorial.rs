@@ -318,6 +318,18 @@ fn the_tutorial_of_policies_does_what_it_says_in_rust() {
     reader.environment = cargo_environment();
     let commands = reader.follow(&part("docs/writing-policies.md", "## Write the same policy in Rust"));
     assert!(commands >= 5, "only {commands} commands were found");
+    // What is tested is what is in the folder now, not what was built last.
+    let file = reader.folder.join("patient/src/lib.rs");
+    let source = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, source.replace("60_000", "61_000")).unwrap();
+    let results = reader.run("windlass policy test --output json patient", None).expect(1).json();
+    assert_eq!(results["failed"], 1, "{results}");
+    let built = reader.run("windlass policy build --output json patient", None).expect(0).json();
+    assert_eq!(built["package"], "patient");
+    std::fs::write(&file, source.replace("Answer::defer()", "Answer::deffer()")).unwrap();
+    let built =
+        Ran::of(reader.command("windlass policy build --output json").current_dir(reader.folder.join("patient")));
+    built.expect(1).says("does not compile").says("deffer");
 }
 
 #[test]

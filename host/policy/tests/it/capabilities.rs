@@ -344,7 +344,7 @@ fn spending(state: &State, settings: Value, capabilities: [Arc<dyn Capability>; 
 fn of_refused_calls_about_megabytes_a_record_keeps_a_kilobyte_each() {
     const MAX_REFUSALS: usize = 24;
     let state = State::new();
-    let settings = json!({"look-ups": MAX_REFUSALS, "zone-bytes": (4 << 20) - 4096, "stubborn": true});
+    let settings = json!({"look-ups": MAX_REFUSALS, "zone-bytes": (1 << 20) - 4096, "stubborn": true});
     let host = spending(&state, settings, [look_ups(), request("")]);
     let decision = simulated(host.pin().decide::<Retry>(Retry::example()));
     assert!(decision.fallbacks.is_empty(), "{decision:?}");
@@ -354,7 +354,7 @@ fn of_refused_calls_about_megabytes_a_record_keeps_a_kilobyte_each() {
     for call in calls {
         assert!(call.refused && call.shortened, "{call:?}");
         assert!(call.arguments.as_str().len() <= 1024, "{} bytes", call.arguments.as_str().len());
-        assert!(call.arguments.to_string().contains("(4190208 bytes)"), "{call:?}");
+        assert!(call.arguments.to_string().contains("(1044480 bytes)"), "{call:?}");
         assert!(call.answer.to_string().contains("host_call_bytes"), "{call:?}");
     }
     // The same guest makes the same calls, by whose beginnings they are known.

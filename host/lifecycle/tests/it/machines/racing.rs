@@ -103,7 +103,7 @@ fn world(seed: u64) -> Macs {
 #[test]
 fn processes_that_share_a_state_directory_never_have_one_host_twice() {
     let mut had = 0;
-    let seeds = seeds("WINDLASS_RACES_SEED", number("WINDLASS_RACES", 60));
+    let seeds = seeds("WINDLASS_RACES_SEED", number("WINDLASS_RACES", ENOUGH as u64));
     let cases = seeds.len();
     for seed in seeds {
         had += run(async {
@@ -125,7 +125,7 @@ fn processes_that_share_a_state_directory_never_have_one_host_twice() {
 #[test]
 fn processes_with_a_state_directory_each_never_have_one_host_twice_while_renames_take_effect_in_time() {
     let mut had = 0;
-    let mut seeds = seeds("WINDLASS_RACES_SEED", number("WINDLASS_RACES", 60));
+    let mut seeds = seeds("WINDLASS_RACES_SEED", number("WINDLASS_RACES", ENOUGH as u64));
     // A claim took another process's mark for that of a release of its own.
     seeds.push(1_765_361_140);
     let cases = seeds.len();
