@@ -1,6 +1,6 @@
 //! Ctrl-C and SIGTERM during work that has effects: the first undoes what is being made, and lets what is being removed
-//! go on; the second leaves both to the next start; the third does not wait. In each case the journal knows. SIGHUP, the end of the terminal, ends nothing:
-//! a laptop that is closed undoes nothing.
+//! go on; the second leaves both to the next start; the third does not wait. In each case the journal knows. SIGHUP, the
+//! end of the terminal, ends nothing: a laptop that is closed undoes nothing.
 
 use std::process;
 use std::sync::Arc;

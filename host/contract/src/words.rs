@@ -1,6 +1,7 @@
 //! Messages about misspelt words.
 
-/// The longest word that is compared: a comparison takes the product of both lengths, and nobody misspells a longer one.
+/// The longest word that is compared: a comparison takes the product of both lengths, and nobody misspells a longer
+/// one.
 const MAX_WORD_BYTES: usize = 64;
 
 /// The one of the known words that was probably meant, if any resembles what was written.

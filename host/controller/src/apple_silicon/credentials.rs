@@ -63,8 +63,8 @@ fn is_ours(secret: &Secret, object: &str) -> bool {
         && owners.iter().all(|owner| owner.kind == kind && owner.name == object)
 }
 
-/// Writes `<object>-credentials` and answers its name; nothing where Scaleway did not tell the passwords this time, where
-/// the name is [`taken`], or where the object is being deleted.
+/// Writes `<object>-credentials` and answers its name; nothing where Scaleway did not tell the passwords this time,
+/// where the name is [`taken`], or where the object is being deleted.
 ///
 /// It belongs to the object and goes with it, also when the object moves to another cluster.
 pub(super) async fn write(

@@ -46,7 +46,8 @@ pub enum KeyError {
     Make,
 }
 
-/// A private key in PEM form, and the public part (`ssh-ed25519 AAAA...`) where it is known. Its `Debug` form shows neither.
+/// A private key in PEM form, and the public part (`ssh-ed25519 AAAA...`) where it is known. Its `Debug` form shows
+/// neither.
 #[derive(Clone)]
 pub(crate) struct KeyPair {
     private: Bytes,

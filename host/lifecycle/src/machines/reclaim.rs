@@ -91,8 +91,8 @@ impl Lifecycle {
     ///
     /// # Guarantees
     /// A host is touched only if its name begins with the claims' prefix, neither its name nor its id is in `live`, no
-    /// operation of this journal is at work on it, kept it or was abandoned with it, it has not changed within the grace, and, read again under the lock,
-    /// it still carries the same name. One whose deletion is scheduled is told of and left alone.
+    /// operation of this journal is at work on it, kept it or was abandoned with it, it has not changed within the
+    /// grace, and, read again under the lock, it still carries the same name. One whose deletion is scheduled is told of and left alone.
     ///
     /// # Assumptions
     /// `live` is complete. Who keeps claims elsewhere reads it anew right before each call.

@@ -379,13 +379,17 @@ impl Lifecycle {
     /// Looks for what carries our owner tag and is explained by no live operation and no live machine, and removes it,
     /// each batch as an operation of its own.
     ///
-    /// # What explains a resource An open operation of this journal; a finished create whose server exists, for what
-    /// that create made and what is attached to its server; the mark `windlass-kept`, or that an operation of this
-    /// journal kept it; that somebody abandoned the operation; or an operation that this journal does not know and that is younger than the request's grace.
+    /// # What explains a resource
+    /// An open operation of this journal; a finished create whose server exists, for what that create made and what is
+    /// attached to its server; the mark `windlass-kept`, or that an operation of this journal kept it; that somebody
+    /// abandoned the operation; or an operation that this journal does not know and that is younger than the request's
+    /// grace.
     ///
-    /// # What is reported and stays all the same Servers of operations that this journal does not know, and what is
-    /// attached to them, unless [`running_too`](SweepRequest::running_too) is set; protected servers; what is attached
-    /// to anything that is there; what an interrupted creation made whose server somebody else started; what carries the tags of an operation that did not make it.
+    /// # What is reported and stays all the same
+    /// Servers of operations that this journal does not know, and what is attached to them, unless
+    /// [`running_too`](SweepRequest::running_too) is set; protected servers; what is attached to anything that is there;
+    /// what an interrupted creation made whose server somebody else started; what carries the tags of an operation that
+    /// did not make it.
     ///
     /// # Errors
     /// [`Error::HistoryMoved`] where the state directory is a copy or was set back and the sweep is no dry run; the

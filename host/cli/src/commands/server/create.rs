@@ -1,0 +1,302 @@
+//! `windlass server create`.
+
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use windlass_inspect::failure::{Exit, Failure, Leftover};
+use windlass_inspect::output::table;
+use windlass_inspect::words::{counted, failure_words};
+use windlass_lifecycle::{
+    AccountProblem, AddressKind, CloudInit, Control, CreatedServer, Error, ExtraVolume, ImageChoice, Left, OperationId,
+    Report, RootVolume, ServerSpecification, SpecificationProblem, VolumeKind,
+};
+
+use crate::arguments::{self, CreateServer};
+use crate::commands::lifecycle::{take_up, unverified};
+use crate::configuration::VolumeType;
+use crate::context::{Context, Work};
+use crate::files::{read_bounded, read_stdin};
+use crate::interrupt;
+use crate::progress::Progress;
+
+/// More than Scaleway takes; the exact bound is checked with the specification.
+const MAX_CLOUD_INIT_BYTES: u64 = 1 << 20;
+
+/// A server in documents.
+#[derive(Serialize)]
+struct Created {
+    operation: String,
+    id: String,
+    name: String,
+    zone: String,
+    server_type: String,
+    state: String,
+    addresses: Vec<String>,
+}
+
+impl From<&CreatedServer> for Created {
+    fn from(created: &CreatedServer) -> Self {
+        let server = &created.server;
+        Created {
+            operation: created.operation.to_string(),
+            id: server.id.clone(),
+            name: server.name.clone(),
+            zone: server.zone.clone(),
+            server_type: server.commercial_type.clone(),
+            state: server.state.as_str().to_owned(),
+            addresses: server.public_ips.iter().map(|ip| ip.address.clone()).collect(),
+        }
+    }
+}
+
+/// A server that could not be created, in documents.
+#[derive(Serialize)]
+struct NotCreated {
+    operation: Option<String>,
+    message: String,
+    step: Option<String>,
+    cause: Value,
+    report: Option<Report>,
+    reasons: Vec<String>,
+}
+
+impl From<&Error> for NotCreated {
+    fn from(error: &Error) -> Self {
+        let mut document = NotCreated {
+            operation: None,
+            message: error.to_string(),
+            step: None,
+            cause: Value::Null,
+            report: None,
+            reasons: Vec::new(),
+        };
+        match error {
+            Error::Failed(failed) => {
+                document.operation = Some(failed.operation.to_string());
+                document.step = Some(failed.step.clone());
+                document.cause = serde_json::to_value(&failed.cause).unwrap_or_default();
+                document.report = Some(failed.report.clone());
+                document.reasons.clone_from(&failed.reasons);
+            }
+            Error::LeftOpen { operation } | Error::Unrecorded { operation, .. } => {
+                document.operation = Some(operation.to_string());
+            }
+            _ => {}
+        }
+        document
+    }
+}
+
+pub(super) async fn create(context: &Context, arguments: CreateServer) -> Result<(), Failure> {
+    let count = arguments.count as usize;
+    let (control, events) = Control::with_events();
+    let interrupted = interrupt::listen_before(&control, context.output, interrupt::CREATING)?;
+    let work = context.work(arguments.project.as_deref(), arguments.parallel)?;
+    let specification = specification(context, &work, &arguments)?;
+    refuse(specification.problems(count).into_iter().map(|problem| match problem.field {
+        "deadline_milliseconds" => SpecificationProblem { field: "--wait", ..problem },
+        _ => problem,
+    }))?;
+    // Everything that costs nothing comes before the first address.
+    let problems = work.lifecycle.account_problems(&specification, count);
+    let problems = interrupt::unless_cancelled(&control, problems).await?;
+    refuse(problems.into_iter().filter(AccountProblem::is_certain))?;
+
+    interrupted.begins();
+    let progress = Progress::follow(events, count, context.output, context.verbose());
+    let beside = take_up(context, &work, &control, true).await?;
+    let results = work.lifecycle.create_servers(&specification, count, &control).await;
+    beside.end().await;
+    drop(control);
+    work.end();
+    let was_interrupted = interrupted.stop();
+    progress.end().await;
+
+    let created: Vec<Created> = results.iter().filter_map(|result| result.as_ref().ok()).map(Created::from).collect();
+    let failed: Vec<&Error> = results.iter().filter_map(|result| result.as_ref().err()).collect();
+    let document = json!({
+        "servers": created,
+        "failures": failed.iter().map(|error| NotCreated::from(*error)).collect::<Vec<_>>(),
+    });
+    if failed.is_empty() {
+        context.output.result(&document, || {
+            table(
+                &["server", "name", "type", "zone", "state", "addresses", "operation"],
+                created.iter().map(|server| {
+                    vec![
+                        server.id.clone(),
+                        server.name.clone(),
+                        server.server_type.clone(),
+                        server.zone.clone(),
+                        server.state.clone(),
+                        server.addresses.join(" "),
+                        server.operation.clone(),
+                    ]
+                }),
+            )
+        });
+        return Ok(());
+    }
+    Err(creation_failure(&work, &failed, &created, count, was_interrupted).with_partial(document))
+}
+
+/// Refuses what is known beforehand to fail, with all of its mistakes.
+fn refuse(problems: impl IntoIterator<Item = impl ToString>) -> Result<(), Failure> {
+    let mut problems: Vec<String> = problems.into_iter().map(|problem| problem.to_string()).collect();
+    match problems.len() {
+        0 => Ok(()),
+        1 => Err(Failure::usage(problems.remove(0))),
+        count => {
+            let mut failure = Failure::usage(format!("{count} mistakes in what is asked for; nothing was touched"));
+            failure.causes = problems;
+            Err(failure)
+        }
+    }
+}
+
+/// What an operation that is left open has made.
+fn made_by(work: &Work, operation: &OperationId) -> Vec<Leftover> {
+    let made = work.lifecycle.journal().made_by(operation).unwrap_or_default();
+    made.into_iter()
+        .map(|resource| Left { resource, why: format!("operation {operation} is left open") }.into())
+        .collect()
+}
+
+fn creation_failure(work: &Work, failed: &[&Error], created: &[Created], count: usize, interrupted: bool) -> Failure {
+    let message = format!("{} of {} could not be created", failed.len(), counted(count, "server"));
+    let mut failure = Failure::new(Exit::Left, message);
+    let mut left_open = Vec::new();
+    let mut first_operation = None;
+    for error in failed {
+        match error {
+            Error::Failed(failed) => {
+                first_operation.get_or_insert_with(|| failed.operation.to_string());
+                let cause = failure_words(&failed.cause);
+                failure.causes.push(format!("{} at {}: {cause}", failed.operation, failed.step));
+                let words = match failed.report.left.is_empty() {
+                    true => Some(failed.undone()),
+                    false => failed.report.words_beside_left(),
+                };
+                failure.undone.extend(words.map(|words| format!("{}: {words}", failed.operation)));
+                failure
+                    .left
+                    .extend(failed.report.look_at.map(|at| unverified(&failed.operation, work.zone.as_str(), at)));
+                if let Some(why) = &failed.report.unverified {
+                    failure.left.push(Leftover {
+                        kind: "unknown".to_owned(),
+                        id: failed.operation.to_string(),
+                        zone: work.zone.to_string(),
+                        reason: why.clone(),
+                    });
+                }
+            }
+            Error::LeftOpen { operation } => {
+                left_open.push(operation.to_string());
+                failure.left.extend(made_by(work, operation));
+            }
+            Error::Unrecorded { operation, source, .. } => {
+                left_open.push(operation.to_string());
+                failure = failure.because(format!("{operation} stopped: {source}"));
+            }
+            Error::NotBegun => {}
+            other => failure = failure.caused_by(*other),
+        }
+    }
+    // Nothing and a part are told apart by the exit code, too.
+    let exist = created.iter().map(|server| Leftover {
+        kind: "server".to_owned(),
+        id: server.id.clone(),
+        zone: server.zone.clone(),
+        reason: format!("it was created, as was asked for, and runs ({})", server.operation),
+    });
+    for operation in &left_open {
+        failure.undone.push(format!("{operation}: left open in the journal, for the next start"));
+    }
+    failure = failure.ended(failed.iter().map(|error| error.aftermath()), exist.collect(), interrupted);
+    failure.remedy = match (failure.exit, first_operation) {
+        (Exit::Left | Exit::Interrupted, _) if !left_open.is_empty() || failure.left.len() > created.len() => {
+            Some("windlass operation resume".to_owned())
+        }
+        (Exit::Interrupted, _) => None,
+        (_, Some(operation)) => Some(format!("windlass operation show {operation}")),
+        (_, None) => None,
+    };
+    failure
+}
+
+/// Options first, then the configuration's `[server]`, then the defaults that `docs/operating.md` names.
+fn specification(context: &Context, work: &Work, arguments: &CreateServer) -> Result<ServerSpecification, Failure> {
+    let defaults = &context.configuration.server;
+    let types = match arguments.server_types.as_slice() {
+        [] => defaults.server_types.clone().unwrap_or_default(),
+        types => types.to_vec(),
+    };
+    let Some(first_type) = types.first().filter(|first| !first.is_empty()) else {
+        return Err(Failure::usage("no server type is named")
+            .remedy("add --type DEV1-S, or `type` in [server] of the configuration"));
+    };
+    let Some(image) = arguments.image.as_ref().or(defaults.image.as_ref()) else {
+        return Err(Failure::usage("no image is named")
+            .remedy("add --image ubuntu_noble, or `image` in [server] of the configuration"));
+    };
+    let Some(group) = arguments.group.as_ref().or(defaults.group.as_ref()) else {
+        return Err(
+            Failure::usage("no group is named").remedy("add --group ci, or `group` in [server] of the configuration")
+        );
+    };
+    let mut specification =
+        ServerSpecification::new(group.clone(), work.zone.clone(), first_type, ImageChoice::parse(image));
+    specification.types = types;
+    specification.name = arguments.name.clone();
+    let ipv4 = arguments.ipv4.or(defaults.ipv4).unwrap_or(1);
+    let ipv6 = arguments.ipv6.or(defaults.ipv6).unwrap_or(0);
+    specification.addresses = std::iter::repeat_n(AddressKind::Ipv4, ipv4 as usize)
+        .chain(std::iter::repeat_n(AddressKind::Ipv6, ipv6 as usize))
+        .collect();
+    specification.root_volume = RootVolume {
+        kind: volume_kind(arguments.volume_type.or(defaults.volume_type).unwrap_or(VolumeType::Block)),
+        size: arguments.volume_size.or(defaults.volume_size).map(|size| size.0),
+        operations_per_second: None,
+    };
+    specification.volumes = arguments.extra_volumes.iter().map(extra_volume).collect();
+    specification.private_networks = match arguments.private_networks.as_slice() {
+        [] => defaults.private_networks.clone().unwrap_or_default(),
+        networks => networks.to_vec(),
+    };
+    specification.security_group = arguments.security_group.clone().or_else(|| defaults.security_group.clone());
+    specification.placement_group = arguments.placement_group.clone().or_else(|| defaults.placement_group.clone());
+    specification.tags = defaults.tags.iter().flatten().chain(&arguments.tags).cloned().collect();
+    specification.cloud_init = arguments.cloud_init.as_deref().map(cloud_init).transpose()?;
+    specification.project = arguments.project.clone();
+    if let Some(wait) = arguments.wait.or(defaults.wait) {
+        specification.deadline_milliseconds = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+    }
+    Ok(specification)
+}
+
+fn volume_kind(kind: VolumeType) -> VolumeKind {
+    match kind {
+        VolumeType::Block => VolumeKind::Block,
+        VolumeType::Local => VolumeKind::Local,
+        VolumeType::Scratch => VolumeKind::Scratch,
+    }
+}
+
+fn extra_volume(volume: &arguments::ExtraVolume) -> ExtraVolume {
+    match volume {
+        arguments::ExtraVolume::New(kind, size) => {
+            ExtraVolume::New { kind: volume_kind(*kind), size: size.0, operations_per_second: None }
+        }
+        arguments::ExtraVolume::Existing(id) => ExtraVolume::Existing { id: id.clone() },
+    }
+}
+
+fn cloud_init(path: &Path) -> Result<CloudInit, Failure> {
+    const WHAT: &str = "the cloud-init file";
+    let content = match path.to_str() {
+        Some("-") => read_stdin(WHAT, MAX_CLOUD_INIT_BYTES)?,
+        _ => read_bounded(path, WHAT, MAX_CLOUD_INIT_BYTES)?,
+    };
+    Ok(CloudInit::new(content))
+}
