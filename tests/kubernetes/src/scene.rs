@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
@@ -65,8 +66,7 @@ impl<'plane> Scene<'plane> {
             folder: TempDir::with_prefix_in(&namespace, plane.folder())?,
             namespace,
         };
-        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scene.namespace}});
-        plane.kubectl(User::Admin, &["create", "-f", "-"], &object.to_string())?;
+        scene.make_namespace(&scene.namespace).await?;
         Ok(scene)
     }
 
@@ -91,8 +91,7 @@ impl<'plane> Scene<'plane> {
     /// When the namespace cannot be made.
     pub async fn neighbour(&self, name: &str) -> Result<Self> {
         let namespace = format!("{name}-{}", &uuid::Uuid::new_v4().simple().to_string()[..6]);
-        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-        self.plane.kubectl(User::Admin, &["create", "-f", "-"], &object.to_string())?;
+        self.make_namespace(&namespace).await?;
         Ok(Self {
             plane: self.plane,
             client: self.client.clone(),
@@ -100,6 +99,12 @@ impl<'plane> Scene<'plane> {
             folder: TempDir::with_prefix_in(&namespace, self.plane.folder())?,
             namespace,
         })
+    }
+
+    async fn make_namespace(&self, name: &str) -> Result<()> {
+        let namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
+        Api::<Namespace>::all(self.client.clone()).create(&PostParams::default(), &namespace).await?;
+        Ok(())
     }
 
     /// Hands over what these keys name (claims, ids of servers) to objects of this namespace, as an administrator does.
