@@ -216,7 +216,7 @@ impl RemovalProgress {
     fn may_go(&self, found: &[Found]) -> bool {
         let ids = || found.iter().filter(|resource| resource.owned()).map(|resource| &resource.name.id);
         let blocked = ids().any(|id| self.exhausted.contains(id));
-        ids().any(|id| !self.exhausted.contains(id) && !(blocked && self.skipped.contains(id)))
+        ids().any(|id| !(self.exhausted.contains(id) || blocked && self.skipped.contains(id)))
     }
 
     fn undecided(&mut self, found: &[Found]) {

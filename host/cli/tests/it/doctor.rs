@@ -12,7 +12,7 @@ use crate::support::{Ran, Running, World, bare, new_home};
 
 const KEY: &str = "11111111-1111-1111-1111-111111111111";
 
-const CHECKS: [&str; 17] = [
+const CHECKS: [&str; 18] = [
     "configuration",
     "policies",
     "state-directory",
