@@ -337,6 +337,9 @@ pub(crate) struct TakeOverState {
     /// Take it over without asking; required if there is no terminal
     #[arg(long, short)]
     pub(crate) yes: bool,
+    /// Take it over even if nothing shows that it was copied, restored or set back
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use cap_std::fs::Dir;
 use futures::future::BoxFuture;
 use windlass_cluster::{
-    ClusterLimits, ClusterOptions, ClusterReader, ClusterStore, Clusters, SqliteClusterStore, StoreError,
+    ClusterLimits, ClusterOperation, ClusterOptions, ClusterReader, ClusterStatus, ClusterStore, Clusters,
+    SqliteClusterStore, StoreError,
 };
 use windlass_distribution::{LockFile, Registries, RegistryOptions};
 use windlass_inspect::failure::Failure;
@@ -166,6 +167,8 @@ impl Context {
             Ok(found) => found,
             Err(error) => return vec![format!("whether the state directory has anything cannot be read: {error}")],
         };
+        // A cluster can exist before its first server.
+        found.is_new &= self.cluster_list().await.is_ok_and(|clusters| clusters.is_empty());
         if (found.is_new || even_if_used)
             && let Ok((client, zone)) = self.hasty_client()
             && let Err(error) = found.look(&client, &zone).await
@@ -228,6 +231,28 @@ impl Context {
         };
         let store = store.map(|store| Arc::new(store) as Arc<dyn ClusterStore>);
         Ok((ClusterReader::new(store, client), unreachable))
+    }
+
+    async fn cluster_list(&self) -> Result<Vec<ClusterStatus>, Failure> {
+        let (reader, _) = self.cluster_reader()?;
+        let listed = reader.list().await;
+        listed.map_err(|error| Failure::usage("the clusters cannot be read").because(error.to_string()))
+    }
+
+    /// The open operations on clusters, which are not in the list of operations.
+    pub(crate) async fn open_cluster_operations(&self) -> Result<Vec<OpenClusterOperation>, Failure> {
+        let clusters = self.cluster_list().await?;
+        let open = clusters.iter().filter_map(|status| status.operation.as_ref().map(|operation| (status, operation)));
+        let words = |(status, operation): (&ClusterStatus, &ClusterOperation)| {
+            let ClusterOperation { number, kind, .. } = operation;
+            let (name, lives) = (&status.cluster.name, status.operation_lives);
+            let stands = match lives {
+                true => format!("is in progress: windlass cluster watch {name}"),
+                false => "is open: windlass cluster resume".to_owned(),
+            };
+            OpenClusterOperation { words: format!("operation {number} ({kind}) of cluster {name} {stands}"), lives }
+        };
+        Ok(open.map(words).collect())
     }
 
     /// A client; without credentials one that reaches nothing, and why.
@@ -426,6 +451,14 @@ impl Work {
     pub(crate) fn end(&self) {
         self.host.flush_decisions();
     }
+}
+
+/// An operation on a cluster that has not ended.
+pub(crate) struct OpenClusterOperation {
+    /// For people: which, and what to do.
+    pub(crate) words: String,
+    /// Whether the process that runs it lives.
+    pub(crate) lives: bool,
 }
 
 /// Where the clusters of a state directory are kept.

@@ -334,6 +334,7 @@ impl Clusters {
     ) -> Result<ClusterOutcome, Error> {
         let shared = &self.shared;
         let name = begin.cluster.name.clone();
+        shared.lifecycle.check_history_in(std::slice::from_ref(&begin.cluster.specification.zone)).await?;
         let Some(active) = shared.active.hold(&name) else {
             return Err(Error::Busy {
                 cluster: name.to_string(),

@@ -189,6 +189,7 @@ impl Lifecycle {
             Some(creation) => creation.group.parse()?,
             None => UNKNOWN_GROUP.parse()?,
         };
+        shared.check_not_set_back(std::iter::once(&zone)).await?;
         let policies = shared.policies.pin();
         let row = json!(specification);
         let (id, active) = shared.begin(OperationKind::CleanupServer, &group, &zone, row, &policies).await?;

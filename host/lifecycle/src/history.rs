@@ -8,8 +8,8 @@
 //!
 //! A snapshot of a file system or machine that is rolled back, or started a second time, and a backup that is written
 //! into the existing files keep all of this. What shows them is at Scaleway: each server carries the history's id, and
-//! one whose operation the journal neither knows nor has forgotten was made with a later state of it. That is looked at
-//! before anything is taken over, once in each zone, and the journal keeps what was found.
+//! one whose operation the journal neither knows nor has forgotten was made with a later state of it. Before
+//! anything is removed or taken over, its zone is looked at once, and the journal keeps what was found.
 //!
 //! # Limits
 //! A directory that was set back is not noticed where no server was made after the state that it has now, where those
@@ -17,11 +17,12 @@
 //! neither powered on nor cancelled.
 
 use std::io::{self, Read, Write};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 use windlass_scaleway::types::instance::ListServers;
 use windlass_scaleway::{Client, Zone};
 
@@ -37,6 +38,8 @@ use crate::{Error, tags};
 pub(crate) const FILE: &str = "history";
 /// A file of this kind is shorter.
 const LONGEST: u64 = 4_096;
+/// When a zone is looked at again that could not be listed.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// A history and its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -240,24 +243,31 @@ impl Shared {
     /// Looks in these zones whether the state directory was set back: see [`StateDirectory::set_back_in`]. A zone is
     /// looked at until it has shown nothing.
     ///
-    /// A zone that cannot be listed does not hold up what is to be removed.
+    /// A zone that cannot be listed holds nothing up.
     pub(crate) async fn check_not_set_back(&self, zones: impl Iterator<Item = &Zone>) -> Result<(), Error> {
         self.check_history()?;
+        let mut looked_at = self.not_set_back.lock().await;
         for zone in zones {
-            if self.not_set_back.lock().contains(zone) {
-                continue;
+            match looked_at.get(zone) {
+                Some(None) => continue,
+                Some(Some(failed_at)) if failed_at.elapsed() < LOOK_AGAIN => continue,
+                _ => {}
             }
-            match of_a_later_state(&self.journal, &self.history.id, &self.owner, &self.client, zone).await {
-                Ok(None) => drop(self.not_set_back.lock().insert(zone.clone())),
-                Ok(Some(evidence)) => {
-                    self.journal.note_set_back(&evidence)?;
-                    *self.moved.lock() = Some(evidence);
-                }
-                Err(error @ Error::Scaleway { .. }) => {
-                    tracing::warn!(%zone, %error, "whether the state directory was set back could not be seen");
-                }
-                Err(error) => return Err(error),
-            }
+            let failed_at =
+                match of_a_later_state(&self.journal, &self.history.id, &self.owner, &self.client, zone).await {
+                    Ok(None) => None,
+                    Ok(Some(evidence)) => {
+                        self.journal.note_set_back(&evidence)?;
+                        *self.moved.lock() = Some(evidence);
+                        break;
+                    }
+                    Err(error @ Error::Scaleway { .. }) => {
+                        tracing::warn!(%zone, %error, "whether the state directory was set back could not be seen");
+                        Some(Instant::now())
+                    }
+                    Err(error) => return Err(error),
+                };
+            looked_at.insert(zone.clone(), failed_at);
         }
         self.check_history()
     }

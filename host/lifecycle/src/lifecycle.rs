@@ -139,7 +139,7 @@ impl Lifecycle {
                 state_directory: options.state_directory,
                 history,
                 moved: Mutex::new(moved),
-                not_set_back: Mutex::default(),
+                not_set_back: tokio::sync::Mutex::default(),
                 journal,
                 owner,
                 project: options.project,
@@ -169,8 +169,8 @@ impl Lifecycle {
     }
 
     /// The same, after a look in these zones whether the state directory was set back to an earlier state. For who
-    /// shows others what the journal knows; before anything is taken over it is looked at anyway. A zone that cannot be
-    /// listed says nothing.
+    /// shows others what the journal knows, keeps a history of its own beside it, or creates something; before anything
+    /// is removed or taken over it is looked at anyway. A zone that cannot be listed says nothing.
     ///
     /// # Errors
     /// As there.

@@ -1,6 +1,6 @@
 //! What all operations of a process share, and how one begins.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,8 +74,9 @@ pub(crate) struct Shared {
     pub(crate) history: History,
     /// What shows that the state directory's history took place elsewhere, or went on after what it knows.
     pub(crate) moved: Mutex<Option<String>>,
-    /// Zones that showed nothing which the journal does not know.
-    pub(crate) not_set_back: Mutex<BTreeSet<Zone>>,
+    /// Zones that were looked at and showed nothing which the journal does not know; those that could not be listed,
+    /// with the time of the attempt. Held during a look, so that one zone is looked at once.
+    pub(crate) not_set_back: tokio::sync::Mutex<BTreeMap<Zone, Option<Instant>>>,
     pub(crate) journal: Journal,
     pub(crate) owner: OwnerName,
     pub(crate) project: Option<String>,

@@ -177,6 +177,14 @@ impl StateDirectory {
         }
     }
 
+    /// How many processes have this directory open for work.
+    #[must_use]
+    pub fn living_runners(&self) -> usize {
+        let Ok(marks) = self.directory.read_dir(RUNNERS) else { return 0 };
+        let names = marks.filter_map(|mark| mark.ok()?.file_name().into_string().ok());
+        names.filter(|name| self.runner_lives(name)).count()
+    }
+
     /// Removes the marks of processes that died.
     fn sweep_runners(&self) {
         let Ok(entries) = self.directory.read_dir(RUNNERS) else {

@@ -52,7 +52,7 @@ impl Beside {
 /// as that can be done soon; what was tried before is tried `beside` it when it is due, and never waited for.
 ///
 /// # Errors
-/// Where the state directory is a copy: nothing can be done with it.
+/// Where the state directory is a copy or was set back: nothing can be done with it.
 pub(super) async fn take_up(
     context: &Context,
     work: &Work,
@@ -60,7 +60,7 @@ pub(super) async fn take_up(
     beside: bool,
 ) -> Result<Beside, Failure> {
     let elsewhere = |error| lifecycle_failure("nothing was done", &error);
-    work.lifecycle.check_history().map_err(elsewhere)?;
+    work.lifecycle.check_history_in(std::slice::from_ref(&work.zone)).await.map_err(elsewhere)?;
     let (first, interrupted_ended) = oneshot::channel();
     let (leave, output) = (Control::new(), context.output);
     let (lifecycle, own) = (work.lifecycle.clone(), leave.clone());

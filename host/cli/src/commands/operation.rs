@@ -42,7 +42,10 @@ async fn list(context: &Context, arguments: &ListOperations) -> Result<(), Failu
     let state = context.state_directory()?;
     let inspector = context.inspector(&state);
     let operations = inspector.find_operations(&filter)?;
-    let notes = if operations.is_empty() { context.other_owners(&state, false).await } else { Vec::new() };
+    let mut notes = if operations.is_empty() { context.other_owners(&state, false).await } else { Vec::new() };
+    if arguments.open && arguments.group.is_none() {
+        notes.extend(context.open_cluster_operations().await?.into_iter().map(|operation| operation.words));
+    }
     inspector.operations(operations, &notes);
     Ok(())
 }
@@ -95,8 +98,10 @@ async fn resume(context: &Context) -> Result<(), Failure> {
         });
     };
     let nothing = resumed.operations.is_empty() && resumed.busy.is_empty();
+    let mut notes = if nothing { context.other_owners(&work.state, true).await } else { Vec::new() };
+    notes.extend(context.open_cluster_operations().await?.into_iter().map(|operation| operation.words));
     let ended = Ended {
-        notes: if nothing { context.other_owners(&work.state, true).await } else { Vec::new() },
+        notes,
         resumed,
         unexplained: round.sweep.map(|sweep| sweep.unexplained).unwrap_or_default(),
         pruned: round.pruned.unwrap_or_default(),

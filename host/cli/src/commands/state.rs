@@ -15,12 +15,12 @@ use crate::context::Context;
 
 pub(crate) async fn run(context: &Context, command: StateCommand) -> Result<(), Failure> {
     match command {
-        StateCommand::Show => show(context),
+        StateCommand::Show => show(context).await,
         StateCommand::TakeOver(arguments) => take_over(context, &arguments).await,
     }
 }
 
-fn show(context: &Context) -> Result<(), Failure> {
+async fn show(context: &Context) -> Result<(), Failure> {
     let state = context.state_directory()?;
     let owner = match &context.configuration.owner {
         Some(owner) => Some(owner.clone()),
@@ -29,12 +29,15 @@ fn show(context: &Context) -> Result<(), Failure> {
     let history = read(state.history())?.map(|history| history.id);
     let moved = read(state.moved())?;
     let operations = operations(&state)?;
+    let on_clusters: Vec<String> =
+        context.open_cluster_operations().await?.into_iter().map(|operation| operation.words).collect();
     let document = json!({
         "state_directory": state.path(),
         "owner": owner,
         "history": history,
         "moved": moved,
         "operations": operations,
+        "cluster_operations": on_clusters,
     });
     context.output.result(&document, || {
         let none = || "none yet".to_owned();
@@ -46,6 +49,8 @@ fn show(context: &Context) -> Result<(), Failure> {
             ("in use here", moved.as_ref().map_or_else(|| "yes".to_owned(), |evidence| format!("no: {evidence}"))),
             ("operations", if counts.is_empty() { none() } else { counts.join(", ") }),
         ];
+        let on_clusters = on_clusters.iter().map(|words| ("", words.clone()));
+        let rows: Vec<_> = rows.into_iter().chain(on_clusters).collect();
         fields(&rows)
     });
     Ok(())
@@ -53,8 +58,26 @@ fn show(context: &Context) -> Result<(), Failure> {
 
 async fn take_over(context: &Context, arguments: &TakeOverState) -> Result<(), Failure> {
     let confirmation = Confirmation::source_of(arguments.yes, "state take-over", "windlass state show")?;
+    let path = context.state_path()?;
+    if !path.is_dir() {
+        return Err(Failure::usage(format!("there is no state directory {}", path.display())));
+    }
     let state = context.state_directory()?;
-    let open = open_operations(&state)?;
+    let before = read(state.history())?.map(|history| history.id);
+    if !arguments.force && read(state.moved())?.is_none() {
+        return already_here(context, &state, before.as_deref());
+    }
+    let in_use = match state.living_runners() {
+        0 => None,
+        1 => Some("another process works".to_owned()),
+        count => Some(format!("{count} processes work")),
+    };
+    if let Some(in_use) = in_use {
+        return Err(
+            Failure::usage(format!("{in_use} with {}", path.display())).remedy("stop what uses it, then try again")
+        );
+    }
+    let open = open_operations(&state)? + context.open_cluster_operations().await?.len();
     let question = format!(
         "Take over the history in {}? Nothing else may use it any more, neither the original nor a copy; {}.",
         state.path().display(),
@@ -67,12 +90,25 @@ async fn take_over(context: &Context, arguments: &TakeOverState) -> Result<(), F
         }
     );
     confirmation.ask(&[], &question).await?;
-    let before = read(state.history())?.map(|history| history.id);
-    read(state.take_history_over(Clock::System.now()))?;
+    state
+        .take_history_over(Clock::System.now())
+        .map_err(|error| lifecycle_failure("the state directory could not be taken over", &error))?;
     let history = read(state.history())?.map(|history| history.id);
     context.output.result(&json!({ "history": history, "before": before }), || {
         format!(
             "{} continues the history; list open operations: windlass operation list --open\n",
+            state.path().display()
+        )
+    });
+    Ok(())
+}
+
+/// What is said where the history takes place here as far as can be seen.
+fn already_here(context: &Context, state: &StateDirectory, history: Option<&str>) -> Result<(), Failure> {
+    context.output.result(&json!({ "history": history, "before": history }), || {
+        format!(
+            "nothing was changed: nothing shows that {} was copied, restored or set back; to take it over all the same: \
+             windlass state take-over --force\n",
             state.path().display()
         )
     });

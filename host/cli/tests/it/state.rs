@@ -32,3 +32,18 @@ fn a_copied_state_directory_is_only_read_until_it_is_taken_over() {
     run(&["server", "delete", server, "--yes"]).expect(0);
     assert_eq!(world.resources(), 0);
 }
+
+#[test]
+fn a_directory_that_is_in_its_place_is_not_taken_over_by_mistake() {
+    let world = World::new("1000");
+    world.create("1").expect(0);
+    let before = world.json(&["state", "show"]);
+    let told = world.run(&["state", "take-over", "--yes"]).expect(0).stdout;
+    assert!(told.contains("nothing was changed"), "{told}");
+    assert_eq!(world.json(&["state", "show"])["history"], before["history"]);
+    world.run(&["state", "take-over", "--yes", "--force"]).expect(0);
+    assert_ne!(world.json(&["state", "show"])["history"], before["history"]);
+    let absent = format!("{}-absent", before["state_directory"].as_str().unwrap());
+    world.run(&["state", "take-over", "--yes", "--state-dir", &absent]).expect(2).says("there is no state directory");
+    assert!(!std::path::Path::new(&absent).exists());
+}

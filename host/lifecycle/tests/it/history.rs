@@ -190,19 +190,41 @@ fn a_directory_that_was_set_back_with_nothing_open_sweeps_nothing() {
     });
 }
 
+/// A server, and the journal before a second one was made.
+async fn made_twice(world: &World) -> Vec<u8> {
+    world.start().create_server(world.everything(), &Control::new()).await.unwrap();
+    let earlier = std::fs::read(world.folder.path().join("journal.sqlite")).unwrap();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    world.start().create_server(world.everything(), &Control::new()).await.unwrap();
+    earlier
+}
+
+#[test]
+fn a_directory_that_was_set_back_deletes_nothing() {
+    run(async {
+        let world = World::new(81).await;
+        let earlier = made_twice(&world).await;
+        let before = world.resources().count();
+        set_back(&world, &earlier);
+        let restored = world.start();
+        restored.check_history().unwrap();
+        let id = world.resources().servers[0]["id"].as_str().unwrap().to_owned();
+        let error = restored.cleanup(&Target::Server { zone: zone(), id }, &Control::new()).await.unwrap_err();
+        assert!(matches!(error, Error::HistoryMoved { .. }), "{error}");
+        assert_eq!(world.resources().count(), before);
+    });
+}
+
 #[test]
 fn a_creation_after_a_directory_was_set_back_hides_nothing() {
     run(async {
         let world = World::new(79).await;
-        world.start().create_server(world.everything(), &Control::new()).await.unwrap();
-        let earlier = std::fs::read(world.folder.path().join("journal.sqlite")).unwrap();
-        tokio::time::sleep(Duration::from_secs(10)).await;
-        world.start().create_server(world.everything(), &Control::new()).await.unwrap();
+        let earlier = made_twice(&world).await;
         set_back(&world, &earlier);
         tokio::time::sleep(Duration::from_secs(10)).await;
         world.start().create_server(world.everything(), &Control::new()).await.unwrap();
         let state = StateDirectory::open(world.folder.path()).unwrap();
-        assert_eq!(state.moved().unwrap(), None, "nobody has looked yet");
+        assert_eq!(state.moved().unwrap(), None, "nobody has seen it yet");
         let seen = state.set_back_in(&owner(), &world.client, &zone()).await.unwrap().unwrap();
         assert!(seen.contains("set back"), "{seen}");
         let mut sweep = SweepRequest::new(vec![zone()]);
@@ -215,8 +237,7 @@ fn a_creation_after_a_directory_was_set_back_hides_nothing() {
         assert_eq!(world.resources().servers.len(), 3);
         state.take_history_over(NOW).unwrap();
         assert_eq!(state.moved().unwrap(), None);
-        let zones = [zone()];
-        world.start().check_history_in(&zones).await.unwrap();
+        world.start().check_history_in(&[zone()]).await.unwrap();
     });
 }
 

@@ -10,7 +10,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use windlass_lifecycle::{Control, Lifecycle, Limits, OperationFilter, OperationId, OperationState, Options, Target};
+use windlass_lifecycle::{
+    Control, Lifecycle, Limits, OperationFilter, OperationId, OperationKind, OperationState, Options, Target,
+};
 use windlass_policy::{Host, HostOptions};
 use windlass_scaleway::Client;
 use windlass_simulator::{Effect, FaultKind, FaultRule};
@@ -149,7 +151,10 @@ async fn play(case: &Case, policies_folder: &Path) -> Ended {
     let newest = next.journal().operations(&OperationFilter::default()).unwrap();
     let row = newest.first();
     let ended = row.map_or(OperationState::Undone, |row| row.state);
+    let kind = row.map(|row| row.kind);
     match (case.job, ended) {
+        // It was killed while it looked, before it began.
+        (Job::Cleanup, _) if kind == Some(OperationKind::CreateServer) => world.assert_complete(&name).await,
         // Also of a rollback, when the child died before it knew that the power-on was refused.
         (Job::Create | Job::Rollback, OperationState::Done) => world.assert_complete(&name).await,
         _ => world.assert_empty(&name),

@@ -10,7 +10,7 @@ use windlass_lifecycle::{Error, Journal, OperationFilter, OperationState, StateD
 use windlass_policy::address_space_limit;
 
 use super::check::Check;
-use crate::context::Context;
+use crate::context::{Context, OpenClusterOperation};
 
 pub(super) const CONFIGURATION: &str = "configuration";
 const POLICIES: &str = "policies";
@@ -30,9 +30,9 @@ const LITTLE_SPACE_BYTES: u64 = 256 << 20;
 /// Below this nothing should be begun.
 const NO_SPACE_BYTES: u64 = 16 << 20;
 
-pub(super) fn examine(context: &Context) -> Vec<Check> {
+pub(super) async fn examine(context: &Context) -> Vec<Check> {
     let mut checks = vec![configuration(context), policies(context)];
-    checks.extend(state(context));
+    checks.extend(state(context).await);
     checks
 }
 
@@ -77,7 +77,7 @@ fn judged_policies(loaded: Result<usize, Failure>, address_space: Option<u64>) -
     }
 }
 
-fn state(context: &Context) -> Vec<Check> {
+async fn state(context: &Context) -> Vec<Check> {
     let skipped = |why: &str| [FREE_SPACE, JOURNAL].map(|check| Check::skipped(check, why));
     let path = match context.state_path() {
         Ok(path) => path,
@@ -94,7 +94,10 @@ fn state(context: &Context) -> Vec<Check> {
         Nearest::Itself(existing) => {
             checks.push(free_space(&existing));
             checks.push(match StateDirectory::open(&existing) {
-                Ok(state) => journal(&state),
+                Ok(state) => match context.open_cluster_operations().await {
+                    Ok(on_clusters) => journal(&state, &on_clusters),
+                    Err(failure) => Check::of_failure(JOURNAL, &failure),
+                },
                 Err(error) => Check::failed(JOURNAL, error.to_string()),
             });
         }
@@ -180,7 +183,7 @@ fn judged_space(bytes: u64) -> Check {
 }
 
 /// Whether this program can read the journal and may go on with it, who else works with it, and what waits in it.
-fn journal(state: &StateDirectory) -> Check {
+fn journal(state: &StateDirectory, on_clusters: &[OpenClusterOperation]) -> Check {
     let journal = match Journal::read_only(state) {
         Ok(journal) => journal,
         Err(Error::JournalAbsent { .. }) => return Check::ok(JOURNAL, "there is none yet"),
@@ -206,25 +209,23 @@ fn journal(state: &StateDirectory) -> Check {
     let (open, other): (Vec<_>, Vec<_>) = unfinished.iter().partition(|one| one.state == OperationState::Open);
     let left = other.iter().filter(|operation| operation.state == OperationState::Left).count();
     let orphaned = open.iter().filter(|operation| !state.runner_lives(&operation.runner)).count();
-    let finding = format!(
+    let mut finding = format!(
         "this program can read it; open operations: {}, left by processes that ended: {orphaned}; left something \
          behind: {left}; wait for a second look: {}; other processes at work: {}",
         open.len(),
         other.len() - left,
-        living(state),
+        state.living_runners(),
     );
-    if orphaned == 0 && left == 0 {
-        Check::ok(JOURNAL, finding)
-    } else {
-        Check::warning(JOURNAL, finding).remedy("windlass operation resume")
+    for operation in on_clusters {
+        finding.push_str(&format!("; {}", operation.words));
     }
-}
-
-/// How many processes have this state directory open for work.
-fn living(state: &StateDirectory) -> usize {
-    let Ok(marks) = state.handle().read_dir("runners") else { return 0 };
-    let names = marks.filter_map(|mark| mark.ok()?.file_name().into_string().ok());
-    names.filter(|name| state.runner_lives(name)).count()
+    if orphaned > 0 || left > 0 {
+        Check::warning(JOURNAL, finding).remedy("windlass operation resume")
+    } else if on_clusters.iter().any(|operation| !operation.lives) {
+        Check::warning(JOURNAL, finding).remedy("windlass cluster resume")
+    } else {
+        Check::ok(JOURNAL, finding)
+    }
 }
 
 #[cfg(test)]

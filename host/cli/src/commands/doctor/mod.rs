@@ -24,7 +24,7 @@ pub(crate) async fn run(global: Global) -> Result<(), Failure> {
 /// All checks, under a configuration that could be read.
 pub(crate) async fn examine(context: &Context) -> Examination {
     // One after the other: loading policies takes this thread, and answers are timed.
-    let mut checks = local::examine(context);
+    let mut checks = local::examine(context).await;
     checks.extend(remote::examine(context).await);
     Examination { checks }
 }
