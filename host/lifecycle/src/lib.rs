@@ -107,8 +107,8 @@ pub use journal::{
 pub use known::KnownServer;
 pub use lifecycle::{CreatedServer, Lifecycle, Options, PendingCreate};
 pub use machines::{
-    AdoptedMachine, ClaimName, HostOrigin, Ineligible, Listing, OrderRequest, Pool, PoolPrefix, Reclaim, ReclaimMode,
-    ReclaimRequest, Stranded,
+    AdoptedMachine, ClaimName, ClaimStanding, HostOrigin, Ineligible, Listing, OrderRequest, Pool, PoolPrefix, Reclaim,
+    ReclaimMode, ReclaimRequest, Stranded,
 };
 pub use other_owners::OtherOwners;
 pub use quotas::{QuotaDemand, QuotaRefusal, check_quotas};

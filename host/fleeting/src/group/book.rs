@@ -80,6 +80,15 @@ impl Book {
         self.entries.values().any(|entry| entry.phase().is_leaving())
     }
 
+    /// Those that were asked to go and are not gone; all, where `everything` was asked to go.
+    pub(crate) fn remaining(&self, everything: bool) -> Vec<String> {
+        let remains = |entry: &Entry| {
+            let phase = entry.phase();
+            matches!(phase, Phase::Left { .. }) || phase.is_leaving() || everything && phase.is_judged()
+        };
+        self.entries.iter().filter(|(_, entry)| remains(entry)).map(|(id, _)| id.clone()).collect()
+    }
+
     /// The member that this operation removes, or left.
     pub(crate) fn removed_by(&self, operation: &OperationId) -> Option<&str> {
         let by_it = |entry: &Entry| match entry.phase() {

@@ -77,8 +77,8 @@ pub(crate) enum Event {
 }
 
 impl Phase {
-    /// What follows when this happens to a member that `creation` made. `None`: it changes nothing.
-    fn after(&self, event: &Event, creation: &OperationId) -> Option<Self> {
+    /// What follows when this happens. `None`: it changes nothing.
+    fn after(&self, event: &Event) -> Option<Self> {
         let idle = |suspended| Some(Self::Idle { suspended });
         match (self, event) {
             // Nothing brings back what is gone.
@@ -93,9 +93,6 @@ impl Phase {
             (Self::Creating { unwanted: false } | Self::Undoing, Event::Created) => idle(false),
             // Who ends the creation begins the removal.
             (Self::Creating { unwanted: true } | Self::CalledOff, Event::Created) => Some(Self::Removing { by: None }),
-            // The creation itself broke off, when the journal could not be written, and was taken up again. After a
-            // removal it has no say.
-            (Self::Left { by: Some(by) }, Event::Created) if by == creation => idle(false),
             (Self::Idle { .. } | Self::Suspending | Self::Resuming, Event::RemovalBegan { by }) => {
                 Some(Self::Removing { by: by.clone() })
             }
@@ -213,7 +210,7 @@ impl Entry {
         if *event == Event::Created {
             self.has_run = true;
         }
-        let after = self.phase.after(event, &self.operation)?;
+        let after = self.phase.after(event)?;
         Some(std::mem::replace(&mut self.phase, after))
     }
 
@@ -377,10 +374,10 @@ mod tests {
     #[test]
     fn nothing_brings_back_what_is_gone_and_everything_can_end() {
         for event in events() {
-            assert_eq!(Phase::Gone.after(&event, &creation()), None, "{event:?}");
+            assert_eq!(Phase::Gone.after(&event), None, "{event:?}");
         }
         for phase in phases().into_iter().filter(|phase| *phase != Phase::Gone) {
-            assert_eq!(phase.after(&Event::Ended, &creation()), Some(Phase::Gone), "{phase:?}");
+            assert_eq!(phase.after(&Event::Ended), Some(Phase::Gone), "{phase:?}");
         }
     }
 
@@ -388,18 +385,17 @@ mod tests {
     fn a_removal_ends_only_in_nothing_or_in_something_left() {
         let removing = Phase::Removing { by: Some(removal()) };
         for event in events() {
-            let after = removing.after(&event, &creation());
+            let after = removing.after(&event);
             assert!(matches!(after, None | Some(Phase::Left { .. } | Phase::Gone)), "{event:?}: {after:?}");
         }
     }
 
     #[test]
     fn a_late_success_of_a_creation_has_no_say_over_a_removal() {
-        for phase in [Phase::Removing { by: None }, Phase::Left { by: Some(removal()) }, Phase::Left { by: None }] {
-            assert_eq!(phase.after(&Event::Created, &creation()), None, "{phase:?}");
+        let left = [removal(), creation()].map(|by| Phase::Left { by: Some(by) });
+        for phase in [Phase::Removing { by: None }, Phase::Left { by: None }].into_iter().chain(left) {
+            assert_eq!(phase.after(&Event::Created), None, "{phase:?}");
         }
-        let broken_off = Phase::Left { by: Some(creation()) };
-        assert_eq!(broken_off.after(&Event::Created, &creation()), Some(Phase::Idle { suspended: false }));
     }
 
     #[test]
@@ -411,7 +407,7 @@ mod tests {
                 Operation::Suspend | Operation::Resume => Event::Rests { suspended: false },
                 _ => continue,
             };
-            let after = phase.after(&ended, &creation()).unwrap();
+            let after = phase.after(&ended).unwrap();
             assert_eq!(after.in_flight(), Operation::None, "{phase:?}");
         }
     }

@@ -10,7 +10,7 @@ use futures::future::join_all;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::Instrument as _;
-use windlass_lifecycle::{Error, Lifecycle, RequestedBy, Requester, Supervisor, Tasks};
+use windlass_lifecycle::{Error, Lifecycle, Part, RequestedBy, Requester, Supervisor, Tasks};
 use windlass_policy::Host;
 use windlass_policy::slots::retry;
 use windlass_policy::slots::types::{Failure as Cause, FailureClass};
@@ -180,6 +180,11 @@ impl<K: MachineKind> Calls for Fleet<K> {
             self.remove(all, &requested_by).await;
         }
         let ended = async {
+            // What was left before does not wait for its next try: perhaps nobody starts the plugin again.
+            if everything && self.book.lock().left() > 0 {
+                self.supervisor.round(&[Part::Resume], self.tasks.control()).await;
+                K::catch_up(&self);
+            }
             let goes_on = || {
                 let book = self.book.lock();
                 book.is_removing() || everything && book.iter().any(|(_, entry)| entry.phase().is_judged())
@@ -188,8 +193,14 @@ impl<K: MachineKind> Calls for Fleet<K> {
                 tokio::time::sleep(SHUTDOWN_INTERVAL).await;
             }
         };
-        if tokio::time::timeout(SHUTDOWN_PATIENCE, ended).await.is_err() {
-            tracing::warn!("{}", K::UNREMOVED);
+        let _ = tokio::time::timeout(SHUTDOWN_PATIENCE, ended).await;
+        let remaining = self.book.lock().remaining(everything);
+        if !remaining.is_empty() {
+            tracing::warn!(
+                "not removed yet, and they cost: {}. The next start of the plugin goes on; `windlass operation list \
+                 --open` tells why",
+                remaining.join(", ")
+            );
         }
     }
 

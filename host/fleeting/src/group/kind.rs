@@ -71,8 +71,6 @@ pub(crate) trait MachineKind: Sized + Send + Sync + 'static {
     type Left: Send + 'static;
 
     const ASKER: Asker;
-    /// What a shutdown says of what takes too long.
-    const UNREMOVED: &str;
 
     /// Whether the credentials are good and what is configured exists.
     fn check(
@@ -117,7 +115,7 @@ pub(crate) trait MachineKind: Sized + Send + Sync + 'static {
     fn list(fleet: &Fleet<Self>, zone: &Zone) -> impl Future<Output = Result<Vec<Self::Listed>, Error>> + Send;
 
     /// Takes a listed machine up where it is a member, also one that this process has not seen before. Answers its id.
-    fn take_up(fleet: &Fleet<Self>, zone: &Zone, listed: Self::Listed) -> Option<(String, Self::Machine)>;
+    fn take_up(fleet: &Arc<Fleet<Self>>, zone: &Zone, listed: Self::Listed) -> Option<(String, Self::Machine)>;
 
     /// A member's machine, which was not listed, by Scaleway's id; or why it is proven gone, or not ours any more.
     fn read(

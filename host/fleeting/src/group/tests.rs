@@ -2,6 +2,7 @@
 
 mod leftovers;
 mod registry;
+pub(super) mod unwritable;
 mod zones;
 
 use std::any::Any;

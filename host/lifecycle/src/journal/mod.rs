@@ -288,4 +288,13 @@ impl Journal {
     pub fn operations_of_resource(&self, resource_id: &str) -> Result<Vec<Operation>, Error> {
         self.0.read(|reader| read::operations_of_resource(reader, resource_id))
     }
+
+    /// The operations on the Mac with this id of Scaleway's, or with this claim, the newest first. A claim is found also
+    /// where no host was seen yet.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub fn operations_of_machine(&self, text: &str) -> Result<Vec<Operation>, Error> {
+        self.0.read(|reader| read::operations_of_machine(reader, text))
+    }
 }

@@ -202,6 +202,24 @@ pub(super) fn operations_of_resource(connection: &Connection, resource_id: &str)
     )
 }
 
+/// The operations on the Mac with this id or this claim, the newest first.
+pub(super) fn operations_of_machine(connection: &Connection, text: &str) -> Result<Vec<Operation>, Error> {
+    collect(
+        connection,
+        &format!(
+            "select {OPERATION_COLUMNS} from operations
+             where kind in ('adopt-machine', 'order-machine', 'release-machine')
+               and (id in (select operation from entries
+                           where resource_id = ?1 and resource_kind = 'apple-silicon-server')
+                    or case when json_valid(specification)
+                            then coalesce(json_extract(specification, '$.claim') = ?1, false) else false end)
+             order by rowid desc"
+        ),
+        &[text.to_owned()],
+        read_operation,
+    )
+}
+
 /// The creations of servers that have this id or name, or made this address.
 pub(super) fn creations_named(connection: &Connection, text: &str) -> Result<Vec<Operation>, Error> {
     // Only an address is looked for among the entries, which are many.

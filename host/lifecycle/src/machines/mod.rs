@@ -18,6 +18,7 @@ mod reclaim;
 pub(crate) mod restart;
 mod resume;
 mod shared;
+mod standing;
 pub(crate) mod steps;
 
 pub use adopt::AdoptedMachine;
@@ -29,6 +30,7 @@ pub use origin::HostOrigin;
 pub use reclaim::{Reclaim, ReclaimMode, ReclaimRequest, Stranded};
 pub(crate) use resume::resume;
 pub(crate) use shared::Machines;
+pub use standing::ClaimStanding;
 pub(crate) use steps::ORDER_STEP;
 
 use crate::Error;

@@ -273,7 +273,9 @@ async fn delivered(
     if shared.close(run, active, OperationState::Done, None, report.as_ref(), Vec::new()).await? {
         return Ok(AdoptedMachine { server, rediscovered: false, operation: Some(run.id.clone()) });
     }
-    let why = "the order was cancelled after it was sent, and a Mac is paid for a day at least: release it".to_owned();
+    let why =
+        "the order was cancelled after it was sent, and Scaleway delivered the Mac, which is paid for a day at least"
+            .to_owned();
     let left = Left { resource: resource(&run.zone, &server.id), why };
     let report = Report { left: vec![left], ..Report::default() };
     let (state, cause) = (OperationState::Kept, StepFailure { step: ORDER_STEP.to_owned(), failure: cancelled() });

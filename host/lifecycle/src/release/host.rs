@@ -34,14 +34,6 @@ use crate::stop::Stop;
 use crate::{Error, OperationId};
 
 impl Lifecycle {
-    /// The release that kept this host and after which nobody has claimed it anew.
-    ///
-    /// # Errors
-    /// When the journal cannot be read.
-    pub fn kept_host(&self, host: &str, claim: &ClaimName) -> Result<Option<OperationId>, Error> {
-        kept(&self.shared, host, claim)
-    }
-
     /// Releases a host. The flow, beside that of [`Lifecycle::release`]:
     /// 1. The host is read. One that is gone, or whose name is neither the claim nor one that an earlier release of
     ///    ours gave it, ends the release at once.

@@ -1,6 +1,6 @@
 //! What Init asks Scaleway, all at once: whether the credentials are good and what is named exists.
 
-use windlass_scaleway::types::apple_silicon::{ListOperatingSystems, ListServers};
+use windlass_scaleway::types::apple_silicon::{ListOperatingSystems, ListServers, Server};
 use windlass_scaleway::{Client, Error, ErrorClass};
 
 use crate::configuration::{AppleSiliconConfiguration, ConfigurationErrors, OperatingSystem, Problem};
@@ -29,12 +29,12 @@ pub(super) async fn check(
 async fn ask(client: &Client, configuration: &AppleSiliconConfiguration) -> Result<Learned, ConfigurationErrors> {
     let api = client.apple_silicon(configuration.common.first_zone());
     let everything = ListServers::default();
-    let (types, hosts, system) =
-        tokio::join!(api.list_server_types(), api.list_servers(&everything), system(client, configuration));
+    let (types, hosts) = tokio::join!(api.list_server_types(), api.list_servers(&everything));
     let mut problems = Vec::new();
     let unusable = |error: &Error| {
         let place = match error.class() {
             ErrorClass::AuthenticationDenied | ErrorClass::PermissionDenied => "secret_key",
+            ErrorClass::NotFound => "zone",
             _ => "endpoint",
         };
         problem(place, words(error))
@@ -60,7 +60,7 @@ async fn ask(client: &Client, configuration: &AppleSiliconConfiguration) -> Resu
         problems.push(unusable(&error));
         Vec::new()
     });
-    let system = system.unwrap_or_else(|problem| {
+    let system = system(client, configuration, &hosts).await.unwrap_or_else(|problem| {
         problems.push(problem);
         None
     });
@@ -81,8 +81,12 @@ async fn ask(client: &Client, configuration: &AppleSiliconConfiguration) -> Resu
     Ok(Learned { operating_system: system, names })
 }
 
-/// The operating system, proven to exist for the type.
-async fn system(client: &Client, configuration: &AppleSiliconConfiguration) -> Result<Option<String>, Problem> {
+/// The operating system, proven to exist for the type, or on one of these hosts.
+async fn system(
+    client: &Client,
+    configuration: &AppleSiliconConfiguration,
+    hosts: &[Server],
+) -> Result<Option<String>, Problem> {
     let api = client.apple_silicon(configuration.common.first_zone());
     match &configuration.operating_system {
         OperatingSystem::Any => Ok(None),
@@ -114,7 +118,9 @@ async fn system(client: &Client, configuration: &AppleSiliconConfiguration) -> R
             }
             let names: Vec<&str> = systems.iter().map(|system| system.name.as_str()).collect();
             // A pool may still hold hosts with a system that Scaleway installs no more.
-            if configuration.pool.is_some() && !configuration.order {
+            let is_there =
+                hosts.iter().filter_map(|host| host.os.as_ref()).any(|system| is(&system.name) || is(&system.family));
+            if configuration.pool.is_some() && !configuration.order && is_there {
                 tracing::warn!(
                     operating_system = wanted,
                     offered = names.join(", "),

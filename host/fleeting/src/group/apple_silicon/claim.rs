@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use windlass_lifecycle::{AdoptedMachine, ClaimName, Error, OperationId, OrderRequest, Pool};
+use windlass_lifecycle::{
+    AdoptedMachine, ClaimName, Error, Left, Operation, OperationId, OperationState, OrderRequest, Pool, ResourceKind,
+};
 use windlass_policy::slots::types::{Failure as Cause, FailureClass};
 
 use super::Macs;
@@ -59,16 +61,24 @@ impl Fleet<Macs> {
         let creation = Creation { zone: place.zone, types: vec![place.server_type], accepted: Instant::now() };
         self.tasks.spawn(async move {
             let ended = loop {
-                if hosts.is_called_off(claim.as_str()) {
+                if hosts.is_called_off(claim.as_str()) && !hosts.may_get_host(&claim) {
                     hosts.apply(claim.as_str(), &Event::Ended);
                     return;
                 }
                 let ended = hosts.claim(&claim).await;
                 let pause = match &ended {
                     Err(Error::MachinesLocked { .. }) => LOCKED_PAUSE,
+                    Ok(_) | Err(Error::Failed(_) | Error::LeftOpen { .. } | Error::NotBegun) => break ended,
                     // It keeps its place: a host may come for it yet, and none is ordered or claimed in its stead.
-                    Err(Error::OrderUnverified { .. }) => UNVERIFIED_PAUSE,
-                    _ => break ended,
+                    Err(error) if hosts.may_get_host(&claim) => {
+                        tracing::warn!(
+                            instance = %claim,
+                            error = error as &dyn std::error::Error,
+                            "whether it gets a host is not known yet"
+                        );
+                        UNVERIFIED_PAUSE
+                    }
+                    Err(_) => break ended,
                 };
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
@@ -77,6 +87,12 @@ impl Fleet<Macs> {
             };
             hosts.claim_ended(&claim, &creation, ended);
         });
+    }
+
+    /// Whether an operation that has not ended may still give it a host. Also where that cannot be read.
+    fn may_get_host(&self, claim: &ClaimName) -> bool {
+        let unfinished = |operation: &Operation| !operation.state.has_ended();
+        self.lifecycle.journal().operations_of_machine(claim.as_str()).map_or(true, |all| all.iter().any(unfinished))
     }
 
     /// Whether the runner does not want it any more.
@@ -110,6 +126,15 @@ impl Fleet<Macs> {
         self.lifecycle.order_machine(&order, self.tasks.control()).await
     }
 
+    /// A host carries the claim. Whoever calls it off meanwhile either sees it claimed or is seen here.
+    pub(super) fn claimed(self: &Arc<Self>, claim: ClaimName, host: String) {
+        if self.apply(claim.as_str(), &Event::Created).is_some_and(|before| before.is_unwanted()) {
+            let requested_by = self.book.lock().get(claim.as_str()).and_then(|entry| entry.unwanted_by.clone());
+            let requested_by = requested_by.unwrap_or_default();
+            self.spawn_release(Release { claim, host, requested_by });
+        }
+    }
+
     fn claim_ended(self: &Arc<Self>, claim: &ClaimName, creation: &Creation, ended: Result<AdoptedMachine, Error>) {
         let id = claim.as_str();
         match ended {
@@ -119,14 +144,24 @@ impl Fleet<Macs> {
                 self.creation_succeeded(creation, &self.configuration.server_type);
                 self.book.lock().has_server(id, &adopted.server.id);
                 self.remember(id);
-                // Whoever calls it off meanwhile either sees it claimed or is seen here.
-                if self.apply(id, &Event::Created).is_some_and(|before| before.is_unwanted()) {
-                    let requested_by = self.book.lock().get(id).and_then(|entry| entry.unwanted_by.clone());
-                    let requested_by = requested_by.unwrap_or_default();
-                    self.spawn_release(Release { claim: claim.clone(), host: adopted.server.id, requested_by });
-                }
+                self.claimed(claim.clone(), adopted.server.id);
             }
             Err(Error::LeftOpen { .. } | Error::NotBegun) => {}
+            // Scaleway delivered it although somebody cancelled the order.
+            Err(Error::Failed(failure)) if failure.state == OperationState::Kept => {
+                metrics::counter!(names::CREATIONS, "outcome" => "failed").increment(1);
+                let is_mac = |left: &Left| left.resource.kind == ResourceKind::AppleSiliconServer;
+                let ordered = failure.report.left.into_iter().find(is_mac);
+                match (ordered, self.lifecycle.journal().operation(&failure.operation)) {
+                    (Some(host), Ok(order)) => {
+                        self.book.lock().has_server(id, &host.resource.id);
+                        self.remember(id);
+                        self.release_called_off(claim.clone(), host.resource.id, &order);
+                    }
+                    // It carries the claim, so it is released when it is listed.
+                    _ => drop(self.apply(id, &Event::Ended)),
+                }
+            }
             Err(error) => {
                 metrics::counter!(names::CREATIONS, "outcome" => "failed").increment(1);
                 tracing::warn!(instance = id, error = &error as &dyn std::error::Error, "no host could be claimed");

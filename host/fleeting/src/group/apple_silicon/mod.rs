@@ -16,14 +16,15 @@ mod takeover;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use windlass_lifecycle::{
-    ClaimName, Error, Lifecycle, OperationId, Options, RequestedBy, StateDirectory, SupervisorOptions,
+    ClaimName, ClaimStanding, Error, Lifecycle, Operation, OperationId, OperationState, Options, RequestedBy,
+    StateDirectory, SupervisorOptions,
 };
 use windlass_policy::Asker;
 use windlass_policy::slots::state_mapping::{ServerState, StateDetail};
@@ -58,6 +59,8 @@ pub(crate) struct Macs {
     claims: String,
     /// Claims that were released and that a host may still carry: it was kept, or its deletion is scheduled.
     released: Mutex<BTreeSet<String>>,
+    /// Operations of an earlier process that have not ended, by the claim whose end or beginning they are.
+    unfinished: Mutex<BTreeMap<String, OperationId>>,
 }
 
 impl Machine for Host {
@@ -92,8 +95,6 @@ impl MachineKind for Macs {
     type Left = ();
 
     const ASKER: Asker = Asker::Macs;
-    // What takes longer keeps its claim.
-    const UNREMOVED: &str = "not every host is released yet; the next start of the plugin shows those that are left";
 
     async fn check(
         client: &Client,
@@ -134,6 +135,7 @@ impl MachineKind for Macs {
             operating_system: learned.operating_system,
             claims: takeover::claims_of(&configuration.common, lifecycle),
             released: Mutex::default(),
+            unfinished: Mutex::default(),
         };
         let zone = configuration.common.first_zone().clone();
         let place = Place { zone, server_type: configuration.server_type.clone() };
@@ -161,25 +163,31 @@ impl MachineKind for Macs {
         Ok(hosts)
     }
 
+    /// What an earlier process, or another one, left open has ended.
+    fn catch_up(fleet: &Arc<Fleet<Self>>) {
+        fleet.catch_up();
+    }
+
     /// A host that was released belongs to the release policy's verdict, and one that Scaleway will delete to nobody.
-    fn take_up(fleet: &Fleet<Self>, _: &Zone, host: Host) -> Option<(String, Host)> {
-        let (_, operation) = fleet.claim_of(&host.name)?;
+    fn take_up(fleet: &Arc<Fleet<Self>>, _: &Zone, host: Host) -> Option<(String, Host)> {
+        let (claim, operation) = fleet.claim_of(&host.name)?;
         let id = host.name.clone();
         if host.deletion_scheduled || fleet.kind.released.lock().contains(&id) {
             return None;
         }
-        if fleet.book.lock().get(&id).is_none() && (!fleet.is_ours(&host) || fleet.was_kept(&host)) {
-            return None;
-        }
         let now = fleet.lifecycle.now();
-        let mut book = fleet.book.lock();
-        if book.get(&id).is_none() {
+        if fleet.book.lock().get(&id).is_none() {
+            let standing = fleet.is_ours(&host).then(|| fleet.standing(&claim)).flatten()?;
+            let phase = fleet.phase_of(&id, &standing)?;
             tracing::info!(instance = id, host = host.id, status = %host.status, "found a host of this group");
-            let mut entry = Entry::found(operation, fleet.place(), Phase::Idle { suspended: false });
+            let mut entry = Entry::found(operation, fleet.place(), phase);
             entry.known_since = Some(now);
-            book.insert(entry);
+            fleet.book.lock().insert(entry);
+            if let ClaimStanding::CalledOff(by) = standing {
+                fleet.release_called_off(claim, host.id.clone(), &by);
+            }
         }
-        book.saw(&id, &host.id, mapping::state(&host).0, now);
+        fleet.book.lock().saw(&id, &host.id, mapping::state(&host).0, now);
         Some((id, host))
     }
 
@@ -235,8 +243,11 @@ impl MachineKind for Macs {
 
     /// Read each time, never kept: the password is shown in no other answer, and a wipe changes it.
     async fn connect_info(fleet: &Fleet<Self>, id: &str) -> Result<ConnectInfo, Failure> {
-        let host = fleet.book.lock().get(id).and_then(|entry| entry.server.clone());
-        let Some(host) = host else {
+        let (host, is_leaving) = match fleet.book.lock().get(id) {
+            Some(entry) => (entry.server.clone(), entry.phase().is_leaving()),
+            None => (None, false),
+        };
+        let Some(host) = host.filter(|_| !is_leaving) else {
             return Err(Failure(format!("{id} has no host to connect to (yet, or any more)")));
         };
         let host = fleet
@@ -328,28 +339,73 @@ impl Fleet<Macs> {
         false
     }
 
-    /// Whether an earlier process released a host, and the release policy kept it. Where that cannot be read it is not
-    /// taken up yet.
-    fn was_kept(&self, host: &Host) -> bool {
-        let Ok(claim) = host.name.parse() else { return false };
-        match self.lifecycle.kept_host(&host.id, &claim) {
-            Ok(None) => false,
-            Ok(Some(operation)) => {
+    /// How a claim stands by the journal. Nothing where that cannot be read: its host is not taken up yet.
+    fn standing(&self, claim: &ClaimName) -> Option<ClaimStanding> {
+        let standing = self.lifecycle.claim_standing(claim);
+        let unread = |error: Error| {
+            tracing::warn!(instance = %claim, error = &error as &dyn std::error::Error, "how it stands cannot be read");
+        };
+        standing.map_err(unread).ok()
+    }
+
+    /// What is being done with a host that this process did not claim. Nothing where it is not the group's any more.
+    fn phase_of(&self, id: &str, standing: &ClaimStanding) -> Option<Phase> {
+        Some(match standing {
+            ClaimStanding::Claimed => Phase::Idle { suspended: false },
+            ClaimStanding::Unfinished(by) => {
+                self.kind.unfinished.lock().insert(id.to_owned(), by.id.clone());
+                match by.kind.acquires() {
+                    true => Phase::Creating { unwanted: false },
+                    false => Phase::Removing { by: Some(by.id.clone()) },
+                }
+            }
+            ClaimStanding::CalledOff(_) => Phase::Removing { by: None },
+            ClaimStanding::Released(by) => {
                 tracing::warn!(
-                    instance = host.name,
-                    host = host.id,
-                    %operation,
-                    "it is kept, as the release policy said, and costs; it is left alone until somebody gives it \
-                     another name"
+                    instance = id,
+                    operation = %by.id,
+                    "it was released or kept, as the release policy said, and costs for as long as it is there; it is \
+                     left alone until somebody gives it another name"
                 );
-                self.kind.released.lock().insert(host.name.clone());
-                true
+                self.kind.released.lock().insert(id.to_owned());
+                return None;
             }
-            Err(error) => {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(instance = host.name, error, "whether it was kept cannot be read");
-                true
+        })
+    }
+
+    /// Takes in how those operations ended that an earlier process left open.
+    fn catch_up(self: &Arc<Self>) {
+        let unfinished = self.kind.unfinished.lock().clone();
+        for (id, by) in unfinished {
+            let row = match self.lifecycle.journal().operation(&by) {
+                Ok(row) if matches!(row.state, OperationState::Open | OperationState::Left) => continue,
+                Ok(row) => row,
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(instance = id, operation = %by, error, "how it stands cannot be read");
+                    continue;
+                }
+            };
+            let Some(standing) = self.claim_of(&id).and_then(|(claim, _)| self.standing(&claim)) else { continue };
+            self.kind.unfinished.lock().remove(&id);
+            tracing::info!(instance = id, operation = %by, state = %row.state, "an earlier process's operation ended");
+            self.settled(&id, &row, standing);
+        }
+    }
+
+    /// The operation of an earlier process ended, and the claim stands so.
+    fn settled(self: &Arc<Self>, id: &str, row: &Operation, standing: ClaimStanding) {
+        let host = self.book.lock().get(id).and_then(|entry| entry.server.clone());
+        let claim = self.claim_of(id).map(|(claim, _)| claim);
+        let came_to_nothing = row.kind.acquires() && matches!(row.state, OperationState::Undone);
+        match (standing, claim, host) {
+            (ClaimStanding::Claimed, Some(claim), Some(host)) if !came_to_nothing => self.claimed(claim, host),
+            (ClaimStanding::CalledOff(by), Some(claim), Some(host)) => self.release_called_off(claim, host, &by),
+            (ClaimStanding::Unfinished(by), ..) => {
+                self.kind.unfinished.lock().insert(id.to_owned(), by.id);
             }
+            (ClaimStanding::Released(_), ..) => self.left_group(id),
+            (ClaimStanding::Claimed | ClaimStanding::CalledOff(_), ..) => drop(self.apply(id, &Event::Ended)),
         }
     }
 

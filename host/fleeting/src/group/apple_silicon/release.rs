@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_lifecycle::{ClaimName, Error, HostOrigin, ReleaseOutcome, ReleaseRequest, Released, RequestedBy};
+use windlass_lifecycle::{
+    ClaimName, Error, HostOrigin, Operation, ReleaseOutcome, ReleaseRequest, Released, RequestedBy, Requester,
+};
 use windlass_policy::slots::release::Requested;
 
 use super::Macs;
@@ -41,8 +43,7 @@ impl Fleet<Macs> {
                     error = &error as &dyn std::error::Error,
                     "it is not released yet: whether it was ordered cannot be read from the journal"
                 );
-                let wait = hosts.again(claim.as_str(), Duration::ZERO, attempt);
-                if !hosts.pause(wait).await {
+                if !hosts.pause(wait(Duration::ZERO, attempt)).await {
                     return;
                 }
                 attempt = attempt.saturating_add(1);
@@ -108,8 +109,9 @@ impl Fleet<Macs> {
             Ok(released) => released,
             Err(Error::LeftOpen { .. } | Error::NotBegun) => return None,
             Err(error) => {
+                // How it ended is not known, so it stays on its way out.
                 tracing::error!(instance = id, host, error = &error as &dyn std::error::Error, "the release broke off");
-                return Some(self.again(id, Duration::ZERO, attempt));
+                return Some(wait(Duration::ZERO, attempt));
             }
         };
         for failure in &released.policy_failures {
@@ -139,13 +141,29 @@ impl Fleet<Macs> {
                 "it is kept, as the release policy says, and costs; it carries the name {id} until somebody gives it \
                  another: {reason}"
             ),
-            outcome => tracing::info!(instance = id, host, ?outcome, "released: {reason}"),
+            _ => tracing::info!(instance = id, host, "released: {}", released.words()),
         }
+        self.left_group(id);
+        None
+    }
+
+    /// A host is the group's no more, though it may still carry its claim.
+    pub(super) fn left_group(&self, id: &str) {
         self.kind.released.lock().insert(id.to_owned());
         self.apply(id, &Event::Ended);
         // Last: who reads the counter finds the host gone from the group.
         metrics::counter!(names::CLEANUPS, "outcome" => "done").increment(1);
-        None
+    }
+
+    /// Releases a host whose claim this operation called off, or was to release.
+    pub(super) fn release_called_off(self: &Arc<Self>, claim: ClaimName, host: String, by: &Operation) {
+        self.apply(claim.as_str(), &Event::Unwanted { told: true });
+        self.apply(claim.as_str(), &Event::Created);
+        let requested_by = by.requested_by().unwrap_or_else(|| {
+            RequestedBy::new(Requester::Plugin, format!("operation {}, which ordered it, was cancelled", by.id))
+        });
+        tracing::info!(instance = %claim, host, operation = %by.id, "releasing it: {}", requested_by.why);
+        self.spawn_release(Release { claim, host, requested_by });
     }
 
     /// Notes that a host is still to be released; its capacity returns to the runner meanwhile.
@@ -154,7 +172,11 @@ impl Fleet<Macs> {
             metrics::counter!(names::CLEANUPS, "outcome" => "left").increment(1);
         }
         self.apply(id, &Event::LeftBehind { by: None });
-        let doubled = AGAIN.0.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(AGAIN.1);
-        policy.max(doubled)
+        wait(policy, attempt)
     }
+}
+
+/// The wait after this attempt, where the policy says this.
+fn wait(policy: Duration, attempt: u32) -> Duration {
+    policy.max(AGAIN.0.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(AGAIN.1))
 }

@@ -1,7 +1,7 @@
 //! Whose the hosts of a group are: their names say it, and the journal of who claimed them.
 
 use sha2::{Digest as _, Sha256};
-use windlass_lifecycle::{Lifecycle, Operation, OperationFilter, OperationKind, StateDirectory};
+use windlass_lifecycle::{Lifecycle, Operation, StateDirectory};
 
 use crate::configuration::Common;
 use crate::group::error::StartError;
@@ -98,14 +98,6 @@ fn is_of_another_owner(name: &str, group: &str) -> bool {
 
 /// Whether our journal says that a host was to get this name: also one whose order was not answered.
 pub(super) fn was_claimed(lifecycle: &Lifecycle, claim: &str) -> Result<bool, windlass_lifecycle::Error> {
-    for kind in [OperationKind::AdoptMachine, OperationKind::OrderMachine] {
-        let mut filter = OperationFilter::default();
-        filter.kind = Some(kind);
-        let ours = |operation: &Operation| operation.owner == lifecycle.owner().as_str();
-        let operations = lifecycle.journal().operations(&filter)?;
-        if operations.iter().any(|operation| ours(operation) && operation.specification["claim"] == claim) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let claimed_it = |operation: &Operation| operation.kind.acquires() && operation.owner == lifecycle.owner().as_str();
+    Ok(lifecycle.journal().operations_of_machine(claim)?.iter().any(claimed_it))
 }

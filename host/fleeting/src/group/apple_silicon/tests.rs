@@ -18,6 +18,7 @@ use crate::configuration::{GroupConfiguration, ProcessEnvironment};
 use crate::group::error::StartError;
 use crate::group::fleet::{Calls as _, Fleet};
 use crate::group::start::{Dependencies, start_on};
+use crate::group::tests::unwritable::FullDisk;
 use crate::protocol::{ConnectorConfig, State};
 
 type Hosts = Fleet<Macs>;
@@ -439,6 +440,108 @@ fn a_host_that_the_policy_keeps_is_not_shown_again() {
     });
 }
 
+/// What the group tells of one host in each round until there is nothing more to tell.
+async fn states_until_none(hosts: &Arc<Hosts>) -> Vec<State> {
+    let mut states = Vec::new();
+    for _ in 0..900 {
+        match round(hosts).await.as_slice() {
+            [] => return states,
+            [(_, state)] => states.push(*state),
+            more => panic!("more than one: {more:?}"),
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+    panic!("never none left: {states:?}");
+}
+
+#[test]
+fn a_host_whose_release_a_dead_process_left_is_told_as_deleting_from_the_first_update_on() {
+    let servers = "/apple-silicon/v1alpha1/zones/*/servers/*";
+    for (case, fault, wait) in [
+        ("open", FaultKind::Delay(Duration::from_secs(8)), 1),
+        ("it waits to be asked for again", FaultKind::PermissionDenied, 60),
+    ] {
+        paused(async {
+            let world = World::with(&[], Options::default());
+            let hosts = world.start(json!({"pool_prefix": null})).await;
+            hosts.clone().increase(1).await.unwrap();
+            let ids = until_running(&hosts, 1).await;
+            world.simulator.add_fault(FaultRule::new("PATCH", servers, fault)).unwrap();
+            hosts.clone().decrease(ids.clone()).await;
+            tokio::time::sleep(Duration::from_secs(wait)).await;
+            hosts.tasks().stop().await;
+            drop(hosts);
+            let hosts = world.start(json!({"pool_prefix": null})).await;
+            assert_eq!(round(&hosts).await, [(ids[0].clone(), State::Deleting)], "{case}");
+            assert!(hosts.connect_info(&ids[0]).await.is_err(), "{case}: nobody is let onto it");
+            assert!(Arc::clone(&hosts).heartbeat(&ids[0]).await.is_err(), "{case}");
+            world.simulator.clear_faults();
+            let states = states_until_none(&hosts).await;
+            assert!(states.iter().all(|state| *state == State::Deleting), "{case}: {states:?}");
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            assert_eq!(world.host(&ids[0])["deletion_scheduled"], true, "{case}");
+            hosts.leave(Duration::from_secs(5)).await;
+        });
+    }
+}
+
+#[test]
+fn a_host_whose_order_was_cancelled_is_released_and_never_becomes_an_instance() {
+    for dies in [false, true] {
+        paused(async {
+            let world = World::with(&[], Options::default());
+            let start = || world.start(json!({"pool_prefix": null}));
+            let mut hosts = start().await;
+            let slow = FaultKind::Delay(Duration::from_secs(3));
+            let orders = "/apple-silicon/v1alpha1/zones/*/servers";
+            world.simulator.add_fault(FaultRule::new("POST", orders, slow).after_effect()).unwrap();
+            hosts.clone().increase(1).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let order = hosts.lifecycle.journal().operations(&OperationFilter::default()).unwrap().remove(0);
+            hosts.lifecycle.cancel(&order.id, "somebody").await.unwrap();
+            if dies {
+                hosts.tasks().stop().await;
+                drop(hosts);
+                hosts = start().await;
+            }
+            let mut states = Vec::new();
+            for _ in 0..60 {
+                states.extend(round(&hosts).await.into_iter().map(|(_, state)| state));
+                tokio::time::sleep(Duration::from_secs(2)).await;
+            }
+            assert!(!states.contains(&State::Running), "{dies}: {states:?}");
+            assert!(round(&hosts).await.is_empty(), "{dies}: {states:?}");
+            let order = hosts.lifecycle.journal().operation(&order.id).unwrap();
+            assert!(order.ended_by.is_some(), "{dies}: {order:?}");
+            assert_eq!(world.hosts().len(), 1, "{dies}");
+            assert_eq!(world.hosts()[0]["deletion_scheduled"], true, "{dies}");
+            hosts.leave(Duration::from_secs(5)).await;
+        });
+    }
+}
+
+#[test]
+fn a_claim_that_breaks_off_on_a_full_disk_keeps_its_place_and_gets_its_host() {
+    for entries in 0..3 {
+        paused(async {
+            let world = World::with(&[], Options::default());
+            let hosts = world.start(json!({"pool_prefix": null})).await;
+            let full = FullDisk::after(&hosts.common().folder(), entries);
+            hosts.clone().increase(1).await.unwrap();
+            let mut states = Vec::new();
+            for _ in 0..30 {
+                states.extend(round(&hosts).await.into_iter().map(|(_, state)| state));
+                tokio::time::sleep(Duration::from_secs(2)).await;
+            }
+            drop(full);
+            assert!(states.iter().all(|state| *state == State::Creating), "{entries}: {states:?}");
+            until_running(&hosts, 1).await;
+            assert_eq!(world.hosts().len(), 1, "{entries}");
+            hosts.leave(Duration::from_secs(5)).await;
+        });
+    }
+}
+
 #[test]
 fn what_happens_behind_our_back_is_told_and_never_holds_capacity() {
     for (change, wiped) in [("deleted", 0), ("renamed", 0), ("reinstalled", 1), ("broken", 1)] {
@@ -644,6 +747,12 @@ fn init_names_everything_that_is_wrong_with_what_there_is() {
         assert!(both.contains("os_id"), "all at once: {both}");
         let system = said(json!({"operating_system": "macos-cheetah-10.0", "order": true})).await;
         assert!(system.contains(SYSTEM), "{system}");
+        let of_the_pool = said(json!({"operating_system": "macos-cheetah-10.0"})).await;
+        assert!(of_the_pool.contains(SYSTEM), "no host has it: {of_the_pool}");
+        world.simulator.add_fault(FaultRule::new("GET", "/apple-silicon/**", FaultKind::NotFound)).unwrap();
+        let nowhere = said(json!({})).await;
+        assert!(nowhere.contains("zone: "), "{nowhere}");
+        world.simulator.clear_faults();
         world.simulator.add_fault(FaultRule::new("GET", "/apple-silicon/**", FaultKind::PermissionDenied)).unwrap();
         let denied = said(json!({})).await;
         assert!(denied.contains("secret_key"), "{denied}");

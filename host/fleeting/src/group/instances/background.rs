@@ -113,10 +113,17 @@ impl Fleet<Instances> {
             Err(Error::LeftOpen { .. }) => {}
             Err(error) => {
                 metrics::counter!(names::CREATIONS, "outcome" => "failed").increment(1);
-                tracing::error!(instance = id, error = &error as &dyn std::error::Error, "the creation broke off");
-                self.left_behind(id, operation.clone());
+                self.broke_off(id, &error, "the creation");
             }
         }
+    }
+
+    /// Work stopped, mostly since the journal cannot be written. How it ends is not known, and what it made may be
+    /// there: its member stays as it is until the journal says the end, which the supervisor brings about.
+    fn broke_off(&self, id: &str, error: &Error, what: &str) {
+        let error = error as &dyn std::error::Error;
+        tracing::error!(instance = id, error, "{what} broke off; the supervisor goes on with it");
+        self.supervisor.wake();
     }
 
     /// The server runs. Gives who asked it to go meanwhile: then it is to be removed.
@@ -171,9 +178,8 @@ impl Fleet<Instances> {
             }
             Err(Error::LeftOpen { .. }) => {}
             Err(error) => {
-                tracing::error!(instance = id, error = &error as &dyn std::error::Error, "the cleanup broke off");
                 metrics::counter!(names::CLEANUPS, "outcome" => "failed").increment(1);
-                self.left_behind(id, operation);
+                self.broke_off(id, &error, "the cleanup");
             }
         }
     }

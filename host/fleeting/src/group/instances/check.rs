@@ -107,7 +107,7 @@ async fn ask_of(client: &Client, configuration: &Configuration, zone: &Zone) -> 
     let server = configuration.server_in(zone);
     let found = check_types(configuration, zone, &types, &mut problems);
     let (image, groups, networks, pool) = tokio::join!(
-        check_image(client, &server, &found),
+        check_image(client, &server, &found, &types),
         check_groups(client, &server),
         check_networks(client, &server),
         check_pool(client, &server, configuration.common.zones.len() > 1),
@@ -216,11 +216,19 @@ async fn check_image(
     client: &Client,
     server: &ServerSpecification,
     types: &[(String, &ServerType)],
+    every_type: &BTreeMap<String, ServerType>,
 ) -> Result<Family, Problem> {
     match &server.image {
         ImageChoice::Label(label) => {
             let storage = server.root_volume.kind.image_storage();
             let marketplace = client.marketplace();
+            // Where no configured type exists, that the image does is asked by another: which of them fit is not known.
+            if let (true, Some(any)) = (types.is_empty(), every_type.keys().next())
+                && let Err(error) = marketplace.resolve_image(label, &server.zone, any, storage.clone()).await
+                && error.is_not_found()
+            {
+                return Err(no_image(label));
+            }
             let resolved = join_all(
                 types.iter().map(|(name, _)| marketplace.resolve_image(label, &server.zone, name, storage.clone())),
             )
@@ -228,7 +236,7 @@ async fn check_image(
             for (resolved, (server_type, _)) in resolved.iter().zip(types) {
                 match resolved {
                     Err(error) if error.is_not_found() => {
-                        return Err(problem("image", format!("there is no image with the label {label:?}")));
+                        return Err(no_image(label));
                     }
                     Err(error) => {
                         return Err(problem(
@@ -251,6 +259,10 @@ async fn check_image(
         ImageChoice::Name(name) => check_own_image(client, server, types, &format!("called {name:?}")).await,
         ImageChoice::Tag(tag) => check_own_image(client, server, types, &format!("with the tag {tag:?}")).await,
     }
+}
+
+fn no_image(label: &str) -> Problem {
+    problem("image", format!("there is no image with the label {label:?}"))
 }
 
 /// There is an image of the project's own, `what`, for each of the types. Which one is used is seen at each creation.

@@ -127,8 +127,6 @@ impl MachineKind for Instances {
     type Left = Vec<(OperationId, Place)>;
 
     const ASKER: Asker = Asker::Instances;
-    // What takes longer is in the journal.
-    const UNREMOVED: &str = "not everything is removed yet; the next start of the plugin finishes it";
 
     async fn check(
         client: &Client,
@@ -216,7 +214,7 @@ impl MachineKind for Instances {
 
     /// Servers that were kept on purpose belong to people, not to the runner; and those that our journal does not know
     /// to whoever made them, unless they were taken over.
-    fn take_up(fleet: &Fleet<Self>, zone: &Zone, machine: Self::Listed) -> Option<(String, scaleway::Server)> {
+    fn take_up(fleet: &Arc<Fleet<Self>>, zone: &Zone, machine: Self::Listed) -> Option<(String, scaleway::Server)> {
         if machine.kept || machine.abandoned {
             return None;
         }

@@ -572,6 +572,12 @@ async fn a_type_that_one_zone_lacks_is_left_out_there_and_one_that_all_lack_is_r
     assert!(words.contains("server_type: GP1-XS does not exist in pl-waw-1"), "{words}");
     let words = refusal(&simulator, in_zones(&["DEV1-S", "DEV9-S"])).await;
     assert!(words.contains("server_type: DEV9-S exists in none of the zones"), "{words}");
+    let words = refusal(&simulator, |configuration| {
+        configuration.server.types = vec!["DEV9-S".to_owned()];
+        configuration.server.image = ImageChoice::parse("ubuntu_nobel");
+    });
+    let words = words.await;
+    assert!(words.contains("DEV9-S does not exist") && words.contains("ubuntu_nobel"), "all at once: {words}");
     let words = refusal(&simulator, in_zones(&["DEV1-S", "COPARM1-2C-8G"])).await;
     assert!(words.contains("one architecture"), "{words}");
     // Each zone has one of them.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use windlass_lifecycle::{
-    AbandonTarget, Abandonment, Control, Lifecycle, OperationFilter, OperationKind, OperationState, ReclaimMode,
-    ReclaimRequest, ReleaseOutcome, ReleaseRequest,
+    AbandonTarget, Abandonment, ClaimStanding, Control, Lifecycle, OperationFilter, OperationKind, OperationState,
+    ReclaimMode, ReclaimRequest, ReleaseOutcome, ReleaseRequest,
 };
 use windlass_policy::slots::SlotName;
 use windlass_policy::slots::release::{Requested, Trigger};
@@ -242,7 +242,13 @@ fn what_the_slot_keeps_stays_as_it_is() {
         assert_eq!(released.reason.as_deref(), Some("its owner wants it kept"));
         assert!(macs.changes().is_empty());
         assert_eq!(macs.name(&id), mine.as_str());
-        assert_eq!(lifecycle.kept_host(&id, &mine).unwrap(), released.operation);
+        let ClaimStanding::Released(by) = lifecycle.claim_standing(&mine).unwrap() else { panic!("it was kept") };
+        assert_eq!(Some(&by.id), released.operation.as_ref());
+        for text in [id.as_str(), mine.as_str()] {
+            let operations = lifecycle.journal().operations_of_machine(text).unwrap();
+            let kinds: Vec<OperationKind> = operations.iter().map(|operation| operation.kind).collect();
+            assert_eq!(kinds, [OperationKind::ReleaseMachine, OperationKind::AdoptMachine], "{text}");
+        }
         assert!(released.operation.is_some(), "later processes know that it was kept");
         // Nobody explains the claim any more, and an operator takes such hosts back: what was kept stays kept.
         tokio::time::sleep(Duration::from_secs(600)).await;
