@@ -431,7 +431,7 @@ pub(crate) struct ListOperations {
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowOperation {
-    /// An operation's id; or a server's id, name or address, even if the server is gone
+    /// An operation's id; or a server's id, name or address, or a Mac's id or claim, even if it is gone
     #[arg(value_name = "OPERATION", add = ArgValueCandidates::new(completion::operations))]
     pub(crate) operation: String,
 }

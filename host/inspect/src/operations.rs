@@ -147,7 +147,8 @@ impl Inspector<'_> {
     }
 
     /// Shows one operation: its steps, what failed, what was undone, and why. `text` is its id; or the id, the name or
-    /// an address of a server, of which it shows the removal, or the creation where nothing has removed it.
+    /// an address of a server, of which it shows the removal, or the creation where nothing has removed it; or the id
+    /// or the claim of a Mac, of which it shows the newest operation.
     ///
     /// # Errors
     /// There is none, or the journal cannot be read.
@@ -155,7 +156,7 @@ impl Inspector<'_> {
         let id = OperationId::parse(text);
         let unknown = || match &id {
             Ok(id) => self.unknown_operation(id),
-            Err(error) => Failure::unknown(format!("the journal knows no server '{text}', and it is no operation"))
+            Err(error) => Failure::unknown(format!("the journal knows no machine '{text}', and it is no operation"))
                 .because(error.to_string())
                 .remedy(self.commands.operations),
         };
@@ -166,7 +167,8 @@ impl Inspector<'_> {
             Some(Err(Error::OperationUnknown { .. })) | None => {
                 let known = journal.known_servers(text).map_err(|error| unreadable(&error))?;
                 let operation = known.into_iter().find_map(|server| server.removal().cloned().or(server.created_by));
-                operation.ok_or_else(unknown)?
+                let of_machine = journal.operations_of_machine(text).map_err(|error| unreadable(&error))?;
+                operation.or_else(|| of_machine.into_iter().next()).ok_or_else(unknown)?
             }
             Some(Err(other)) => return Err(unreadable(&other)),
         };
@@ -188,8 +190,11 @@ fn rendered(shown: &Shown) -> String {
         ("group", operation.group.clone()),
         ("zone", operation.zone.clone()),
         ("owner", operation.owner.clone()),
-        ("began", format!("{} ({})", instant(operation.created_at), ago(operation.created_at))),
     ];
+    for key in ["claim", "host"] {
+        lines.extend(operation.specification[key].as_str().map(|value| (key, value.to_owned())));
+    }
+    lines.push(("began", format!("{} ({})", instant(operation.created_at), ago(operation.created_at))));
     if let Some(took) = operation.took() {
         lines.push(("took", human_duration(std::time::Duration::from_millis(took))));
     }

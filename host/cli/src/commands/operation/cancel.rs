@@ -19,6 +19,10 @@ use crate::interrupt::{self, Words};
 /// How often the journal is read while the process at work undoes an operation.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
+/// What becomes of a Mac whose order was cancelled and that came all the same.
+const DELIVERED: &str = "a Mac whose order had been sent was delivered: the runner plugin releases it as its release \
+    policy decides, now or at its next start; the Kubernetes controller gives it to the object that ordered it";
+
 const INTERRUPTED: Words = Words {
     first: "no longer waiting; the operations stay cancelled",
     second: "leaving the rest to the next start; the operations stay cancelled",
@@ -57,8 +61,13 @@ pub(super) async fn cancel(context: &Context, arguments: &CancelOperations) -> R
         operations.push(if arguments.no_wait { read(&work, id)? } else { undone(&work, id, &control).await? });
     }
     let mut too_late = Vec::new();
+    let mut late = None;
     for operation in &operations {
-        too_late.extend(made_before(&work, operation)?);
+        let made = made_before(&work, operation)?;
+        if !made.is_empty() {
+            late.get_or_insert(&operation.id);
+        }
+        too_late.extend(made);
     }
     work.end();
     let was_interrupted = interrupted.stop();
@@ -68,12 +77,15 @@ pub(super) async fn cancel(context: &Context, arguments: &CancelOperations) -> R
         context.output.result(&document, || words(&operations));
         return Ok(());
     }
+    let delivered: Vec<&Operation> =
+        operations.iter().filter(|one| one.state == OperationState::Kept && !is_settled(one, false)).collect();
     let mut failure = if was_interrupted {
         Failure::new(Exit::Interrupted, "no longer waiting for the operations, which stay cancelled")
     } else if all_settled && !too_late.is_empty() {
-        let remedy = match too_late.iter().find(|left| left.kind == ResourceKind::Server.as_str()) {
-            Some(server) => format!("windlass server delete {}", server.id),
-            None => "windlass operation show ID".to_owned(),
+        let remedy = match (too_late.iter().find(|left| left.kind == ResourceKind::Server.as_str()), late) {
+            (Some(server), _) => format!("windlass server delete {}", server.id),
+            (None, Some(operation)) => format!("windlass operation show {operation}"),
+            (None, None) => "windlass operation list".to_owned(),
         };
         Failure::new(Exit::Left, "what had ended before it was cancelled stays as it is").remedy(remedy)
     } else if all_settled {
@@ -82,13 +94,18 @@ pub(super) async fn cancel(context: &Context, arguments: &CancelOperations) -> R
     } else if operations.iter().all(|one| one.state == OperationState::Unverified || is_settled(one, false)) {
         Failure::new(Exit::Left, MAY_STILL_TAKE_EFFECT.0).remedy(MAY_STILL_TAKE_EFFECT.1)
     } else {
-        let remedy = match operations.iter().all(|one| one.state == OperationState::Kept || is_settled(one, false)) {
-            true => "windlass operation show ID",
-            false => "remove the causes, then: windlass operation resume",
+        let unsettled = operations.iter().find(|one| one.state != OperationState::Kept && !is_settled(one, false));
+        let remedy = match (unsettled, delivered.first()) {
+            (None, Some(order)) => {
+                let named = order.specification["claim"].as_str().unwrap_or(order.id.as_str());
+                format!("windlass operation show {named}")
+            }
+            _ => "remove the causes, then: windlass operation resume".to_owned(),
         };
         Failure::new(Exit::Left, "not every cancelled operation could be undone").remedy(remedy)
     };
     failure.causes = refused;
+    failure.causes.extend(delivered.first().map(|_| DELIVERED.to_owned()));
     failure.left = too_late;
     for operation in &operations {
         if let Some(report) = Report::of(operation) {

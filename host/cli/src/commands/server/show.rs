@@ -81,7 +81,7 @@ pub(super) async fn show(context: &Context, arguments: &ShowServer) -> Result<()
         Err(failure) => return show_without_key(context, &arguments.server, failure),
     };
     let text = local_id(&look.zone, &arguments.server)?;
-    let Some(reader) = look.machines() else { return Err(no_such_server(&look.zone, None, text)) };
+    let Some(reader) = look.machines() else { return Err(no_such_server(None, &look.zone, None, text)) };
     let machines = machines(reader, &look.zone, None).await;
     let Some(machine) = find(reader, &look.zone, &machines, text).await? else {
         return show_gone(context, &look, text, machines.err());
@@ -157,7 +157,8 @@ fn show_gone(context: &Context, look: &Look, text: &str, unlisted: Option<Failur
         return Ok(());
     }
     let Some(creation) = known.iter().find_map(|server| server.created_by.as_ref()) else {
-        return Err(unlisted.unwrap_or_else(|| no_such_server(zone, look.owner.as_ref(), text)));
+        let unknown = || no_such_server(look.journal.as_ref(), zone, look.owner.as_ref(), text);
+        return Err(unlisted.unwrap_or_else(unknown));
     };
     let elsewhere = made_elsewhere(zone, look.owner.as_ref(), creation, text, "show");
     Err(elsewhere.unwrap_or_else(|| {

@@ -150,7 +150,8 @@ fn remembered(work: &Work, machines: &Result<Vec<Machine>, Failure>, text: &str)
             let creation = creations.find_map(|server| server.created_by.as_ref());
             let elsewhere = creation.and_then(|one| made_elsewhere(&work.zone, owner, one, text, "delete"));
             let unlisted = || machines.as_ref().err().cloned();
-            Err(elsewhere.or_else(unlisted).unwrap_or_else(|| no_such_server(&work.zone, owner, text)))
+            let unknown = || no_such_server(Some(work.lifecycle.journal()), &work.zone, owner, text);
+            Err(elsewhere.or_else(unlisted).unwrap_or_else(unknown))
         }
         1 => Ok(Subject::of_remembered(known.remove(0), &work.zone)),
         several => {
