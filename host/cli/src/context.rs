@@ -198,12 +198,16 @@ impl Context {
         let settings = self.settings(None)?;
         let zone = required_zone(&settings)?;
         let state = self.state_directory()?;
-        let owner = match &self.configuration.owner {
-            Some(owner) => Some(owner.clone()),
-            None => state.stored_owner().map_err(unreadable)?,
-        };
-        let journal = journal_to_read(&state)?;
+        let (owner, journal) = (self.stored_owner(&state)?, journal_to_read(&state)?);
         Ok(Look { client: client(settings)?, zone, state, owner, journal })
+    }
+
+    /// The owner's name; none where no owner was made yet.
+    fn stored_owner(&self, state: &StateDirectory) -> Result<Option<OwnerName>, Failure> {
+        match &self.configuration.owner {
+            Some(owner) => Ok(Some(owner.clone())),
+            None => state.stored_owner().map_err(unreadable),
+        }
     }
 
     /// Everything that work on servers needs: credentials, policies in place, the journal.
@@ -230,7 +234,7 @@ impl Context {
             None => None,
         };
         let store = store.map(|store| Arc::new(store) as Arc<dyn ClusterStore>);
-        Ok((ClusterReader::new(store, client), unreachable))
+        Ok((ClusterReader::new(store, client, self.stored_owner(&state)?), unreachable))
     }
 
     async fn cluster_list(&self) -> Result<Vec<ClusterStatus>, Failure> {

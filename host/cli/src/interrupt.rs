@@ -72,6 +72,12 @@ pub(crate) const REMOVING: Words = Words {
         next start",
     second: AGAIN,
 };
+/// About the termination of a cluster.
+pub(crate) const TERMINATING: Words = Words {
+    first: "interrupted: a decommission hook that runs is stopped, and then nothing is deleted; deletions that have \
+        begun are finished; press Ctrl-C again to stop now and finish them at the next start",
+    second: AGAIN,
+};
 /// About the work of others, which may be of both kinds.
 pub(crate) const RESUMING: Words = Words {
     first: "interrupted: rolling back creations and finishing deletions; press Ctrl-C again to stop now and go on at \

@@ -9,9 +9,10 @@ use crate::clusters::Clusters;
 use crate::dry_run::ClusterPlan;
 use crate::failure::short;
 use crate::name::{ClusterName, NodeGroupName};
-use crate::record::{Cluster, Node, OperationKind};
+use crate::record::{Cluster, Node, NodeState, OperationKind};
 use crate::selection::ScaleRequest;
 use crate::specification::{ClusterSpecification, InvalidSpecification};
+use crate::stages::{look, see};
 use crate::store::{StoreError, StoredCluster};
 use crate::{ClusterControl, ClusterOutcome, Error};
 
@@ -211,14 +212,25 @@ impl Clusters {
         specification.with_secrets().map_err(|error| InvalidSpecification::new("it", short(error.to_string())).into())
     }
 
-    /// What a scaling of this cluster with these nodes would do.
+    /// What a scaling of this cluster with these nodes would do. As the scaling does, it looks at them first, so that it
+    /// names the same; where Scaleway cannot be asked, it takes them as they are known.
     pub(crate) async fn plan_of(
         &self,
         cluster: &Cluster,
-        nodes: Vec<Node>,
+        mut nodes: Vec<Node>,
         request: &ScaleRequest,
     ) -> Result<ClusterPlan, Error> {
-        let nodes = crate::dry_run::selected(cluster, nodes, request)?;
+        let zone = &cluster.specification.zone;
+        let runs = |node: &&mut Node| node.state == NodeState::Running && node.server.is_some();
+        let ids: Vec<String> = nodes.iter_mut().filter(runs).filter_map(|node| node.server.clone()).collect();
+        let mut gone = BTreeSet::new();
+        if let Ok(seen) = see::see(&self.shared.client, zone, &ids).await {
+            for node in nodes.iter_mut().filter(runs) {
+                let server = node.server.as_ref().and_then(|id| seen.get(id));
+                look::note_loss(node, server, self.shared.lifecycle.owner(), &mut gone);
+            }
+        }
+        let nodes = crate::dry_run::selected(cluster, nodes, request, &gone)?;
         let number = self.next_number(&cluster.name).await?;
         Ok(crate::dry_run::plan(&cluster.specification, nodes, OperationKind::Scale, number, false))
     }

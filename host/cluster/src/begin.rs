@@ -291,14 +291,18 @@ impl Clusters {
     }
 
     /// Requests that the operation under way is called off, wherever it runs. Where none is, a deletion that was
-    /// requested and has not begun is withdrawn.
+    /// requested and has not begun is withdrawn. An operation whose process has ended is undone by
+    /// [`Clusters::resume_cluster`].
     ///
     /// # Errors
-    /// [`Error::Unknown`], and the store's.
+    /// [`Error::Unknown`], [`Error::NotCancellable`], and the store's.
     pub async fn cancel(&self, name: &ClusterName) -> Result<CalledOff, Error> {
         self.check_history()?;
         let stored = self.stored(name).await?;
         if let Some(open) = &stored.open {
+            if open.kind == OperationKind::Terminate {
+                return Err(Error::NotCancellable { cluster: name.to_string(), number: open.number });
+            }
             let requested = self.shared.store.request(name, open.number, Requests { cancel: true, delete: false });
             return Ok(if requested.await? { CalledOff::Operation(open.number) } else { CalledOff::Nothing });
         }

@@ -80,7 +80,8 @@ impl Clusters {
     /// The same clusters, to look at.
     #[must_use]
     pub fn reader(&self) -> ClusterReader {
-        ClusterReader::new(Some(Arc::clone(&self.shared.store)), self.shared.client.clone())
+        let Shared { store, client, lifecycle, .. } = &*self.shared;
+        ClusterReader::new(Some(Arc::clone(store)), client.clone(), Some(lifecycle.owner().clone()))
     }
 
     /// As [`ClusterReader::history`].
@@ -92,7 +93,10 @@ impl Clusters {
     }
 
     /// Refuses what changes something, where the state directory is a copy.
-    pub(crate) fn check_history(&self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// [`Error::Lifecycle`].
+    pub fn check_history(&self) -> Result<(), Error> {
         Ok(self.shared.lifecycle.check_history()?)
     }
 
@@ -132,6 +136,8 @@ impl Clusters {
         // Only what is still open now was left by a dead process: the other may have ended between the two looks.
         match self.shared.store.cluster(&stored.cluster.name).await? {
             Some(now) if now.fence == stored.fence && now.open.is_some() => {
+                // On a copy it cannot be resumed either.
+                self.check_history()?;
                 Err(Error::Interrupted { cluster: stored.cluster.name.to_string(), number, kind })
             }
             _ => Err(busy),

@@ -75,7 +75,7 @@ impl ClusterPlan {
         }
         let counts = specification.groups.iter().map(|(group, data)| (group.clone(), data.count)).collect();
         let request = ScaleRequest { counts, ..ScaleRequest::default() };
-        let scaling = selected(cluster, nodes.clone(), &request)
+        let scaling = selected(cluster, nodes.clone(), &request, &BTreeSet::new())
             .ok()
             .map(|nodes| plan(specification, nodes, OperationKind::Scale, last + 1, false));
         let leaving = nodes.iter().cloned().map(|node| Node { role: NodeRole::Leaving, ..node }).collect();
@@ -84,9 +84,14 @@ impl ClusterPlan {
     }
 }
 
-/// The nodes of a scaling, each with what it is to it.
-pub(crate) fn selected(cluster: &Cluster, nodes: Vec<Node>, request: &ScaleRequest) -> Result<Vec<Node>, Error> {
-    let selection = crate::selection::select(cluster, &nodes, request, &BTreeSet::new())?;
+/// The nodes of a scaling, each with what it is to it. `gone`: those that served and no longer can.
+pub(crate) fn selected(
+    cluster: &Cluster,
+    nodes: Vec<Node>,
+    request: &ScaleRequest,
+    gone: &BTreeSet<String>,
+) -> Result<Vec<Node>, Error> {
+    let selection = crate::selection::select(cluster, &nodes, request, gone)?;
     let changed: BTreeSet<&str> = selection.nodes.iter().map(|node| node.name.as_str()).collect();
     let unchanged = nodes.into_iter().filter(|node| !changed.contains(node.name.as_str()));
     Ok(unchanged.chain(selection.nodes.iter().cloned()).collect())

@@ -6,7 +6,7 @@ use windlass_lifecycle::Aftermath;
 use windlass_policy::slots::types::Failure;
 
 use crate::name::InvalidName;
-use crate::record::{ClusterState, Node, OperationKind, Stage};
+use crate::record::{ClusterState, KeptNode, Node, OperationKind, Stage};
 use crate::specification::InvalidSpecification;
 use crate::store::StoreError;
 
@@ -80,6 +80,14 @@ pub enum Error {
         kind: OperationKind,
         /// Where it is.
         stage: Stage,
+    },
+    /// A termination is under way.
+    #[error("operation {number} of cluster {cluster} cannot be cancelled: a termination goes on until it has ended")]
+    NotCancellable {
+        /// The cluster.
+        cluster: String,
+        /// The operation.
+        number: u64,
     },
     /// The process that ran the cluster's operation died.
     #[error("operation {number} ({kind}) of cluster {cluster} was left open by a process that ended; resume it first")]
@@ -157,11 +165,12 @@ impl Error {
             | Self::UnknownGroup { .. }
             | Self::Node { .. }
             | Self::Busy { .. }
+            | Self::NotCancellable { .. }
             | Self::Interrupted { .. }
             | Self::Abandoned { .. }
             // The store failed before anything was begun. Later it is `Unrecorded`.
             | Self::Store(_) => Aftermath::Refused,
-            Self::Failed(failed) if failed.left.is_empty() => Aftermath::Clean,
+            Self::Failed(failed) if failed.left.is_empty() && failed.kept.is_empty() => Aftermath::Clean,
             Self::Failed(_) => Aftermath::Left(Vec::new()),
             Self::LeftOpen { .. } | Self::TakenOver { .. } => Aftermath::Open,
             Self::Unrecorded { .. } => Aftermath::Left(Vec::new()),
@@ -189,6 +198,8 @@ pub struct ClusterFailure {
     pub reasons: Vec<String>,
     /// What should be gone and is not.
     pub left: Vec<String>,
+    /// Nodes that have left the cluster and whose servers stay.
+    pub kept: Vec<KeptNode>,
 }
 
 impl std::fmt::Display for ClusterFailure {
@@ -202,6 +213,6 @@ impl std::fmt::Display for ClusterFailure {
         if !self.left.is_empty() {
             write!(formatter, "; LEFT: {}", self.left.join("; "))?;
         }
-        Ok(())
+        self.kept.iter().try_for_each(|kept| write!(formatter, "; {kept}"))
     }
 }

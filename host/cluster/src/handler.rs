@@ -92,7 +92,11 @@ async fn recover(run: &Run, stop: Stop) -> Result<Result<ClusterOutcome, Error>,
     let (state, second) = match rolled_back {
         Ok(()) => (OperationState::Recovered, None),
         Err(Stop::Failed(again)) => {
-            (OperationState::Failed, Some(format!("the rollback failed, too: {}", failure::words(&again.failure))))
+            let words = match again.failure == recovery.cause {
+                true => "the rollback failed in the same way".to_owned(),
+                false => format!("the rollback failed, too: {}", failure::words(&again.failure)),
+            };
+            (OperationState::Failed, Some(words))
         }
         Err(graver) => return Err(graver),
     };
@@ -233,6 +237,7 @@ async fn vanished(run: &Run) -> Result<ClusterOutcome, Error> {
         cause,
         state: None,
         left,
+        kept: book.operation.kept.clone(),
     })))
 }
 
@@ -365,6 +370,7 @@ fn failed_as(run: &Run, cause: &Failure, stage: crate::record::Stage) -> Error {
         state: Some(book.cluster.state),
         reasons: book.cluster.reasons.clone(),
         left: book.cluster.left.clone(),
+        kept: book.operation.kept.clone(),
     }))
 }
 

@@ -144,9 +144,13 @@ async fn configure_and_start(run: &Run) -> Result<(), Stop> {
 
 /// Decommission, unless it is forced → servers.
 async fn terminate(run: &Run) -> Result<(), Stop> {
-    let force = run.book.lock().operation.force;
+    let (force, has_hook) = {
+        let book = run.book.lock();
+        (book.operation.force, book.cluster.specification.hooks.decommission.is_some())
+    };
     if !force {
-        if !run.names(Node::awaits_decommission).is_empty() {
+        // Only a hook has to know the nodes as they are: each removal reads what it removes.
+        if has_hook && !run.names(Node::awaits_decommission).is_empty() {
             look(run, Stage::Decommission).await?;
         }
         run_hook(run, Stage::Decommission, &run.names(Node::awaits_decommission)).await?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use windlass_lifecycle::OwnerName;
 use windlass_policy::slots::types::Failure;
 use windlass_scaleway::Client;
 
@@ -24,13 +25,15 @@ const MAX_EVENTS: u32 = 1_000_000;
 pub struct ClusterReader {
     store: Option<Arc<dyn ClusterStore>>,
     client: Client,
+    owner: Option<OwnerName>,
 }
 
 impl ClusterReader {
-    /// Opens nothing and asks nobody. Without a store there are no clusters.
+    /// Opens nothing and asks nobody. Without a store there are no clusters; without an owner it is not told which
+    /// servers are no longer ours.
     #[must_use]
-    pub fn new(store: Option<Arc<dyn ClusterStore>>, client: Client) -> Self {
-        Self { store, client }
+    pub fn new(store: Option<Arc<dyn ClusterStore>>, client: Client, owner: Option<OwnerName>) -> Self {
+        Self { store, client, owner }
     }
 
     /// Every cluster, by name; without nodes.
@@ -73,8 +76,8 @@ impl ClusterReader {
             Ok(seen) => seen,
             Err(failed) => return Ok((status, Err(failed))),
         };
-        let nodes =
-            with_server.iter().map(|node| sight(node, node.server.as_ref().and_then(|id| seen.get(id)))).collect();
+        let server = |node: &Node| node.server.as_ref().and_then(|id| seen.get(id));
+        let nodes = with_server.iter().map(|node| sight(node, server(node), self.owner.as_ref())).collect();
         status.seen = Some(ClusterObservation { at, nodes });
         Ok((status, Ok(())))
     }

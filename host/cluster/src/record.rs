@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use strum::{AsRefStr, Display, IntoStaticStr};
-use windlass_lifecycle::OperationId;
+use windlass_lifecycle::{OperationId, ResourceName};
 use windlass_policy::slots::provisioning;
 use windlass_policy::slots::types::Failure;
 
@@ -205,6 +205,10 @@ pub struct Node {
     pub configured: bool,
     /// Whether the start hook has ended well for it.
     pub started: bool,
+    /// Whether its server carried our owner tag no longer when it was looked at last: then no hook runs for it, and it
+    /// leaves the cluster without being removed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_ours: bool,
     /// Why it failed, or what of it is left.
     pub problem: Option<String>,
 }
@@ -230,6 +234,7 @@ impl Node {
             configure_began: false,
             configured: false,
             started: false,
+            not_ours: false,
             problem: None,
         }
     }
@@ -295,7 +300,7 @@ pub struct ClusterOperation {
     pub recovery: Option<Recovery>,
     /// What happened and why, in words for people.
     pub reasons: Vec<String>,
-    /// Nodes that have left the cluster and whose servers the release policy kept.
+    /// Nodes that have left the cluster and whose servers stay.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<KeptNode>,
     /// Milliseconds since 1970.
@@ -313,6 +318,9 @@ pub struct KeptNode {
     pub server: String,
     /// Who kept it, and why.
     pub why: String,
+    /// What of it stays because it is no longer ours. Empty where the release policy keeps the server.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_ours: Vec<ResourceName>,
 }
 
 impl std::fmt::Display for KeptNode {

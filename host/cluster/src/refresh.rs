@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use windlass_lifecycle::OwnerName;
 use windlass_scaleway::types::instance::{Server, ServerState};
 
 use crate::Error;
@@ -15,12 +16,15 @@ use crate::status::{ClusterObservation, ClusterStatus, NodeObservation};
 use crate::store::{Change, StoreError};
 
 /// A function on data: what is known of a node beside its server as it is.
-pub(crate) fn sight(node: &Node, server: Option<&Server>) -> NodeObservation {
+pub(crate) fn sight(node: &Node, server: Option<&Server>, owner: Option<&OwnerName>) -> NodeObservation {
     let mut differences = Vec::new();
     let addresses = server.map(see::public_addresses).unwrap_or_default();
     match (server, node.state) {
         (None, NodeState::Running) => differences.push("its server is gone: somebody deleted it".to_owned()),
         (Some(server), NodeState::Running) => {
+            if let Some(owner) = owner.filter(|owner| !owner.owns(server)) {
+                differences.push(format!("its server {}", look::not_ours(owner)));
+            }
             if server.state != ServerState::Running {
                 differences.push(format!("its server is {}", server.state));
             }
@@ -42,9 +46,9 @@ pub(crate) fn sight(node: &Node, server: Option<&Server>) -> NodeObservation {
 }
 
 impl Clusters {
-    /// Looks at the server of each node that runs, and notes its public addresses, and that it is gone or powered off:
-    /// a cluster with such a node is no longer `active`. Nothing is changed at Scaleway; what is missing is replaced by
-    /// the next [`Clusters::scale`]. Private addresses are looked up by the next operation.
+    /// Looks at the server of each node that runs, and notes its public addresses, and that it is gone, powered off or
+    /// no longer ours: a cluster with such a node is no longer `active`. Nothing is changed at Scaleway; what is missing
+    /// is replaced by the next [`Clusters::scale`]. Private addresses are looked up by the next operation.
     ///
     /// It costs one listing of the zone, shared as [`Lifecycle::servers`](windlass_lifecycle::Lifecycle::servers) is,
     /// and one call for each server that the listing lacks. Nothing is written when nothing differs.
@@ -77,9 +81,10 @@ impl Clusters {
         let (mut sights, mut changed) = (Vec::new(), Vec::new());
         for node in stored.nodes.iter_mut().filter(|node| runs(&&**node)) {
             let server = node.server.as_ref().and_then(|id| seen.get(id));
-            sights.push(sight(node, server));
+            let owner = self.shared.lifecycle.owner();
+            sights.push(sight(node, server, Some(owner)));
             let before = node.clone();
-            look::note(node, server);
+            look::note(node, server, owner);
             if *node != before {
                 changed.push(node.clone());
             }

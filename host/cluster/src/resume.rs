@@ -35,10 +35,11 @@ impl Clusters {
     /// the clusters'.
     ///
     /// # Expected flow
-    /// A *creation* or *scaling* goes to the handler, as failed where it stood with the cause `interrupted`, under the
-    /// policies with which it began; one whose recovery was decided already is recovered as decided. A *termination*,
-    /// and a deletion that was requested, is carried out. Where the state directory was taken over after a creation or
-    /// scaling began, no policy is asked and no node removed: it may have gone on elsewhere, and the cluster be in use.
+    /// A *creation* or *scaling* goes to the handler, as failed where it stood with the cause `interrupted`
+    /// (`cancelled` where somebody had cancelled it), under the policies with which it began; one whose recovery was
+    /// decided already is recovered as decided. A *termination*, and a deletion that was requested, is carried out.
+    /// Where the state directory was taken over after a creation or scaling began, no policy is asked and no node
+    /// removed: it may have gone on elsewhere, and the cluster be in use.
     ///
     /// # Caveats
     /// Policies that were replaced more than a day ago, and with which no server's operation is open, may be forgotten:
@@ -154,6 +155,7 @@ impl Clusters {
         let zone = stored.cluster.specification.zone.clone();
         shared.lifecycle.check_history_in(std::slice::from_ref(&zone)).await?;
         let name = stored.cluster.name.clone();
+        let cancelled = stored.requests.cancel;
         let Some(mut operation) = stored.open else { return Err(self.unknown(&name).await?) };
         let busy = Error::Busy {
             cluster: name.to_string(),
@@ -196,6 +198,7 @@ impl Clusters {
         let start = match (taken, kind) {
             (Err(stop), _) => Start::Handler(stop),
             (Ok(()), OperationKind::Terminate) if run.book.lock().operation.recovery.is_none() => Start::Terminate,
+            (Ok(()), _) if cancelled => Start::Handler(Stop::called_off(stage)),
             (Ok(()), _) => {
                 let words = "the process that ran the operation ended before it did";
                 Start::Handler(Stop::failed(stage, failure::of_class(FailureClass::Interrupted, words)))

@@ -8,9 +8,10 @@ impl Node {
     #[must_use]
     pub fn problem_in_serving(&self) -> Option<String> {
         let words = match self.state {
+            NodeState::Running if self.not_ours => return self.problem.clone(),
             NodeState::Running if self.decommissioned => "it is decommissioned and not removed",
             NodeState::Running if self.decommission_began => {
-                "it is perhaps decommissioned: nobody noted how that ended"
+                "it is perhaps decommissioned: nobody knows how far that came"
             }
             NodeState::Running if !self.configured => "it runs and is not configured",
             NodeState::Running if !self.started => "it is configured and not started",
@@ -32,14 +33,15 @@ impl Node {
     /// Whether the decommission hook has to end well for it before it is removed.
     #[must_use]
     pub fn awaits_decommission(&self) -> bool {
-        self.state == NodeState::Running && self.may_hold_data() && !self.decommissioned
+        self.state == NodeState::Running && self.may_hold_data() && !self.decommissioned && !self.not_ours
     }
 
     /// Whether it can never serve again: it is decommissioned, or perhaps is, or something of it is left after it was
-    /// removed. It leaves with the next scaling, whatever that is about, and is never brought back.
+    /// removed, or its server is no longer ours. It leaves with the next scaling, whatever that is about, and is never
+    /// brought back.
     #[must_use]
     pub fn is_spent(&self) -> bool {
-        self.decommissioned || self.decommission_began || self.state == NodeState::Left
+        self.decommissioned || self.decommission_began || self.not_ours || self.state == NodeState::Left
     }
 }
 

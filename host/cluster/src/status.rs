@@ -16,7 +16,7 @@ pub struct ClusterOutcome {
     pub cluster: Option<Cluster>,
     /// Its nodes.
     pub nodes: Vec<Node>,
-    /// Nodes that have left the cluster and whose servers the release policy kept.
+    /// Nodes that have left the cluster and whose servers stay.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<KeptNode>,
 }

@@ -266,7 +266,10 @@ impl Failure {
         let left: Vec<String> = self
             .left
             .iter()
-            .map(|left| format!("{} {} in {}: {}", left.kind, left.id, left.zone, left.reason))
+            .map(|left| {
+                let place = if left.zone.is_empty() { String::new() } else { format!(" in {}", left.zone) };
+                format!("{} {}{place}: {}", left.kind, left.id, left.reason)
+            })
             .collect();
         section(&mut block, "LEFT", &left);
         if let Some(remedy) = &self.remedy {

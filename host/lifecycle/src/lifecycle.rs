@@ -197,10 +197,10 @@ impl Lifecycle {
         &self.shared.owner
     }
 
-    /// Whether a server carries this owner's tag, and no other owner's: who takes it off has taken the server over.
+    /// As [`OwnerName::owns`].
     #[must_use]
     pub fn owns(&self, server: &Server) -> bool {
-        tags::carries_owner(&server.tags, &self.shared.owner)
+        self.shared.owner.owns(server)
     }
 
     /// This process's name in the state directory: it lives as long as the process does

@@ -31,6 +31,12 @@ impl OwnerName {
     pub fn tag(&self) -> String {
         owner_tag(self)
     }
+
+    /// Whether a server carries this owner's tag, and no other owner's: who takes it off has taken the server over.
+    #[must_use]
+    pub fn owns(&self, server: &Server) -> bool {
+        carries_owner(&server.tags, self)
+    }
 }
 
 pub(crate) fn owner_tag(owner: &OwnerName) -> String {

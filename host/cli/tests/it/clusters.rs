@@ -437,6 +437,79 @@ fn what_a_killed_process_left_is_undone_by_resume() {
 }
 
 #[test]
+fn cancelling_the_operation_of_a_killed_process_undoes_it() {
+    let farm = Farm::with_hooks(&[("configure", "#!/bin/sh\necho $$ > pid\nexec sleep 3600\n")]);
+    let create = farm.start_creation();
+    let hook = written(&farm, "pid");
+    create.signal("KILL");
+    create.end().expect(-1);
+    assert!(std::process::Command::new("kill").arg(&hook).status().unwrap().success());
+    assert!(farm.cluster(&["list"]).expect(0).stdout.contains("create at configure, its process has ended"));
+    for look in [["watch", "farm"].as_slice(), &["status", "farm", "--watch"], &["attach", "farm"]] {
+        farm.cluster(look).expect(3).says("has ended before it").says("LEFT    node farm-db-1 (");
+    }
+    assert!(
+        farm.cluster(&["cancel", "farm"])
+            .expect(0)
+            .stdout
+            .contains("operation 1 of cluster farm is cancelled and undone")
+    );
+    assert_eq!(farm.world.resources(), 0);
+    assert!(farm.cluster(&["history", "farm"]).expect(0).stdout.contains("the operation was cancelled"));
+}
+
+#[test]
+fn a_creation_that_is_interrupted_twice_lists_what_it_leaves() {
+    let farm = Farm::with_hooks(&[("configure", "#!/bin/sh\necho here > begun\nexec sleep 3600\n")]);
+    let create = farm.start_creation();
+    written(&farm, "begun");
+    farm.world.fault("GET", "/instance/v1/zones/*/servers/*", "delay:600000");
+    create.signal("INT");
+    create.until_it_says("interrupted: rolling back");
+    create.signal("INT");
+    let ended = create.end().expect(130).says("is left open").says("LEFT");
+    let servers = farm.world.control("GET", "resources", "")["servers"].as_array().unwrap().clone();
+    assert_eq!(servers.len(), 3);
+    for server in servers {
+        assert!(ended.stderr.contains(server["id"].as_str().unwrap()), "{server}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_node_that_is_no_longer_ours_stays_and_is_named_with_exit_code_3() {
+    let farm = Farm::new();
+    farm.create().expect(0);
+    let servers = farm.world.control("GET", "resources", "")["servers"].as_array().unwrap().clone();
+    let theirs = servers.iter().find(|server| server["name"] == "farm-web-1").unwrap()["id"].as_str().unwrap();
+    farm.world.call("PATCH", &format!("/instance/v1/zones/fr-par-1/servers/{theirs}"), r#"{"tags":["mine"]}"#);
+    assert!(farm.cluster(&["status", "farm"]).expect(0).stdout.contains("farm-web-1: its server is no longer ours"));
+    let ran = farm.cluster(&["scale", "farm", "--remove", "farm-web-1", "--yes", "--output", "json"]).expect(3);
+    let document =
+        ran.says(&format!("LEFT    server farm-web-1 ({theirs}) in fr-par-1: it exists and no longer")).json();
+    assert_eq!(document["kept"][0]["not_ours"].as_array().unwrap().len(), 3, "{document}");
+    assert_eq!(document["cluster"]["state"], "active");
+    assert!(!farm.hooks().iter().any(|line| line.starts_with("decommission")), "{:?}", farm.hooks());
+    assert_eq!(farm.servers(), ["farm-db-1", "farm-web-1", "farm-web-2"]);
+    // A node that does not serve makes no operation a success.
+    let off = servers.iter().find(|server| server["name"] == "farm-web-2").unwrap()["id"].as_str().unwrap();
+    farm.world.control("POST", &format!("servers/{off}/state"), r#"{"state":"stopped"}"#);
+    farm.cluster(&["scale", "farm", "db=1"]).expect(3).says("not every node of it serves").says(off);
+}
+
+#[test]
+fn a_termination_that_is_interrupted_in_its_hook_deletes_nothing_and_cannot_be_cancelled() {
+    let farm = Farm::with_hooks(&[("decommission", "#!/bin/sh\necho here > begun\nexec sleep 3600\n")]);
+    farm.create().expect(0);
+    let terminate = Running::start(&mut farm.world.command(&["cluster", "terminate", "farm", "--yes"]));
+    written(&farm, "begun");
+    farm.cluster(&["cancel", "farm"]).expect(2).says("operation 2 of cluster farm cannot be cancelled");
+    terminate.signal("TERM");
+    let ended = terminate.end().expect(3).says("a decommission hook that runs is stopped, and then nothing is deleted");
+    ended.says("it is perhaps decommissioned").says("with --force");
+    assert_eq!(farm.servers().len(), 3);
+}
+
+#[test]
 fn a_termination_from_elsewhere_stops_a_creation_quietly() {
     let farm = Farm::with_hooks(&[("configure", "#!/bin/sh\necho here > begun\nsleep 3600\n")]);
     let create = farm.start_creation();

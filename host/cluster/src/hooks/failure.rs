@@ -138,6 +138,16 @@ impl HookProblem {
         }
     }
 
+    /// Whether it is known how far it came, on each node: it was not ended in the middle.
+    #[must_use]
+    pub fn is_end_known(&self) -> bool {
+        match self {
+            Self::Signal(_) | Self::TimedOut(_) | Self::CalledOff => false,
+            Self::Nodes { failed, .. } => failed.iter().all(|failure| failure.problem.is_end_known()),
+            _ => true,
+        }
+    }
+
     fn status(&self) -> Option<u16> {
         match self {
             Self::Refused { status, .. } => Some(*status),

@@ -78,10 +78,14 @@ pub(crate) async fn run_hook(run: &Run, stage: Stage, nodes: &[String]) -> Resul
         return Ok(());
     }
     let Some(hook) = hook else { return finish(run, step, nodes, None).await };
+    if run.control.cancelled().is_cancelled() {
+        return Err(Stop::called_off(stage));
+    }
     let begun_before = note_begun(run, stage, nodes).await?;
     let mut next = input(&run.book.lock(), stage, nodes);
     // The hook has a time limit of its own.
     let mut attempts = Attempts::waiting_within(MAX_WAITS);
+    let mut ends_known = true;
     let (stopped, error) = loop {
         let span = run.trace.hook(step, &hook, &next);
         let ended = run_until_called_off(run, &hook, &next).instrument(span.clone()).await;
@@ -93,6 +97,7 @@ pub(crate) async fn run_hook(run: &Run, stage: Stage, nodes: &[String]) -> Resul
             Ok(output) => return finish(run, step, nodes, Some(&output)).await,
             Err(error) => error,
         };
+        ends_known &= error.problem.is_end_known();
         // The nodes for which it ended well are not asked of it again.
         next = next.next_attempt(&error.output.succeeded());
         if run.control.left().is_cancelled() {
@@ -123,8 +128,9 @@ pub(crate) async fn run_hook(run: &Run, stage: Stage, nodes: &[String]) -> Resul
     let words = error.to_string();
     run.change(|book, change| {
         for name in &still {
-            // It has failed for them, which is known; what came of an earlier one that nobody noted is not.
-            let began = |node: &&mut Node| node.decommission_began && !begun_before.contains(name);
+            // It has failed for them, which is known; what came of one that was ended in the middle, or of an earlier
+            // one that nobody noted, is not.
+            let began = |node: &&mut Node| node.decommission_began && ends_known && !begun_before.contains(name);
             if let Some(node) = book.nodes.get_mut(name).filter(began) {
                 node.decommission_began = false;
                 change.nodes.push(node.clone());

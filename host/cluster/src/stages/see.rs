@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use futures::StreamExt as _;
-use futures::stream;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use windlass_lifecycle::read_or_absent;
 use windlass_policy::slots::types::Failure;
 use windlass_scaleway::types::instance::{ListServers, Server};
@@ -29,6 +28,17 @@ pub(crate) async fn see(client: &Client, zone: &Zone, ids: &[String]) -> Result<
     Ok(seen)
 }
 
+/// As [`see`], without a list.
+pub(crate) async fn see_each(
+    client: &Client,
+    zone: &Zone,
+    ids: &[String],
+) -> Result<BTreeMap<String, Server>, Failure> {
+    let mut seen = BTreeMap::new();
+    let read = read_unlisted(client, zone, ids, &mut seen).await;
+    read.map(|()| seen).map_err(|error| windlass_lifecycle::failure_of(&error))
+}
+
 /// Adds those of these servers that exist and that a listing lacked.
 pub(crate) async fn read_unlisted(
     client: &Client,
@@ -38,17 +48,11 @@ pub(crate) async fn read_unlisted(
 ) -> Result<(), windlass_scaleway::Error> {
     let unlisted: Vec<String> = ids.iter().filter(|id| !seen.contains_key(*id)).cloned().collect();
     let instance = &client.instance(zone);
-    let read: Vec<_> = stream::iter(unlisted)
+    let mut reads = stream::iter(unlisted)
         .map(|id| async move { read_or_absent(|| instance.get_server(&id)).await })
-        .buffer_unordered(PARALLEL)
-        .collect()
-        .await;
-    for server in read {
-        match server {
-            Ok(Some(server)) => drop(seen.insert(server.id.clone(), server)),
-            Ok(None) => {}
-            Err(error) => return Err(error),
-        }
+        .buffer_unordered(PARALLEL);
+    while let Some(server) = reads.try_next().await? {
+        seen.extend(server.map(|server| (server.id.clone(), server)));
     }
     Ok(())
 }

@@ -130,6 +130,8 @@ async fn make_one(run: &Run, step: Step, name: &str, cloud_inits: &CloudInits, c
         }
         Err(LifecycleError::Failed(failed)) => {
             note_kept(run, name, &failed.report);
+            // It is stored with the next change of the operation.
+            run.book.lock().operation.kept.extend(taken_over(name, &failed.report));
             let words = failed.to_string();
             let clean = failed.report.is_clean();
             run.change_node(
@@ -164,9 +166,25 @@ fn unrecorded(run: &Run, node: &str, left: &[ResourceName], source: &LifecycleEr
 fn note_kept(run: &Run, node: &str, report: &Report) {
     if !report.kept.is_empty() {
         run.add_reason(format!("the rollback policy kept of node {node}: {}", report.words()));
-    } else if report.server_not_ours().is_some() {
-        run.add_reason(format!("node {node} is no longer ours: {}", report.words()));
     }
+}
+
+/// A node of which the server stays, because it is no longer ours.
+fn taken_over(node: &str, report: &Report) -> Option<KeptNode> {
+    let server = report.server_not_ours()?;
+    Some(KeptNode {
+        node: node.to_owned(),
+        server: server.id.clone(),
+        why: failure::bounded(&report.words()),
+        not_ours: report.not_ours.clone(),
+    })
+}
+
+/// What a removal has left, in words.
+fn remains(report: &Report) -> String {
+    let left = report.left.iter().map(|left| format!("{} ({})", left.resource, left.why));
+    let unseen = report.unverified.iter().map(|why| format!("whether anything is left could not be seen: {why}"));
+    left.chain(unseen).collect::<Vec<_>>().join("; ")
 }
 
 /// Removes these nodes with everything that belongs to them. Every one is tried, whatever becomes of the others; what
@@ -234,7 +252,7 @@ async fn remove_one(run: &Run, step: Step, name: &str, control: &Control) -> Res
 enum Removed {
     /// Nothing of it is left.
     Gone,
-    /// The release policy keeps its server.
+    /// The release policy keeps its server, or it is no longer ours.
     Kept(KeptNode),
     /// Something is left, and why.
     Left(String),
@@ -282,12 +300,13 @@ async fn clean_up(run: &Run, node: &Node, control: &Control) -> Result<Removed, 
             node: node.name.clone(),
             server: node.server.clone().unwrap_or_default(),
             why: failure::bounded(&released.words()),
+            not_ours: Vec::new(),
         }),
         (_, Some(report)) if report.is_clean() => {
             note_kept(run, &node.name, report);
-            Removed::Gone
+            taken_over(&node.name, report).map_or(Removed::Gone, Removed::Kept)
         }
-        (_, Some(report)) => Removed::Left(report.words()),
+        (_, Some(report)) => Removed::Left(remains(report)),
         (_, None) => Removed::Left(released.words()),
     })
 }

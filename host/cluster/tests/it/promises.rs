@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use windlass_cluster::{
-    ClusterControl, ClusterHappening, ClusterState, Error, NodeState, OperationState, Requests, Stage,
+    CalledOff, ClusterControl, ClusterHappening, ClusterState, Error, NodeState, OperationState, Requests, Stage,
 };
 use windlass_lifecycle::{Journal, OperationFilter, RequestedBy, Requester};
 use windlass_policy::slots::types::FailureClass;
@@ -653,5 +653,108 @@ fn a_cluster_that_was_backed_up_while_it_was_created_keeps_its_nodes_after_the_r
         world.hooks.behaviours.lock().clear();
         next.scale(&farm(), &scale(&[("web", 2)], &[]), &quiet()).await.unwrap();
         assert_eq!(world.servers(), servers);
+    });
+}
+
+async fn retag(world: &World, id: &str) {
+    let path = format!("/instance/v1/zones/{}/servers/{id}", zone());
+    world.client.send_raw("PATCH", &path, Some(r#"{"tags":["mine"]}"#.into())).await.unwrap();
+}
+
+#[test]
+fn a_node_that_a_user_took_over_leaves_the_cluster_untouched_and_is_named() {
+    run(async {
+        let world = World::new(61).await;
+        let clusters = farm_of(&world, 3).await;
+        let (first, second) = (server_of(&world, "farm-web-1"), server_of(&world, "farm-web-2"));
+        retag(&world, &first).await;
+        let (status, asked) = clusters.reader().compare(&farm(), 0).await.unwrap();
+        asked.unwrap();
+        let seen = status.seen.unwrap();
+        assert!(seen.nodes[0].differences[0].contains("no longer ours"), "{seen:?}");
+        let scaled = clusters.scale(&farm(), &scale(&[], &["farm-web-1"]), &quiet()).await.unwrap();
+        let kept: Vec<_> = scaled.kept.iter().map(|kept| (&kept.server, kept.not_ours.len())).collect();
+        assert_eq!(kept, [(&first, 3)], "its server, its address and its volume");
+        assert_eq!(world.hooks.log(), Vec::<String>::new(), "no hook runs on somebody else's server");
+        assert_eq!(scaled.cluster.unwrap().state, ClusterState::Active);
+        retag(&world, &second).await;
+        assert_eq!(clusters.refresh(&farm()).await.unwrap().cluster.state, ClusterState::Error);
+        let ended = clusters.terminate(&farm(), false, &quiet()).await.unwrap();
+        assert_eq!(ended.kept.iter().map(|kept| &kept.server).collect::<Vec<_>>(), [&second]);
+        assert_eq!(world.hooks.log(), ["decommission farm-web-3"]);
+        assert_eq!(world.servers(), ["farm-web-1", "farm-web-2"]);
+    });
+}
+
+#[test]
+fn a_node_whose_decommission_was_stopped_in_the_middle_never_serves_again() {
+    for (behaviour, cancelled) in [(Behaviour::Stuck, true), (Behaviour::Hangs, false)] {
+        run(async {
+            let world = World::new(62).await;
+            let clusters = farm_of(&world, 2).await;
+            world.hooks.behave("decommission", behaviour.clone());
+            let control = ClusterControl::new();
+            let cancel = async {
+                tokio::time::sleep(Duration::from_secs(60)).await;
+                if cancelled {
+                    control.cancel();
+                }
+            };
+            let request = scale(&[("web", 1)], &[]);
+            let (ended, ()) = futures::future::join(clusters.scale(&farm(), &request, &control), cancel).await;
+            ended.unwrap_err();
+            let status = clusters.status(&farm()).await.unwrap();
+            assert_eq!(status.cluster.state, ClusterState::Error, "{behaviour:?}");
+            assert_eq!(status.nodes.iter().map(|node| node.is_spent()).collect::<Vec<_>>(), [false, true]);
+            world.hooks.behaviours.lock().clear();
+            world.hooks.calls.lock().clear();
+            clusters.scale(&farm(), &scale(&[("web", 2)], &[]), &quiet()).await.unwrap();
+            assert_eq!(world.hooks.log()[0], "decommission farm-web-2", "{behaviour:?}");
+            assert_eq!(world.servers(), ["farm-web-1", "farm-web-3"]);
+        });
+    }
+}
+
+#[test]
+fn what_was_cancelled_before_its_process_ended_fails_as_cancelled_and_a_termination_refuses() {
+    run(async {
+        let world = World::new(63).await;
+        let clusters = farm_of(&world, 2).await;
+        let leave_after = async |control: &ClusterControl| {
+            tokio::time::sleep(Duration::from_secs(90)).await;
+            control.leave();
+        };
+        world.hooks.behave("configure", Behaviour::Stuck);
+        let (control, request) = (ClusterControl::new(), scale(&[("web", 3)], &[]));
+        let (ended, ()) =
+            futures::future::join(clusters.scale(&farm(), &request, &control), leave_after(&control)).await;
+        assert!(matches!(ended, Err(Error::LeftOpen { .. })), "{ended:?}");
+        drop(clusters);
+        let clusters = world.start();
+        assert_eq!(clusters.cancel(&farm()).await.unwrap(), CalledOff::Operation(2));
+        let resumed = clusters.resume_cluster(&farm(), &quiet()).await.unwrap().unwrap();
+        let Err(Error::Failed(failed)) = resumed.outcome else { panic!("{:?}", resumed.outcome) };
+        assert_eq!((failed.cause.class, failed.stage), (FailureClass::Cancelled, Stage::Configure));
+
+        world.hooks.behave("decommission", Behaviour::Stuck);
+        let control = ClusterControl::new();
+        let (ended, ()) =
+            futures::future::join(clusters.terminate(&farm(), false, &control), leave_after(&control)).await;
+        assert!(matches!(ended, Err(Error::LeftOpen { .. })), "{ended:?}");
+        let refused = clusters.cancel(&farm()).await;
+        assert!(matches!(refused, Err(Error::NotCancellable { number: 3, .. })), "{refused:?}");
+    });
+}
+
+#[test]
+fn a_list_that_cannot_be_read_holds_no_termination_up() {
+    run(async {
+        let world = World::new(64).await;
+        let clusters = farm_of(&world, 2).await;
+        let unread = FaultRule::new("GET", "/instance/v1/zones/*/servers", FaultKind::InternalServerError);
+        world.simulator.add_fault(unread).unwrap();
+        clusters.terminate(&farm(), false, &quiet()).await.unwrap();
+        assert_eq!(world.hooks.log(), ["decommission farm-web-1 farm-web-2"]);
+        world.assert_empty("terminated");
     });
 }

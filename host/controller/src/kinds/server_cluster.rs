@@ -412,6 +412,10 @@ pub struct NodeStatus {
     /// Whether the start hook has ended well for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub started: bool,
+    /// Whether its server carried our owner tag no longer when it was looked at last: then no hook runs for it, and it
+    /// leaves the cluster without being removed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_ours: bool,
     /// Why it failed, or what of it is left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,

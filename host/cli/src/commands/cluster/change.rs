@@ -45,7 +45,7 @@ pub(crate) async fn apply(context: &Context, arguments: &ApplyCluster) -> Result
     let nothing_more = async || Ok(());
     let applied = async |control: &ClusterControl| clusters.apply(&specification, control).await;
     let applied = work::perform(context, &work, &name, CREATING, nothing_more, applied).await?;
-    if replaced.is_empty() || applied.is_cancelled() {
+    if replaced.is_empty() || applied.failure(&name).is_some() {
         return applied.tell(context, &name);
     }
     replace_all(context, &work, &name, &replaced, arguments.at_a_time).await
@@ -152,10 +152,10 @@ async fn replace_all(
         let scaled = async |control: &ClusterControl| clusters.scale(name, &request, control).await;
         let done = match work::perform(context, work, name, CREATING, nothing_more, scaled).await {
             // One document on stdout: that of the last.
-            Ok(performed) if number + 1 == batches.len() || performed.is_cancelled() => {
-                return performed.tell(context, name);
+            Ok(performed) if number + 1 == batches.len() || performed.failure(name).is_some() => {
+                performed.tell(context, name)
             }
-            performed => performed,
+            performed => performed.map(drop),
         };
         if let Err(mut failure) = done {
             let rest: Vec<&String> = batches[number + 1..].iter().flat_map(|batch| batch.iter()).collect();

@@ -1,9 +1,11 @@
 //! Failures of clusters, in the words of the command line.
 
-use windlass_cluster::{ClusterFailure, ClusterState, ClusterStatus, Clusters, Error, Node, OperationKind, Stage};
+use windlass_cluster::{
+    ClusterFailure, ClusterState, ClusterStatus, Clusters, Error, KeptNode, Node, OperationKind, Stage,
+};
 use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::words::failure_words;
-use windlass_lifecycle::{Aftermath, Left};
+use windlass_lifecycle::{Aftermath, Left, Report, ResourceKind};
 
 /// An error in words, with the exit code that follows from what is left.
 pub(super) fn failure_of(error: &Error) -> Failure {
@@ -38,6 +40,9 @@ fn words_of(error: &Error) -> Failure {
         Error::Abandoned { cluster } => {
             Failure::usage(error.to_string()).remedy(format!("windlass cluster terminate {cluster}"))
         }
+        Error::NotCancellable { cluster, .. } => {
+            Failure::usage(error.to_string()).remedy(format!("windlass cluster watch {cluster}"))
+        }
         Error::Interrupted { .. } => Failure::usage(error.to_string()).remedy("windlass cluster resume"),
         Error::LeftOpen { .. } | Error::TakenOver { .. } => {
             Failure::new(Exit::Left, error.to_string()).remedy("windlass cluster resume")
@@ -46,7 +51,7 @@ fn words_of(error: &Error) -> Failure {
         Error::Unrecorded { nodes, source, cluster, .. } => {
             let mut failure = Failure::new(Exit::Left, error.to_string()).because(source.to_string());
             failure.message = failure.message.replace(&format!(": {source}"), "");
-            failure.left = nodes.iter().map(left_open).collect();
+            failure.left = nodes.iter().map(|node| left_open(node, "")).collect();
             failure.remedy(format!(
                 "make room or mend what is wrong with the state directory, then: windlass cluster resume, and windlass \
                  cluster status {cluster}"
@@ -57,12 +62,12 @@ fn words_of(error: &Error) -> Failure {
     }
 }
 
-/// A node of an operation that nobody could note any more.
-fn left_open(node: &Node) -> Leftover {
+/// A node of an operation on which nobody works any more.
+pub(super) fn left_open(node: &Node, zone: &str) -> Leftover {
     Leftover {
         kind: "node".to_owned(),
         id: format!("{} ({})", node.name, node.server.as_deref().unwrap_or("no id known")),
-        zone: String::new(),
+        zone: zone.to_owned(),
         reason: format!("it was {} when its operation stopped", node.state),
     }
 }
@@ -74,21 +79,18 @@ pub(super) fn operation_failure(failed: &ClusterFailure, now: Option<(&Clusters,
     let mut failure =
         Failure::undone(format!("{} of cluster {name} failed at the stage {}", failed.kind, failed.stage));
     failure.causes.push(failure_words(&failed.cause));
-    // The first reason repeats the cause at its end.
-    failure.undone.extend(failed.reasons.iter().skip(1).cloned());
-    failure.undone.push(match failed.state {
+    // The first reason repeats the cause at its end, and what does not serve is listed as left.
+    let is_of_node = |reason: &&String| {
+        let mut nodes = now.iter().flat_map(|(_, status)| &status.nodes);
+        nodes.any(|node| reason.strip_prefix(&node.name).is_some_and(|rest| rest.starts_with(": ")))
+    };
+    failure.causes.extend(failed.reasons.iter().skip(1).filter(|reason| !is_of_node(reason)).cloned());
+    failure.causes.push(match failed.state {
         Some(state) => format!("the cluster is now {state}"),
         None => "the cluster is gone".to_owned(),
     });
     match now {
-        Some((clusters, status)) => {
-            let zone = status.cluster.specification.zone.as_str();
-            let terminated = failed.kind == OperationKind::Terminate;
-            let why = |node: &Node| if terminated { Some(why_remaining(node)) } else { node.problem_in_serving() };
-            for node in status.nodes.iter().filter(|node| node.exists()) {
-                failure.left.extend(why(node).into_iter().flat_map(|why| leftovers(clusters, zone, node, &why)));
-            }
-        }
+        Some((clusters, status)) => failure.left.extend(remaining(clusters, status, failed.kind)),
         None => failure.left.extend(failed.left.iter().map(|words| Leftover {
             kind: "node".to_owned(),
             id: words.split(':').next().unwrap_or_default().to_owned(),
@@ -96,6 +98,7 @@ pub(super) fn operation_failure(failed: &ClusterFailure, now: Option<(&Clusters,
             reason: words.split_once(": ").map_or(words.as_str(), |(_, why)| why).to_owned(),
         })),
     }
+    failure.left.extend(failed.kept.iter().flat_map(kept_leftovers));
     let aftermath = if failure.left.is_empty() { Aftermath::Clean } else { Aftermath::Left(Vec::new()) };
     failure = failure.ended([aftermath], Vec::new(), false);
     failure.remedy = match failed.state {
@@ -115,8 +118,14 @@ pub(super) fn operation_failure(failed: &ClusterFailure, now: Option<(&Clusters,
 fn repair(failed: &ClusterFailure) -> String {
     let name = &failed.cluster;
     match (failed.kind, failed.stage) {
+        (OperationKind::Terminate, Stage::Decommission) => {
+            format!("windlass cluster terminate {name}; with --force it runs no decommission hook")
+        }
         (OperationKind::Terminate, _) => format!("windlass cluster terminate {name}"),
-        (_, stage @ (Stage::Decommission | Stage::Configure | Stage::Start)) => {
+        (_, Stage::Decommission) => format!(
+            "windlass cluster scale {name} GROUP=COUNT ..., which runs the decommission hook for each node that leaves"
+        ),
+        (_, stage @ (Stage::Configure | Stage::Start)) => {
             format!("windlass cluster scale {name} GROUP=COUNT ..., which runs the {stage} hook again")
         }
         (_, Stage::Validate | Stage::Servers | Stage::Wait | Stage::Prepare | Stage::Resize) => {
@@ -125,9 +134,33 @@ fn repair(failed: &ClusterFailure) -> String {
     }
 }
 
-/// Why a node exists although its cluster was to go.
-fn why_remaining(node: &Node) -> String {
-    node.problem_in_serving().unwrap_or_else(|| "the termination did not get to it".to_owned())
+/// What an operation of this kind has not brought to its end: the nodes that exist and do not serve; of a termination,
+/// all that exist.
+pub(super) fn remaining(clusters: &Clusters, status: &ClusterStatus, kind: OperationKind) -> Vec<Leftover> {
+    let zone = status.cluster.specification.zone.as_str();
+    let terminated = (kind == OperationKind::Terminate).then(|| "the termination did not get to it".to_owned());
+    let exist = status.nodes.iter().filter(|node| node.exists());
+    exist
+        .filter_map(|node| Some((node, node.problem_in_serving().or_else(|| terminated.clone())?)))
+        .flat_map(|(node, why)| leftovers(clusters, zone, node, &why))
+        .collect()
+}
+
+/// What stays of a node that has left its cluster.
+pub(super) fn kept_leftovers(kept: &KeptNode) -> Vec<Leftover> {
+    let one = |kind: String, id: &str, zone: &str, reason: &str| Leftover {
+        kind,
+        id: format!("{} ({id})", kept.node),
+        zone: zone.to_owned(),
+        reason: reason.to_owned(),
+    };
+    if kept.not_ours.is_empty() {
+        return vec![one(ResourceKind::Server.to_string(), &kept.server, "", &kept.why)];
+    }
+    let not_ours = Report { not_ours: kept.not_ours.clone(), ..Report::default() };
+    let Aftermath::Left(left) = not_ours.aftermath() else { return Vec::new() };
+    let resource = |left: Left| one(left.resource.kind.to_string(), &left.resource.id, &left.resource.zone, &left.why);
+    left.into_iter().map(resource).collect()
 }
 
 /// What there is of a node: its server, or, where none is known, what its creation has made.

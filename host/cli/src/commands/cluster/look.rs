@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use serde_json::json;
 use windlass_cluster::{
-    CalledOff, ClusterEvent, ClusterHappening, ClusterHistory, ClusterName, ClusterReader, ClusterStatus, Error, Node,
-    NodeState, progress,
+    CalledOff, ClusterEvent, ClusterHappening, ClusterHistory, ClusterName, ClusterOperation, ClusterReader,
+    ClusterStatus, Error, Node, NodeState, progress,
 };
-use windlass_inspect::failure::Failure;
+use windlass_inspect::failure::{Exit, Failure};
 use windlass_inspect::listing::Listing;
 use windlass_inspect::output::fields;
 use windlass_inspect::text::{age, ago, bold, instant, printable, red};
 use windlass_inspect::words::failure_words;
 use windlass_lifecycle::Clock;
 
-use super::failure::failure_of;
-use super::live;
+use super::failure::{failure_of, left_open};
 use super::status::{differences, nodes, rendered_without_nodes};
+use super::{live, work};
 use crate::arguments::{self, NameCluster};
 use crate::commands::detach;
 use crate::commands::lifecycle::noted;
@@ -37,6 +37,11 @@ pub(crate) async fn status(context: &Context, arguments: &arguments::ClusterStat
                 return Ok(());
             }
         }
+    }
+    if arguments.watch
+        && let Some(operation) = status.operation.as_ref().filter(|_| !status.operation_lives)
+    {
+        return Err(dead(&status, operation));
     }
     let mut unseen = arguments.offline.then(|| "--offline".to_owned()).or(unreachable);
     if unseen.is_none() && status.nodes.iter().any(|node| node.server.is_some()) {
@@ -97,13 +102,24 @@ fn refreshed(before: &ClusterStatus, after: &ClusterStatus) -> String {
     if lines.is_empty() {
         return format!("cluster {name} is {is}; its {nodes} nodes are as they were known\n");
     }
-    if after.nodes.iter().any(|node| node.state == NodeState::Left) {
+    if after.nodes.iter().any(|node| node.state == NodeState::Left || node.not_ours) {
         lines.push(format!("to replace what is gone: windlass cluster scale {name} GROUP=COUNT"));
     }
     lines.join("\n") + "\n"
 }
 
-/// Follows the operation under way until there is none. `None`: the cluster has gone with it.
+/// An operation that nobody works on, so that its end cannot be awaited.
+fn dead(status: &ClusterStatus, operation: &ClusterOperation) -> Failure {
+    let name = &status.cluster.name;
+    let message = format!("the process that ran operation {} of cluster {name} has ended before it", operation.number);
+    let mut failure = Failure::new(Exit::Left, message).remedy("windlass cluster resume");
+    let zone = status.cluster.specification.zone.to_string();
+    let exist = status.nodes.iter().filter(|node| node.exists());
+    failure.left = exist.map(|node| left_open(node, &zone)).collect();
+    failure.with_partial(json!(status))
+}
+
+/// Follows the operation under way until there is none, or nobody works on it. `None`: the cluster has gone with it.
 async fn watch(
     context: &Context,
     clusters: &ClusterReader,
@@ -115,9 +131,6 @@ async fn watch(
     loop {
         let Some(operation) = &status.operation else { return Ok(Some(status)) };
         if !status.operation_lives {
-            context
-                .output
-                .say("the process that ran the operation has ended; `windlass cluster resume` ends what it began");
             return Ok(Some(status));
         }
         if operation.number != of_operation {
@@ -162,8 +175,11 @@ pub(crate) async fn list(context: &Context) -> Result<(), Failure> {
         .column("age", |status| age(status.cluster.created_at))
         .wide("changed", |status| format!("{} ago", age(status.cluster.updated_at)))
         .column("operation", |status| match &status.operation {
-            Some(open) if status.deletion_requested => format!("{} at {}, deletion requested", open.kind, open.stage),
-            Some(open) => format!("{} at {}", open.kind, open.stage),
+            Some(open) => {
+                let ended = if status.operation_lives { "" } else { ", its process has ended" };
+                let deletion = if status.deletion_requested { ", deletion requested" } else { "" };
+                format!("{} at {}{ended}{deletion}", open.kind, open.stage)
+            }
             None if status.deletion_requested => "deletion requested".to_owned(),
             None => String::new(),
         })
@@ -283,11 +299,21 @@ pub(crate) async fn cancel(context: &Context, arguments: &NameCluster) -> Result
     let look = context.clusters_to_look_at()?;
     let name = &arguments.name;
     let called_off = look.clusters.cancel(name).await.map_err(|error| failure_of(&error))?;
+    let mut what = "cancelled";
+    if let CalledOff::Operation(number) = called_off {
+        let status = look.clusters.status(name).await.map_err(|error| failure_of(&error))?;
+        if status.operation.is_some() && !status.operation_lives {
+            drop(look);
+            context.output.say(&format!("the process of operation {number} has ended: undoing it"));
+            work::undo(context, name).await?;
+            what = "cancelled and undone";
+        }
+    }
     let requested = called_off != CalledOff::Nothing;
     context.output.result(&json!({ "cluster": name, "requested": requested, "called_off": called_off }), || {
         match called_off {
-            CalledOff::Operation(_) => {
-                format!("the operation of cluster {name} is cancelled; windlass cluster status {name} --watch\n")
+            CalledOff::Operation(number) => {
+                format!("operation {number} of cluster {name} is {what}; windlass cluster status {name} --watch\n")
             }
             CalledOff::Deletion => format!("the requested deletion of cluster {name} is withdrawn\n"),
             CalledOff::Nothing => format!("no operation of cluster {name} is under way\n"),

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use windlass_cluster::{ClusterStatus, Node};
+use windlass_cluster::{ClusterState, ClusterStatus, Node};
 use windlass_inspect::listing::Listing;
 use windlass_inspect::output::fields;
 use windlass_inspect::text::{ago, instant};
@@ -26,7 +26,11 @@ fn known(status: &ClusterStatus) -> String {
     if differences.is_empty() {
         return "now: Scaleway was asked, and agrees".to_owned();
     }
-    format!("Scaleway was asked, and differs; the next operation takes it up:\n{}", differences.join("\n"))
+    let next = match status.cluster.state {
+        ClusterState::Abandoned => "",
+        _ => "; the next operation takes it up",
+    };
+    format!("Scaleway was asked, and differs{next}:\n{}", differences.join("\n"))
 }
 
 /// A cluster for people.

@@ -2,20 +2,21 @@
 
 use serde_json::{Value, json};
 use windlass_cluster::{
-    ClusterControl, ClusterName, ClusterOutcome, ClusterPlan, ClusterStatus, Clusters, Error, OperationKind,
-    OperationState, ResumedCluster, ScaleRequest, Stage,
+    ClusterControl, ClusterName, ClusterOutcome, ClusterPlan, ClusterState, ClusterStatus, Clusters, Error,
+    OperationKind, OperationState, ResumedCluster, ScaleRequest, Stage,
 };
 use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::listing::with_notes;
 use windlass_inspect::output::{Output, table};
+use windlass_lifecycle::Aftermath;
 
-use super::failure::{failure_of, operation_failure};
+use super::failure::{failure_of, kept_leftovers, operation_failure, remaining};
 use super::{live, plan, specification, status};
 use crate::arguments::{CreateCluster, ScaleCluster, TerminateCluster};
 use crate::commands::lifecycle::{Beside, noted};
 use crate::confirmation::{Confirmation, DRY_RUN, Planned};
 use crate::context::{ClusterWork, Context};
-use crate::interrupt::{self, CREATING, REMOVING, Words};
+use crate::interrupt::{self, CREATING, TERMINATING, Words};
 use windlass_inspect::words::counted;
 
 pub(crate) async fn create(context: &Context, arguments: &CreateCluster) -> Result<(), Failure> {
@@ -114,7 +115,8 @@ pub(crate) async fn terminate(context: &Context, arguments: &TerminateCluster) -
     confirm_leaving(confirmation, clusters, &plan).await?;
     // Terminate also covers nodes that are still being created.
     let whole = async || Ok(());
-    operate(context, &work, name, REMOVING, whole, async |control| clusters.terminate(name, force, control).await).await
+    operate(context, &work, name, TERMINATING, whole, async |control| clusters.terminate(name, force, control).await)
+        .await
 }
 
 /// Shows the nodes that would leave, and asks.
@@ -178,18 +180,41 @@ pub(super) async fn operate(
 pub(super) struct Performed {
     outcome: ClusterOutcome,
     status: Option<ClusterStatus>,
+    /// The nodes that do not serve after it.
+    unserving: Vec<Leftover>,
     was_interrupted: bool,
 }
 
 impl Performed {
     /// Writes the result on stdout, where nothing else follows it.
     pub(super) fn tell(&self, context: &Context, name: &ClusterName) -> Result<(), Failure> {
-        done(context, name, &self.outcome, self.status.as_ref(), self.was_interrupted)
+        let document = document(&self.outcome);
+        if let Some(failure) = self.failure(name) {
+            return Err(failure.with_partial(document));
+        }
+        context.output.result(&document, || match &self.status {
+            Some(status) => status::rendered(status),
+            None => format!("cluster {name} is gone, with everything that belonged to it\n"),
+        });
+        Ok(())
     }
 
-    /// Whether the cluster was deleted meanwhile.
-    pub(super) fn is_cancelled(&self) -> bool {
-        self.outcome.state == OperationState::Cancelled
+    /// What it has not brought about: servers that were to go stay, the cluster was deleted meanwhile, or a node of it
+    /// does not serve.
+    pub(super) fn failure(&self, name: &ClusterName) -> Option<Failure> {
+        if !self.outcome.kept.is_empty() {
+            return Some(kept(name, &self.outcome));
+        }
+        if self.outcome.state == OperationState::Cancelled {
+            // Not an error of anybody's; but what was asked for is not there.
+            let exit = if self.was_interrupted { Exit::Interrupted } else { Exit::Undone };
+            return Some(Failure::new(exit, format!("cluster {name} was deleted meanwhile; nothing of it is left")));
+        }
+        let cluster = self.outcome.cluster.as_ref().filter(|cluster| cluster.state == ClusterState::Error)?;
+        let mut failure = Failure::new(Exit::Left, format!("cluster {name} is error: not every node of it serves"));
+        failure.causes.clone_from(&cluster.reasons);
+        failure.left.clone_from(&self.unserving);
+        Some(failure.remedy(format!("remove the cause, then: windlass cluster refresh {name}; or replace the nodes")))
     }
 }
 
@@ -203,38 +228,62 @@ pub(super) async fn perform(
     still_confirmed: impl AsyncFnOnce() -> Result<(), Failure>,
     operation: impl AsyncFnOnce(&ClusterControl) -> Result<ClusterOutcome, Error>,
 ) -> Result<Performed, Failure> {
+    // Nothing of it could be begun, so it is said once.
+    work.clusters.check_history().map_err(|error| failure_of(&error))?;
+    let (ended, was_interrupted) = shown(context, work, words, async |control| {
+        told(context.output, work.clusters.resume_before(name, control).await.map(Vec::from_iter));
+        let others = ClusterControl::new();
+        let beside = {
+            let (clusters, but, output, own) = (work.clusters.clone(), name.clone(), context.output, others.clone());
+            Beside::begin(move || others.leave(), async move { told(output, clusters.resume_others(&but, &own).await) })
+        };
+        let ended = match still_confirmed().await {
+            Ok(()) => Ok(operation(control).await),
+            Err(changed) => Err(changed),
+        };
+        beside.end().await;
+        ended
+    })
+    .await?;
+    performed(&work.clusters, name, ended?, was_interrupted).await
+}
+
+/// Runs something with its live view, under a control that Ctrl-C cancels. Gives also whether that happened.
+async fn shown<T>(
+    context: &Context,
+    work: &ClusterWork,
+    words: Words,
+    operation: impl AsyncFnOnce(&ClusterControl) -> T,
+) -> Result<(T, bool), Failure> {
     let (control, events) = ClusterControl::with_events();
     let interrupted = interrupt::listen(&control, context.output, words)?;
     let live = live::Live::follow(events, context.output, context.verbose());
-    told(context.output, work.clusters.resume_before(name, &control).await.map(Vec::from_iter));
-    let others = ClusterControl::new();
-    let beside = {
-        let (clusters, but, output, own) = (work.clusters.clone(), name.clone(), context.output, others.clone());
-        Beside::begin(move || others.leave(), async move { told(output, clusters.resume_others(&but, &own).await) })
-    };
-    let ended = match still_confirmed().await {
-        Ok(()) => Ok(operation(&control).await),
-        Err(changed) => Err(changed),
-    };
-    beside.end().await;
+    let ended = operation(&control).await;
     drop(control);
     work.end();
     let was_interrupted = interrupted.stop();
     live.end().await;
-    let status = work.clusters.status(name).await.ok();
-    match ended? {
-        Ok(outcome) => Ok(Performed { outcome, status, was_interrupted }),
-        Err(error) => Err(failed(&error, &work.clusters, status.as_ref(), was_interrupted)),
+    Ok((ended, was_interrupted))
+}
+
+async fn performed(
+    clusters: &Clusters,
+    name: &ClusterName,
+    ended: Result<ClusterOutcome, Error>,
+    was_interrupted: bool,
+) -> Result<Performed, Failure> {
+    let status = clusters.status(name).await.ok();
+    match ended {
+        Ok(outcome) => {
+            let unserving =
+                status.iter().flat_map(|status| remaining(clusters, status, OperationKind::Scale)).collect();
+            Ok(Performed { outcome, status, unserving, was_interrupted })
+        }
+        Err(error) => Err(failed(&error, clusters, status.as_ref(), was_interrupted)),
     }
 }
 
-fn done(
-    context: &Context,
-    name: &ClusterName,
-    outcome: &ClusterOutcome,
-    status: Option<&ClusterStatus>,
-    was_interrupted: bool,
-) -> Result<(), Failure> {
+fn document(outcome: &ClusterOutcome) -> Value {
     let mut document = json!({
         "operation": outcome.number,
         "state": outcome.state,
@@ -244,44 +293,26 @@ fn done(
     if !outcome.kept.is_empty() {
         document["kept"] = json!(outcome.kept);
     }
-    if !outcome.kept.is_empty() {
-        return Err(kept(name, outcome).with_partial(document));
-    }
-    if outcome.state == OperationState::Cancelled {
-        // Not an error of anybody's; but what was asked for is not there.
-        let exit = if was_interrupted { Exit::Interrupted } else { Exit::Undone };
-        return Err(Failure::new(exit, format!("cluster {name} was deleted meanwhile; nothing of it is left"))
-            .with_partial(document));
-    }
-    context.output.result(&document, || match status {
-        Some(status) => status::rendered(status),
-        None => format!("cluster {name} is gone, with everything that belonged to it\n"),
-    });
-    Ok(())
+    document
 }
 
-/// The operation is done, and the release policy has kept servers that were to go.
+/// The operation is done, and servers that were to go stay: the release policy keeps them, or they are no longer ours.
 fn kept(name: &ClusterName, outcome: &ClusterOutcome) -> Failure {
-    let servers: Vec<&str> = outcome.kept.iter().map(|kept| kept.server.as_str()).collect();
     let what = match &outcome.cluster {
         Some(cluster) => format!("cluster {name} is {}", cluster.state),
         None => format!("cluster {name} is gone"),
     };
-    let mut failure = Failure::new(Exit::Left, format!("{what}, and {} of it stay", counted(servers.len(), "server")));
-    failure.left = outcome
-        .kept
-        .iter()
-        .map(|kept| Leftover {
-            kind: "server".to_owned(),
-            id: format!("{} ({})", kept.node, kept.server),
-            zone: String::new(),
-            reason: kept.why.clone(),
-        })
-        .collect();
-    failure.remedy(format!(
-        "to delete what the release policy keeps: windlass server delete --force {}",
-        servers.join(" ")
-    ))
+    let mut failure =
+        Failure::new(Exit::Left, format!("{what}, and {} of it stay", counted(outcome.kept.len(), "server")));
+    failure.left = outcome.kept.iter().flat_map(kept_leftovers).collect();
+    let by_policy = outcome.kept.iter().filter(|kept| kept.not_ours.is_empty());
+    let by_policy: Vec<&str> = by_policy.map(|kept| kept.server.as_str()).collect();
+    failure.remedy(match by_policy.as_slice() {
+        [] => "to delete it, set its tag windlass-owner again, then: windlass server delete".to_owned(),
+        servers => {
+            format!("to delete what the release policy keeps: windlass server delete --force {}", servers.join(" "))
+        }
+    })
 }
 
 fn failed(error: &Error, clusters: &Clusters, status: Option<&ClusterStatus>, was_interrupted: bool) -> Failure {
@@ -291,6 +322,15 @@ fn failed(error: &Error, clusters: &Clusters, status: Option<&ClusterStatus>, wa
     };
     if was_interrupted && failure.exit != Exit::Usage && failure.left.is_empty() {
         failure.exit = Exit::Interrupted;
+    }
+    if let (Error::LeftOpen { .. }, Some(status)) = (error, status) {
+        let kind = status.operation.as_ref().map_or(OperationKind::Scale, |open| open.kind);
+        failure.left = remaining(clusters, status, kind);
+    }
+    if let Some(status) = status {
+        for left in failure.left.iter_mut().filter(|left| left.zone.is_empty()) {
+            left.zone = status.cluster.specification.zone.to_string();
+        }
     }
     let document = match error {
         Error::Failed(failed) => json!({
@@ -334,49 +374,55 @@ fn resumed_words(resumed: &ResumedCluster) -> String {
 
 pub(crate) async fn resume(context: &Context) -> Result<(), Failure> {
     let work = context.clusters(None)?;
-    let (control, events) = ClusterControl::with_events();
-    let interrupted = interrupt::listen(&control, context.output, interrupt::RESUMING)?;
-    let live = live::Live::follow(events, context.output, context.verbose());
-    let resumed = work.clusters.resume(&control).await;
-    drop(control);
-    work.end();
-    let was_interrupted = interrupted.stop();
-    live.end().await;
+    let (resumed, was_interrupted) =
+        shown(context, &work, interrupt::RESUMING, async |control| work.clusters.resume(control).await).await?;
     let resumed = resumed.map_err(|error| failure_of(&error))?;
-    let mut failure = Failure::new(Exit::Left, "not every operation could be ended").remedy("windlass cluster list");
-    let mut clusters = Vec::new();
-    for one in &resumed {
-        let (state, left) = match &one.outcome {
-            Ok(outcome) => (outcome.state.to_string(), Vec::new()),
-            Err(Error::Failed(failed)) => (
-                if failed.left.is_empty() { OperationState::Recovered } else { OperationState::Failed }.to_string(),
-                failed.left.clone(),
-            ),
-            Err(_) => (OperationState::Open.to_string(), vec![one.cluster.to_string()]),
+    let mut failure = Failure::undone("what was left open is ended, and not every node serves or is gone");
+    let (mut aftermaths, mut clusters) = (Vec::new(), Vec::new());
+    for one in resumed {
+        let words = resumed_words(&one);
+        let ResumedCluster { cluster, number, outcome } = one;
+        let state = match &outcome {
+            Ok(outcome) => outcome.state,
+            Err(Error::Failed(failed)) if failed.left.is_empty() => OperationState::Recovered,
+            Err(Error::Failed(_)) => OperationState::Failed,
+            Err(_) => OperationState::Open,
         };
-        if !left.is_empty() {
-            failure.causes.push(resumed_words(one));
-            failure.left.extend(match &one.outcome {
-                Err(Error::Failed(failed)) => operation_failure(failed, None).left.clone(),
-                _ => vec![Leftover {
+        let ended = performed(&work.clusters, &cluster, outcome, false).await;
+        let told = ended.map_or_else(Some, |performed| performed.failure(&cluster));
+        let mut left = told.map(|failure| failure.left.clone()).unwrap_or_default();
+        if state == OperationState::Open {
+            failure.message = "not every operation could be ended".to_owned();
+            left.insert(
+                0,
+                Leftover {
                     kind: "cluster".to_owned(),
-                    id: one.cluster.to_string(),
+                    id: cluster.to_string(),
                     zone: String::new(),
-                    reason: format!("operation {} is open", one.number),
-                }],
+                    reason: format!("operation {number} is open"),
+                },
+            );
+        }
+        if !left.is_empty() {
+            failure.causes.push(words.clone());
+            aftermaths.push(match state {
+                OperationState::Open => Aftermath::Open,
+                _ => Aftermath::Left(Vec::new()),
             });
         }
+        let names: Vec<String> = left.iter().map(|left| format!("{}: {}", left.id, left.reason)).collect();
         clusters.push(json!({
-            "cluster": one.cluster,
-            "operation": one.number,
+            "cluster": cluster,
+            "operation": number,
             "state": state,
-            "words": resumed_words(one),
-            "left": left,
+            "words": words,
+            "left": names,
         }));
+        failure.left.extend(left);
     }
     let document = json!({ "clusters": clusters });
-    if !failure.causes.is_empty() {
-        failure.exit = if was_interrupted { Exit::Interrupted } else { Exit::Left };
+    if !aftermaths.is_empty() {
+        let failure = failure.remedy("windlass cluster list").ended(aftermaths, Vec::new(), was_interrupted);
         return Err(failure.with_partial(document));
     }
     let mut notes = Vec::new();
@@ -394,4 +440,21 @@ pub(crate) async fn resume(context: &Context) -> Result<(), Failure> {
         )
     });
     Ok(())
+}
+
+/// Undoes the cancelled operation of a process that has ended.
+pub(super) async fn undo(context: &Context, name: &ClusterName) -> Result<(), Failure> {
+    let work = context.clusters(None)?;
+    let (resumed, was_interrupted) =
+        shown(context, &work, CREATING, async |control| work.clusters.resume_cluster(name, control).await).await?;
+    match resumed.map_err(|error| failure_of(&error))? {
+        // Another process has taken it up meanwhile, or it had just ended.
+        None => Ok(()),
+        Some(one) => match performed(&work.clusters, name, one.outcome, was_interrupted).await {
+            // Undone, as was asked for.
+            Err(failure) if failure.exit == Exit::Undone => Ok(()),
+            Err(failure) => Err(failure),
+            Ok(performed) => performed.failure(name).map_or(Ok(()), Err),
+        },
+    }
 }

@@ -111,6 +111,7 @@ fn node_status(node: &Node) -> NodeStatus {
         configure_began: node.configure_began,
         configured: node.configured,
         started: node.started,
+        not_ours: node.not_ours,
         problem: node.problem.as_deref().map(|problem| cut(problem, MAX_PROBLEM_LEN)),
     }
 }
@@ -139,6 +140,7 @@ fn node(status: &NodeStatus) -> Result<Node, StoreError> {
         configure_began: status.configure_began,
         configured: status.configured,
         started: status.started,
+        not_ours: status.not_ours,
         problem: status.problem.clone(),
     })
 }
