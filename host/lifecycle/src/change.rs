@@ -71,6 +71,9 @@ pub(crate) trait Changeable: Sized + Send + Sync {
         Vec::new()
     }
 
+    /// Whether this change removes it.
+    fn removes(change: &Self::Change) -> bool;
+
     /// The local volumes that this change destroys with the resource.
     fn takes(&self, _change: &Self::Change) -> Vec<String> {
         Vec::new()
@@ -129,6 +132,10 @@ impl Changeable for Server {
         &self.id
     }
 
+    fn removes(change: &Self::Change) -> bool {
+        matches!(change, ServerChange::Delete | ServerChange::Act(ServerAction::Terminate))
+    }
+
     async fn read(client: &Client, zone: &Zone, id: &str) -> Result<Self, Error> {
         client.instance(zone).get_server(id).await
     }
@@ -184,6 +191,10 @@ impl Changeable for Ip {
         &self.id
     }
 
+    fn removes(change: &Self::Change) -> bool {
+        matches!(change, IpChange::Delete)
+    }
+
     async fn read(client: &Client, zone: &Zone, id: &str) -> Result<Self, Error> {
         client.instance(zone).get_ip(id).await
     }
@@ -211,6 +222,10 @@ impl Changeable for BlockVolume {
 
     fn id(&self) -> &str {
         &self.id
+    }
+
+    fn removes(change: &Self::Change) -> bool {
+        matches!(change, BlockVolumeChange::Delete)
     }
 
     async fn read(client: &Client, zone: &Zone, id: &str) -> Result<Self, Error> {
@@ -242,6 +257,10 @@ impl Changeable for Volume {
         &self.id
     }
 
+    fn removes(change: &Self::Change) -> bool {
+        matches!(change, VolumeChange::Delete)
+    }
+
     async fn read(client: &Client, zone: &Zone, id: &str) -> Result<Self, Error> {
         client.instance(zone).get_volume(id).await
     }
@@ -264,8 +283,8 @@ impl Changeable for Volume {
     }
 }
 
-/// Reads a resource by its id, and, where it is ours, does to it what `judge` makes of what was read. A change that
-/// finds it gone has ended.
+/// Reads a resource by its id, and, where it is ours, does to it what `judge` makes of what was read. A removal that
+/// finds it gone has ended: whether it is gone is for whoever waits for that to prove.
 pub(crate) async fn change<T: Changeable, R>(
     client: &Client,
     zone: &Zone,
@@ -295,9 +314,11 @@ pub(crate) async fn change<T: Changeable, R>(
             return Ok(Outcome::WouldTake(volume));
         }
     }
+    let removes = T::removes(&change);
     match T::send(client, zone, id, change).await {
         Ok(()) => Ok(Outcome::Judged(judged)),
-        Err(error) if error.is_not_found() => Ok(Outcome::Judged(judged)),
+        Err(error) if error.is_not_found() && removes => Ok(Outcome::Judged(judged)),
+        Err(error) if error.is_not_found() => Ok(Outcome::Gone),
         Err(error) => Err(error),
     }
 }

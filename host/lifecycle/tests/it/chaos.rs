@@ -269,3 +269,16 @@ fn every_nth_call_failing_never_leaves_anything_unsaid() {
         }
     }
 }
+
+#[test]
+fn a_wrong_not_found_to_a_repeated_change_leaves_no_volume_untagged() {
+    run(async {
+        let world = World::new(35).await;
+        let lifecycle = world.start();
+        let tagging = |kind| FaultRule::new("PATCH", "/block/v1/zones/*/volumes/*", kind);
+        world.simulator.add_fault(tagging(FaultKind::DroppedConnection).nth(1)).unwrap();
+        world.simulator.add_fault(tagging(FaultKind::NotFound).nth(2)).unwrap();
+        lifecycle.create_server(world.everything(), &Control::new()).await.unwrap();
+        world.assert_complete("tagged").await;
+    });
+}
