@@ -167,8 +167,10 @@ impl Context {
             Ok(found) => found,
             Err(error) => return vec![format!("whether the state directory has anything cannot be read: {error}")],
         };
-        // A cluster can exist before its first server.
-        found.is_new &= self.cluster_list().await.is_ok_and(|clusters| clusters.is_empty());
+        if found.is_new {
+            // A cluster can exist before its first server.
+            found.is_new = self.cluster_list().await.is_ok_and(|clusters| clusters.is_empty());
+        }
         if (found.is_new || even_if_used)
             && let Ok((client, zone)) = self.hasty_client()
             && let Err(error) = found.look(&client, &zone).await

@@ -284,7 +284,7 @@ impl Changeable for Volume {
 }
 
 /// Reads a resource by its id, and, where it is ours, does to it what `judge` makes of what was read. A removal that
-/// finds it gone has ended: whether it is gone is for whoever waits for that to prove.
+/// is answered with "not found" counts as done; the caller proves that the resource is gone.
 pub(crate) async fn change<T: Changeable, R>(
     client: &Client,
     zone: &Zone,

@@ -231,7 +231,7 @@ fn a_creation_after_a_directory_was_set_back_hides_nothing() {
         (sweep.grace, sweep.running_too) = (Duration::ZERO, true);
         let error = world.start().sweep(&sweep, &Control::new()).await.unwrap_err();
         assert!(matches!(error, Error::HistoryMoved { .. }), "{error}");
-        // The next process knows it without a look, and so does whoever only reads.
+        // The journal tells the next process, and one that only reads, without another look at Scaleway.
         assert_eq!(state.moved().unwrap().as_ref(), Some(&seen));
         assert!(matches!(world.start().check_history(), Err(Error::HistoryMoved { .. })));
         assert_eq!(world.resources().servers.len(), 3);

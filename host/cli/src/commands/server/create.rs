@@ -203,7 +203,7 @@ fn creation_failure(work: &Work, failed: &[&Error], created: &[Created], count: 
             other => failure = failure.caused_by(*other),
         }
     }
-    // Nothing and a part are told apart by the exit code, too.
+    // The exit code also says whether some servers were created or none.
     let exist = created.iter().map(|server| Leftover {
         kind: "server".to_owned(),
         id: server.id.clone(),

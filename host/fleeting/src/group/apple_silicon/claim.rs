@@ -126,7 +126,7 @@ impl Fleet<Macs> {
         self.lifecycle.order_machine(&order, self.tasks.control()).await
     }
 
-    /// A host carries the claim. Whoever calls it off meanwhile either sees it claimed or is seen here.
+    /// Notes that a host carries the claim, and releases it where the runner stopped wanting it meanwhile.
     pub(super) fn claimed(self: &Arc<Self>, claim: ClaimName, host: String) {
         if self.apply(claim.as_str(), &Event::Created).is_some_and(|before| before.is_unwanted()) {
             let requested_by = self.book.lock().get(claim.as_str()).and_then(|entry| entry.unwanted_by.clone());

@@ -1,4 +1,4 @@
-//! What is told while the journal cannot be written.
+//! What the runner hears while the journal cannot be written.
 
 use super::*;
 
