@@ -91,6 +91,13 @@ impl RequestedBy {
         self
     }
 
+    /// Who cancels an operation, and why, as [`Lifecycle::cancel`](crate::Lifecycle::cancel) journals it.
+    #[must_use]
+    pub fn canceller(&self) -> String {
+        let decisions: String = self.decisions.iter().map(|id| format!(" (decision {id})")).collect();
+        format!("{}{decisions}: {}", self.requester, self.why)
+    }
+
     pub(crate) fn is_unknown(&self) -> bool {
         *self == Self::default()
     }

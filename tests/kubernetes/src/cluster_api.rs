@@ -94,7 +94,12 @@ fn redirect(value: &mut Value, port: u16, authority: &Value) {
 }
 
 fn last_words(plane: &ControlPlane) -> String {
+    lines_about(plane, "")
+}
+
+/// The last lines of the manager's log that name `subject`, for the message of a failed wait.
+pub(crate) fn lines_about(plane: &ControlPlane, subject: &str) -> String {
     let log = std::fs::read_to_string(plane.folder().join("cluster-api.log")).unwrap_or_default();
-    let lines: Vec<&str> = log.lines().collect();
-    format!("Cluster API's manager said:\n{}", lines[lines.len().saturating_sub(30)..].join("\n"))
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains(subject)).collect();
+    format!("Cluster API's manager logged:\n{}", lines[lines.len().saturating_sub(30)..].join("\n"))
 }

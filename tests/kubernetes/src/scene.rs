@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use windlass_simulator::Options;
 
-use crate::compiled;
 use crate::controller::{LEASE_NAMESPACE, configuration_file};
 use crate::objects::{cluster, deployment};
 use crate::{
     ControlPlane, Controller, ControllerOptions, Host, Kind, MachineOptions, Nodes, Scaleway, User, eventually,
 };
+use crate::{cluster_api, compiled};
 
 /// Simulated seconds in a second: a reinstall of some minutes is over in some seconds.
 const TIME_SCALE: f64 = 60.0;
@@ -264,6 +264,7 @@ impl<'plane> Scene<'plane> {
             Ok(machines)
         })
         .await
+        .with_context(|| cluster_api::lines_about(self.plane, &self.namespace))
     }
 
     /// Waits until an object is no more.

@@ -4,7 +4,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 /// Long enough for a slow, busy machine; nothing is asserted about how much less it takes.
-pub(crate) const LIMIT: Duration = Duration::from_secs(300);
+pub(crate) const LIMIT: Duration = Duration::from_secs(600);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Asks until the answer is `Ok`, and gives its value.
@@ -12,7 +12,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// An error means "not yet", whatever its cause: an API server may be restarting. The last one stands in the error.
 ///
 /// # Errors
-/// When it has not come to that within five minutes.
+/// When it has not come to that within ten minutes.
 pub async fn eventually<T, F>(what: &str, ask: impl FnMut() -> F) -> Result<T>
 where
     F: Future<Output = Result<T>>,

@@ -6,6 +6,7 @@ mod find;
 mod show;
 mod subject;
 
+pub(crate) use delete::cluster_nodes;
 use windlass_inspect::failure::Failure;
 
 use crate::arguments::ServerCommand;

@@ -497,6 +497,16 @@ fn a_node_that_is_no_longer_ours_stays_and_is_named_with_exit_code_3() {
 }
 
 #[test]
+fn cancelling_the_ended_creation_of_a_node_names_the_clusters_own_command() {
+    let farm = Farm::new();
+    farm.create().expect(0);
+    let status = farm.status();
+    let node = status["nodes"].as_array().unwrap().iter().find(|node| node["name"] == "farm-web-1").unwrap();
+    let ran = farm.world.run(&["operation", "cancel", node["creation"].as_str().unwrap()]).expect(3);
+    ran.says("windlass cluster scale farm --remove farm-web-1");
+}
+
+#[test]
 fn a_termination_that_is_interrupted_in_its_hook_deletes_nothing_and_cannot_be_cancelled() {
     let farm = Farm::with_hooks(&[("decommission", "#!/bin/sh\necho here > begun\nexec sleep 3600\n")]);
     farm.create().expect(0);

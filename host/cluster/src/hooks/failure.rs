@@ -49,9 +49,15 @@ pub enum HookProblem {
     /// The private key cannot be read.
     #[error("has no usable key: {0}")]
     Key(String),
-    /// There was no connection, or it was lost.
+    /// There was no connection: the hook did not begin.
     #[error("could not be reached: {0}")]
     Connection(String),
+    /// The connection was lost while the hook ran: how it ended is not known.
+    #[error("lost its connection before it ended: {0}")]
+    ConnectionLost(String),
+    /// What ran it is gone without a result: how it ended is not known.
+    #[error("has no known end: {0}")]
+    Vanished(String),
     /// The webhook's answer was not 2xx.
     #[error("was answered with HTTP {status}{}", .location.as_deref().map(|to| format!(" (a redirect to {to}, which is \
         not followed)")).unwrap_or_default())]
@@ -112,7 +118,7 @@ impl HookProblem {
     fn passing(&self) -> Option<FailureClass> {
         match self {
             Self::ExitCode(EXIT_TRY_AGAIN) => Some(FailureClass::TransientState),
-            Self::Connection(_) => Some(FailureClass::Connection),
+            Self::Connection(_) | Self::ConnectionLost(_) => Some(FailureClass::Connection),
             Self::Refused { status: 429, .. } => Some(FailureClass::RateLimited),
             Self::Refused { status: 502..=504, .. } => Some(FailureClass::Gateway),
             Self::Refused { status: 500..=599, .. } => Some(FailureClass::ServerError),
@@ -142,7 +148,11 @@ impl HookProblem {
     #[must_use]
     pub fn is_end_known(&self) -> bool {
         match self {
-            Self::Signal(_) | Self::TimedOut(_) | Self::CalledOff => false,
+            Self::Signal(_) | Self::TimedOut(_) | Self::CalledOff | Self::ConnectionLost(_) | Self::Vanished(_) => {
+                false
+            }
+            // A gateway says nothing of what is behind it.
+            Self::Refused { status: 502 | 504, .. } => false,
             Self::Nodes { failed, .. } => failed.iter().all(|failure| failure.problem.is_end_known()),
             _ => true,
         }
@@ -253,6 +263,8 @@ mod tests {
             (HookProblem::Signal("9".into()), Class::HookFailed),
             (HookProblem::TimedOut(Duration::from_secs(1)), Class::HookTimedOut),
             (lost(), Class::Connection),
+            (HookProblem::ConnectionLost("reset".into()), Class::Connection),
+            (HookProblem::Vanished("deleted".into()), Class::HookFailed),
             (refused(429), Class::RateLimited),
             (refused(503), Class::Gateway),
             (refused(500), Class::ServerError),

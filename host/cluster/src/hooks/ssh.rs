@@ -127,7 +127,10 @@ impl Visit<'_> {
             .await;
         // The work is done or lost by now.
         session.close().await;
-        ended.map_err(problem)
+        ended.map_err(|error| match error {
+            windlass_ssh::Error::Connection(words) => HookProblem::ConnectionLost(words),
+            other => problem(other),
+        })
     }
 
     /// The keys of which the node must show one; none: whichever it shows first.

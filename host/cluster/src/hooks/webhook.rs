@@ -111,7 +111,9 @@ fn client(webhook: &WebhookHook) -> Result<reqwest::Client, HookProblem> {
 }
 
 fn lost(error: reqwest::Error) -> HookProblem {
-    HookProblem::Connection(words(&error.without_url()))
+    // Only before there is a connection is it sure that the receiver got nothing.
+    let problem = if error.is_connect() { HookProblem::Connection } else { HookProblem::ConnectionLost };
+    problem(words(&error.without_url()))
 }
 
 /// The error with its causes: reqwest's own words stop before what matters.

@@ -13,7 +13,8 @@ use crate::arguments::CancelOperations;
 use crate::commands::lifecycle::{
     MAY_STILL_TAKE_EFFECT, left_of, lifecycle_failure, made_by, undone_line, unverified, user,
 };
-use crate::context::{Context, Work};
+use crate::commands::server::cluster_nodes;
+use crate::context::{Context, Work, cluster_store};
 use crate::interrupt::{self, Words};
 
 /// How often the journal is read while the process at work undoes an operation.
@@ -69,6 +70,13 @@ pub(super) async fn cancel(context: &Context, arguments: &CancelOperations) -> R
         }
         too_late.extend(made);
     }
+    let node = match late {
+        Some(creation) => {
+            let nodes = cluster_nodes(&cluster_store(&work.state, &work.lifecycle)?).await?;
+            nodes.into_iter().find(|(_, node)| node.exists() && node.creation.as_ref() == Some(creation))
+        }
+        None => None,
+    };
     work.end();
     let was_interrupted = interrupted.stop();
     let document = json!({ "operations": operations });
@@ -82,10 +90,13 @@ pub(super) async fn cancel(context: &Context, arguments: &CancelOperations) -> R
     let mut failure = if was_interrupted {
         Failure::new(Exit::Interrupted, "no longer waiting for the operations, which stay cancelled")
     } else if all_settled && !too_late.is_empty() {
-        let remedy = match (too_late.iter().find(|left| left.kind == ResourceKind::Server.as_str()), late) {
-            (Some(server), _) => format!("windlass server delete {}", server.id),
-            (None, Some(operation)) => format!("windlass operation show {operation}"),
-            (None, None) => "windlass operation list".to_owned(),
+        let server = too_late.iter().find(|left| left.kind == ResourceKind::Server.as_str());
+        let remedy = match (node, server, late) {
+            // `server delete` refuses a cluster's node.
+            (Some((cluster, node)), _, _) => format!("windlass cluster scale {cluster} --remove {}", node.name),
+            (None, Some(server), _) => format!("windlass server delete {}", server.id),
+            (None, None, Some(operation)) => format!("windlass operation show {operation}"),
+            (None, None, None) => "windlass operation list".to_owned(),
         };
         Failure::new(Exit::Left, "what had ended before it was cancelled stays as it is").remedy(remedy)
     } else if all_settled {

@@ -117,7 +117,7 @@ fn refuse_protected(subjects: &[Subject]) -> Result<(), Failure> {
 }
 
 /// The nodes of all clusters of this state directory, each with its cluster's name.
-async fn cluster_nodes(store: &impl ClusterStore) -> Result<Vec<(String, Node)>, Failure> {
+pub(crate) async fn cluster_nodes(store: &impl ClusterStore) -> Result<Vec<(String, Node)>, Failure> {
     let unreadable = |error: StoreError| {
         Failure::usage("whether a server belongs to a cluster cannot be read; nothing was touched").caused_by(&error)
     };

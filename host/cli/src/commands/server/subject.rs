@@ -185,10 +185,14 @@ pub(super) async fn of_group(
         Ok(machines) => (machines, Vec::new()),
         Err(failure) => (Vec::new(), vec![failure]),
     };
-    let (copies, mut machines): (Vec<_>, Vec<_>) = machines.into_iter().partition(|machine| machine.copy_of.is_some());
-    let mut stays: Vec<String> = copies.iter().map(copy_words).collect();
     let remembered = work.lifecycle.remembered_of_group(&work.zone, group);
     let mut remembered = remembered.map_err(|error| unreadable(&error))?;
+    let is_made = |machine: &Machine| {
+        let is_remembered = || remembered.iter().any(|server| server.server.as_ref() == Some(&machine.id));
+        machine.operation.is_some() || (machine.copy_of.is_none() && is_remembered())
+    };
+    let (mut machines, tagged): (Vec<_>, Vec<_>) = machines.into_iter().partition(is_made);
+    let mut stays: Vec<String> = tagged.iter().map(tagged_words).collect();
     if !unseen.is_empty() {
         let reader = work.lifecycle.machine_reader();
         for id in remembered.iter().filter_map(|server| server.server.as_ref()) {
@@ -217,11 +221,14 @@ pub(super) async fn of_group(
     Ok(Subjects { subjects, stays, unseen })
 }
 
-fn copy_words(machine: &Machine) -> String {
-    let operation = machine.copy_of.as_ref().map(ToString::to_string).unwrap_or_default();
+/// About a server that carries our tags, and that no operation made.
+fn tagged_words(machine: &Machine) -> String {
+    let why = match &machine.copy_of {
+        Some(operation) => format!("it carries the tags of operation {operation}, which made another one"),
+        None => "it carries the group's tag and no operation's".to_owned(),
+    };
     format!(
-        "left alone: server {} ({}): it carries the tags of operation {operation}, which made another one; to remove \
-         it: windlass server delete {}",
+        "left alone: server {} ({}): {why}; to remove it: windlass server delete {}",
         machine.id, machine.name, machine.id
     )
 }

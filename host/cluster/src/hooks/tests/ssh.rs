@@ -103,6 +103,10 @@ impl server::Handler for Connection {
 
     async fn exec_request(&mut self, id: ChannelId, command: &[u8], session: &mut Session) -> Result<(), Self::Error> {
         let command = String::from_utf8(command.to_vec()).unwrap();
+        if command == "reboot" {
+            session.channel_success(id)?;
+            return Err(russh::Error::Disconnect);
+        }
         let mut child = tokio::process::Command::new("sh")
             .args(["-c", &command])
             .env("NODE", self.node.to_string())
@@ -281,6 +285,14 @@ async fn a_node_that_lets_nobody_in_is_no_lost_connection_and_a_closed_port_is()
     let (node, problem) = problems(&failure)[0];
     assert!(node == "farm-workers-2" && matches!(problem, HookProblem::Connection(_)), "{failure}");
     assert_eq!(failure.for_retry().class, windlass_policy::slots::types::FailureClass::Connection);
+}
+
+#[tokio::test]
+async fn a_connection_that_is_lost_under_the_command_leaves_its_end_unknown() {
+    let user = User::of(Nodes::serve(1, 100).await).await;
+    let failure = user.run(user.ssh("reboot"), &input(1)).await.unwrap_err();
+    assert!(matches!(problems(&failure)[..], [(_, HookProblem::ConnectionLost(_))]), "{failure}");
+    assert!(!failure.problem.is_end_known(), "{failure}");
 }
 
 #[tokio::test]

@@ -57,6 +57,8 @@ async fn serve(received: Received) -> String {
         .route("/words", post(async || (StatusCode::UNPROCESSABLE_ENTITY, "no such farm")))
         .route("/flood", post(async || "y".repeat(3 * 1024 * 1024)))
         .route("/never", post(std::future::pending::<StatusCode>))
+        // The connection ends without an answer.
+        .route("/dies", post(async || -> StatusCode { panic!("on purpose") }))
         .with_state(received);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -183,6 +185,14 @@ async fn a_receiver_that_never_answers_is_given_up_and_one_that_is_not_there_is_
     let failure = HookRunner.run(&hook(HookAction::Webhook(webhook)), &input(1)).await.unwrap_err();
     assert!(matches!(failure.problem, HookProblem::Connection(_)), "{failure}");
     assert!(!failure.to_string().contains("hush"), "{failure}");
+}
+
+#[tokio::test]
+async fn a_receiver_that_dies_with_the_request_leaves_its_end_unknown() {
+    let sender = Sender::new().await;
+    let failure = sender.send("/dies").await.unwrap_err();
+    assert!(matches!(failure.problem, HookProblem::ConnectionLost(_)), "{failure}");
+    assert!(!failure.problem.is_end_known(), "{failure}");
 }
 
 #[tokio::test]

@@ -164,7 +164,7 @@ impl Run<'_> {
                 output.stderr = Captured { text: said.words, dropped: 0 };
                 match said.exit_code {
                     Some(code) => Err(HookProblem::ExitCode(code)),
-                    None => Err(HookProblem::NotStarted(format!("its Job failed without an exit code: {message}"))),
+                    None => Err(HookProblem::Vanished(format!("its Job failed without an exit code: {message}"))),
                 }
             }
         };
@@ -239,7 +239,7 @@ impl Run<'_> {
                     ended => return Ok(ended),
                 },
                 Ok(None) => {
-                    return Err(HookProblem::NotStarted(format!("somebody deleted its Job {name} while it ran")));
+                    return Err(HookProblem::Vanished(format!("somebody deleted its Job {name} while it ran")));
                 }
                 // The Job goes on by itself: an API server that is away for a while ends nothing.
                 Err(error) => tracing::warn!(job = name, %error, "the hook's Job cannot be read now"),

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use windlass_lifecycle::{
-    AdoptedMachine, ClaimName, Error, Left, Operation, OperationId, OperationState, OrderRequest, Pool, ResourceKind,
+    AdoptedMachine, ClaimName, Control, Error, Left, Operation, OperationId, OperationState, OrderRequest, Pool,
+    ResourceKind,
 };
 use windlass_policy::slots::types::{Failure as Cause, FailureClass};
 
@@ -59,13 +60,14 @@ impl Fleet<Macs> {
         let hosts = Arc::clone(self);
         let place = self.place();
         let creation = Creation { zone: place.zone, types: vec![place.server_type], accepted: Instant::now() };
+        let control = self.tasks.control().child();
+        self.kind.controls.lock().insert(claim.to_string(), control.clone());
         self.tasks.spawn(async move {
             let ended = loop {
                 if hosts.is_called_off(claim.as_str()) && !hosts.may_get_host(&claim) {
-                    hosts.apply(claim.as_str(), &Event::Ended);
-                    return;
+                    break Err(Error::NotBegun);
                 }
-                let ended = hosts.claim(&claim).await;
+                let ended = hosts.claim(&claim, &control).await;
                 let pause = match &ended {
                     Err(Error::MachinesLocked { .. }) => LOCKED_PAUSE,
                     Ok(_) | Err(Error::Failed(_) | Error::LeftOpen { .. } | Error::NotBegun) => break ended,
@@ -82,9 +84,10 @@ impl Fleet<Macs> {
                 };
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
-                    () = hosts.tasks.control().left().cancelled() => return,
+                    () = control.left().cancelled() => return,
                 }
             };
+            hosts.kind.controls.lock().remove(claim.as_str());
             hosts.claim_ended(&claim, &creation, ended);
         });
     }
@@ -100,7 +103,7 @@ impl Fleet<Macs> {
         self.book.lock().get(id).is_some_and(|entry| *entry.phase() == Phase::CalledOff)
     }
 
-    async fn claim(&self, claim: &ClaimName) -> Result<AdoptedMachine, Error> {
+    async fn claim(&self, claim: &ClaimName, control: &Control) -> Result<AdoptedMachine, Error> {
         let configuration = &self.configuration;
         if let Some(prefix) = &configuration.pool {
             let pool = Pool {
@@ -109,7 +112,7 @@ impl Fleet<Macs> {
                 machine_type: configuration.server_type.clone(),
                 operating_system: self.kind.operating_system.clone(),
             };
-            match self.lifecycle.adopt_machine(&pool, claim, self.tasks.control()).await {
+            match self.lifecycle.adopt_machine(&pool, claim, control).await {
                 Err(Error::NoEligibleMachine { .. }) if configuration.order => {}
                 ended => return ended,
             }
@@ -123,7 +126,7 @@ impl Fleet<Macs> {
             claim_prefix: self.kind.claims.clone(),
             pool_prefix: configuration.pool.clone(),
         };
-        self.lifecycle.order_machine(&order, self.tasks.control()).await
+        self.lifecycle.order_machine(&order, control).await
     }
 
     /// Notes that a host carries the claim, and releases it where the runner stopped wanting it meanwhile.
@@ -146,7 +149,8 @@ impl Fleet<Macs> {
                 self.remember(id);
                 self.claimed(claim.clone(), adopted.server.id);
             }
-            Err(Error::LeftOpen { .. } | Error::NotBegun) => {}
+            Err(Error::LeftOpen { .. }) => {}
+            Err(Error::NotBegun) if !self.is_called_off(id) => {}
             // Scaleway delivered it although somebody cancelled the order.
             Err(Error::Failed(failure)) if failure.state == OperationState::Kept => {
                 metrics::counter!(names::CREATIONS, "outcome" => "failed").increment(1);
@@ -163,10 +167,14 @@ impl Fleet<Macs> {
                 }
             }
             Err(error) => {
-                metrics::counter!(names::CREATIONS, "outcome" => "failed").increment(1);
-                tracing::warn!(instance = id, error = &error as &dyn std::error::Error, "no host could be claimed");
                 // A host that came of an order all the same carries the claim, and is shown as soon as it is listed.
-                self.apply(id, &Event::Ended);
+                metrics::counter!(names::CREATIONS, "outcome" => "failed").increment(1);
+                let before = self.apply(id, &Event::Ended);
+                if before.is_some_and(|phase| phase.is_unwanted()) {
+                    tracing::info!(instance = id, "its claim was called off");
+                    return;
+                }
+                tracing::warn!(instance = id, error = &error as &dyn std::error::Error, "no host could be claimed");
                 let (step, cause) = cause(&error);
                 self.creation_failed(creation, step, cause);
             }

@@ -23,7 +23,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use windlass_lifecycle::{
-    ClaimName, ClaimStanding, Error, Lifecycle, Operation, OperationId, OperationState, Options, RequestedBy,
+    ClaimName, ClaimStanding, Control, Error, Lifecycle, Operation, OperationId, OperationState, Options, RequestedBy,
     StateDirectory, SupervisorOptions,
 };
 use windlass_policy::Asker;
@@ -61,6 +61,8 @@ pub(crate) struct Macs {
     released: Mutex<BTreeSet<String>>,
     /// Operations of an earlier process that have not ended, by the claim whose end or beginning they are.
     unfinished: Mutex<BTreeMap<String, OperationId>>,
+    /// Claims under way, and how each is told to end.
+    controls: Mutex<BTreeMap<String, Control>>,
 }
 
 impl Machine for Host {
@@ -136,6 +138,7 @@ impl MachineKind for Macs {
             claims: takeover::claims_of(&configuration.common, lifecycle),
             released: Mutex::default(),
             unfinished: Mutex::default(),
+            controls: Mutex::default(),
         };
         let zone = configuration.common.first_zone().clone();
         let place = Place { zone, server_type: configuration.server_type.clone() };
@@ -217,9 +220,21 @@ impl MachineKind for Macs {
     }
 
     /// The claim ends as it may; then the host is released.
+    /// The journal says that a claim under way is cancelled: whoever takes it over after a crash undoes it.
     async fn end_creation(fleet: &Arc<Fleet<Self>>, id: &str, requested_by: &RequestedBy) -> Result<bool, Error> {
         fleet.book.lock().unwanted_by(id, requested_by);
-        Ok(fleet.apply(id, &Event::Unwanted { told: true }).is_some())
+        let changed = fleet.apply(id, &Event::Unwanted { told: false }).is_some();
+        let control = fleet.kind.controls.lock().get(id).cloned();
+        if let Some(control) = control {
+            control.cancel();
+        }
+        for operation in fleet.lifecycle.journal().operations_of_machine(id)? {
+            if operation.kind.acquires() && !operation.state.has_ended() {
+                fleet.lifecycle.cancel(&operation.id, &requested_by.canceller()).await?;
+            }
+        }
+        fleet.apply(id, &Event::Unwanted { told: true });
+        Ok(changed)
     }
 
     /// Nothing is journalled: a host whose release has not begun carries its claim, is shown again by the next process,

@@ -707,7 +707,19 @@ fn a_claim_that_is_called_off_ends_in_the_pool() {
         let hosts = world.start(json!({})).await;
         hosts.clone().increase(2).await.unwrap();
         let ids: Vec<String> = round(&hosts).await.into_iter().map(|(id, _)| id).collect();
-        hosts.clone().decrease(ids).await;
+        // One may wait for the other.
+        let journal = hosts.lifecycle.journal();
+        let claiming = || ids.iter().flat_map(|id| journal.operations_of_machine(id).unwrap()).collect::<Vec<_>>();
+        while claiming().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let begun = claiming();
+        hosts.clone().decrease(ids.clone()).await;
+        for operation in begun {
+            // A process that is killed now leaves the claim called off.
+            let entries = journal.entries(&operation.id).unwrap();
+            assert!(entries.iter().any(|entry| entry.step == "cancelled"), "{entries:?}");
+        }
         let told = round(&hosts).await;
         assert!(told.iter().all(|(_, state)| *state == State::Deleting), "{told:?}");
         until_none(&hosts).await;

@@ -125,9 +125,7 @@ impl Fleet<Instances> {
         if !changed && !is_untold {
             return Ok(false);
         }
-        let decisions: String = requested_by.decisions.iter().map(|id| format!(" (decision {id})")).collect();
-        let by = format!("{}{decisions}: {}", requested_by.requester, requested_by.why);
-        let cancelled = self.lifecycle.cancel(&operation, &by).await;
+        let cancelled = self.lifecycle.cancel(&operation, &requested_by.canceller()).await;
         if let Some(control) = control {
             control.cancel();
         }
