@@ -63,9 +63,9 @@ pub enum Error {
         /// Why not.
         source: std::io::Error,
     },
-    /// The metrics' exporter cannot be made.
-    #[error("metrics cannot be counted: {0}")]
-    Metrics(#[source] metrics_exporter_prometheus::BuildError),
+    /// Metrics are counted already, for somebody else.
+    #[error("metrics cannot be counted: another recorder counts in this process already")]
+    Metrics,
     /// Another process leads, or may lead.
     #[error("the Lease is lost: another process may lead, so this one ends")]
     LeaseLost,

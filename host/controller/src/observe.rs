@@ -3,31 +3,22 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _};
-use windlass_telemetry::Telemetry;
+use windlass_telemetry::{Metrics, Telemetry};
 
 use crate::arguments::LogFormat;
 use crate::{Error, metric_names};
 
 /// Names what is logged: `WINDLASS_LOG=debug`, `WINDLASS_LOG=warn,windlass_controller=trace`.
 const FILTER_VARIABLE: &str = "WINDLASS_LOG";
-/// Bounds of the histograms, in seconds: from a decision's microseconds to a creation's minutes.
-const SECONDS: [f64; 18] = [
-    0.000_005, 0.000_02, 0.000_1, 0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0,
-    600.0,
-];
-/// How often the histograms' buffers are emptied when nobody reads the metrics.
-const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Sends everything that is traced to standard error, and to the collector where there is one. Does nothing where
 /// logging was started before.
@@ -79,30 +70,12 @@ pub(crate) async fn serve_health(
     serve("health", address, application, end).await
 }
 
-/// Begins to count and to serve `/metrics`. In one process only the first call counts anything.
+/// Begins to count and to serve `/metrics`.
 pub(crate) async fn serve_metrics(address: SocketAddr, end: CancellationToken) -> Result<SocketAddr, Error> {
-    let recorder = PrometheusBuilder::new()
-        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)
-        .map_err(Error::Metrics)?
-        .build_recorder();
-    let handle = recorder.handle();
-    if windlass_telemetry::install_recorder(recorder).is_err() {
-        tracing::warn!("metrics are counted by somebody else in this process already");
-    }
+    let metrics = Metrics::of_process().ok_or(Error::Metrics)?;
     metric_names::describe();
-    let upkeep = handle.clone();
-    let ended = end.clone();
-    tokio::spawn(async move {
-        while tokio::time::timeout(UPKEEP_INTERVAL, ended.cancelled()).await.is_err() {
-            upkeep.run_upkeep();
-        }
-    });
-    let application = Router::new().route("/metrics", get(move || render(handle.clone())));
-    serve("metrics", address, application, end).await
-}
-
-async fn render(handle: PrometheusHandle) -> ([(&'static str, &'static str); 1], String) {
-    ([("content-type", "text/plain; version=0.0.4; charset=utf-8")], handle.render())
+    let render = move || async move { ([("content-type", Metrics::CONTENT_TYPE)], metrics.render()) };
+    serve("metrics", address, Router::new().route("/metrics", get(render)), end).await
 }
 
 async fn serve(

@@ -11,12 +11,12 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
-use hmac::{Hmac, Mac};
 use rand::Rng;
+use ring::hmac;
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 use serde_json::{Map, Value};
-use sha2::Sha256;
+use sha2::{Digest as _, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
@@ -107,7 +107,7 @@ impl Cache {
             component.serialize().map_err(|error| io::Error::other(format!("{error:#}"))).and_then(|compiled| {
                 let mut bytes = Vec::with_capacity(MAGIC.len() + MAC_BYTES + compiled.len());
                 bytes.extend_from_slice(MAGIC);
-                bytes.extend_from_slice(&mac(secret, &name, &compiled).finalize().into_bytes());
+                bytes.extend_from_slice(hmac::sign(&mac_key(secret), &authenticated(&name, &compiled)).as_ref());
                 bytes.extend_from_slice(&compiled);
                 files::write_atomically(&self.folder, &name, &bytes)
             });
@@ -122,17 +122,17 @@ fn verified<'b>(key: &Key, name: &str, bytes: &'b [u8]) -> Option<&'b [u8]> {
     let rest = bytes.strip_prefix(MAGIC)?;
     let (found, compiled) = rest.split_at_checked(MAC_BYTES)?;
     // Compares in constant time.
-    mac(key, name, compiled).verify_slice(found).ok()?;
+    hmac::verify(&mac_key(key), &authenticated(name, compiled), found).ok()?;
     Some(compiled)
 }
 
-fn mac(key: &Key, name: &str, compiled: &[u8]) -> Hmac<Sha256> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
-    mac.update(MAGIC);
-    mac.update(name.as_bytes());
-    mac.update(&[0]);
-    mac.update(compiled);
-    mac
+fn mac_key(key: &Key) -> hmac::Key {
+    hmac::Key::new(hmac::HMAC_SHA256, key)
+}
+
+/// What the HMAC is of: the entry's format and name, and the digest of its code.
+fn authenticated(name: &str, compiled: &[u8]) -> Vec<u8> {
+    [MAGIC, name.as_bytes(), &[0], &Sha256::digest(compiled)].concat()
 }
 
 #[allow(unsafe_code, reason = "compiled code can only be trusted, and here is what it is trusted for")]

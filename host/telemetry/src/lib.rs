@@ -1,5 +1,6 @@
-//! Traces and metrics as OpenTelemetry's OTLP over HTTP. Knows OTLP, the standard `OTEL_*` variables and the names of
-//! the spans that the crates open; does not know what an operation is, and decides nothing.
+//! Traces and metrics as OpenTelemetry's OTLP over HTTP, and metrics as Prometheus reads them. Knows both formats, the
+//! standard `OTEL_*` variables and the names of the spans that the crates open; does not know what an operation is, and
+//! decides nothing.
 //!
 //! # How it is wired
 //! The other crates open spans of `tracing`, as they write log lines: `operation`, `step`, `scaleway_call`, `decision`
@@ -18,10 +19,14 @@ pub mod collector;
 mod otlp;
 #[cfg(feature = "process")]
 mod process;
+#[cfg(feature = "process")]
+mod recorder;
 mod traceparent;
 
 #[cfg(feature = "otlp")]
 pub use otlp::settings::{Settings, SettingsError};
 #[cfg(feature = "process")]
-pub use process::{Telemetry, TelemetryError, install_recorder};
+pub use process::{Telemetry, TelemetryError};
+#[cfg(feature = "process")]
+pub use recorder::Metrics;
 pub use traceparent::traceparent;

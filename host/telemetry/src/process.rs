@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use metrics::{Recorder, SetRecorderError};
 use tracing::Subscriber;
 use tracing_subscriber::Layer;
 use tracing_subscriber::registry::LookupSpan;
@@ -90,20 +89,5 @@ impl Telemetry {
         }
         #[cfg(not(feature = "otlp"))]
         let _ = limit;
-    }
-}
-
-/// Installs a recorder of metrics for the process, beside the export where that is on.
-///
-/// # Errors
-/// When the process has one already.
-pub fn install_recorder<R: Recorder + Send + Sync + 'static>(recorder: R) -> Result<(), SetRecorderError<R>> {
-    #[cfg(feature = "otlp")]
-    {
-        crate::otlp::recorder::install_beside(recorder)
-    }
-    #[cfg(not(feature = "otlp"))]
-    {
-        metrics::set_global_recorder(recorder)
     }
 }

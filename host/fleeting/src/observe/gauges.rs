@@ -153,16 +153,15 @@ fn paused_until(place: &Place, class: String, seconds: f64) {
 
 #[cfg(test)]
 mod tests {
-    use metrics_exporter_prometheus::PrometheusBuilder;
+    use windlass_telemetry::Metrics;
 
     use super::*;
 
     /// What is served after this work.
     fn served(work: impl FnOnce()) -> String {
-        let recorder = PrometheusBuilder::new().build_recorder();
-        let handle = recorder.handle();
-        metrics::with_local_recorder(&recorder, work);
-        handle.render()
+        let counted = Metrics::new();
+        metrics::with_local_recorder(&counted, work);
+        counted.render()
     }
 
     fn has(text: &str, line: &str) -> bool {

@@ -2,22 +2,13 @@
 //! process serves each runner entry, so a fixed port would clash.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
-use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::{TcpListener, UnixListener};
+use windlass_telemetry::Metrics;
 
 use crate::configuration::MetricsAddress;
-
-/// Bounds of the histograms, in seconds: from a decision's microseconds to a creation's minutes.
-const SECONDS: [f64; 18] = [
-    0.000_005, 0.000_02, 0.000_1, 0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0,
-    600.0,
-];
-/// How often the histograms' buffers are emptied when nobody reads the metrics.
-const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Why metrics are not served.
 #[derive(Debug, thiserror::Error)]
@@ -34,32 +25,19 @@ pub enum MetricsError {
     /// Something is there that is no socket.
     #[error("metrics: {} exists and is no socket; name another path or remove it", .0.display())]
     NoSocket(PathBuf),
-    /// The exporter refuses.
-    #[error("metrics: the exporter cannot be made")]
-    Exporter(#[source] BuildError),
+    /// The process counts already, for somebody else.
+    #[error("metrics: another recorder counts in this process already")]
+    Counted,
 }
 
-/// Begins to count and to serve. In one process only the first call counts anything.
+/// Begins to count and to serve.
 ///
 /// # Errors
 /// See [`MetricsError`].
 pub(crate) async fn serve_metrics(address: &MetricsAddress) -> Result<(), MetricsError> {
-    let recorder = PrometheusBuilder::new()
-        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)
-        .map_err(MetricsError::Exporter)?
-        .build_recorder();
-    let handle = recorder.handle();
-    if windlass_telemetry::install_recorder(recorder).is_err() {
-        tracing::warn!("metrics are counted by somebody else in this process already");
-    }
-    let upkeep = handle.clone();
-    tokio::spawn(async move {
-        loop {
-            tokio::time::sleep(UPKEEP_INTERVAL).await;
-            upkeep.run_upkeep();
-        }
-    });
-    let application = Router::new().route("/metrics", get(move || render(handle.clone())));
+    let metrics = Metrics::of_process().ok_or(MetricsError::Counted)?;
+    let render = move || async move { ([("content-type", Metrics::CONTENT_TYPE)], metrics.render()) };
+    let application = Router::new().route("/metrics", get(render));
     let failed = |source| MetricsError::Bind { address: address.to_string(), source };
     match address {
         MetricsAddress::Tcp(address) => {
@@ -74,10 +52,6 @@ pub(crate) async fn serve_metrics(address: &MetricsAddress) -> Result<(), Metric
     }
     tracing::info!(%address, "metrics are served");
     Ok(())
-}
-
-async fn render(handle: PrometheusHandle) -> ([(&'static str, &'static str); 1], String) {
-    ([("content-type", "text/plain; version=0.0.4; charset=utf-8")], handle.render())
 }
 
 /// A socket that a dead process left is in the way of binding. Anything else stays.

@@ -1,7 +1,8 @@
 //! Socket, handshake line, services, and the ways in which a plugin ends.
 
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,12 +90,9 @@ pub async fn serve(handshake: Handshake, group: Arc<dyn InstanceGroup>) -> Resul
     let mut signals = Requests::listen().map_err(ServeError::Signals)?;
 
     let parent_directory = handshake.socket_parent.clone().unwrap_or_else(std::env::temp_dir);
-    let directory = tempfile::Builder::new()
-        .prefix("fleeting-plugin-")
-        .permissions(std::fs::Permissions::from_mode(0o700))
-        .tempdir_in(&parent_directory)
+    let directory = SocketDirectory::new(&parent_directory)
         .map_err(|source| ServeError::SocketDirectory { parent: parent_directory.display().to_string(), source })?;
-    let path = directory.path().join("socket");
+    let path = directory.0.join("socket");
     if path.as_os_str().len() > MAX_SOCKET_PATH_BYTES {
         return Err(ServeError::SocketPath { path: path.display().to_string() });
     }
@@ -146,6 +144,23 @@ pub async fn serve(handshake: Handshake, group: Arc<dyn InstanceGroup>) -> Resul
         server.abort();
     }
     Ok(departure)
+}
+
+/// The socket's own directory, which only this user may enter. It goes with the plugin.
+struct SocketDirectory(PathBuf);
+
+impl SocketDirectory {
+    fn new(parent: &Path) -> std::io::Result<Self> {
+        let path = parent.join(format!("fleeting-plugin-{}", uuid::Uuid::new_v4().simple()));
+        std::fs::DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for SocketDirectory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 /// The signals by which a process is asked to end.

@@ -18,8 +18,8 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::registry::LookupSpan;
 
 use super::http::Client;
+use super::metrics::MetricsSource;
 use super::queue::{DROPPED, Lost, Queue};
-use super::recorder::{self, MetricsSource};
 use super::settings::{Sampler, Settings};
 use super::span::{Value, attribute};
 
@@ -62,7 +62,7 @@ impl Exporter {
         let (end, ended) = sync_channel(1);
         let sampler = settings.sampler;
         let queue = settings.traces.is_some().then(|| Queue { spans, lost: Arc::clone(&lost) });
-        let metrics = settings.metrics.is_some().then(recorder::install).flatten();
+        let metrics = settings.metrics.is_some().then(MetricsSource::of_process).flatten();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = {
             let (stop, lost) = (Arc::clone(&stop), Arc::clone(&lost));

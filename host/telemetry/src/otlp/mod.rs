@@ -3,7 +3,7 @@
 pub(crate) mod exporter;
 mod http;
 mod layer;
+mod metrics;
 mod queue;
-pub(crate) mod recorder;
 pub(crate) mod settings;
 mod span;

@@ -3,18 +3,17 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::io::Write;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+use metrics::Unit;
 use opentelemetry_proto::tonic::metrics::v1::{metric, number_data_point};
 use opentelemetry_proto::tonic::trace::v1::{Span, status::StatusCode};
 use tracing::field::Empty;
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 use windlass_telemetry::collector::{Behaviour, Collector, words};
-use windlass_telemetry::{Settings, Telemetry, traceparent};
+use windlass_telemetry::{Metrics, Settings, Telemetry, traceparent};
 
 /// Longer than anything takes that does not hang.
 const LONG: Duration = Duration::from_secs(120);
@@ -300,50 +299,14 @@ fn an_answer_of_megabytes_is_not_read_and_counts_as_taken() {
     assert_eq!(collector.spans().len(), 2);
 }
 
-/// Another recorder of the program's: one of each kind, whatever their names.
-#[derive(Clone, Default)]
-struct Beside {
-    counter: Arc<AtomicU64>,
-    gauge: Arc<AtomicU64>,
-    histogram: Arc<AtomicU64>,
-}
-
-struct Records(Arc<AtomicU64>);
-
-impl metrics::HistogramFn for Records {
-    fn record(&self, _: f64) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-impl Recorder for Beside {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
-        Counter::from_arc(Arc::clone(&self.counter))
-    }
-
-    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
-        Gauge::from_arc(Arc::clone(&self.gauge))
-    }
-
-    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
-        Histogram::from_arc(Arc::new(Records(Arc::clone(&self.histogram))))
-    }
-}
-
 /// The one test that may install the process's recorder.
 #[test]
-fn metrics_are_counted_for_the_export_and_for_a_recorder_beside() {
+fn metrics_are_counted_once_for_the_export_and_for_prometheus() {
     let collector = Collector::start(Behaviour::Takes).unwrap();
     let variables = [("OTEL_METRICS_EXPORTER", "otlp"), ("OTEL_TRACES_EXPORTER", "none")];
     let telemetry = telemetry(&collector.endpoint(), &variables);
     assert!(telemetry.layer::<tracing_subscriber::Registry>().is_none());
-    let beside = Beside::default();
-    let seen = beside.clone();
-    windlass_telemetry::install_recorder(beside).unwrap();
+    let prometheus = Metrics::of_process().unwrap();
     metrics::describe_counter!("windlass_calls_total", Unit::Count, "Calls");
     metrics::counter!("windlass_calls_total", "zone" => "fr-par-1").increment(3);
     metrics::gauge!("windlass_in_flight").set(2.0);
@@ -363,6 +326,6 @@ fn metrics_are_counted_for_the_export_and_for_a_recorder_beside() {
     let point = &histogram.data_points[0];
     assert_eq!((point.count, point.bucket_counts.len()), (2, point.explicit_bounds.len() + 1));
     assert_eq!(point.bucket_counts.last(), Some(&1), "beyond all bounds");
-    let seen = [&seen.counter, &seen.gauge, &seen.histogram].map(|seen| seen.load(Ordering::Relaxed));
-    assert_eq!(seen, [3, 2.0_f64.to_bits(), 2]);
+    let text = prometheus.render();
+    assert!(text.contains("windlass_calls_total{zone=\"fr-par-1\"} 3\n"), "{text}");
 }
