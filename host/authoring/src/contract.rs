@@ -5,7 +5,6 @@ use wit_parser::{Interface, Resolve, SourceMap, Type, TypeDef, TypeDefKind, Type
 
 use crate::{Error, packed};
 
-/// The contract.
 pub(crate) struct Contract {
     resolve: Resolve,
 }

@@ -22,14 +22,12 @@ pub enum Error {
     File {
         /// Which.
         path: PathBuf,
-        /// Why.
         source: std::io::Error,
     },
 
     /// The folder holds no package that could be built.
     #[error("{folder} holds no policy that is built: {problem}")]
     NoPackage {
-        /// The folder.
         folder: PathBuf,
         /// What was looked for.
         problem: String,
@@ -51,7 +49,6 @@ pub enum Error {
     /// The script can't be made into a component.
     #[error("the script in {folder} does not become a policy: {problem}")]
     Script {
-        /// Its folder.
         folder: PathBuf,
         /// In the words of the tool, with places.
         problem: String,

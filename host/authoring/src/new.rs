@@ -111,7 +111,6 @@ impl std::str::FromStr for PolicyName {
 /// A policy that is about to be begun.
 #[derive(Clone, Debug)]
 pub struct NewPolicy {
-    /// Its name.
     pub name: PolicyName,
     /// The slot that it decides.
     pub slot: SlotName,

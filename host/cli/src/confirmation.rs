@@ -23,7 +23,6 @@ pub(crate) struct Planned {
     pub(crate) id: String,
     /// Its name or address.
     pub(crate) name: String,
-    /// Its state.
     pub(crate) state: String,
     /// Why it is to go.
     pub(crate) why: String,

@@ -12,7 +12,6 @@ use crate::store::Change;
 /// A cluster that somebody abandoned.
 #[derive(Debug, Serialize)]
 pub struct AbandonedCluster {
-    /// The cluster.
     pub cluster: Cluster,
     /// Its nodes. They are left alone.
     pub nodes: Vec<Node>,

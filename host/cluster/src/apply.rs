@@ -19,7 +19,6 @@ use crate::{ClusterControl, ClusterOutcome, Error};
 /// What a cluster would become by another specification.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClusterDifference {
-    /// The cluster.
     pub cluster: ClusterName,
     /// Whether there is none of this name, so that it would be created.
     pub creates: bool,

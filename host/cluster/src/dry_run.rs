@@ -17,9 +17,7 @@ use crate::store::StoredCluster;
 /// What an operation would do.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClusterPlan {
-    /// The cluster.
     pub cluster: ClusterName,
-    /// The operation.
     pub operation: OperationKind,
     /// Names of the nodes that would be made.
     pub make: Vec<String>,
@@ -33,7 +31,6 @@ pub struct ClusterPlan {
 /// A hook that would be run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlannedHook {
-    /// The stage.
     pub stage: Stage,
     /// The hook in words.
     pub hook: String,

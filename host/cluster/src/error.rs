@@ -25,7 +25,6 @@ pub enum Error {
     SpecificationFile {
         /// The file.
         path: PathBuf,
-        /// Why.
         problem: String,
     },
     /// There is a cluster of this name.
@@ -34,7 +33,6 @@ pub enum Error {
         if *state == ClusterState::Abandoned { "terminate it first" } else { "scale it, or terminate it first" }
     )]
     Exists {
-        /// Its name.
         name: String,
         /// Where it stands.
         state: ClusterState,
@@ -51,7 +49,6 @@ pub enum Error {
     /// A scaling names a group that the cluster does not have.
     #[error("cluster {cluster} has no node group {group}; it has: {}", groups.join(", "))]
     UnknownGroup {
-        /// The cluster.
         cluster: String,
         /// The group that was asked for.
         group: String,
@@ -60,19 +57,13 @@ pub enum Error {
     },
     /// A scaling names a node that cannot leave.
     #[error("node {node} cannot be removed: {problem}")]
-    Node {
-        /// The node.
-        node: String,
-        /// Why.
-        problem: String,
-    },
+    Node { node: String, problem: String },
     /// Another operation is under way.
     #[error(
         "cluster {cluster} is busy: operation {number} ({kind}) is at the stage {stage}; wait for it, cancel it, or \
          terminate the cluster"
     )]
     Busy {
-        /// The cluster.
         cluster: String,
         /// The operation.
         number: u64,
@@ -84,7 +75,6 @@ pub enum Error {
     /// A termination is under way.
     #[error("operation {number} of cluster {cluster} cannot be cancelled: a termination goes on until it has ended")]
     NotCancellable {
-        /// The cluster.
         cluster: String,
         /// The operation.
         number: u64,
@@ -92,7 +82,6 @@ pub enum Error {
     /// The process that ran the cluster's operation died.
     #[error("operation {number} ({kind}) of cluster {cluster} was left open by a process that ended; resume it first")]
     Interrupted {
-        /// The cluster.
         cluster: String,
         /// The operation.
         number: u64,
@@ -101,17 +90,13 @@ pub enum Error {
     },
     /// Somebody abandoned the cluster, and only a termination touches its nodes again.
     #[error("cluster {cluster} was abandoned; only its termination touches its nodes again")]
-    Abandoned {
-        /// The cluster.
-        cluster: String,
-    },
+    Abandoned { cluster: String },
     /// An operation failed. What its provisioning policy answered was carried out, as far as the failure says.
     #[error("{0}")]
     Failed(Box<ClusterFailure>),
     /// The operation was left, stored, to the next start.
     #[error("operation {number} of cluster {cluster} is left open; the next start finishes or undoes it")]
     LeftOpen {
-        /// The cluster.
         cluster: String,
         /// The operation.
         number: u64,
@@ -119,7 +104,6 @@ pub enum Error {
     /// Another process took the operation over.
     #[error("another process goes on with operation {number} of cluster {cluster}")]
     TakenOver {
-        /// The cluster.
         cluster: String,
         /// The operation.
         number: u64,
@@ -134,7 +118,6 @@ pub enum Error {
          {source}"
     )]
     Unrecorded {
-        /// The cluster.
         cluster: String,
         /// The operation.
         number: u64,
@@ -182,7 +165,6 @@ impl Error {
 /// How an operation failed, and what was done about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterFailure {
-    /// The cluster.
     pub cluster: String,
     /// Its nth operation.
     pub number: u64,
@@ -190,7 +172,6 @@ pub struct ClusterFailure {
     pub kind: OperationKind,
     /// Where it failed.
     pub stage: Stage,
-    /// Why.
     pub cause: Failure,
     /// The state in which the cluster is left; absent when it is gone.
     pub state: Option<ClusterState>,

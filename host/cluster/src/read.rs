@@ -16,7 +16,6 @@ const MAX_FILE_LEN: u64 = 1024 * 1024;
 /// How a specification is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// TOML.
     Toml,
     /// YAML, and so JSON.
     Yaml,

@@ -172,7 +172,6 @@ pub enum NodeState {
 pub struct Node {
     /// `<cluster>-<group>-<index>`, also the server's name.
     pub name: String,
-    /// Its group.
     pub group: NodeGroupName,
     /// Its number in the group, from 1. Numbers only grow: none is given twice in the life of a cluster.
     pub index: u32,
@@ -246,10 +245,8 @@ impl Node {
     }
 }
 
-/// A cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cluster {
-    /// Its name.
     pub name: ClusterName,
     /// Where it stands.
     pub state: ClusterState,
@@ -270,9 +267,7 @@ pub struct Cluster {
 /// How many nodes a group had before an operation, and how many it is to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Before.
     pub before: u32,
-    /// Wanted.
     pub wanted: u32,
 }
 
@@ -312,7 +307,6 @@ pub struct ClusterOperation {
 /// A node that has left its cluster, and whose server stays.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptNode {
-    /// The node.
     pub node: String,
     /// Scaleway's id of its server.
     pub server: String,
@@ -363,13 +357,11 @@ impl ClusterOperation {
 pub struct Recovery {
     /// Where it failed.
     pub stage: Stage,
-    /// Why.
     pub cause: Failure,
     /// The state in which the cluster is left.
     pub state: ClusterState,
     /// The names of the nodes that are deleted.
     pub delete: Vec<String>,
-    /// Who decided.
     pub decided_by: String,
     /// What the policy said.
     pub reason: Option<String>,
@@ -383,7 +375,6 @@ pub struct ClusterEvent {
     /// Grows from event to event, over all clusters of a store. 0 in the live view.
     #[serde(default)]
     pub sequence: u64,
-    /// The cluster.
     pub cluster: ClusterName,
     /// Its nth operation.
     pub operation: u64,
@@ -411,7 +402,6 @@ pub enum ClusterHappening {
     },
     /// A step begins. A stage has one step, `resize` has two.
     StepBegan {
-        /// The stage.
         stage: Stage,
         /// What is done to each node, in words for people: `create servers`, `run the configure hook`.
         step: String,
@@ -420,36 +410,28 @@ pub enum ClusterHappening {
     },
     /// A node is through a step.
     NodeDone {
-        /// The stage.
         stage: Stage,
-        /// The step.
         step: String,
         /// The node (in `validate`: the group).
         node: String,
     },
     /// A node is not.
     NodeFailed {
-        /// The stage.
         stage: Stage,
-        /// The step.
         step: String,
         /// The node (in `validate`: the group).
         node: String,
-        /// Why.
         reason: String,
     },
     /// What a hook wrote, its end where it is long.
     HookOutput {
-        /// The stage.
         stage: Stage,
         /// The words.
         output: String,
     },
     /// An attempt failed, and the retry policy waits.
     Waiting {
-        /// The stage.
         stage: Stage,
-        /// The step.
         step: String,
         /// The attempt that failed, from 1.
         attempt: u32,
@@ -470,7 +452,6 @@ pub enum ClusterHappening {
         state: OperationState,
         /// Where the cluster stands now; absent when it is gone.
         cluster: Option<ClusterState>,
-        /// Why.
         reasons: Vec<String>,
     },
 }
@@ -478,7 +459,6 @@ pub enum ClusterHappening {
 /// A step of an operation, added up from its events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Progress {
-    /// The stage.
     pub stage: Stage,
     /// What is done to each node.
     pub step: String,

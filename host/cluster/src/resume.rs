@@ -22,7 +22,6 @@ use crate::{ClusterControl, Error, failure};
 /// What a resume did with one cluster.
 #[derive(Debug)]
 pub struct ResumedCluster {
-    /// The cluster.
     pub cluster: ClusterName,
     /// The operation that was taken over.
     pub number: u64,

@@ -42,7 +42,6 @@ pub struct ClusterOptions {
     pub policies: Arc<Host>,
     /// Keeps clusters.
     pub store: Arc<dyn ClusterStore>,
-    /// Runs hooks.
     pub hooks: Arc<dyn RunHooks>,
     /// Reads cloud-init.
     pub cloud_inits: Arc<dyn ReadCloudInit>,

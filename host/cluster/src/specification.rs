@@ -49,7 +49,6 @@ impl InvalidSpecification {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterSpecification {
-    /// Its name.
     pub name: ClusterName,
     /// The zone in which all of it is.
     pub zone: Zone,
@@ -109,7 +108,6 @@ pub struct NodeGroup {
     pub tags: Vec<String>,
 }
 
-/// A volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VolumeSpecification {

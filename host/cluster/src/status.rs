@@ -14,7 +14,6 @@ pub struct ClusterOutcome {
     pub state: OperationState,
     /// The cluster; absent when it is gone.
     pub cluster: Option<Cluster>,
-    /// Its nodes.
     pub nodes: Vec<Node>,
     /// Nodes that have left the cluster and whose servers stay.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -24,7 +23,6 @@ pub struct ClusterOutcome {
 /// A cluster with everything that can be seen of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClusterStatus {
-    /// The cluster.
     pub cluster: Cluster,
     /// Its nodes, by group and number.
     pub nodes: Vec<Node>,
@@ -76,7 +74,6 @@ pub struct NodeObservation {
 /// An operation and what happened in it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClusterHistory {
-    /// The operation.
     pub operation: ClusterOperation,
     /// Its events, in order.
     pub events: Vec<ClusterEvent>,

@@ -48,7 +48,6 @@ pub struct ActiveKey<K: Ord> {
 }
 
 impl<K: Ord> ActiveKey<K> {
-    /// The key.
     pub fn key(&self) -> &K {
         &self.key
     }

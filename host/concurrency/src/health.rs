@@ -57,7 +57,6 @@ impl Health {
         self.failures_in_a_row.load(Ordering::Relaxed)
     }
 
-    /// Its last failure.
     pub fn last_failure(&self) -> Option<String> {
         self.last_failure.lock().clone()
     }

@@ -75,7 +75,6 @@ impl Plan {
         Ok(Self { client, bounds, servers, probes, owner: run_owner(), zone })
     }
 
-    /// The zone.
     #[must_use]
     pub fn zone(&self) -> &Zone {
         &self.zone

@@ -20,10 +20,7 @@ pub enum Verdict {
         seen: String,
     },
     /// The question could not be put.
-    Unknown {
-        /// Why.
-        why: String,
-    },
+    Unknown { why: String },
 }
 
 impl Verdict {

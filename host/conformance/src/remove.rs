@@ -25,7 +25,6 @@ const LATE: Duration = Duration::from_secs(30);
 /// What could not be proven gone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Left {
-    /// Its kind.
     pub kind: Kind,
     /// Its id; `unknown` when it could not even be looked for.
     pub id: String,

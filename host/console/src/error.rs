@@ -9,10 +9,7 @@ use std::path::PathBuf;
 pub enum Error {
     /// The address is seen by others, and nothing keeps them out.
     #[error("{address} can be reached by others than this machine, so a token is needed, or clients' certificates")]
-    Unguarded {
-        /// The address.
-        address: SocketAddr,
-    },
+    Unguarded { address: SocketAddr },
     /// A token that can be guessed.
     #[error("the token is too short: it needs at least {least} characters")]
     ShortToken {
@@ -72,7 +69,6 @@ pub enum Error {
     /// The address cannot be listened on, or the connection broke.
     #[error("the console cannot be served on {address}")]
     Serve {
-        /// The address.
         address: SocketAddr,
         /// What the system said.
         source: std::io::Error,

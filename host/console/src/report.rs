@@ -20,7 +20,6 @@ const MAX_OPERATIONS: usize = 1_000;
 pub enum ReportFormat {
     /// One page that needs nothing but itself.
     Html,
-    /// Markdown.
     Markdown,
 }
 

@@ -59,11 +59,9 @@ impl Scope {
 /// Where a path begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Root {
-    /// The question.
     Question,
     /// The item that the expression is about.
     Item,
-    /// The answer.
     Answer,
 }
 
@@ -91,7 +89,6 @@ pub fn is_written(contract: &str, written: &str) -> bool {
 
 /// What a part of an expression is.
 #[derive(Clone, Debug)]
-#[allow(missing_docs, reason = "named as in `Shape`")]
 pub enum Kind {
     /// Null, or the item of an empty list.
     Unknown,

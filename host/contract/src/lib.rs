@@ -3,7 +3,6 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error"))]
 
-#[allow(missing_docs, reason = "the contract says what needs words")]
 mod bindings {
     //! What is made of the contract in `wit/`.
     #[rustfmt::skip]

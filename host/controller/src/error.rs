@@ -17,7 +17,6 @@ pub enum Error {
     /// An option has a value that cannot be used.
     #[error("{option}: {problem}")]
     Option {
-        /// The option.
         option: &'static str,
         /// What is wrong and what would be right.
         problem: String,

@@ -73,7 +73,6 @@ pub(crate) enum ProviderId {
 }
 
 impl ProviderId {
-    /// The zone.
     pub(crate) fn zone(&self) -> &Zone {
         match self {
             Self::AppleSilicon { zone, .. } | Self::Instance { zone, .. } => zone,

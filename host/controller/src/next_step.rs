@@ -16,15 +16,23 @@ pub(crate) enum Next {
     /// Write the finalizer, and with it what the machine will be known by, before anything is called.
     Mark,
     /// Wait, and say why.
-    Wait { phase: Phase, reason: Cow<'static, str>, message: String, after: Option<Duration> },
+    Wait {
+        phase: Phase,
+        reason: Cow<'static, str>,
+        message: String,
+        after: Option<Duration>,
+    },
     /// Leave everything as it is and look again.
-    LookAgain { after: Duration },
+    LookAgain {
+        after: Duration,
+    },
     /// Call the running job off: the object is deleted.
     CallOff,
-    /// Start a job.
     Start(JobKind),
     /// The machine is there; where something is wrong with it, that is said.
-    Provisioned { trouble: Option<(&'static str, String)> },
+    Provisioned {
+        trouble: Option<(&'static str, String)>,
+    },
     /// Leave the machine of a deleted object alone, and let the object go.
     Abandon,
     /// Take the finalizer away.

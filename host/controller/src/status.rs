@@ -38,7 +38,6 @@ pub(crate) fn set_condition(
     }
 }
 
-/// Removes a condition.
 pub(crate) fn remove_condition(conditions: &mut Vec<Condition>, kind: &str) {
     conditions.retain(|condition| condition.kind != kind);
 }

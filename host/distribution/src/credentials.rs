@@ -31,8 +31,10 @@ const HUB_SERVER: &str = "https://index.docker.io/v1/";
 /// Who pushes or fetches. Its secret is never shown.
 #[derive(Clone)]
 pub(crate) enum Credentials {
-    /// A name and a password.
-    Password { name: String, password: String },
+    Password {
+        name: String,
+        password: String,
+    },
     /// A token by which a registry's token service gives out others.
     IdentityToken(String),
 }

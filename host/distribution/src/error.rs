@@ -77,7 +77,6 @@ pub enum Error {
     /// The lock file can't be used.
     #[error("the lock file {file}: {problem}")]
     Lock {
-        /// The file.
         file: String,
         /// What is wrong with it.
         problem: String,

@@ -107,7 +107,6 @@ impl From<KeyId> for String {
     }
 }
 
-/// A public key.
 #[derive(Clone)]
 pub(crate) enum PublicKey {
     Minisign(MinisignKey),

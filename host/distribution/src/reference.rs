@@ -36,12 +36,10 @@ impl Reference {
         &self.registry
     }
 
-    /// The repository.
     pub fn repository(&self) -> &str {
         &self.repository
     }
 
-    /// The tag.
     pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }

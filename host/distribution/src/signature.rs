@@ -21,7 +21,6 @@ pub enum Signature {
     Sigstore(String),
     /// The JSON of a sigstore bundle for the manifest in a registry that names the contents.
     SigstoreOfManifest {
-        /// The bundle.
         bundle: String,
         /// The manifest, as it was sent.
         manifest: Arc<[u8]>,

@@ -39,7 +39,6 @@ pub struct Trust {
 /// Whose signature was found to be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedBy {
-    /// The key.
     pub key: KeyId,
     /// How the configuration calls it.
     pub name: String,
@@ -117,7 +116,6 @@ pub enum Untrusted {
     TooOld {
         /// What it is called.
         name: String,
-        /// Its version.
         version: String,
         /// The oldest that is taken.
         minimum: Version,

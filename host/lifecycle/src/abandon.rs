@@ -92,16 +92,13 @@ pub struct PendingAbandonment {
 pub enum AbandonTarget {
     /// A server with everything that belongs to it: by the operation that created it, or by Scaleway's id, or both.
     Server {
-        /// The zone.
         zone: Zone,
         /// The operation that created it.
         creation: Option<OperationId>,
         /// Scaleway's id of it.
         server: Option<String>,
     },
-    /// A host.
     Host {
-        /// The zone.
         zone: Zone,
         /// Scaleway's id of it, where it is known.
         host: Option<String>,
@@ -160,7 +157,6 @@ impl Lifecycle {
 }
 
 impl PendingAbandonment {
-    /// The operation.
     #[must_use]
     pub fn operation(&self) -> &Operation {
         &self.operation

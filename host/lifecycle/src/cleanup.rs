@@ -50,7 +50,6 @@ pub enum Target {
     Operation(OperationId),
     /// A server by its id, whether or not the journal knows it. It must carry our owner tag.
     Server {
-        /// The zone.
         zone: Zone,
         /// Scaleway's id.
         id: String,
@@ -58,12 +57,7 @@ pub enum Target {
     /// The server of this operation with what carries its tags, whether or not the journal knows the operation: for
     /// who has lost the journal. Where it does not, the oldest server with the tags is taken for it, and what else
     /// carries them goes when nobody uses it.
-    Tagged {
-        /// The zone.
-        zone: Zone,
-        /// The operation.
-        operation: OperationId,
-    },
+    Tagged { zone: Zone, operation: OperationId },
 }
 
 /// A target with who wants it removed, and why.

@@ -148,11 +148,8 @@ impl<E> Control<E> {
 /// Something that happened in an operation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Event {
-    /// The operation.
     pub operation: OperationId,
-    /// Its kind.
     pub kind: OperationKind,
-    /// Its group.
     pub group: String,
     /// What happened.
     pub what: EventKind,
@@ -168,20 +165,15 @@ pub enum EventKind {
     /// It is in the journal and begins.
     Opened,
     /// A step begins.
-    StepBegan {
-        /// The step.
-        step: String,
-    },
+    StepBegan { step: String },
     /// A step is done.
     StepDone {
-        /// The step.
         step: String,
         /// What it made or changed.
         resource: Option<ResourceName>,
     },
     /// An attempt failed, and the retry policy waits.
     Waiting {
-        /// The step.
         step: String,
         /// The attempt that failed, from 1.
         attempt: u32,

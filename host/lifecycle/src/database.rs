@@ -298,7 +298,6 @@ fn commit(connection: &mut Connection, writes: Vec<Write>) -> Vec<Result<(), Str
 
 /// A connection that reads.
 struct Reader {
-    /// The connection.
     connection: Connection,
     /// Whether nothing can be written beside the file. Such a connection does not see what others write, or keeps them
     /// from writing: it is to be used once.

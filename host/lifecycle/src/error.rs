@@ -103,7 +103,6 @@ pub enum Error {
     /// The operation removes something, and goes on.
     #[error("operation {operation} cannot be cancelled: a {kind} goes on until it has ended")]
     NotCancellable {
-        /// The operation.
         operation: OperationId,
         /// What it does.
         kind: OperationKind,
@@ -130,11 +129,9 @@ pub enum Error {
     /// A row cannot be understood.
     #[error("the journal's table {table}, row {row}, column {column}: {problem}")]
     JournalRow {
-        /// The table.
         table: &'static str,
         /// The row's key.
         row: String,
-        /// The column.
         column: String,
         /// What is wrong with it.
         problem: String,
@@ -153,15 +150,11 @@ pub enum Error {
         "operation {operation} is left open in the journal; the next start, or `windlass operation resume`, finishes \
          or undoes it"
     )]
-    LeftOpen {
-        /// The operation.
-        operation: OperationId,
-    },
+    LeftOpen { operation: OperationId },
     /// The journal failed while the operation was under way. The operation stays open; the next start that can write
     /// the journal finishes or undoes it.
     #[error("operation {operation} stopped: {source}")]
     Unrecorded {
-        /// The operation.
         operation: OperationId,
         /// What it has made and not removed, as far as the journal and this process know.
         left: Vec<ResourceName>,
@@ -175,14 +168,10 @@ pub enum Error {
     NotBegun,
     /// A process that lives works on this operation.
     #[error("operation {operation} is in progress; cancel it, or wait until it has ended")]
-    OperationRunning {
-        /// The operation.
-        operation: OperationId,
-    },
+    OperationRunning { operation: OperationId },
     /// The operation has ended, so it cannot be ended another way.
     #[error("operation {operation} has ended: it is {state}")]
     OperationEnded {
-        /// The operation.
         operation: OperationId,
         /// How.
         state: OperationState,
@@ -196,7 +185,6 @@ pub enum Error {
     /// The resource does not carry our owner tag, so it is not touched.
     #[error("{resource} does not carry the tag windlass-owner={owner}, so it is not touched")]
     NotOurs {
-        /// The resource.
         resource: ResourceName,
         /// The owner whose tag was looked for.
         owner: String,
@@ -221,9 +209,7 @@ pub enum Error {
     /// No host of the pool can be claimed now.
     #[error("no host of the pool {prefix}... in {zone} can be claimed: {counts}")]
     NoEligibleMachine {
-        /// The pool.
         prefix: PoolPrefix,
-        /// The zone.
         zone: windlass_scaleway::Zone,
         /// How many there are, and what stands against each.
         counts: Ineligible,
@@ -253,7 +239,6 @@ pub enum Error {
     HostBusy {
         /// Scaleway's id of the host.
         host: String,
-        /// The operation.
         operation: OperationId,
     },
     /// Other processes hold the lock over the names of hosts.
@@ -275,24 +260,16 @@ pub enum Error {
     },
     /// A part of the supervisor's round was dropped in the middle, because it took too long or was told to end.
     #[error("the supervisor's part {part} was ended before it had done; the next round goes on with it")]
-    PartEnded {
-        /// The part.
-        part: crate::supervisor::Part,
-    },
+    PartEnded { part: crate::supervisor::Part },
     /// An operation of this id exists.
     #[error("there is an operation {operation} already")]
-    OperationExists {
-        /// The id.
-        operation: OperationId,
-    },
+    OperationExists { operation: OperationId },
 }
 
 /// How an operation failed, and what the undo did.
 #[derive(Clone, Debug)]
 pub struct OperationFailure {
-    /// The operation.
     pub operation: OperationId,
-    /// Its kind.
     pub kind: OperationKind,
     /// How it was closed.
     pub state: OperationState,

@@ -57,7 +57,6 @@ pub struct History {
 /// One file on one file system, however it is called.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileMark {
-    /// Its inode.
     pub inode: u64,
     /// Its time of birth, in nanoseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,7 +76,6 @@ impl FileMark {
 pub struct Place {
     /// The file that names itself.
     pub own: FileMark,
-    /// The journal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<FileMark>,
     /// The machine's id (`/etc/machine-id`).

@@ -32,9 +32,7 @@ pub struct Report {
 /// A resource that should be gone and is not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Left {
-    /// The resource.
     pub resource: ResourceName,
-    /// Why.
     pub why: String,
 }
 

@@ -15,7 +15,6 @@ const KEY: &str = "requested_by";
 /// Who asked for a removal, why, and which decisions led to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestedBy {
-    /// Who.
     #[serde(flatten)]
     pub requester: Requester,
     /// Why, for people. Empty: no reason was given.
@@ -48,19 +47,9 @@ pub enum Requester {
     /// The clean-up of claimed hosts whose claimant is gone.
     Reclaim,
     /// A Kubernetes object.
-    Object {
-        /// Its kind.
-        kind: String,
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-        /// Its UID.
-        uid: String,
-    },
+    Object { kind: String, namespace: String, name: String, uid: String },
     /// An operation on a cluster.
     Cluster {
-        /// The cluster.
         cluster: String,
         /// The number of its operation.
         operation: u64,

@@ -92,9 +92,7 @@ pub struct Resumed {
 /// An operation that left something behind and is tried again later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct WaitingOperation {
-    /// The operation.
     pub operation: crate::OperationId,
-    /// Its kind.
     pub kind: OperationKind,
     /// The zone in which something is left.
     pub zone: String,
@@ -107,9 +105,7 @@ pub struct WaitingOperation {
 /// An operation whose lost call may still take effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UnverifiedOperation {
-    /// The operation.
     pub operation: crate::OperationId,
-    /// Its kind.
     pub kind: OperationKind,
     /// The zone in which it is looked.
     pub zone: String,
@@ -128,9 +124,7 @@ impl Resumed {
 /// One operation that was taken over.
 #[derive(Debug, Serialize)]
 pub struct ResumedOperation {
-    /// The operation.
     pub operation: crate::OperationId,
-    /// Its kind.
     pub kind: OperationKind,
     /// Where it stands now: `done` means finished, `undone` that everything it had made is gone.
     pub state: OperationState,

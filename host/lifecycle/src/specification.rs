@@ -45,7 +45,6 @@ pub struct ServerSpecification {
     /// Its name. Absent: the operation id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The zone.
     pub zone: Zone,
     /// Server types (Scaleway's commercial types) in the order of preference: the next is tried when one is out of
     /// stock.
@@ -245,7 +244,6 @@ impl VolumeKind {
     }
 }
 
-/// The root volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RootVolume {
     /// Where it lives.
@@ -274,10 +272,7 @@ pub enum ExtraVolume {
         operations_per_second: Option<u32>,
     },
     /// A Block Storage volume that exists. It is attached, and never deleted.
-    Existing {
-        /// Its id.
-        id: String,
-    },
+    Existing { id: String },
 }
 
 /// User data that cloud-init reads at the first boot. Its content is never shown, logged or journalled. What was set is

@@ -115,9 +115,7 @@ pub struct Round {
 /// A part that could not be done.
 #[derive(Debug, Serialize)]
 pub struct Problem {
-    /// The part.
     pub part: Part,
-    /// Why.
     #[serde(serialize_with = "words")]
     pub error: Error,
 }

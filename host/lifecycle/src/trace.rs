@@ -60,7 +60,6 @@ impl Trace {
         };
     }
 
-    /// A step begins.
     pub(crate) fn begin(&self, step: &str) -> Span {
         if self.operation.is_disabled() {
             return Span::none();

@@ -37,7 +37,6 @@ pub struct PolicyChange {
     pub process: u32,
     /// The name of its program.
     pub program: String,
-    /// The slot.
     pub slot: SlotName,
     /// The place in the chain, from 0, shadows counted.
     pub position: usize,
@@ -69,10 +68,7 @@ pub enum PolicyHappening {
     },
     /// A new file could not be used; the policy stays.
     #[serde(rename_all = "kebab-case")]
-    Refused {
-        /// Why.
-        why: String,
-    },
+    Refused { why: String },
     /// It is no longer asked, since it failed too often in a row.
     #[serde(rename_all = "kebab-case")]
     Suspended {

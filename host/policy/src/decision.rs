@@ -21,7 +21,6 @@ pub struct PolicyIdentity {
     pub slot: SlotName,
     /// What it calls itself.
     pub name: Arc<str>,
-    /// Its own version.
     pub version: Arc<str>,
     /// The digest of its component, as it was before it was configured.
     pub component: Digest,
@@ -35,7 +34,6 @@ impl fmt::Display for PolicyIdentity {
     }
 }
 
-/// Who decided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DecidedBy {
@@ -58,7 +56,6 @@ impl fmt::Display for DecidedBy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Fallback {
-    /// The policy.
     pub policy: PolicyIdentity,
     /// How it failed.
     pub kind: FailureKind,
@@ -82,7 +79,6 @@ pub struct Decision<S: Slot> {
     pub answer: S::Answer,
     /// The deciding policy's reason, for people.
     pub reason: Option<String>,
-    /// Who decided.
     pub decided_by: DecidedBy,
     /// Policies that failed before, in the order in which they were asked.
     pub fallbacks: Vec<Fallback>,

@@ -80,7 +80,6 @@ pub enum Refusal {
     TooLarge {
         /// Its size.
         bytes: u64,
-        /// The limit.
         limit: u64,
     },
 
@@ -112,7 +111,6 @@ pub enum Refusal {
          [\"{grant}\"]"
     )]
     Ungranted {
-        /// The import.
         import: String,
         /// The slot in whose table the line belongs.
         slot: SlotName,
@@ -123,7 +121,6 @@ pub enum Refusal {
     /// It imports what this host can't offer at all.
     #[error("it imports `{import}`, which this host does not offer. It offers {offered}")]
     UnknownImport {
-        /// The import.
         import: String,
         /// What could be granted.
         offered: String,
@@ -132,7 +129,6 @@ pub enum Refusal {
     /// It imports a capability with other types than the capability has.
     #[error("it imports `{import}` with other types than this host's: {problem}")]
     ImportType {
-        /// The import.
         import: String,
         /// Where they differ, and what was expected there.
         problem: String,
@@ -178,7 +174,6 @@ pub enum Refusal {
     /// It failed while it was loaded.
     #[error("it failed in `{function}`: {problem}")]
     Failed {
-        /// The function.
         function: &'static str,
         /// What happened.
         problem: String,

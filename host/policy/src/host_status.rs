@@ -8,7 +8,6 @@ use crate::slots::SlotName;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct LinkStatus {
-    /// Its slot.
     pub slot: SlotName,
     /// Its place in the chain, from 0, shadows counted.
     pub position: usize,

@@ -22,7 +22,6 @@ impl JsonText {
         self.0.get()
     }
 
-    /// The value.
     pub fn value(&self) -> Value {
         // It was valid when it was made, and read from the log it was checked.
         serde_json::from_str(self.as_str()).unwrap_or_default()

@@ -13,7 +13,6 @@ use crate::work::Plan;
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Cost {
-    /// The policy.
     pub policy: PolicyIdentity,
     /// Half of the decisions took less, in nanoseconds.
     pub p50_ns: u64,

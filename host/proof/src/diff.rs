@@ -18,7 +18,6 @@ use crate::work::{self, Plan, Tally};
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Difference {
-    /// The slot.
     pub slot: SlotName,
     /// How many questions both policies were asked.
     pub asked: u64,
@@ -26,7 +25,6 @@ pub struct Difference {
     pub recorded: u64,
     /// Whether these were, beside the recorded ones, all questions within the bounds.
     pub exhaustive: bool,
-    /// The bounds.
     pub bounds: Vec<Bound>,
     /// Recorded decisions that could not be asked: their question is not on record, or no question of the slot.
     pub unreadable: u64,

@@ -131,7 +131,6 @@ pub enum LawsError {
     Condition {
         /// Whose condition.
         name: String,
-        /// Why.
         source: ExpressionError,
     },
     /// Two laws have one name.

@@ -39,7 +39,6 @@ pub struct BulkReplay {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ReplayGroup {
-    /// The slot.
     pub slot: SlotName,
     /// The recorded verdict: `wait`, `mapped: action none, report running`.
     pub recorded: String,
@@ -55,7 +54,6 @@ pub struct ReplayGroup {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ReplayFailure {
-    /// Why.
     pub problem: String,
     /// How many.
     pub count: u64,

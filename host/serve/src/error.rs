@@ -9,33 +9,22 @@ pub enum Error {
     /// The path is longer than the address of a socket can be.
     #[error("the path {path} is longer than the {most} bytes that the address of a socket has: choose a shorter one")]
     LongPath {
-        /// The path.
         path: PathBuf,
         /// The longest, in bytes.
         most: usize,
     },
     /// The path names no file.
     #[error("{path} names no file: a socket has a folder and a name in it")]
-    NoName {
-        /// The path.
-        path: PathBuf,
-    },
+    NoName { path: PathBuf },
     /// Something else is there.
     #[error("{path} is there and is no socket: remove it, or choose another path")]
-    NotASocket {
-        /// The path.
-        path: PathBuf,
-    },
+    NotASocket { path: PathBuf },
     /// Somebody else listens there.
     #[error("another program listens on {path}: end it, or choose another path")]
-    InUse {
-        /// The path.
-        path: PathBuf,
-    },
+    InUse { path: PathBuf },
     /// The socket can't be made.
     #[error("cannot listen on {path}")]
     Listen {
-        /// The path.
         path: PathBuf,
         /// Why not.
         #[source]

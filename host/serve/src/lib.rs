@@ -21,7 +21,6 @@ mod bindings {
 mod error;
 mod frame;
 mod pins;
-#[expect(missing_docs, reason = "the messages are documented where they are defined")]
 #[allow(clippy::all, reason = "made by prost")]
 pub mod proto {
     //! The messages.

@@ -136,7 +136,6 @@ pub struct Quotas {
     pub volumes: Option<usize>,
     /// Block Storage volumes.
     pub block_volumes: Option<usize>,
-    /// Apple silicon servers.
     pub apple_silicon_servers: Option<usize>,
     /// IAM ssh keys. The only quota with a recorded refusal; there it was 50.
     pub ssh_keys: Option<usize>,

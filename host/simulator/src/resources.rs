@@ -17,7 +17,6 @@ pub struct Resources {
     pub ips: Vec<Value>,
     /// Local and Block Storage volumes.
     pub volumes: Vec<Value>,
-    /// Private NICs.
     pub private_nics: Vec<Value>,
     /// IAM ssh keys.
     pub ssh_keys: Vec<Value>,

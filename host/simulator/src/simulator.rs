@@ -72,7 +72,6 @@ pub struct RequestRecord {
     pub sequence: u64,
     /// Simulated milliseconds since the start at which the call came.
     pub at_ms: u64,
-    /// The method.
     pub method: String,
     /// The path, without the query.
     pub path: String,

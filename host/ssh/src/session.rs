@@ -25,7 +25,6 @@ pub struct Destination {
     pub address: IpAddr,
     /// The port of its sshd.
     pub port: u16,
-    /// The user.
     pub user: String,
 }
 
@@ -41,9 +40,7 @@ pub enum Input<'i> {
 /// Which of a command's streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// Its stdout.
     Stdout,
-    /// Its stderr.
     Stderr,
 }
 

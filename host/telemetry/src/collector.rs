@@ -30,11 +30,9 @@ pub enum Behaviour {
 /// A request as it came.
 #[derive(Debug, Clone)]
 pub struct Received {
-    /// Its path.
     pub path: String,
     /// Its headers, by their names in lower case.
     pub headers: BTreeMap<String, String>,
-    /// Its body.
     pub body: Vec<u8>,
 }
 

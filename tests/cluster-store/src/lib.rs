@@ -2,7 +2,7 @@
 //!
 //! Each law is given a store in which nothing was ever kept under the name `farm`, which it may use.
 
-#![allow(clippy::unwrap_used, missing_docs, reason = "they are tests: a law that unwraps fails with the error")]
+#![allow(clippy::unwrap_used, reason = "they are tests: a law that unwraps fails with the error")]
 
 use std::collections::BTreeMap;
 

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 /// The kinds that the tests handle, as the API server names them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Kind {
     AppleSiliconMachine,
     AppleSiliconMachineTemplate,

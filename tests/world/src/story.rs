@@ -1,7 +1,5 @@
 //! What happens in one run, as data: drawn from a seed, told in words, cut down to what matters.
 
-#![allow(missing_docs, reason = "what a variant says of its fields stands at the variant")]
-
 use std::fmt;
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! What an author gets, held against the host's types and against cargo.
-#![allow(missing_docs, clippy::unwrap_used, unreachable_pub)]
+#![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod examples;
 mod pages;

@@ -1,5 +1,5 @@
 //! The binary `windlass` from outside, against its own simulator.
-#![allow(missing_docs, clippy::unwrap_used, unreachable_pub)]
+#![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod abandoning;
 mod asking;

@@ -99,7 +99,6 @@ pub struct SshHook {
     pub user: String,
     /// A private key in OpenSSH's or PEM form, Ed25519 or ECDSA, without passphrase, readable by its owner only.
     pub key_file: PathBuf,
-    /// The port.
     #[serde(default = "default_port")]
     pub port: u16,
     /// Which of a node's addresses is used.

@@ -27,13 +27,11 @@ pub struct HookPlan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlannedRun {
-    /// A program.
     Program {
         /// The file, where it was found.
         file: Option<PathBuf>,
         /// As it is written.
         command: String,
-        /// Its arguments.
         arguments: Vec<String>,
         /// Where it would run.
         working_directory: Option<PathBuf>,
@@ -49,7 +47,6 @@ pub enum PlannedRun {
     },
     /// A command on nodes.
     Ssh {
-        /// The command.
         command: String,
         /// Who would log in.
         user: String,

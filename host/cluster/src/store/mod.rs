@@ -13,7 +13,6 @@ use crate::record::{Cluster, ClusterEvent, ClusterHappening, ClusterOperation, N
 /// A cluster as it is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredCluster {
-    /// The cluster.
     pub cluster: Cluster,
     /// Its nodes, by group and index.
     pub nodes: Vec<Node>,
@@ -56,7 +55,6 @@ pub struct Begin {
 /// What is written together, or not at all.
 #[derive(Clone, Debug, Default)]
 pub struct Change {
-    /// The cluster.
     pub cluster: Option<Cluster>,
     /// Nodes to write.
     pub nodes: Vec<Node>,
@@ -96,7 +94,6 @@ pub enum StoreError {
     /// Something stored cannot be understood.
     #[error("table {table}, row {row}: {problem}")]
     Row {
-        /// The table.
         table: &'static str,
         /// The row's key.
         row: String,

@@ -1,5 +1,5 @@
 //! The probes against the simulator, as it is and with one assumption broken at a time.
-#![allow(missing_docs, clippy::unwrap_used, unreachable_pub)]
+#![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod assumptions;
 mod ending;

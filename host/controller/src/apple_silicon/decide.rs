@@ -52,7 +52,6 @@ pub(crate) struct Observed<'a> {
     pub(crate) sight: Sight<'a>,
     /// The job that runs for this object.
     pub(crate) busy: Option<JobKind>,
-    /// The last operation.
     pub(crate) last: Option<&'a OperationStatus>,
     /// Failed set-ups, whoever's.
     pub(crate) failures: u32,
@@ -74,7 +73,6 @@ pub(crate) struct Observed<'a> {
     pub(crate) now: Timestamp,
 }
 
-/// Decides.
 pub(crate) fn decide(seen: &Observed<'_>) -> Next {
     if seen.deleting { release(seen) } else { provision(seen) }
 }

@@ -53,7 +53,6 @@ pub(crate) struct Observed<'a> {
     pub(crate) now: Timestamp,
 }
 
-/// Decides.
 pub(crate) fn decide(seen: &Observed<'_>) -> Next {
     if seen.deleting { release(seen) } else { provision(seen) }
 }

@@ -107,7 +107,6 @@ pub(super) enum Next {
     RemoveFinalizer,
 }
 
-/// Decides.
 pub(super) fn decide(seen: &Observed<'_>) -> Next {
     if seen.deleting && !seen.finalizer {
         return Next::Nothing;

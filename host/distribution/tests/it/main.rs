@@ -1,5 +1,5 @@
 //! Attacks on the way from a registry to the bytes, each by a registry that does as it is told; the trust in keys.
-#![allow(missing_docs, clippy::unwrap_used, unreachable_pub)]
+#![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod cosign;
 mod credentials;

@@ -26,7 +26,6 @@ pub enum KeyError {
     File {
         /// `read` or `written`.
         action: &'static str,
-        /// Why.
         #[source]
         source: std::io::Error,
     },

@@ -32,7 +32,6 @@ pub enum StartError {
          plugin of its former registration still runs: restart the runner", path.display()
     )]
     Locked {
-        /// The group.
         group: String,
         /// The lock.
         path: PathBuf,
@@ -44,9 +43,7 @@ pub enum StartError {
          which leaves them alone. If their state_dir was lost, adopt = true takes them over", state.display()
     )]
     Strangers {
-        /// The group.
         group: String,
-        /// Their zones.
         zones: String,
         /// The state directory of this group.
         state: PathBuf,
@@ -59,9 +56,7 @@ pub enum StartError {
          {found}. {remedy}", state.display()
     )]
     StrangeHosts {
-        /// The group.
         group: String,
-        /// The zone.
         zone: String,
         /// The state directory of this group.
         state: PathBuf,
@@ -75,7 +70,6 @@ pub enum StartError {
     Lock {
         /// The lock.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },

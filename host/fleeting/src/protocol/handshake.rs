@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 /// The environment variable by which fleeting tells a plugin from a program that was started by hand.
 pub const COOKIE_KEY: &str = "FLEETING_INSTANCE_GROUP_PLUGIN";
-/// Its value.
 pub const COOKIE_VALUE: &str = "4c6410b1-cb78-4962-8c76-ab936d0ea908";
 
 /// go-plugin's own protocol.

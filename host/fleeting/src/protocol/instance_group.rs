@@ -100,7 +100,6 @@ pub enum State {
     Timeout,
     /// On its way to suspension.
     Suspending,
-    /// Suspended.
     Suspended,
     /// On its way back from suspension.
     Resuming,
@@ -126,7 +125,6 @@ impl fmt::Display for State {
 pub struct Report {
     /// The instance's identifier: opaque to the host, shown in its log.
     pub instance: String,
-    /// Its state.
     pub state: State,
 }
 

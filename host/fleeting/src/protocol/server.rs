@@ -39,14 +39,10 @@ pub enum ServeError {
     },
     /// The path is longer than a socket address can be.
     #[error("the socket's path {path} is longer than {MAX_SOCKET_PATH_BYTES} bytes: set TMPDIR to a shorter path")]
-    SocketPath {
-        /// The path.
-        path: String,
-    },
+    SocketPath { path: String },
     /// The socket could not be bound.
     #[error("cannot listen on {path}")]
     Bind {
-        /// The path.
         path: String,
         /// Why not.
         #[source]

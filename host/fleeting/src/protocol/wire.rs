@@ -1,6 +1,6 @@
 //! The generated messages and services, one module for each proto package (see `proto/`).
 
-#![allow(missing_docs, unreachable_pub, clippy::all)]
+#![allow(unreachable_pub, clippy::all)]
 
 /// Package `proto`: fleeting.
 pub(crate) mod fleeting {

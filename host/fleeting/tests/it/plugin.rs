@@ -12,12 +12,12 @@ use windlass_fleeting::protocol::{COOKIE_KEY, COOKIE_VALUE};
 use windlass_simulator::{Options, Simulator};
 use windlass_test_pages::Viewer;
 
-#[allow(missing_docs, unreachable_pub, dead_code, clippy::all)]
+#[allow(unreachable_pub, dead_code, clippy::all)]
 pub(crate) mod wire {
     tonic::include_proto!("proto");
 }
 
-#[allow(missing_docs, unreachable_pub, dead_code, clippy::all)]
+#[allow(unreachable_pub, dead_code, clippy::all)]
 pub(crate) mod go_plugin {
     tonic::include_proto!("plugin");
 }

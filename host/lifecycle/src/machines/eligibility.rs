@@ -16,7 +16,6 @@ pub(crate) const ORPHANED_AFTER: Duration = Duration::from_secs(15 * 60);
 /// A pool, and what one wants of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pool {
-    /// The zone.
     pub zone: Zone,
     /// What the names of its hosts begin with.
     pub prefix: PoolPrefix,

@@ -32,7 +32,6 @@ const HELD: std::time::Duration = std::time::Duration::from_secs(60);
 /// A host to order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrderRequest {
-    /// The zone.
     pub zone: Zone,
     /// The name that it gets.
     pub claim: ClaimName,

@@ -23,7 +23,6 @@ use crate::shared::Shared;
 /// What to look for, and what to do about it.
 #[derive(Clone, Debug)]
 pub struct ReclaimRequest {
-    /// The zone.
     pub zone: Zone,
     /// What the names of all claims of this installation begin with. Hosts of other names are none of its business.
     pub claim_prefix: String,

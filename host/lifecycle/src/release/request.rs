@@ -86,7 +86,6 @@ impl Default for Asking {
 /// A host that its claimant releases, or cannot set up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReleaseRequest {
-    /// The zone.
     pub zone: Zone,
     /// Scaleway's id of the host.
     pub host: String,
@@ -142,10 +141,7 @@ impl ReleaseRequest {
 #[serde(tag = "outcome", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum ReleaseOutcome {
     /// It is being wiped, and carries this name in its pool. Eligible when it is ready again.
-    ReturnedToPool {
-        /// The name.
-        name: String,
-    },
+    ReturnedToPool { name: String },
     /// It was deleted.
     Terminated,
     /// Scaleway deletes it as soon as it can be deleted. It costs until then, and carries the claim.

@@ -47,7 +47,6 @@ pub struct Decided {
     pub outcome: ReleaseOutcome,
     /// What the policy said to people.
     pub reason: Option<String>,
-    /// Who decided.
     pub decided_by: String,
     /// Policies that failed, and how.
     pub policy_failures: Vec<String>,

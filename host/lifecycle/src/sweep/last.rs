@@ -20,7 +20,6 @@ const MAX_BYTES: u64 = 1 << 20;
 /// What the last sweep of a zone has found and left.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LastSweep {
-    /// The zone.
     pub zone: String,
     /// When it ended, in milliseconds since 1970.
     pub at: u64,

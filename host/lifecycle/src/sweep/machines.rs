@@ -20,11 +20,9 @@ pub struct Machine {
     pub server: Server,
     /// Scaleway's id.
     pub id: String,
-    /// Its name.
     pub name: String,
     /// Its group, by its tag.
     pub group: Option<String>,
-    /// The zone.
     pub zone: String,
     /// Scaleway's type of it.
     pub server_type: String,
@@ -205,7 +203,6 @@ impl Lifecycle {
 pub struct GroupMember {
     /// Scaleway's id.
     pub id: String,
-    /// The zone.
     pub zone: Zone,
     /// Whose it is.
     pub owner: OwnerName,

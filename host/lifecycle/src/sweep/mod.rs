@@ -105,7 +105,6 @@ pub struct Sweep {
 /// What failed in a zone.
 #[derive(Clone, Debug, Serialize)]
 pub struct SweepFailure {
-    /// The zone.
     pub zone: String,
     /// What failed.
     pub problem: String,
@@ -155,7 +154,6 @@ impl Sweep {
 /// A resource of ours that nothing explains.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Unexplained {
-    /// The resource.
     pub resource: ResourceName,
     /// Its name or address.
     pub label: String,

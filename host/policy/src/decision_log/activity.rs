@@ -27,7 +27,6 @@ pub struct Activity {
 /// What one policy did.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicyActivity {
-    /// The policy.
     pub policy: PolicyIdentity,
     /// How often it was asked, as one that decides.
     pub asked: u64,

@@ -89,7 +89,6 @@ impl UnreadRecord {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct DecisionSummary {
-    /// Its id.
     pub id: DecisionId,
     /// When, in milliseconds since 1970-01-01T00:00:00Z.
     pub at_ms: u64,

@@ -27,7 +27,6 @@ pub struct DecisionRecord<Q = Value, A = Value> {
     pub answer: A,
     /// The deciding policy's reason.
     pub reason: Option<String>,
-    /// Who decided.
     pub decided_by: DecidedBy,
     /// Every policy of the chain that was asked, in order.
     pub asked: Vec<LinkRecord>,
@@ -56,7 +55,6 @@ impl<Q, A> DecisionRecord<Q, A> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct LinkRecord {
-    /// The policy.
     pub policy: PolicyIdentity,
     /// In a batch: the items that it was asked about, when not about all.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -25,7 +25,6 @@ const SPARE_REFUSALS: u64 = 8;
 pub struct HostCall {
     /// The interface, without its version.
     pub interface: String,
-    /// The function.
     pub function: String,
     /// The arguments, a list.
     pub arguments: JsonText,

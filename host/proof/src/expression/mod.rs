@@ -87,7 +87,6 @@ pub enum ExpressionError {
     WrongJson {
         /// `question` or `answer`.
         what: &'static str,
-        /// The slot.
         slot: SlotName,
         /// Where, and what was expected.
         problem: String,

@@ -63,9 +63,7 @@ pub enum ProofError {
     /// A condition can't be decided for a question and its answer.
     #[error("the law `{law}`: {source}; with the question {question}")]
     Undecided {
-        /// The law.
         law: String,
-        /// Why.
         source: ExpressionError,
         /// For which question: the changes to the slot's example.
         question: Json,
@@ -76,7 +74,6 @@ pub enum ProofError {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Proof {
-    /// The slot.
     pub slot: SlotName,
     /// How many questions there are within the bounds; `u64::MAX` where there are more.
     pub space: u64,

@@ -32,7 +32,6 @@ pub enum BoundsError {
     /// There is no such place.
     #[error("a question of the slot {slot} has no `{path}` that can be bounded; there are {known}")]
     UnknownPath {
-        /// The slot.
         slot: SlotName,
         /// As it was written.
         path: String,

@@ -41,7 +41,6 @@ impl AppleSiliconApi {
         Self { client, zone }
     }
 
-    /// The zone.
     pub fn zone(&self) -> &Zone {
         &self.zone
     }

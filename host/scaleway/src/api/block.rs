@@ -20,7 +20,6 @@ impl BlockApi {
         Self { client, zone }
     }
 
-    /// The zone.
     pub fn zone(&self) -> &Zone {
         &self.zone
     }

@@ -21,7 +21,6 @@ impl InstanceApi {
         Self { client, zone }
     }
 
-    /// The zone.
     pub fn zone(&self) -> &Zone {
         &self.zone
     }

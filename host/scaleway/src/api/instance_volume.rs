@@ -48,7 +48,6 @@ impl InstanceApi {
         self.client.call_and(call, |answer| answer.object(Some("volume"))).await
     }
 
-    /// Deletes a volume.
     pub async fn delete_volume(&self, volume_id: &str) -> Result<(), Error> {
         self.client.call(self.volume(Call::delete(VOLUME), volume_id)).await?;
         Ok(())

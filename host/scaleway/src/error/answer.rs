@@ -81,7 +81,6 @@ pub struct ErrorDetail {
     pub resource: Option<String>,
     /// The access that is missing: `read`, `write`, ...
     pub action: Option<String>,
-    /// The quota.
     pub quota: Option<i64>,
     /// How much of the quota is used.
     pub current: Option<i64>,

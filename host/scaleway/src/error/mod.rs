@@ -36,7 +36,6 @@ pub enum Error {
         method: String,
         /// Path of the call, with its placeholders.
         path_template: &'static str,
-        /// The argument.
         argument: &'static str,
         /// What is wrong with it, to follow its name.
         problem: String,
@@ -86,7 +85,6 @@ pub enum Error {
         storage: String,
         /// The server type.
         commercial_type: String,
-        /// The zone.
         zone: String,
         /// Some of the server types it fits, or `none`.
         compatible: String,

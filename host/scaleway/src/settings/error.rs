@@ -47,7 +47,6 @@ pub enum ConfigurationError {
     /// A profile was asked for that the configuration file does not hold.
     #[error("there is no profile `{profile}` (named by {named_by}) in {looked}; it holds {known}")]
     UnknownProfile {
-        /// The profile.
         profile: String,
         /// Who named it.
         named_by: &'static str,

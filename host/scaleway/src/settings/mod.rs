@@ -50,13 +50,9 @@ pub struct Settings {
 pub struct SettingsPlaces {
     /// The profile that applies, with its file.
     pub profile: Option<String>,
-    /// The access key.
     pub access_key: Option<String>,
-    /// The organization.
     pub organization_id: Option<String>,
-    /// The project.
     pub project_id: Option<String>,
-    /// The zone.
     pub zone: Option<String>,
     /// The API's address.
     pub api_url: Option<String>,

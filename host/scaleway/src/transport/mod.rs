@@ -47,10 +47,7 @@ pub enum TransportError {
     Lost(#[source] Cause),
     /// The answer is larger than the client reads. The request did arrive.
     #[error("the answer is larger than {limit} bytes, which is all that is read")]
-    AnswerTooLarge {
-        /// The limit.
-        limit: usize,
-    },
+    AnswerTooLarge { limit: usize },
     /// The request could not be written as HTTP: it never left.
     #[error("the request cannot be sent: {}", chain(.0.as_ref()))]
     Unsendable(#[source] Cause),

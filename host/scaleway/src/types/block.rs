@@ -150,7 +150,6 @@ impl BlockVolume {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CreateBlockVolume {
-    /// Name.
     pub name: String,
     /// Operations per second: 5000 or 15000.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -164,7 +163,6 @@ pub struct CreateBlockVolume {
     /// Make it from a snapshot. Excludes `from_empty`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_snapshot: Option<FromSnapshot>,
-    /// Tags.
     pub tags: Vec<String>,
 }
 
@@ -179,7 +177,6 @@ pub struct FromEmpty {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FromSnapshot {
-    /// The snapshot.
     pub snapshot_id: String,
     /// Bytes; absent: as large as the snapshot.
     #[serde(skip_serializing_if = "Option::is_none")]

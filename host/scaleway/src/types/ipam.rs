@@ -15,7 +15,6 @@ answers! {
         pub is_ipv6: bool,
         /// What it is attached to.
         pub resource: Option<IpamResource>,
-        /// Tags.
         pub tags: Vec<String>,
         /// When it was created, RFC 3339.
         pub created_at: String,
@@ -36,7 +35,6 @@ answers! {
         pub id: String,
         /// Hardware address.
         pub mac_address: Option<String>,
-        /// Name.
         pub name: Option<String>,
     }
 }

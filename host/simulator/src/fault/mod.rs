@@ -249,7 +249,6 @@ impl FaultRule {
 /// A rule and how often it met.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fault {
-    /// The rule.
     #[serde(flatten)]
     pub rule: FaultRule,
     /// Requests that matched method and path.

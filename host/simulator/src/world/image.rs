@@ -23,9 +23,15 @@ pub(crate) struct Image {
 #[derive(Debug, Clone)]
 pub(crate) enum RootVolume {
     /// A Block Storage snapshot. The API shows neither its size nor its name.
-    Block { snapshot: String, size: u64 },
-    /// A local snapshot.
-    Local { snapshot: String, name: String, size: u64 },
+    Block {
+        snapshot: String,
+        size: u64,
+    },
+    Local {
+        snapshot: String,
+        name: String,
+        size: u64,
+    },
 }
 
 /// A snapshot of a local volume.

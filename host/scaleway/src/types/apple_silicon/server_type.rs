@@ -25,9 +25,7 @@ answers! {
         pub name: String,
         /// Its processor.
         pub cpu: Option<ServerTypeCpu>,
-        /// Its disk.
         pub disk: Option<ServerTypeMemory>,
-        /// Its memory.
         pub memory: Option<ServerTypeMemory>,
         /// Its graphics processor.
         pub gpu: Option<ServerTypeGpu>,
@@ -45,7 +43,6 @@ answers! {
     pub struct ServerTypeCpu {
         /// `Apple M4`.
         pub name: String,
-        /// Cores.
         pub core_count: u32,
         /// Hertz.
         pub frequency: u64,

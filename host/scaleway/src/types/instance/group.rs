@@ -46,11 +46,9 @@ words! {
 }
 
 answers! {
-    /// A security group.
     pub struct SecurityGroup {
         /// UUID.
         pub id: String,
-        /// Name.
         pub name: String,
         /// Words for people.
         pub description: Option<String>,
@@ -72,23 +70,19 @@ answers! {
         pub enable_default_security: bool,
         /// Whether its rules are in force.
         pub state: SecurityGroupState,
-        /// Tags.
         pub tags: Vec<String>,
         /// The zone's name.
         pub zone: String,
     }
 
-    /// A placement group.
     pub struct PlacementGroup {
         /// UUID.
         pub id: String,
-        /// Name.
         pub name: String,
         /// Owning organization.
         pub organization: String,
         /// Owning project.
         pub project: String,
-        /// Tags.
         pub tags: Vec<String>,
         /// How strict it is.
         pub policy_mode: PlacementGroupPolicyMode,

@@ -27,13 +27,11 @@ answers! {
         pub organization: String,
         /// Owning project.
         pub project: String,
-        /// Its root volume.
         pub root_volume: Option<super::ServerVolume>,
         /// Whether everybody may use it.
         pub public: bool,
         /// Whether it can be used.
         pub state: ImageState,
-        /// Tags.
         pub tags: Vec<String>,
         /// When it was created, RFC 3339.
         pub creation_date: String,

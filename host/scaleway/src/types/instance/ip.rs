@@ -52,7 +52,6 @@ answers! {
         pub ip_type: IpType,
         /// Whether it serves a server.
         pub state: IpState,
-        /// Tags.
         pub tags: Vec<String>,
         /// Its id at the IPAM API.
         pub ipam_id: String,
@@ -80,7 +79,6 @@ pub struct CreateIp {
     /// Organization to own it; deprecated at Scaleway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub organization: Option<String>,
-    /// Tags.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
     /// Its kind; absent is `routed_ipv4` (recorded).

@@ -20,15 +20,12 @@ answers! {
     pub struct PrivateNic {
         /// UUID.
         pub id: String,
-        /// The private network.
         pub private_network_id: String,
-        /// The server.
         pub server_id: String,
         /// Hardware address.
         pub mac_address: String,
         /// Whether it works yet.
         pub state: PrivateNicState,
-        /// Tags.
         pub tags: Vec<String>,
         /// Ids of its addresses at the IPAM API (IPv4 and IPv6).
         pub ipam_ip_ids: Vec<String>,
@@ -47,7 +44,6 @@ answers! {
 pub struct CreatePrivateNic {
     /// The private network to join. A server joins one once (assumption: one-nic-per-network).
     pub private_network_id: String,
-    /// Tags.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
     /// Addresses booked at the IPAM API to use.

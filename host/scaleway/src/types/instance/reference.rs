@@ -5,7 +5,6 @@ answers! {
     pub struct Reference {
         /// UUID.
         pub id: String,
-        /// Name.
         pub name: String,
     }
 }

@@ -148,9 +148,7 @@ answers! {
         pub creation_date: String,
         /// When it last changed, RFC 3339.
         pub modification_date: String,
-        /// Its security group.
         pub security_group: Option<Reference>,
-        /// Its placement group.
         pub placement_group: Option<Reference>,
         /// Where it runs; `None` when it does not.
         pub location: Option<Location>,
@@ -192,15 +190,10 @@ answers! {
 
     /// Where in Scaleway's data centre a server runs.
     pub struct Location {
-        /// Zone.
         pub zone_id: String,
-        /// Platform.
         pub platform_id: String,
-        /// Cluster.
         pub cluster_id: String,
-        /// Hypervisor.
         pub hypervisor_id: String,
-        /// Node.
         pub node_id: String,
     }
 

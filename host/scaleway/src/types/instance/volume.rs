@@ -71,7 +71,6 @@ answers! {
     pub struct Volume {
         /// UUID.
         pub id: String,
-        /// Name.
         pub name: String,
         /// Its kind.
         pub volume_type: VolumeType,
@@ -85,7 +84,6 @@ answers! {
         pub organization: String,
         /// Owning project.
         pub project: String,
-        /// Tags.
         pub tags: Vec<String>,
         /// When it was created, RFC 3339.
         pub creation_date: String,
@@ -114,7 +112,6 @@ impl Volume {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CreateVolume {
-    /// Name.
     pub name: String,
     /// Project to own it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -131,7 +128,6 @@ pub struct CreateVolume {
     /// Snapshot to make it from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_snapshot: Option<String>,
-    /// Tags.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
 }
