@@ -6,7 +6,7 @@ use windlass_lifecycle::{AbandonTarget, Abandonment, Operation};
 use crate::Error;
 use crate::clusters::Clusters;
 use crate::name::ClusterName;
-use crate::record::{Cluster, ClusterHappening, ClusterState, Node, NodeState, OperationState};
+use crate::record::{Cluster, ClusterEventKind, ClusterState, Node, NodeState, OperationState};
 use crate::store::Change;
 
 /// A cluster that somebody abandoned.
@@ -81,7 +81,7 @@ impl Clusters {
             open.ended_at = Some(at);
         }
         let happening =
-            ClusterHappening::Closed { state: OperationState::Abandoned, cluster: Some(cluster.state), reasons };
+            ClusterEventKind::Closed { state: OperationState::Abandoned, cluster: Some(cluster.state), reasons };
         let change = Change {
             cluster: Some(cluster.clone()),
             nodes: nodes.clone(),

@@ -12,7 +12,7 @@ use crate::clusters::Clusters;
 use crate::name::{ClusterName, NodeGroupName};
 use crate::operation::{Start, perform};
 use crate::record::{
-    Cluster, ClusterHappening, ClusterOperation, ClusterState, Counts, Node, NodeRole, OperationKind, OperationState,
+    Cluster, ClusterEventKind, ClusterOperation, ClusterState, Counts, Node, NodeRole, OperationKind, OperationState,
     Stage,
 };
 use crate::resume::ended_by_another;
@@ -356,7 +356,7 @@ impl Clusters {
         let (kind, counts) = (operation.kind, operation.counts.clone());
         let run = Run::new(Arc::clone(shared), fence, policies, control, Book { cluster, nodes, operation });
         let at = run.now();
-        let opened = run.change(|_, change| change.events.push((at, ClusterHappening::Opened { kind, counts }))).await;
+        let opened = run.change(|_, change| change.events.push((at, ClusterEventKind::Opened { kind, counts }))).await;
         let start = opened.map_or_else(Start::Handler, |()| start);
         self.run_to_end(run, start, active, control).await
     }

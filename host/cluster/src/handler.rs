@@ -14,7 +14,7 @@ use windlass_policy::slots::types::Failure;
 
 use crate::failure;
 use crate::record::{
-    Cluster, ClusterHappening, ClusterOperation, ClusterState, Node, NodeRole, NodeState, OperationKind,
+    Cluster, ClusterEventKind, ClusterOperation, ClusterState, Node, NodeRole, NodeState, OperationKind,
     OperationState, Recovery,
 };
 use crate::run::{Book, Run, StageFailure, Stop};
@@ -140,7 +140,7 @@ async fn decide(run: &Run, failed: &StageFailure) -> Result<Recovery, Stop> {
     run.change(|book, change| {
         book.operation.recovery = Some(recovery.clone());
         change.operation = Some(book.operation.clone());
-        change.events.push((at, ClusterHappening::Recovering(recovery.clone())));
+        change.events.push((at, ClusterEventKind::Recovering(recovery.clone())));
     })
     .await?;
     Ok(recovery)
@@ -198,7 +198,7 @@ async fn carry_out(run: &Run, recovery: &Recovery) -> Result<(), Stop> {
 async fn stop_quietly(run: &Run) -> Result<ClusterOutcome, Stop> {
     let at = run.now();
     run.change(|book, change| {
-        change.events.push((at, ClusterHappening::StoppingQuietly));
+        change.events.push((at, ClusterEventKind::StoppingQuietly));
         book.operation.state = OperationState::Cancelled;
         book.operation.reasons.insert(0, "the cluster was deleted meanwhile".to_owned());
         close(book, change, at);
@@ -213,7 +213,7 @@ async fn vanished(run: &Run) -> Result<ClusterOutcome, Error> {
     tracing::info!(cluster = %run.name, "the cluster's record is gone: stopping quietly");
     let left = servers::remove_unrecorded(run).await;
     let number = number(run);
-    run.tell(number, run.now(), ClusterHappening::StoppingQuietly);
+    run.tell(number, run.now(), ClusterEventKind::StoppingQuietly);
     if left.is_empty() {
         return Ok(ClusterOutcome {
             number,
@@ -268,7 +268,7 @@ fn close(book: &mut Book, change: &mut Change, at: u64) {
     change.operation = Some(book.operation.clone());
     change.events.push((
         at,
-        ClusterHappening::Closed {
+        ClusterEventKind::Closed {
             state: book.operation.state,
             cluster: (!change.forget_cluster).then_some(book.cluster.state),
             reasons: book.operation.reasons.clone(),
@@ -461,7 +461,7 @@ mod tests {
         assert_eq!((book.operation.ended_at, book.cluster.updated_at), (Some(AT), AT));
         assert_eq!(change.cluster.as_ref(), Some(&book.cluster));
         assert_eq!(change.operation.as_ref(), Some(&book.operation));
-        let closed = |cluster| ClusterHappening::Closed {
+        let closed = |cluster| ClusterEventKind::Closed {
             state: OperationState::Done,
             cluster,
             reasons: vec!["because".to_owned()],

@@ -59,7 +59,7 @@ pub use name::{ClusterName, InvalidName, NodeGroupName};
 pub use read::Format;
 pub use reader::ClusterReader;
 pub use record::{
-    Cluster, ClusterEvent, ClusterHappening, ClusterOperation, ClusterState, Counts, KeptNode, Node, NodeRole,
+    Cluster, ClusterEvent, ClusterEventKind, ClusterOperation, ClusterState, Counts, KeptNode, Node, NodeRole,
     NodeState, OperationKind, OperationState, Progress, Recovery, Stage, progress,
 };
 pub use resume::ResumedCluster;

@@ -381,13 +381,13 @@ pub struct ClusterEvent {
     /// Milliseconds since 1970.
     pub at: u64,
     /// What.
-    pub what: ClusterHappening,
+    pub what: ClusterEventKind,
 }
 
 /// What can happen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "event")]
-pub enum ClusterHappening {
+pub enum ClusterEventKind {
     /// An operation is stored and begins.
     Opened {
         /// What it does.
@@ -482,11 +482,11 @@ pub fn progress<'e>(events: impl IntoIterator<Item = &'e ClusterEvent>) -> Vec<P
             }
         };
         match &event.what {
-            ClusterHappening::StepBegan { stage, step, total } => {
+            ClusterEventKind::StepBegan { stage, step, total } => {
                 steps.push(Progress { stage: *stage, step: step.clone(), total: *total, done: 0, failed: 0 })
             }
-            ClusterHappening::NodeDone { stage, step, .. } => count(&mut steps, stage, step, 1, 0),
-            ClusterHappening::NodeFailed { stage, step, .. } => count(&mut steps, stage, step, 0, 1),
+            ClusterEventKind::NodeDone { stage, step, .. } => count(&mut steps, stage, step, 1, 0),
+            ClusterEventKind::NodeFailed { stage, step, .. } => count(&mut steps, stage, step, 0, 1),
             _ => {}
         }
     }

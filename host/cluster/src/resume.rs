@@ -13,7 +13,7 @@ use windlass_scaleway::types::instance::ServerState;
 use crate::clusters::Clusters;
 use crate::name::ClusterName;
 use crate::operation::Start;
-use crate::record::{ClusterHappening, ClusterState, Node, NodeState, OperationKind, Recovery, Stage};
+use crate::record::{ClusterEventKind, ClusterState, Node, NodeState, OperationKind, Recovery, Stage};
 use crate::run::{Book, Run, Stop};
 use crate::status::ClusterOutcome;
 use crate::store::{StoreError, StoredCluster};
@@ -191,7 +191,7 @@ impl Clusters {
                     change.operation = Some(book.operation.clone());
                 }
                 change.nodes = book.nodes.values().cloned().collect();
-                change.events.push((at, ClusterHappening::TakenOver { from }));
+                change.events.push((at, ClusterEventKind::TakenOver { from }));
             })
             .await;
         let start = match (taken, kind) {

@@ -14,7 +14,7 @@ use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_policy::slots::{Slot, retry};
 
 use crate::name::ClusterName;
-use crate::record::{Cluster, ClusterEvent, ClusterHappening, ClusterOperation, Node, NodeRole, OperationKind, Stage};
+use crate::record::{Cluster, ClusterEvent, ClusterEventKind, ClusterOperation, Node, NodeRole, OperationKind, Stage};
 use crate::shared::Shared;
 use crate::store::{Change, Fence, Requests, StoreError};
 use crate::trace::{Step, Trace};
@@ -156,7 +156,7 @@ impl Run {
         Ok(())
     }
 
-    pub(crate) fn tell(&self, operation: u64, at: u64, what: ClusterHappening) {
+    pub(crate) fn tell(&self, operation: u64, at: u64, what: ClusterEventKind) {
         self.control.send(ClusterEvent { sequence: 0, cluster: self.name.clone(), operation, at, what });
     }
 
@@ -171,7 +171,7 @@ impl Run {
             book.operation.stage = stage;
             change.operation = Some(book.operation.clone());
             let total = u32::try_from(total).unwrap_or(u32::MAX);
-            change.events.push((at, ClusterHappening::StepBegan { stage, step: words.to_owned(), total }));
+            change.events.push((at, ClusterEventKind::StepBegan { stage, step: words.to_owned(), total }));
         })
         .await?;
         self.trace.begin_step(stage, words);
@@ -183,7 +183,7 @@ impl Run {
         &self,
         name: &str,
         edit: impl FnOnce(&mut Node),
-        event: Option<ClusterHappening>,
+        event: Option<ClusterEventKind>,
     ) -> Result<(), Stop> {
         let at = self.now();
         self.change(|book, change| {
@@ -196,12 +196,12 @@ impl Run {
         .await
     }
 
-    pub(crate) fn done(step: Step, node: &str) -> ClusterHappening {
-        ClusterHappening::NodeDone { stage: step.stage, step: step.words.to_owned(), node: node.to_owned() }
+    pub(crate) fn done(step: Step, node: &str) -> ClusterEventKind {
+        ClusterEventKind::NodeDone { stage: step.stage, step: step.words.to_owned(), node: node.to_owned() }
     }
 
-    pub(crate) fn failed(step: Step, node: &str, reason: &str) -> ClusterHappening {
-        ClusterHappening::NodeFailed {
+    pub(crate) fn failed(step: Step, node: &str, reason: &str) -> ClusterEventKind {
+        ClusterEventKind::NodeFailed {
             stage: step.stage,
             step: step.words.to_owned(),
             node: node.to_owned(),
@@ -309,7 +309,7 @@ impl Run {
         self.change(|_, change| {
             change.events.push((
                 at,
-                ClusterHappening::Waiting {
+                ClusterEventKind::Waiting {
                     stage: step.stage,
                     step: step.words.to_owned(),
                     attempt,

@@ -72,7 +72,7 @@ pub(crate) async fn reconcile(object: Arc<ExternalCluster>, context: Arc<Context
         return Ok(Action::await_change());
     }
     let namespace = object.namespace().unwrap_or_default();
-    let mut above: Option<Cluster> = None;
+    let mut owner: Option<Cluster> = None;
     let mut paused = object
         .annotations()
         .contains_key(annotations::PAUSED)
@@ -83,14 +83,14 @@ pub(crate) async fn reconcile(object: Arc<ExternalCluster>, context: Arc<Context
         if cluster.as_ref().is_some_and(|cluster| cluster.spec.paused.unwrap_or(false)) {
             paused = Some(format!("the cluster {name} is paused"));
         }
-        above = cluster;
+        owner = cluster;
     }
     let old = object.status.clone().unwrap_or_default();
     let contract = context.cluster_api.as_ref().map(|found| found.version.as_str());
     let new = decide(&old, &object.spec, paused.as_deref(), contract, object.meta().generation, Timestamp::now());
     let api: Api<ExternalCluster> = Api::namespaced(context.client.clone(), &namespace);
     write_status(&api, object.as_ref(), &old, &new).await?;
-    if let (Some(cluster_api), Some(cluster), true, None) = (&context.cluster_api, above, new.ready, paused) {
+    if let (Some(cluster_api), Some(cluster), true, None) = (&context.cluster_api, owner, new.ready, paused) {
         initialize(&context, cluster_api, &namespace, &cluster).await?;
     }
     Ok(Action::await_change())

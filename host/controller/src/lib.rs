@@ -36,7 +36,6 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod above;
 mod account_of;
 mod accounts;
 mod address;
@@ -69,6 +68,7 @@ mod next_step;
 mod observe;
 mod orphans;
 mod outcome;
+mod owners;
 mod pools;
 mod process;
 mod remediation;

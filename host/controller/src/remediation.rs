@@ -24,7 +24,7 @@ use crate::kinds::{
 };
 use crate::status::{set_condition, time};
 use crate::writes::{is_conflict, write_status};
-use crate::{Error, above};
+use crate::{Error, owners};
 
 /// How soon it is looked whether a request was judged: the judge is this process, and takes a moment.
 const JUDGING_CHECK: Duration = Duration::from_secs(2);
@@ -110,9 +110,9 @@ pub(crate) async fn reconcile(object: Arc<MachineRemediation>, context: Arc<Cont
     if object.meta().deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
-    let above = above::look(&context.client, context.cluster_api.as_ref(), object.as_ref()).await?;
-    let remediation = Remediation { object: &object, context: &context, paused: above.paused.as_deref() };
-    if above.paused.is_some() {
+    let owners = owners::look(&context.client, context.cluster_api.as_ref(), object.as_ref()).await?;
+    let remediation = Remediation { object: &object, context: &context, paused: owners.paused.as_deref() };
+    if owners.paused.is_some() {
         return remediation.say(0, None).await;
     }
     let (Some(cluster_api), Some(name)) = (&context.cluster_api, owner_machine(object.as_ref())) else {

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::above::Owners;
 use crate::kinds::{Condition, ConditionStatus, Initialization, MachineStatus, OperationStatus, Phase, conditions};
+use crate::owners::Owners;
 
 /// The longest message of a condition that we write, in bytes.
 const MAX_MESSAGE_LEN: usize = 2048;
@@ -43,8 +43,8 @@ pub(crate) fn remove_condition(conditions: &mut Vec<Condition>, kind: &str) {
 }
 
 /// Sets the condition `Paused`, which the contract asks for.
-pub(crate) fn say_paused(status: &mut MachineStatus, above: &Owners, generation: Option<i64>, now: Timestamp) {
-    match &above.paused {
+pub(crate) fn say_paused(status: &mut MachineStatus, owners: &Owners, generation: Option<i64>, now: Timestamp) {
+    match &owners.paused {
         Some(why) => {
             set_condition(
                 &mut status.conditions,

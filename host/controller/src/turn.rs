@@ -19,7 +19,6 @@ use windlass_lifecycle::{AbandonTarget, Abandonment, Control, Released, Requeste
 use windlass_policy::slots::SlotName;
 
 use crate::Error;
-use crate::above::{self, Owners};
 use crate::account_of::OfAccount;
 use crate::accounts::Unusable;
 use crate::cluster_api::{Machine as ClusterApiMachine, replacement_due};
@@ -33,6 +32,7 @@ use crate::kinds::{
 };
 use crate::next_step::Next;
 use crate::outcome::{Outcome, Recovery, needs_people, reason_to_wait};
+use crate::owners::{self, Owners};
 use crate::status::{bounded, say_paused, say_provisioned, say_waiting, set_condition, time};
 use crate::writes::{overtaken, remove_finalizer, write_with_operation};
 
@@ -70,7 +70,7 @@ pub(crate) struct Reconcile<'a, K> {
     pub(crate) uid: String,
     /// How its job was doing when the turn began.
     job: JobView,
-    pub(crate) above: Owners,
+    pub(crate) owners: Owners,
     /// The status as it is to be.
     pub(crate) status: MachineStatus,
     pub(crate) now: Timestamp,
@@ -141,7 +141,7 @@ fn under_policies(last: OperationStatus, then: &[PolicyInUse], now: &[PolicyInUs
 impl<'a, K: Machine> Reconcile<'a, K> {
     /// Looks at the object and at what stands above it.
     pub(crate) async fn new(object: &'a K, job: JobView, context: &'a Arc<Context>) -> Result<Self, Error> {
-        let above = above::look(&context.client, context.cluster_api.as_ref(), object).await?;
+        let owners = owners::look(&context.client, context.cluster_api.as_ref(), object).await?;
         let written = object.status().cloned().unwrap_or_default();
         let mut turn = Self {
             api: Api::namespaced(context.client.clone(), &object.namespace().unwrap_or_default()),
@@ -150,12 +150,12 @@ impl<'a, K: Machine> Reconcile<'a, K> {
             status: written.clone(),
             written,
             beginning: OperationStatus::default(),
-            above,
+            owners,
             context,
             object,
             now: Timestamp::now(),
         };
-        say_paused(&mut turn.status, &turn.above, object.meta().generation, turn.now);
+        say_paused(&mut turn.status, &turn.owners, object.meta().generation, turn.now);
         Ok(turn)
     }
 
@@ -302,7 +302,7 @@ impl<'a, K: Machine> Reconcile<'a, K> {
     where
         K: OfAccount,
     {
-        let next = if self.above.paused.is_some() {
+        let next = if self.owners.paused.is_some() {
             Next::Pause(String::new())
         } else if !self.deleting() || self.object.is_begun() {
             let (phase, after) =
@@ -332,7 +332,7 @@ impl<'a, K: Machine> Reconcile<'a, K> {
 
     /// Gives the host or server up: the Machine is replaced, and with its deletion it is released.
     pub(crate) async fn give_up(&mut self, message: &str) {
-        let machine = self.above.machine.as_deref().unwrap_or_default();
+        let machine = self.owners.machine.as_deref().unwrap_or_default();
         let message = format!(
             "{message}; whoever owns the Machine {machine} deletes it and makes another, and then the host or server \
              is released: where nobody owns it, delete it"
@@ -357,10 +357,10 @@ impl<'a, K: Machine> Reconcile<'a, K> {
 
     /// Has the Machine replaced whose host or server was given up. Asked for at every look, until it is deleted.
     pub(crate) async fn have_replaced(&self) -> Result<(), Error> {
-        let Some(why) = self.given_up().filter(|_| self.above.paused.is_none() && !self.deleting()) else {
+        let Some(why) = self.given_up().filter(|_| self.owners.paused.is_none() && !self.deleting()) else {
             return Ok(());
         };
-        let (Some(cluster_api), Some(name)) = (&self.context.cluster_api, &self.above.machine) else { return Ok(()) };
+        let (Some(cluster_api), Some(name)) = (&self.context.cluster_api, &self.owners.machine) else { return Ok(()) };
         let namespace = self.object.namespace().unwrap_or_default();
         let api: Api<ClusterApiMachine> =
             Api::namespaced_with(self.context.client.clone(), &namespace, &cluster_api.machine);

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use windlass_cluster::{
-    Begin, Change, Cluster, ClusterHappening, ClusterName, ClusterOperation, ClusterSpecification, ClusterState,
+    Begin, Change, Cluster, ClusterEventKind, ClusterName, ClusterOperation, ClusterSpecification, ClusterState,
     ClusterStore, Counts, Fence, Node, NodeGroup, NodeGroupName, NodeRole, NodeState, OperationKind, OperationState,
     Recovery, Requests, Stage, StoreError,
 };
@@ -59,7 +59,7 @@ fn closing(number: u64, state: OperationState) -> Change {
 pub async fn what_is_written_is_read_again_also_by_another_process(store: &dyn ClusterStore, other: &dyn ClusterStore) {
     let (fence, number) = store.begin(begin(None, &[2, 10, 1])).await.unwrap();
     assert_eq!(number, 1);
-    let what = ClusterHappening::StoppingQuietly;
+    let what = ClusterEventKind::StoppingQuietly;
     store.commit(&farm(), fence, Change { events: vec![(7, what.clone())], ..Change::default() }).await.unwrap();
     let stored = other.cluster(&farm()).await.unwrap().unwrap();
     let indexes: Vec<u32> = stored.nodes.iter().map(|node| node.index).collect();
@@ -171,7 +171,7 @@ pub async fn a_cluster_that_is_gone_takes_no_writes_and_keeps_its_history(store:
     let (first, _) = store.begin(begin(None, &[1])).await.unwrap();
     let mut change = closing(1, OperationState::Done);
     change.forget_cluster = true;
-    change.events.push((9, ClusterHappening::StoppingQuietly));
+    change.events.push((9, ClusterEventKind::StoppingQuietly));
     store.commit(&farm(), first, change).await.unwrap();
     assert!(store.cluster(&farm()).await.unwrap().is_none());
     assert_eq!(store.clusters().await.unwrap(), []);
@@ -245,7 +245,7 @@ pub async fn old_operations_are_forgotten_with_their_events(store: &dyn ClusterS
     for number in 1..=last {
         let (next, _) = store.begin(begin(fence, &[])).await.unwrap();
         let mut change = closing(number, OperationState::Done);
-        change.events.push((number, ClusterHappening::StoppingQuietly));
+        change.events.push((number, ClusterEventKind::StoppingQuietly));
         store.commit(&farm(), next, change).await.unwrap();
         fence = Some(next);
     }

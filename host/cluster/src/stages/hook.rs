@@ -8,7 +8,7 @@ use tracing::Instrument as _;
 use windlass_lifecycle::Attempts;
 
 use crate::hooks::{HOOK_INPUT_VERSION, Hook, HookFailure, HookInput, HookNode, HookOutput};
-use crate::record::{ClusterHappening, Node, Stage};
+use crate::record::{ClusterEventKind, Node, Stage};
 use crate::run::{Book, MAX_WAITS, Run, Stop};
 use crate::trace::Step;
 
@@ -202,7 +202,7 @@ async fn finish(run: &Run, step: Step, nodes: &[String], output: Option<&HookOut
         }
         let said = said(output);
         if !said.is_empty() {
-            change.events.push((at, ClusterHappening::HookOutput { stage: step.stage, output: said }));
+            change.events.push((at, ClusterEventKind::HookOutput { stage: step.stage, output: said }));
         }
     })
     .await

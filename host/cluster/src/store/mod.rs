@@ -8,7 +8,7 @@ use async_trait::async_trait;
 pub use sqlite::SqliteClusterStore;
 
 use crate::name::ClusterName;
-use crate::record::{Cluster, ClusterEvent, ClusterHappening, ClusterOperation, Node, OperationKind, OperationState};
+use crate::record::{Cluster, ClusterEvent, ClusterEventKind, ClusterOperation, Node, OperationKind, OperationState};
 
 /// A cluster as it is stored.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,7 +63,7 @@ pub struct Change {
     /// The operation. One that is not open any more is ended with this write.
     pub operation: Option<ClusterOperation>,
     /// What happened, in order, and when (milliseconds since 1970).
-    pub events: Vec<(u64, ClusterHappening)>,
+    pub events: Vec<(u64, ClusterEventKind)>,
     /// Whether the cluster is forgotten with this write. Its operations and events stay, for the history.
     pub forget_cluster: bool,
 }

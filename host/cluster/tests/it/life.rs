@@ -1,6 +1,6 @@
 //! What happens when nothing fails.
 
-use windlass_cluster::{ClusterControl, ClusterHappening, ClusterState, NodeState, OperationState, progress};
+use windlass_cluster::{ClusterControl, ClusterEventKind, ClusterState, NodeState, OperationState, progress};
 use windlass_policy::slots::SlotName;
 use windlass_policy::{Link, Policies};
 use windlass_scaleway::Client;
@@ -89,7 +89,7 @@ fn progress_is_steps_with_a_total_and_one_event_per_server_stored_and_live() {
         }
         let stored: Vec<_> = history.events.into_iter().map(|event| event.what).collect();
         assert_eq!(seen, stored, "the live view sees what is stored");
-        assert!(stored.contains(&ClusterHappening::HookOutput {
+        assert!(stored.contains(&ClusterEventKind::HookOutput {
             stage: windlass_cluster::Stage::Configure,
             output: "3 nodes".into()
         }));

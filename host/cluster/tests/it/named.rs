@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use windlass_cluster::{
-    CalledOff, ClusterControl, ClusterHappening, ClusterState, Error, NodeState, OperationKind, OperationState, Stage,
+    CalledOff, ClusterControl, ClusterEventKind, ClusterState, Error, NodeState, OperationKind, OperationState, Stage,
 };
 use windlass_policy::Host;
 use windlass_simulator::{Effect, FaultKind, FaultRule};
@@ -54,14 +54,14 @@ fn sahara_errors_caught_below_the_handler_every_failure_of_a_scaling_is_put_to_t
                 .events
                 .iter()
                 .filter_map(|event| match &event.what {
-                    ClusterHappening::Recovering(recovery) => Some(recovery.clone()),
+                    ClusterEventKind::Recovering(recovery) => Some(recovery.clone()),
                     _ => None,
                 })
                 .collect();
             assert_eq!(asked.len(), 1, "{stage}");
             assert_eq!(history.operation.recovery.as_ref(), Some(&asked[0]));
             assert!(asked[0].decided_by.contains("provisioning"), "{}", asked[0].decided_by);
-            assert!(matches!(history.events.last().unwrap().what, ClusterHappening::Closed { .. }));
+            assert!(matches!(history.events.last().unwrap().what, ClusterEventKind::Closed { .. }));
         });
     }
 }
@@ -401,7 +401,7 @@ fn what_a_recovery_needs_is_stored_before_the_first_call_that_changes_anything()
                 host(),
                 Box::new(move |event| {
                     let (store, seen, simulator) = (Arc::clone(&store), Arc::clone(&seen), simulator.clone());
-                    let opened = matches!(event, ClusterHappening::Opened { .. });
+                    let opened = matches!(event, ClusterEventKind::Opened { .. });
                     async move {
                         let requests = simulator.requests();
                         let reads_only = requests.iter().all(|request| request.method == "GET");

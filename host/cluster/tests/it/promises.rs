@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use windlass_cluster::{
-    CalledOff, ClusterControl, ClusterHappening, ClusterState, Error, NodeState, OperationState, Requests, Stage,
+    CalledOff, ClusterControl, ClusterEventKind, ClusterState, Error, NodeState, OperationState, Requests, Stage,
 };
 use windlass_lifecycle::{Journal, OperationFilter, RequestedBy, Requester};
 use windlass_policy::slots::types::FailureClass;
@@ -514,8 +514,8 @@ fn a_cancellation_after_the_last_look_at_requests_is_heeded() {
         let world = World::new(48).await;
         let store = world.store();
         // The hook of this stage ends before the requests are looked at once more.
-        let cancel = Box::new(move |event: &ClusterHappening| {
-            let starts = matches!(event, ClusterHappening::StepBegan { stage: Stage::Start, .. });
+        let cancel = Box::new(move |event: &ClusterEventKind| {
+            let starts = matches!(event, ClusterEventKind::StepBegan { stage: Stage::Start, .. });
             let store = Arc::clone(&store);
             async move {
                 if starts {

@@ -1,6 +1,6 @@
 //! The laws of every store of clusters, and what only the one in a state directory has to bear.
 
-use windlass_cluster::{Change, ClusterHappening, ClusterName, ClusterStore, SqliteClusterStore};
+use windlass_cluster::{Change, ClusterEventKind, ClusterName, ClusterStore, SqliteClusterStore};
 use windlass_lifecycle::{Durability, Journal, StateDirectory};
 use windlass_test_cluster_store::{self as laws, begin};
 
@@ -96,7 +96,7 @@ async fn the_history_of_a_cluster_that_is_gone_is_forgotten_after_90_days_and_th
         let (fence, _) = store.begin(begun(name, 1_000)).await.unwrap();
         let change = Change {
             forget_cluster: *name == gone,
-            events: vec![(1_000, ClusterHappening::StoppingQuietly)],
+            events: vec![(1_000, ClusterEventKind::StoppingQuietly)],
             ..Change::default()
         };
         store.commit(name, fence, change).await.unwrap();

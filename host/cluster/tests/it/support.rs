@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use windlass_cluster::{
-    Begin, Captured, Change, ClusterControl, ClusterEvent, ClusterHappening, ClusterName, ClusterOperation,
+    Begin, Captured, Change, ClusterControl, ClusterEvent, ClusterEventKind, ClusterName, ClusterOperation,
     ClusterOptions, ClusterSpecification, ClusterStore, Clusters, Fence, Hook, HookAction, HookFailure, HookInput,
     HookOutput, HookProblem, HookSet, NodeGroup, ProgramHook, Requests, RunHooks, ScaleRequest, SqliteClusterStore,
     StoreError, StoredCluster,
@@ -213,7 +213,7 @@ impl RunHooks for FakeHooks {
 }
 
 /// What is done at an event, before the operation goes on.
-pub(crate) type OnEvent = Box<dyn Fn(&ClusterHappening) -> BoxFuture<'static, ()> + Send + Sync>;
+pub(crate) type OnEvent = Box<dyn Fn(&ClusterEventKind) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// What is awaited before a store says whether a process lives.
 pub(crate) type BeforeLook = Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use windlass_cluster::{
-    ClusterControl, ClusterHappening, ClusterOutcome, ClusterState, ClusterStore, Error, OperationKind, OperationState,
+    ClusterControl, ClusterEventKind, ClusterOutcome, ClusterState, ClusterStore, Error, OperationKind, OperationState,
     Requests, Stage,
 };
 use windlass_policy::Host;
@@ -210,10 +210,10 @@ async fn play_from(cell: Cell, thing: &Disturbance, policies: Arc<Host>, seed: u
         world.start_watched(
             policies,
             Box::new(move |event| {
-                if matches!(event, ClusterHappening::Recovering(_)) {
+                if matches!(event, ClusterEventKind::Recovering(_)) {
                     simulator.clear_faults();
                 }
-                let begins = matches!(event, ClusterHappening::StepBegan { stage, step, .. }
+                let begins = matches!(event, ClusterEventKind::StepBegan { stage, step, .. }
                     if *stage == cell.stage && step == cell.step);
                 if !begins || once.swap(true, std::sync::atomic::Ordering::Relaxed) {
                     return futures::future::ready(()).boxed();

@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use windlass_scaleway::types::apple_silicon::{Server as Host, ServerStatus};
 
 use super::setup::Due;
-use crate::above::{Owners, ProvisioningGate};
 use crate::job_kind::JobKind;
 use crate::kinds::{BootstrapStatus, OperationStatus, Phase, REPLACEMENT_DUE};
 use crate::next_step::Next;
 use crate::outcome::not_yet;
+use crate::owners::{Owners, ProvisioningGate};
 
 /// What is said of a host on which the tear-down runs.
 pub(super) const TEARING_DOWN: &str = "the tear-down runs on the host before it is released";
@@ -21,7 +21,7 @@ pub(super) const RECOVERING: &str =
 
 /// What the zone's listing shows of the host.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Sight<'a> {
+pub(crate) enum Presence<'a> {
     /// The zone could not be listed, or nobody looked.
     Unseen,
     /// It is there.
@@ -43,13 +43,13 @@ pub(crate) struct Observed<'a> {
     pub(crate) annotated: bool,
     /// Why the claim in the annotation is not used, where it is another.
     pub(crate) refused: Option<&'a str>,
-    pub(crate) above: &'a Owners,
+    pub(crate) owners: &'a Owners,
     /// Why the object's configuration cannot be used, where it cannot.
     pub(crate) misconfigured: Option<&'a str>,
     /// The host's id, from `spec.providerID`, else from the status.
     pub(crate) host_id: Option<&'a str>,
     /// The host of that id, else the one that carries the claim.
-    pub(crate) sight: Sight<'a>,
+    pub(crate) sight: Presence<'a>,
     /// The job that runs for this object.
     pub(crate) busy: Option<JobKind>,
     pub(crate) last: Option<&'a OperationStatus>,
@@ -82,7 +82,7 @@ fn release(seen: &Observed<'_>) -> Next {
         return Next::Nothing;
     }
     // A paused object of a moved cluster is deleted by the mover: releasing its host would take it from its new owner.
-    if let Some(why) = &seen.above.paused {
+    if let Some(why) = &seen.owners.paused {
         return Next::Pause(why.clone());
     }
     match seen.busy {
@@ -93,7 +93,7 @@ fn release(seen: &Observed<'_>) -> Next {
         Some(_) => return Next::CallOff,
         None => {}
     }
-    let is_nothing = seen.host_id.is_none() && matches!(seen.sight, Sight::Absent);
+    let is_nothing = seen.host_id.is_none() && matches!(seen.sight, Presence::Absent);
     if seen.abandoned && !is_nothing {
         return Next::Abandon;
     }
@@ -104,9 +104,9 @@ fn release(seen: &Observed<'_>) -> Next {
         return Next::wait_on(Phase::Releasing, seen.last, "ReleaseWaiting", wait);
     }
     match (seen.host_id, seen.sight) {
-        (Some(_), _) | (None, Sight::There(_)) => Next::Start(JobKind::Release),
-        (None, Sight::Absent) => Next::RemoveFinalizer,
-        (None, Sight::Unseen) => Next::wait(
+        (Some(_), _) | (None, Presence::There(_)) => Next::Start(JobKind::Release),
+        (None, Presence::Absent) => Next::RemoveFinalizer,
+        (None, Presence::Unseen) => Next::wait(
             Phase::Releasing,
             "ListingFailed",
             "whether a host carries the claim cannot be told, since the zone cannot be listed",
@@ -118,14 +118,14 @@ fn release(seen: &Observed<'_>) -> Next {
 /// What comes before the release. On a host that cannot be reached, or is not ours any more, nothing.
 fn tear_down(seen: &Observed<'_>) -> Option<Next> {
     let reachable = match seen.sight {
-        Sight::There(host) => host.name == seen.claim && host.status == ServerStatus::Ready,
-        Sight::Absent => false,
-        Sight::Unseen => true,
+        Presence::There(host) => host.name == seen.claim && host.status == ServerStatus::Ready,
+        Presence::Absent => false,
+        Presence::Unseen => true,
     };
     match (seen.teardown, seen.sight) {
         (Due::Never, _) => None,
         _ if !reachable => None,
-        (_, Sight::Unseen) => {
+        (_, Presence::Unseen) => {
             let message = "whether the host can be torn down cannot be told, since the zone cannot be listed";
             Some(Next::wait(Phase::Releasing, "ListingFailed", message, Some(seen.interval)))
         }
@@ -135,10 +135,10 @@ fn tear_down(seen: &Observed<'_>) -> Option<Next> {
 }
 
 fn provision(seen: &Observed<'_>) -> Next {
-    if let Some(why) = &seen.above.paused {
+    if let Some(why) = &seen.owners.paused {
         return Next::Pause(why.clone());
     }
-    if let ProvisioningGate::Waiting { gate, message } = &seen.above.standing
+    if let ProvisioningGate::Waiting { gate, message } = &seen.owners.standing
         && gate.is_unknown()
         && seen.host_id.is_none()
     {
@@ -146,7 +146,7 @@ fn provision(seen: &Observed<'_>) -> Next {
     }
     // A host that carries this object's own claim is its, whatever the annotation says by now.
     if let Some(why) = seen.refused
-        && !matches!(seen.sight, Sight::There(host) if host.name == seen.claim)
+        && !matches!(seen.sight, Presence::There(host) if host.name == seen.claim)
     {
         return Next::wait(Phase::Failed, "ClaimNotApproved", why, Some(seen.interval));
     }
@@ -169,7 +169,7 @@ fn provision(seen: &Observed<'_>) -> Next {
     if seen.host_id.is_some() {
         return look_after(seen);
     }
-    if let ProvisioningGate::Waiting { gate, message } = &seen.above.standing {
+    if let ProvisioningGate::Waiting { gate, message } = &seen.owners.standing {
         return Next::wait(Phase::Pending, gate.reason(), message, Some(seen.interval));
     }
     if let Some(problem) = seen.misconfigured {
@@ -194,23 +194,23 @@ fn look_after(seen: &Observed<'_>) -> Next {
     // Before anything is made of the host's name, or of its absence: a recovery that was cut short may have changed
     // them.
     let due = seen.remediation || seen.failures > seen.bootstrap.judged_failures;
-    if seen.busy.is_none() && !matches!(seen.sight, Sight::Unseen) && due {
+    if seen.busy.is_none() && !matches!(seen.sight, Presence::Unseen) && due {
         return match not_yet(seen.last, &[JobKind::Recover], seen.now) {
             Some(wait) => Next::wait_on(Phase::Recovering, seen.last, "RecoveryWaiting", wait),
             None => Next::Start(JobKind::Recover),
         };
     }
     let host = match seen.sight {
-        Sight::Unseen => return Next::LookAgain { after: seen.interval },
+        Presence::Unseen => return Next::LookAgain { after: seen.interval },
         // One listing is believed only together with a look at the host itself.
-        Sight::Absent if !seen.failed => {
+        Presence::Absent if !seen.failed => {
             return match not_yet(seen.last, &[JobKind::Inspect], seen.now) {
                 Some(wait) => Next::LookAgain { after: wait },
                 None => Next::Start(JobKind::Inspect),
             };
         }
-        Sight::Absent => return Next::LookAgain { after: seen.interval },
-        Sight::There(host) => host,
+        Presence::Absent => return Next::LookAgain { after: seen.interval },
+        Presence::There(host) => host,
     };
     if host.name != seen.claim {
         return Next::wait(Phase::Failed, "HostRenamed", renamed(host, seen.claim), Some(seen.interval));
@@ -242,11 +242,11 @@ fn look_after(seen: &Observed<'_>) -> Next {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::above::Gate;
+    use crate::owners::Gate;
 
     const CLAIM: &str = "team-mini-0011aabb";
 
-    fn above(standing: ProvisioningGate) -> Owners {
+    fn owners(standing: ProvisioningGate) -> Owners {
         Owners { paused: None, standing, cluster: None, machine: None, joined: false }
     }
 
@@ -268,7 +268,7 @@ mod tests {
 
     static BOOTSTRAP: BootstrapStatus = BootstrapStatus { judged_failures: 2, failures_before: 0, rebooted: false };
 
-    fn seen<'a>(above: &'a Owners) -> Observed<'a> {
+    fn seen<'a>(owners: &'a Owners) -> Observed<'a> {
         Observed {
             deleting: false,
             finalizer: true,
@@ -276,10 +276,10 @@ mod tests {
             claim: CLAIM,
             annotated: true,
             refused: None,
-            above,
+            owners,
             misconfigured: None,
             host_id: None,
-            sight: Sight::Unseen,
+            sight: Presence::Unseen,
             busy: None,
             last: None,
             failures: 0,
@@ -298,8 +298,8 @@ mod tests {
 
     #[test]
     fn a_living_object_is_decided_upon_as_the_table_says() {
-        let alone = above(ProvisioningGate::Alone);
-        let waiting = |gate| above(ProvisioningGate::Waiting { gate, message: String::new() });
+        let alone = owners(ProvisioningGate::Alone);
+        let waiting = |gate| owners(ProvisioningGate::Waiting { gate, message: String::new() });
         let paused = Owners { paused: Some("p".into()), ..alone.clone() };
         let (no_owner, no_data) = (waiting(Gate::Owner), waiting(Gate::BootstrapData));
         let here = host();
@@ -317,9 +317,9 @@ mod tests {
             (Observed { finalizer: false, ..seen(&alone) }, "Mark"),
             (Observed { annotated: false, ..seen(&alone) }, "Mark"),
             (Observed { refused: Some("another's"), ..seen(&alone) }, "Wait ClaimNotApproved"),
-            (Observed { refused: Some("another's"), ..with(Sight::There(&renamed)) }, "Wait ClaimNotApproved"),
-            (Observed { refused: Some("another's"), ..with(Sight::Unseen) }, "Wait ClaimNotApproved"),
-            (Observed { refused: Some("another's"), ..with(Sight::There(&here)) }, "Provisioned"),
+            (Observed { refused: Some("another's"), ..with(Presence::There(&renamed)) }, "Wait ClaimNotApproved"),
+            (Observed { refused: Some("another's"), ..with(Presence::Unseen) }, "Wait ClaimNotApproved"),
+            (Observed { refused: Some("another's"), ..with(Presence::There(&here)) }, "Provisioned"),
             (Observed { finalizer: false, ..seen(&no_owner) }, "Wait WaitingForOwner"),
             (Observed { finalizer: false, ..seen(&no_data) }, "Mark"),
             (seen(&no_data), "Wait WaitingForBootstrapData"),
@@ -333,36 +333,36 @@ mod tests {
             (Observed { last: Some(&past), ..seen(&alone) }, "Start adopt"),
             (Observed { last: Some(&failed), ..seen(&alone) }, "Wait ItsReason"),
             (Observed { last: Some(&of_release), ..seen(&alone) }, "Start adopt"),
-            (with(Sight::Unseen), "LookAgain"),
-            (with(Sight::Absent), "Start inspect"),
-            (Observed { failed: true, ..with(Sight::Absent) }, "LookAgain"),
-            (with(Sight::There(&renamed)), "Wait HostRenamed"),
-            (with(Sight::There(&ordered)), "Wait WaitingForDelivery"),
-            (Observed { credentials: false, ..with(Sight::There(&here)) }, "Start inspect"),
-            (Observed { failures: 2, ..with(Sight::There(&here)) }, "Provisioned"),
-            (Observed { failures: 3, ..with(Sight::There(&here)) }, "Start recover"),
-            (Observed { remediation: true, ..with(Sight::There(&here)) }, "Start recover"),
-            (Observed { remediation: true, ..with(Sight::Unseen) }, "LookAgain"),
-            (Observed { given_up: Some("why"), failures: 3, ..with(Sight::There(&here)) }, "Wait ReplacementDue"),
+            (with(Presence::Unseen), "LookAgain"),
+            (with(Presence::Absent), "Start inspect"),
+            (Observed { failed: true, ..with(Presence::Absent) }, "LookAgain"),
+            (with(Presence::There(&renamed)), "Wait HostRenamed"),
+            (with(Presence::There(&ordered)), "Wait WaitingForDelivery"),
+            (Observed { credentials: false, ..with(Presence::There(&here)) }, "Start inspect"),
+            (Observed { failures: 2, ..with(Presence::There(&here)) }, "Provisioned"),
+            (Observed { failures: 3, ..with(Presence::There(&here)) }, "Start recover"),
+            (Observed { remediation: true, ..with(Presence::There(&here)) }, "Start recover"),
+            (Observed { remediation: true, ..with(Presence::Unseen) }, "LookAgain"),
+            (Observed { given_up: Some("why"), failures: 3, ..with(Presence::There(&here)) }, "Wait ReplacementDue"),
             // A recovery that was cut short has given the host away, or deleted it.
-            (Observed { failures: 3, ..with(Sight::There(&renamed)) }, "Start recover"),
-            (Observed { failures: 3, ..with(Sight::Absent) }, "Start recover"),
-            (Observed { failures: 3, ..with(Sight::Unseen) }, "LookAgain"),
-            (Observed { failures: 3, busy: Some(JobKind::Recover), ..with(Sight::There(&here)) }, "Wait Recovering"),
-            (with(Sight::There(&rebooting)), "Provisioned HostNotReady"),
-            (with(Sight::There(&doomed)), "Provisioned DeletionScheduled"),
-            (with(Sight::There(&here)), "Provisioned"),
-            (Observed { setup: Due::Now, ..with(Sight::There(&here)) }, "Start set-up"),
-            (Observed { setup: Due::Now, ready: false, ..with(Sight::There(&here)) }, "Provisioned"),
-            (Observed { setup: Due::Now, ..with(Sight::There(&rebooting)) }, "Provisioned HostNotReady"),
-            (Observed { setup: Due::Now, ..with(Sight::There(&renamed)) }, "Wait HostRenamed"),
-            (Observed { setup: Due::Now, credentials: false, ..with(Sight::There(&here)) }, "Start inspect"),
-            (Observed { setup: Due::In(Duration::from_secs(5)), ..with(Sight::There(&here)) }, "Provisioned"),
-            (Observed { setup: Due::Now, busy: Some(JobKind::SetUp), ..with(Sight::There(&here)) }, "Provisioned"),
+            (Observed { failures: 3, ..with(Presence::There(&renamed)) }, "Start recover"),
+            (Observed { failures: 3, ..with(Presence::Absent) }, "Start recover"),
+            (Observed { failures: 3, ..with(Presence::Unseen) }, "LookAgain"),
+            (Observed { failures: 3, busy: Some(JobKind::Recover), ..with(Presence::There(&here)) }, "Wait Recovering"),
+            (with(Presence::There(&rebooting)), "Provisioned HostNotReady"),
+            (with(Presence::There(&doomed)), "Provisioned DeletionScheduled"),
+            (with(Presence::There(&here)), "Provisioned"),
+            (Observed { setup: Due::Now, ..with(Presence::There(&here)) }, "Start set-up"),
+            (Observed { setup: Due::Now, ready: false, ..with(Presence::There(&here)) }, "Provisioned"),
+            (Observed { setup: Due::Now, ..with(Presence::There(&rebooting)) }, "Provisioned HostNotReady"),
+            (Observed { setup: Due::Now, ..with(Presence::There(&renamed)) }, "Wait HostRenamed"),
+            (Observed { setup: Due::Now, credentials: false, ..with(Presence::There(&here)) }, "Start inspect"),
+            (Observed { setup: Due::In(Duration::from_secs(5)), ..with(Presence::There(&here)) }, "Provisioned"),
+            (Observed { setup: Due::Now, busy: Some(JobKind::SetUp), ..with(Presence::There(&here)) }, "Provisioned"),
             // A failure is judged before another run.
-            (Observed { setup: Due::Now, failures: 3, ..with(Sight::There(&here)) }, "Start recover"),
+            (Observed { setup: Due::Now, failures: 3, ..with(Presence::There(&here)) }, "Start recover"),
             // What is provisioned stays so when something above it goes.
-            (Observed { host_id: Some("h"), sight: Sight::There(&here), ..seen(&no_owner) }, "Provisioned"),
+            (Observed { host_id: Some("h"), sight: Presence::There(&here), ..seen(&no_owner) }, "Provisioned"),
         ] {
             assert_eq!(decide(&observed).word(), expected, "{observed:#?}");
         }
@@ -370,8 +370,8 @@ mod tests {
 
     #[test]
     fn a_deleted_object_is_decided_upon_as_the_table_says() {
-        let alone = above(ProvisioningGate::Alone);
-        let orphan = above(ProvisioningGate::Waiting { gate: Gate::Machine, message: String::new() });
+        let alone = owners(ProvisioningGate::Alone);
+        let orphan = owners(ProvisioningGate::Waiting { gate: Gate::Machine, message: String::new() });
         let paused = Owners { paused: Some("p".into()), ..alone.clone() };
         let here = host();
         let renamed = Host { name: "pool-1".into(), ..host() };
@@ -379,14 +379,17 @@ mod tests {
         let soon = last(JobKind::Release, "waiting", Some("2026-08-01T12:00:30Z"));
         let past = last(JobKind::Release, "waiting", Some("2026-08-01T12:00:00Z"));
         let of_adoption = last(JobKind::Adopt, "failed", Some("2026-08-01T12:00:30Z"));
-        let deleted = |above| Observed { deleting: true, ..seen(above) };
-        let with_host = |above| Observed { host_id: Some("h"), ..deleted(above) };
+        let deleted = |owners| Observed { deleting: true, ..seen(owners) };
+        let with_host = |owners| Observed { host_id: Some("h"), ..deleted(owners) };
         for (observed, expected) in [
             (Observed { finalizer: false, ..deleted(&alone) }, "Nothing"),
             (with_host(&paused), "Pause"),
             // An annotation that was taken away, or names another's, lets nothing leak.
             (Observed { annotated: false, ..with_host(&alone) }, "Start release"),
-            (Observed { refused: Some("another's"), sight: Sight::There(&here), ..deleted(&alone) }, "Start release"),
+            (
+                Observed { refused: Some("another's"), sight: Presence::There(&here), ..deleted(&alone) },
+                "Start release",
+            ),
             (with_host(&alone), "Start release"),
             // Nothing above it is needed to release it.
             (with_host(&orphan), "Start release"),
@@ -397,26 +400,30 @@ mod tests {
             (Observed { last: Some(&of_adoption), ..with_host(&alone) }, "Start release"),
             (Observed { misconfigured: Some("no pool"), ..with_host(&alone) }, "Start release"),
             // The tear-down comes first, on a host that can be reached and is the object's.
-            (Observed { teardown: Due::Now, sight: Sight::There(&here), ..with_host(&alone) }, "Start tear-down"),
+            (Observed { teardown: Due::Now, sight: Presence::There(&here), ..with_host(&alone) }, "Start tear-down"),
             (
-                Observed { teardown: Due::In(Duration::from_secs(5)), sight: Sight::There(&here), ..with_host(&alone) },
+                Observed {
+                    teardown: Due::In(Duration::from_secs(5)),
+                    sight: Presence::There(&here),
+                    ..with_host(&alone)
+                },
                 "Wait TearingDown",
             ),
-            (Observed { teardown: Due::Now, sight: Sight::There(&rebooting), ..with_host(&alone) }, "Start release"),
-            (Observed { teardown: Due::Now, sight: Sight::There(&renamed), ..with_host(&alone) }, "Start release"),
-            (Observed { teardown: Due::Now, sight: Sight::Absent, ..with_host(&alone) }, "Start release"),
+            (Observed { teardown: Due::Now, sight: Presence::There(&rebooting), ..with_host(&alone) }, "Start release"),
+            (Observed { teardown: Due::Now, sight: Presence::There(&renamed), ..with_host(&alone) }, "Start release"),
+            (Observed { teardown: Due::Now, sight: Presence::Absent, ..with_host(&alone) }, "Start release"),
             (Observed { teardown: Due::Now, ..with_host(&alone) }, "Wait ListingFailed"),
             (Observed { busy: Some(JobKind::TearDown), ..with_host(&alone) }, "Wait TearingDown"),
             (Observed { busy: Some(JobKind::SetUp), ..with_host(&alone) }, "CallOff"),
             (Observed { abandoned: true, last: Some(&soon), ..with_host(&alone) }, "Abandon"),
             (Observed { abandoned: true, teardown: Due::Now, ..with_host(&alone) }, "Abandon"),
             (Observed { abandoned: true, busy: Some(JobKind::Release), ..with_host(&alone) }, "Wait Releasing"),
-            (Observed { abandoned: true, sight: Sight::There(&here), ..deleted(&alone) }, "Abandon"),
-            (Observed { abandoned: true, sight: Sight::Absent, ..deleted(&alone) }, "RemoveFinalizer"),
+            (Observed { abandoned: true, sight: Presence::There(&here), ..deleted(&alone) }, "Abandon"),
+            (Observed { abandoned: true, sight: Presence::Absent, ..deleted(&alone) }, "RemoveFinalizer"),
             // An adoption that was called off, or died, may have left the claim on a host.
-            (Observed { sight: Sight::There(&here), ..deleted(&alone) }, "Start release"),
-            (Observed { sight: Sight::Absent, ..deleted(&alone) }, "RemoveFinalizer"),
-            (Observed { sight: Sight::Unseen, ..deleted(&alone) }, "Wait ListingFailed"),
+            (Observed { sight: Presence::There(&here), ..deleted(&alone) }, "Start release"),
+            (Observed { sight: Presence::Absent, ..deleted(&alone) }, "RemoveFinalizer"),
+            (Observed { sight: Presence::Unseen, ..deleted(&alone) }, "Wait ListingFailed"),
         ] {
             assert_eq!(decide(&observed).word(), expected, "{observed:#?}");
         }

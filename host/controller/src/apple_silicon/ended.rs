@@ -178,7 +178,7 @@ impl Mac<'_> {
                 turn.judged(Recovery::Rebooted, &message);
                 turn.event(true, "HostRebooted", "Recover", &message).await;
             }
-            outcome if turn.above.machine.is_some() || matches!(outcome, ReleaseOutcome::GivenUp) => {
+            outcome if turn.owners.machine.is_some() || matches!(outcome, ReleaseOutcome::GivenUp) => {
                 bootstrap.judged_failures = known;
                 turn.give_up(&message).await;
             }

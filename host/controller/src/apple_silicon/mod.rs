@@ -22,7 +22,6 @@ use windlass_scaleway::Zone;
 use windlass_scaleway::types::apple_silicon::Server as Host;
 
 use crate::Error;
-use crate::above::{Owners, ProvisioningGate};
 use crate::account_of::context_of;
 use crate::approvals::{self, approved};
 use crate::context::Context;
@@ -32,12 +31,13 @@ use crate::kinds::{
     conditions,
 };
 use crate::names::{ProviderId, claim};
+use crate::owners::{Owners, ProvisioningGate};
 use crate::requested::requested;
 use crate::status::remove_condition;
 use crate::turn::{AT_ONCE, JOB_CHECK, KindStep, Machine, Reconcile, current, is_quiet, mark_of};
 use crate::writes::{mark, write_object};
 use bootstrap::{failures, judged};
-use decide::{Observed, RECOVERING, Sight, TEARING_DOWN, decide};
+use decide::{Observed, Presence, RECOVERING, TEARING_DOWN, decide};
 use setup::Due;
 
 /// How many listing intervals lie between two looks whether the Secret of a settled Mac is still there: an hour by
@@ -61,8 +61,8 @@ struct Target {
 }
 
 impl Target {
-    fn of(object: &AppleSiliconMachine, status: &MachineStatus, above: &Owners, context: &Context) -> Self {
-        let domain = match &above.standing {
+    fn of(object: &AppleSiliconMachine, status: &MachineStatus, owners: &Owners, context: &Context) -> Self {
+        let domain = match &owners.standing {
             ProvisioningGate::Ready { failure_domain, .. } => failure_domain.clone(),
             _ => None,
         };
@@ -112,7 +112,7 @@ pub(crate) async fn reconcile(object: Arc<AppleSiliconMachine>, context: Arc<Con
     }
     context.settled.forget(&uid);
     let mut turn = Reconcile::new(object.as_ref(), job, &context).await?;
-    let target = Target::of(&object, &turn.status, &turn.above, &context);
+    let target = Target::of(&object, &turn.status, &turn.owners, &context);
     let found = turn.status.server_id.clone().zip(target.zone.clone().ok()).map(|(id, zone)| (zone, id));
     let (claim, refused) = claim_of(&object, &mut turn.status, &context).await?;
     // What the controller itself wrote into the status goes before what anybody may write into the specification.
@@ -179,12 +179,12 @@ impl Mac<'_> {
         let listing = self.listing().await;
         let sight = match (&listing, &self.host) {
             // Where no zone was ever known, nothing was ever claimed.
-            (None, None) if self.target.zone.is_err() => Sight::Absent,
-            (None, _) => Sight::Unseen,
-            (Some(listing), Some((_, id))) => listing.get(id).map_or(Sight::Absent, Sight::There),
+            (None, None) if self.target.zone.is_err() => Presence::Absent,
+            (None, _) => Presence::Unseen,
+            (Some(listing), Some((_, id))) => listing.get(id).map_or(Presence::Absent, Presence::There),
             (Some(listing), None) => {
                 let claimed = listing.machines.iter().find(|host| host.name == self.claim.as_str());
-                claimed.map_or(Sight::Absent, Sight::There)
+                claimed.map_or(Presence::Absent, Presence::There)
             }
         };
         let refused = self.refused.as_deref().map(|asked| {
@@ -209,7 +209,7 @@ impl Mac<'_> {
             claim: self.claim.as_str(),
             annotated: turn.object.annotations().contains_key(annotations::CLAIM),
             refused: refused.as_deref(),
-            above: &turn.above,
+            owners: &turn.owners,
             misconfigured: problem.as_deref(),
             host_id: self.host.as_ref().map(|(_, id)| id.as_str()),
             sight,
@@ -237,7 +237,7 @@ impl Mac<'_> {
             KindStep::Start(kind) => self.start(kind, sight).await,
             KindStep::Abandon => self.abandon(sight).await,
             KindStep::Provisioned { trouble } => {
-                let Sight::There(host) = sight else { return Ok(Action::requeue(JOB_CHECK)) };
+                let Presence::There(host) = sight else { return Ok(Action::requeue(JOB_CHECK)) };
                 self.publish(host).await?;
                 if self.turn.provisioned(trouble.as_ref()).await?
                     && setup == Due::Never
@@ -292,7 +292,7 @@ impl Mac<'_> {
     }
 
     /// Starts a job; what it is for is written first.
-    async fn start(&mut self, kind: JobKind, sight: Sight<'_>) -> Result<Action, Error> {
+    async fn start(&mut self, kind: JobKind, sight: Presence<'_>) -> Result<Action, Error> {
         // What was judged already counts too: a host is rebooted once.
         let seen = |machine: &AppleSiliconMachine| {
             let known = machine.status.clone().map(|status| (status.bootstrap, status.setup, status.remediation));
@@ -304,7 +304,7 @@ impl Mac<'_> {
         let claim = self.claim.clone();
         let host = match (&self.host, sight) {
             (Some(host), _) => Some(host.clone()),
-            (None, Sight::There(host)) => self.target.zone.clone().ok().map(|zone| (zone, host.id.clone())),
+            (None, Presence::There(host)) => self.target.zone.clone().ok().map(|zone| (zone, host.id.clone())),
             (None, _) => None,
         };
         let turn = &mut self.turn;
@@ -333,7 +333,7 @@ impl Mac<'_> {
         }
         // A host that was found by the claim loses that name in the course of its release: its id is written first. One
         // that only the specification names is not the object's for that.
-        if let (Sight::There(found), Some((_, id))) = (sight, &host)
+        if let (Presence::There(found), Some((_, id))) = (sight, &host)
             && found.name == claim.as_str()
         {
             turn.status.server_id = Some(id.clone());
@@ -433,7 +433,7 @@ impl Mac<'_> {
             bootstrap_failures: failures(self.turn.object).saturating_sub(bootstrap.failures_before),
             rebooted: bootstrap.rebooted,
             // A Machine's provider id never changes: another host is another Machine.
-            replaced_with_claimant: kind == JobKind::Recover && self.turn.above.machine.is_some(),
+            replaced_with_claimant: kind == JobKind::Recover && self.turn.owners.machine.is_some(),
             requested_by: self.turn.requested_by(match kind {
                 JobKind::Recover => "its host could not be set up",
                 _ => "the object is being deleted",
@@ -486,11 +486,11 @@ impl Mac<'_> {
     }
 
     /// Leaves the host alone.
-    async fn abandon(&mut self, sight: Sight<'_>) -> Result<Action, Error> {
+    async fn abandon(&mut self, sight: Presence<'_>) -> Result<Action, Error> {
         let Ok(zone) = self.target.zone.clone() else { return self.turn.remove_finalizer().await };
         let seen = match sight {
-            Sight::There(host) => Some(host.id.clone()),
-            Sight::Unseen | Sight::Absent => None,
+            Presence::There(host) => Some(host.id.clone()),
+            Presence::Unseen | Presence::Absent => None,
         };
         let host = self.host.as_ref().map(|(_, id)| id.clone()).or(seen);
         let claim = self.claim.clone();

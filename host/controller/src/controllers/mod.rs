@@ -167,7 +167,7 @@ where
 /// The controller of one kind.
 fn machines<K, F>(
     name: &'static str,
-    above: WatchScope,
+    scope: WatchScope,
     state: Option<fn(&K) -> &str>,
     reconcile: fn(Arc<K>, Arc<Context>) -> F,
     context: Arc<Context>,
@@ -189,7 +189,7 @@ where
     async move {
         let api: Api<K> = api(&context.client, namespace.as_deref());
         let mut controller = controller_of(api).with_config(controller::Config::default().concurrency(concurrency));
-        if let Some(cluster_api) = context.cluster_api.as_ref().filter(|_| above == WatchScope::Machines) {
+        if let Some(cluster_api) = context.cluster_api.as_ref().filter(|_| scope == WatchScope::Machines) {
             let of_cluster = Arc::clone(&context);
             let (store, seen) = (controller.store(), Seen::default());
             controller = controller

@@ -5,18 +5,18 @@ use std::time::Duration;
 use jiff::Timestamp;
 use windlass_scaleway::types::instance::{Server, ServerState};
 
-use crate::above::{Owners, ProvisioningGate};
 use crate::job_kind::JobKind;
 use crate::kinds::{OperationStatus, Phase, REPLACEMENT_DUE};
 use crate::next_step::Next;
 use crate::outcome::not_yet;
+use crate::owners::{Owners, ProvisioningGate};
 
 /// What is said of a server about which the release policy is asked.
 pub(super) const RECOVERING: &str = "what becomes of the server is being decided, since its Machine is unhealthy";
 
 /// What the zone's listing shows of the server.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Sight<'a> {
+pub(crate) enum Presence<'a> {
     /// The zone could not be listed, or nobody looked.
     Unseen,
     /// It is there, and carries our owner tag.
@@ -36,12 +36,12 @@ pub(crate) struct Observed<'a> {
     pub(crate) begun: bool,
     /// Why a server or an operation that the object names is not used, where it was made for another.
     pub(crate) refused: Option<&'a str>,
-    pub(crate) above: &'a Owners,
+    pub(crate) owners: &'a Owners,
     /// Why the object's configuration cannot be used, where it cannot.
     pub(crate) misconfigured: Option<&'a str>,
     /// The server's id, from `spec.providerID`, else from the status.
     pub(crate) server_id: Option<&'a str>,
-    pub(crate) sight: Sight<'a>,
+    pub(crate) sight: Presence<'a>,
     pub(crate) busy: Option<JobKind>,
     pub(crate) last: Option<&'a OperationStatus>,
     pub(crate) failed: bool,
@@ -61,7 +61,7 @@ fn release(seen: &Observed<'_>) -> Next {
     if !seen.finalizer {
         return Next::Nothing;
     }
-    if let Some(why) = &seen.above.paused {
+    if let Some(why) = &seen.owners.paused {
         return Next::Pause(why.clone());
     }
     match seen.busy {
@@ -84,10 +84,10 @@ fn release(seen: &Observed<'_>) -> Next {
 }
 
 fn provision(seen: &Observed<'_>) -> Next {
-    if let Some(why) = &seen.above.paused {
+    if let Some(why) = &seen.owners.paused {
         return Next::Pause(why.clone());
     }
-    if let ProvisioningGate::Waiting { gate, message } = &seen.above.standing
+    if let ProvisioningGate::Waiting { gate, message } = &seen.owners.standing
         && gate.is_unknown()
         && seen.server_id.is_none()
     {
@@ -112,7 +112,7 @@ fn provision(seen: &Observed<'_>) -> Next {
     if let Some(why) = seen.refused {
         return Next::wait(Phase::Failed, "ServerNotApproved", why, Some(seen.interval));
     }
-    if let ProvisioningGate::Waiting { gate, message } = &seen.above.standing {
+    if let ProvisioningGate::Waiting { gate, message } = &seen.owners.standing {
         return Next::wait(Phase::Pending, gate.reason(), message, Some(seen.interval));
     }
     if let Some(problem) = seen.misconfigured {
@@ -137,15 +137,15 @@ fn look_after(seen: &Observed<'_>) -> Next {
         };
     }
     let server = match seen.sight {
-        Sight::Unseen => return Next::LookAgain { after: seen.interval },
-        Sight::Absent if !seen.failed => {
+        Presence::Unseen => return Next::LookAgain { after: seen.interval },
+        Presence::Absent if !seen.failed => {
             return match not_yet(seen.last, &[JobKind::Inspect], seen.now) {
                 Some(wait) => Next::LookAgain { after: wait },
                 None => Next::Start(JobKind::Inspect),
             };
         }
-        Sight::Absent => return Next::LookAgain { after: seen.interval },
-        Sight::There(server) => server,
+        Presence::Absent => return Next::LookAgain { after: seen.interval },
+        Presence::There(server) => server,
     };
     // A server that stands still is not restarted behind its owner's back; a health check of Cluster API asks for that.
     let trouble = match &server.state {
@@ -158,9 +158,9 @@ fn look_after(seen: &Observed<'_>) -> Next {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::above::Gate;
+    use crate::owners::Gate;
 
-    fn above(standing: ProvisioningGate) -> Owners {
+    fn owners(standing: ProvisioningGate) -> Owners {
         Owners { paused: None, standing, cluster: None, machine: None, joined: false }
     }
 
@@ -173,17 +173,17 @@ mod tests {
         }
     }
 
-    fn seen(above: &Owners) -> Observed<'_> {
+    fn seen(owners: &Owners) -> Observed<'_> {
         Observed {
             deleting: false,
             finalizer: true,
             abandoned: false,
             begun: false,
             refused: None,
-            above,
+            owners,
             misconfigured: None,
             server_id: None,
-            sight: Sight::Unseen,
+            sight: Presence::Unseen,
             busy: None,
             last: None,
             failed: false,
@@ -196,9 +196,9 @@ mod tests {
 
     #[test]
     fn every_situation_has_its_decision() {
-        let alone = above(ProvisioningGate::Alone);
-        let no_data = above(ProvisioningGate::Waiting { gate: Gate::BootstrapData, message: String::new() });
-        let no_owner = above(ProvisioningGate::Waiting { gate: Gate::Owner, message: String::new() });
+        let alone = owners(ProvisioningGate::Alone);
+        let no_data = owners(ProvisioningGate::Waiting { gate: Gate::BootstrapData, message: String::new() });
+        let no_owner = owners(ProvisioningGate::Waiting { gate: Gate::Owner, message: String::new() });
         let paused = Owners { paused: Some("p".into()), ..alone.clone() };
         let running = Server { state: ServerState::Running, ..Server::default() };
         let stopped = Server { state: ServerState::Stopped, ..Server::default() };
@@ -218,32 +218,32 @@ mod tests {
             (Observed { last: Some(&failed), ..seen(&alone) }, "Wait CreationFailed"),
             (Observed { misconfigured: Some("x"), ..seen(&alone) }, "Wait InvalidConfiguration"),
             (Observed { refused: Some("another's"), ..seen(&alone) }, "Wait ServerNotApproved"),
-            (Observed { refused: Some("an old annotation"), ..there(Sight::There(&running)) }, "Provisioned"),
+            (Observed { refused: Some("an old annotation"), ..there(Presence::There(&running)) }, "Provisioned"),
             (Observed { begun: false, refused: Some("another's"), ..deleted }, "RemoveFinalizer"),
-            (there(Sight::There(&running)), "Provisioned"),
-            (there(Sight::There(&stopped)), "Provisioned ServerNotRunning"),
-            (there(Sight::Absent), "Start inspect"),
-            (Observed { failed: true, ..there(Sight::Absent) }, "LookAgain"),
-            (there(Sight::Unseen), "LookAgain"),
-            (Observed { remediation: true, ..there(Sight::There(&running)) }, "Start recover"),
-            (Observed { remediation: true, ..there(Sight::Absent) }, "Start recover"),
-            (Observed { remediation: true, last: Some(&asked), ..there(Sight::Unseen) }, "Wait RecoveryWaiting"),
-            (Observed { busy: Some(JobKind::Recover), ..there(Sight::Unseen) }, "Wait Recovering"),
-            (Observed { given_up: Some("why"), remediation: true, ..there(Sight::Absent) }, "Wait ReplacementDue"),
+            (there(Presence::There(&running)), "Provisioned"),
+            (there(Presence::There(&stopped)), "Provisioned ServerNotRunning"),
+            (there(Presence::Absent), "Start inspect"),
+            (Observed { failed: true, ..there(Presence::Absent) }, "LookAgain"),
+            (there(Presence::Unseen), "LookAgain"),
+            (Observed { remediation: true, ..there(Presence::There(&running)) }, "Start recover"),
+            (Observed { remediation: true, ..there(Presence::Absent) }, "Start recover"),
+            (Observed { remediation: true, last: Some(&asked), ..there(Presence::Unseen) }, "Wait RecoveryWaiting"),
+            (Observed { busy: Some(JobKind::Recover), ..there(Presence::Unseen) }, "Wait Recovering"),
+            (Observed { given_up: Some("why"), remediation: true, ..there(Presence::Absent) }, "Wait ReplacementDue"),
             (Observed { given_up: Some("why"), ..deleted }, "Start clean-up"),
             (deleted, "Start clean-up"),
             (Observed { abandoned: true, ..deleted }, "Abandon"),
             (Observed { abandoned: true, last: Some(&left), ..deleted }, "Abandon"),
             (Observed { abandoned: true, busy: Some(JobKind::CleanUp), ..deleted }, "Wait Deleting"),
             (Observed { abandoned: true, begun: false, ..deleted }, "RemoveFinalizer"),
-            (Observed { abandoned: true, ..there(Sight::There(&running)) }, "Provisioned"),
+            (Observed { abandoned: true, ..there(Presence::There(&running)) }, "Provisioned"),
             (Observed { busy: Some(JobKind::Create), ..deleted }, "CallOff"),
             (Observed { busy: Some(JobKind::CleanUp), ..deleted }, "Wait Deleting"),
             (Observed { last: Some(&left), ..deleted }, "Wait DeletionFailed"),
             (Observed { last: Some(&failed), ..deleted }, "Start clean-up"),
             (Observed { begun: false, ..deleted }, "RemoveFinalizer"),
             (Observed { begun: false, server_id: Some("s"), ..deleted }, "Start clean-up"),
-            (Observed { above: &paused, ..deleted }, "Pause"),
+            (Observed { owners: &paused, ..deleted }, "Pause"),
             (Observed { finalizer: false, ..deleted }, "Nothing"),
         ] {
             assert_eq!(decide(&observed).word(), expected, "{observed:#?}");

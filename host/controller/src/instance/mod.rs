@@ -20,18 +20,18 @@ use windlass_scaleway::types::instance::Server;
 use windlass_scaleway::types::ipam::{IpamIp, ListIpamIps};
 
 use crate::Error;
-use crate::above::{Owners, ProvisioningGate};
 use crate::account_of::context_of;
 use crate::approvals::{self, approved};
 use crate::context::Context;
 use crate::job_kind::JobKind;
 use crate::kinds::{InstanceMachine, MachineAddress, MachineStatus, Phase, annotations};
 use crate::names::{ProviderId, group};
+use crate::owners::{Owners, ProvisioningGate};
 use crate::requested::requested;
 use crate::server_fields::operation_of;
 use crate::turn::{JOB_CHECK, KindStep, Machine, Reconcile, current, is_quiet, mark_of};
 use crate::writes::{mark, write_object};
-use decide::{Observed, RECOVERING, Sight, decide};
+use decide::{Observed, Presence, RECOVERING, decide};
 
 /// The key of the user data that cloud-init reads.
 const CLOUD_INIT: &str = "cloud-init";
@@ -71,7 +71,7 @@ pub(crate) async fn reconcile(object: Arc<InstanceMachine>, context: Arc<Context
     }
     context.settled.forget(&uid);
     let turn = Reconcile::new(object.as_ref(), job, &context).await?;
-    let zone = zone_of(&object, &turn.status, &turn.above, &context);
+    let zone = zone_of(&object, &turn.status, &turn.owners, &context);
     let Owned { server, operation, refused } = owned(&object, &turn.status, zone.as_ref().ok(), &context).await?;
     let mut instance = Instance { server, operation, refused, zone, turn };
     match instance.turn.ended() {
@@ -146,13 +146,13 @@ fn server_of(object: &InstanceMachine) -> Option<(Zone, String)> {
 fn zone_of(
     object: &InstanceMachine,
     status: &MachineStatus,
-    above: &Owners,
+    owners: &Owners,
     context: &Context,
 ) -> Result<Zone, String> {
     if let Some((zone, _)) = server_of(object) {
         return Ok(zone);
     }
-    let domain = match &above.standing {
+    let domain = match &owners.standing {
         ProvisioningGate::Ready { failure_domain, .. } => failure_domain.clone(),
         _ => None,
     };
@@ -178,15 +178,15 @@ impl Instance<'_> {
         self.turn.have_replaced().await?;
         let listing = self.listing().await;
         let sight = match (&listing, &self.server) {
-            (Some(listing), Some((_, id))) => listing.get(id).map_or(Sight::Absent, Sight::There),
-            _ => Sight::Unseen,
+            (Some(listing), Some((_, id))) => listing.get(id).map_or(Presence::Absent, Presence::There),
+            _ => Presence::Unseen,
         };
         let (turn, last) = (&self.turn, self.turn.last());
         let wanted = match &self.zone {
             Ok(zone) => specification::specification(
                 &turn.object.spec,
                 &turn.object.name_any(),
-                group(&turn.object.namespace().unwrap_or_default(), turn.above.cluster.as_deref()),
+                group(&turn.object.namespace().unwrap_or_default(), turn.owners.cluster.as_deref()),
                 zone.clone(),
             ),
             Err(problem) => Err(problem.clone()),
@@ -205,7 +205,7 @@ impl Instance<'_> {
             abandoned: turn.is_abandoned(),
             begun: self.operation.is_some(),
             refused: refused.as_deref(),
-            above: &turn.above,
+            owners: &turn.owners,
             misconfigured: wanted.as_ref().err().map(String::as_str),
             server_id: self.server.as_ref().map(|(_, id)| id.as_str()),
             sight,
@@ -227,7 +227,7 @@ impl Instance<'_> {
             KindStep::Start(kind) => self.start(kind, wanted).await,
             KindStep::Abandon => self.abandon().await,
             KindStep::Provisioned { trouble } => {
-                let Sight::There(server) = sight else { return Ok(Action::requeue(JOB_CHECK)) };
+                let Presence::There(server) = sight else { return Ok(Action::requeue(JOB_CHECK)) };
                 self.publish(server).await?;
                 self.remove_bootstrap_data().await;
                 let complete = self.is_complete(server);
@@ -299,7 +299,7 @@ impl Instance<'_> {
         match kind {
             JobKind::Create => {
                 let Ok(mut wanted) = wanted else { return Ok(Action::requeue(JOB_CHECK)) };
-                let secret = match &self.turn.above.standing {
+                let secret = match &self.turn.owners.standing {
                     ProvisioningGate::Ready { bootstrap_secret, .. } => Some(bootstrap_secret.clone()),
                     _ => object.spec.bootstrap.as_ref().map(|bootstrap| bootstrap.data_secret_name.clone()),
                 };
@@ -394,7 +394,7 @@ impl Instance<'_> {
     async fn remove_bootstrap_data(&mut self) {
         let turn = &mut self.turn;
         let Some((zone, id)) = &self.server else { return };
-        if !turn.above.joined || turn.status.bootstrap_data_removed {
+        if !turn.owners.joined || turn.status.bootstrap_data_removed {
             return;
         }
         // A status that was lost says nothing: what is gone already is not asked for again.
@@ -415,7 +415,7 @@ impl Instance<'_> {
     fn is_complete(&self, server: &Server) -> bool {
         let status = &self.turn.status;
         let waits_for_node =
-            matches!(self.turn.above.standing, ProvisioningGate::Ready { .. }) && !status.bootstrap_data_removed;
+            matches!(self.turn.owners.standing, ProvisioningGate::Ready { .. }) && !status.bootstrap_data_removed;
         let waits_for_address = !server.private_nics.is_empty() && internal(&status.addresses).next().is_none();
         !waits_for_node && !waits_for_address
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::sync::mpsc;
 use windlass_cluster::{
-    ClusterControl, ClusterEvent, ClusterHappening, ClusterName, ClusterOutcome, ClusterSpecification, Error,
+    ClusterControl, ClusterEvent, ClusterEventKind, ClusterName, ClusterOutcome, ClusterSpecification, Error,
     OperationKind, OperationState, ScaleRequest, Stage,
 };
 use windlass_lifecycle::Control;
@@ -128,10 +128,10 @@ fn failed(error: Error) -> Outcome {
 async fn tell(context: Arc<Context>, about: ObjectReference, mut events: mpsc::UnboundedReceiver<ClusterEvent>) {
     let mut nodes_told = 0;
     while let Some(event) = events.recv().await {
-        if matches!(event.what, ClusterHappening::StepBegan { .. }) {
+        if matches!(event.what, ClusterEventKind::StepBegan { .. }) {
             nodes_told = 0;
         }
-        if matches!(event.what, ClusterHappening::NodeFailed { .. }) {
+        if matches!(event.what, ClusterEventKind::NodeFailed { .. }) {
             nodes_told += 1;
             if nodes_told > TOLD_NODES {
                 continue;
@@ -144,11 +144,11 @@ async fn tell(context: Arc<Context>, about: ObjectReference, mut events: mpsc::U
 }
 
 /// Whether it is a warning, its word for programs, and its words for people.
-fn words(what: &ClusterHappening) -> Option<(bool, &'static str, String)> {
+fn words(what: &ClusterEventKind) -> Option<(bool, &'static str, String)> {
     let normal = |reason, note| Some((false, reason, note));
     let warning = |reason, note| Some((true, reason, note));
     match what {
-        ClusterHappening::Opened { kind, counts } => {
+        ClusterEventKind::Opened { kind, counts } => {
             let groups: Vec<String> = counts
                 .iter()
                 .filter(|(_, counts)| counts.before != counts.wanted)
@@ -156,17 +156,17 @@ fn words(what: &ClusterHappening) -> Option<(bool, &'static str, String)> {
                 .collect();
             normal("OperationBegan", format!("{kind} {}", groups.join(", ")))
         }
-        ClusterHappening::TakenOver { from } => warning("TakenOver", format!("{from} left it open")),
-        ClusterHappening::StepBegan { stage, step, total } => {
+        ClusterEventKind::TakenOver { from } => warning("TakenOver", format!("{from} left it open")),
+        ClusterEventKind::StepBegan { stage, step, total } => {
             // A stage without nodes or hook says nothing.
             if *total == 0 { None } else { normal(stage_word(*stage), format!("{step}, {total}")) }
         }
-        ClusterHappening::NodeDone { .. } => None,
-        ClusterHappening::NodeFailed { stage, step, node, reason } => {
+        ClusterEventKind::NodeDone { .. } => None,
+        ClusterEventKind::NodeFailed { stage, step, node, reason } => {
             warning("NodeFailed", format!("{stage}: {step}: {node}: {reason}"))
         }
-        ClusterHappening::HookOutput { stage, output } => normal("HookOutput", format!("{stage}: {output}")),
-        ClusterHappening::Waiting { stage, step, attempt, milliseconds, failure, reason } => {
+        ClusterEventKind::HookOutput { stage, output } => normal("HookOutput", format!("{stage}: {output}")),
+        ClusterEventKind::Waiting { stage, step, attempt, milliseconds, failure, reason } => {
             let why = reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
             let seconds = milliseconds.div_ceil(1000);
             warning(
@@ -174,7 +174,7 @@ fn words(what: &ClusterHappening) -> Option<(bool, &'static str, String)> {
                 format!("{stage}: {step}: attempt {attempt} failed: {failure}; again in {seconds} s{why}"),
             )
         }
-        ClusterHappening::Recovering(recovery) => {
+        ClusterEventKind::Recovering(recovery) => {
             let why = recovery.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
             let (stage, cause) = (recovery.stage, &recovery.cause.message);
             let (delete, state, by) = (recovery.delete.len(), recovery.state, &recovery.decided_by);
@@ -186,9 +186,9 @@ fn words(what: &ClusterHappening) -> Option<(bool, &'static str, String)> {
                 ),
             )
         }
-        ClusterHappening::StoppingQuietly => normal("StoppingQuietly", "the cluster is deleted meanwhile".to_owned()),
+        ClusterEventKind::StoppingQuietly => normal("StoppingQuietly", "the cluster is deleted meanwhile".to_owned()),
         // The job's own end tells it.
-        ClusterHappening::Closed { .. } => None,
+        ClusterEventKind::Closed { .. } => None,
     }
 }
 

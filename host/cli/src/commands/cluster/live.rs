@@ -3,7 +3,7 @@
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
-use windlass_cluster::{ClusterEvent, ClusterHappening, ClusterState, OperationState, Progress, progress};
+use windlass_cluster::{ClusterEvent, ClusterEventKind, ClusterState, OperationState, Progress, progress};
 use windlass_inspect::output::Output;
 use windlass_inspect::text::{bold, dim, green, printable, red, yellow};
 
@@ -66,33 +66,33 @@ impl View {
         let mut lines = Vec::new();
         self.events.push(event.clone());
         match &event.what {
-            ClusterHappening::Opened { kind, counts } => {
+            ClusterEventKind::Opened { kind, counts } => {
                 let changed = counts.iter().filter(|(_, counts)| counts.before != counts.wanted);
                 let changed: Vec<String> =
                     changed.map(|(group, counts)| format!("{group} {} → {}", counts.before, counts.wanted)).collect();
                 let changed = if changed.is_empty() { String::new() } else { format!(": {}", changed.join(", ")) };
                 lines.push(bold(&format!("{kind} {}{changed}", event.cluster)));
             }
-            ClusterHappening::TakenOver { from } => {
+            ClusterEventKind::TakenOver { from } => {
                 lines.push(yellow(&printable(&format!("going on with what {from} began"))));
             }
-            ClusterHappening::NodeDone { step, node, .. } if self.nodes_too => {
+            ClusterEventKind::NodeDone { step, node, .. } if self.nodes_too => {
                 lines.push(dim(&printable(&format!("  {node}: {step} done"))));
             }
-            ClusterHappening::NodeFailed { step, node, reason, .. } => {
+            ClusterEventKind::NodeFailed { step, node, reason, .. } => {
                 lines.push(red(&printable(&format!("  {node}: {step} failed: {reason}"))));
             }
-            ClusterHappening::HookOutput { output, .. } => {
+            ClusterEventKind::HookOutput { output, .. } => {
                 lines.extend(output.lines().map(|line| dim(&format!("  | {}", printable(line)))));
             }
-            ClusterHappening::Waiting { step, attempt, milliseconds, failure, reason, .. } => {
+            ClusterEventKind::Waiting { step, attempt, milliseconds, failure, reason, .. } => {
                 let because = reason.as_ref().map(|reason| format!(" – {reason}")).unwrap_or_default();
                 let wait = *milliseconds as f64 / 1000.0;
                 lines.push(yellow(&printable(&format!(
                     "  {step} failed (attempt {attempt}): {failure}; again in {wait:.1} s{because}"
                 ))));
             }
-            ClusterHappening::Recovering(recovery) => {
+            ClusterEventKind::Recovering(recovery) => {
                 let because = recovery.reason.as_ref().map(|reason| format!(" – {reason}")).unwrap_or_default();
                 lines.push(yellow(&printable(&format!(
                     "failed at the stage {}: deleting {} nodes, the cluster is to be {}, as {} decided{because}",
@@ -102,10 +102,10 @@ impl View {
                     recovery.decided_by,
                 ))));
             }
-            ClusterHappening::StoppingQuietly => {
+            ClusterEventKind::StoppingQuietly => {
                 lines.push(yellow("the cluster is being deleted: stopping quietly"));
             }
-            ClusterHappening::Closed { state, cluster, .. } => {
+            ClusterEventKind::Closed { state, cluster, .. } => {
                 let cluster = cluster.map_or("gone".to_owned(), |state: ClusterState| state.to_string());
                 let words = format!("{} is {cluster}", event.cluster);
                 lines.push(match state {
@@ -126,7 +126,7 @@ impl View {
             }
             self.told = through;
         }
-        if matches!(event.what, ClusterHappening::Closed { .. }) {
+        if matches!(event.what, ClusterEventKind::Closed { .. }) {
             self.events.clear();
             self.told = 0;
         }
@@ -138,11 +138,11 @@ fn is_through(step: &Progress) -> bool {
     step.done + step.failed >= step.total
 }
 
-fn concerns(progress: &Progress, what: &ClusterHappening) -> bool {
+fn concerns(progress: &Progress, what: &ClusterEventKind) -> bool {
     match what {
-        ClusterHappening::StepBegan { stage, step, .. }
-        | ClusterHappening::NodeDone { stage, step, .. }
-        | ClusterHappening::NodeFailed { stage, step, .. } => progress.stage == *stage && progress.step == *step,
+        ClusterEventKind::StepBegan { stage, step, .. }
+        | ClusterEventKind::NodeDone { stage, step, .. }
+        | ClusterEventKind::NodeFailed { stage, step, .. } => progress.stage == *stage && progress.step == *step,
         _ => false,
     }
 }
@@ -158,20 +158,20 @@ mod tests {
 
     use super::*;
 
-    fn event(what: ClusterHappening) -> ClusterEvent {
+    fn event(what: ClusterEventKind) -> ClusterEvent {
         ClusterEvent { sequence: 0, cluster: "farm".parse().expect("a name"), operation: 1, at: 0, what }
     }
 
-    fn rendered(view: &mut View, what: ClusterHappening) -> Vec<String> {
+    fn rendered(view: &mut View, what: ClusterEventKind) -> Vec<String> {
         view.lines(&event(what)).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect()
     }
 
-    fn began(stage: Stage, step: &str, total: u32) -> ClusterHappening {
-        ClusterHappening::StepBegan { stage, step: step.to_owned(), total }
+    fn began(stage: Stage, step: &str, total: u32) -> ClusterEventKind {
+        ClusterEventKind::StepBegan { stage, step: step.to_owned(), total }
     }
 
-    fn done(stage: Stage, step: &str, node: &str) -> ClusterHappening {
-        ClusterHappening::NodeDone { stage, step: step.to_owned(), node: node.to_owned() }
+    fn done(stage: Stage, step: &str, node: &str) -> ClusterEventKind {
+        ClusterEventKind::NodeDone { stage, step: step.to_owned(), node: node.to_owned() }
     }
 
     #[test]
@@ -198,7 +198,7 @@ mod tests {
             ["  resize       remove servers 1/1"]
         );
         rendered(&mut view, done(Stage::Resize, "create servers", "b"));
-        let failed = ClusterHappening::NodeFailed {
+        let failed = ClusterEventKind::NodeFailed {
             stage: Stage::Resize,
             step: "create servers".to_owned(),
             node: "farm-web-4".to_owned(),
@@ -218,9 +218,9 @@ mod tests {
         let mut view = View::new(false);
         let counts = [("db", 1, 1), ("web", 3, 5)]
             .map(|(group, before, wanted)| (group.parse().expect("a name"), Counts { before, wanted }));
-        let opened = ClusterHappening::Opened { kind: OperationKind::Scale, counts: counts.into() };
+        let opened = ClusterEventKind::Opened { kind: OperationKind::Scale, counts: counts.into() };
         assert_eq!(rendered(&mut view, opened), ["scale farm: web 3 → 5"]);
-        let closed = |cluster| ClusterHappening::Closed { state: OperationState::Done, cluster, reasons: Vec::new() };
+        let closed = |cluster| ClusterEventKind::Closed { state: OperationState::Done, cluster, reasons: Vec::new() };
         assert_eq!(rendered(&mut view, closed(Some(ClusterState::Active))), ["farm is active"]);
         assert_eq!(rendered(&mut view, closed(None)), ["farm is gone"]);
     }
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn a_hooks_output_cannot_steer_the_terminal() {
         let output =
-            ClusterHappening::HookOutput { stage: Stage::Configure, output: "one\n\u{1b}]0;owned\u{7}".into() };
+            ClusterEventKind::HookOutput { stage: Stage::Configure, output: "one\n\u{1b}]0;owned\u{7}".into() };
         assert_eq!(rendered(&mut View::new(false), output), ["  | one", "  | \u{fffd}]0;owned\u{fffd}"]);
     }
 }

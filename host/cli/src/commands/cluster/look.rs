@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use windlass_cluster::{
-    CalledOff, ClusterEvent, ClusterHappening, ClusterHistory, ClusterName, ClusterOperation, ClusterReader,
+    CalledOff, ClusterEvent, ClusterEventKind, ClusterHistory, ClusterName, ClusterOperation, ClusterReader,
     ClusterStatus, Error, Node, NodeState, progress,
 };
 use windlass_inspect::failure::{Exit, Failure};
@@ -272,24 +272,24 @@ fn rendered_operation(history: &ClusterHistory) -> String {
 
 fn event_words(event: &ClusterEvent) -> String {
     match &event.what {
-        ClusterHappening::Opened { kind, .. } => format!("{kind} begins"),
-        ClusterHappening::TakenOver { from } => format!("taken over from {from}"),
-        ClusterHappening::StepBegan { stage, step, total } => format!("{stage}: {step} begins, {total} nodes"),
-        ClusterHappening::NodeDone { step, node, .. } => format!("{node}: {step} done"),
-        ClusterHappening::NodeFailed { step, node, reason, .. } => format!("{node}: {step} failed: {reason}"),
-        ClusterHappening::HookOutput { output, .. } => format!("the hook said:\n{output}"),
-        ClusterHappening::Waiting { step, attempt, milliseconds, failure, .. } => {
+        ClusterEventKind::Opened { kind, .. } => format!("{kind} begins"),
+        ClusterEventKind::TakenOver { from } => format!("taken over from {from}"),
+        ClusterEventKind::StepBegan { stage, step, total } => format!("{stage}: {step} begins, {total} nodes"),
+        ClusterEventKind::NodeDone { step, node, .. } => format!("{node}: {step} done"),
+        ClusterEventKind::NodeFailed { step, node, reason, .. } => format!("{node}: {step} failed: {reason}"),
+        ClusterEventKind::HookOutput { output, .. } => format!("the hook said:\n{output}"),
+        ClusterEventKind::Waiting { step, attempt, milliseconds, failure, .. } => {
             format!("{step} failed (attempt {attempt}): {failure}; again in {milliseconds} ms")
         }
-        ClusterHappening::Recovering(recovery) => format!(
+        ClusterEventKind::Recovering(recovery) => format!(
             "failed at the stage {}; {} decided: {} and delete {}",
             recovery.stage,
             recovery.decided_by,
             recovery.state,
             if recovery.delete.is_empty() { "nothing".to_owned() } else { recovery.delete.join(", ") }
         ),
-        ClusterHappening::StoppingQuietly => "the cluster is being deleted: stopping quietly".to_owned(),
-        ClusterHappening::Closed { state, cluster, .. } => {
+        ClusterEventKind::StoppingQuietly => "the cluster is being deleted: stopping quietly".to_owned(),
+        ClusterEventKind::Closed { state, cluster, .. } => {
             format!("{state}; the cluster is {}", cluster.map_or("gone", Into::into))
         }
     }

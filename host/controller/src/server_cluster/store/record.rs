@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use windlass_cluster::{
-    Begin, Change, Cluster, ClusterEvent, ClusterHappening, ClusterName, ClusterOperation, Counts, Fence, Node,
+    Begin, Change, Cluster, ClusterEvent, ClusterEventKind, ClusterName, ClusterOperation, Counts, Fence, Node,
     NodeState, OperationKind, OperationState, Recovery, Requests, StoreError, StoredCluster,
 };
 use windlass_policy::cut;
@@ -497,7 +497,7 @@ pub(super) fn commit(status: &mut ServerClusterStatus, fence: Fence, change: &Ch
 }
 
 /// Counts an event into the operation's steps, and keeps it for people unless it is one of many.
-fn happened(status: &mut ServerClusterStatus, number: u64, at: u64, what: &ClusterHappening) {
+fn happened(status: &mut ServerClusterStatus, number: u64, at: u64, what: &ClusterEventKind) {
     let sequence = match &mut status.record {
         Some(record) => {
             record.events += 1;
@@ -514,9 +514,9 @@ fn happened(status: &mut ServerClusterStatus, number: u64, at: u64, what: &Clust
             }
         };
         match what {
-            ClusterHappening::NodeDone { stage, step, .. } => count(stage.to_string(), step, 1, 0),
-            ClusterHappening::NodeFailed { stage, step, .. } => count(stage.to_string(), step, 0, 1),
-            ClusterHappening::StepBegan { stage, step, total } if steps.len() < MAX_STEPS => steps.push(StepStatus {
+            ClusterEventKind::NodeDone { stage, step, .. } => count(stage.to_string(), step, 1, 0),
+            ClusterEventKind::NodeFailed { stage, step, .. } => count(stage.to_string(), step, 0, 1),
+            ClusterEventKind::StepBegan { stage, step, total } if steps.len() < MAX_STEPS => steps.push(StepStatus {
                 stage: stage.to_string(),
                 step: step.clone(),
                 total: *total,
@@ -527,20 +527,20 @@ fn happened(status: &mut ServerClusterStatus, number: u64, at: u64, what: &Clust
     }
     status.progress = status.operation.as_ref().and_then(progress);
     let told = match what {
-        ClusterHappening::NodeDone { .. } => return,
-        ClusterHappening::NodeFailed { stage, step, node, reason } => ClusterHappening::NodeFailed {
+        ClusterEventKind::NodeDone { .. } => return,
+        ClusterEventKind::NodeFailed { stage, step, node, reason } => ClusterEventKind::NodeFailed {
             stage: *stage,
             step: step.clone(),
             node: node.clone(),
             reason: cut(reason, MAX_REASON_LEN),
         },
-        ClusterHappening::Recovering(recovery) => {
+        ClusterEventKind::Recovering(recovery) => {
             let mut recovery = recovery.clone();
             recovery.delete.truncate(TOLD_NAMES);
-            ClusterHappening::Recovering(recovery)
+            ClusterEventKind::Recovering(recovery)
         }
-        ClusterHappening::Closed { state, cluster, reasons } => {
-            ClusterHappening::Closed { state: *state, cluster: *cluster, reasons: cut_all(reasons, PAST_REASONS) }
+        ClusterEventKind::Closed { state, cluster, reasons } => {
+            ClusterEventKind::Closed { state: *state, cluster: *cluster, reasons: cut_all(reasons, PAST_REASONS) }
         }
         other => other.clone(),
     };

@@ -215,7 +215,7 @@ async fn a_write_survives_conflicts_lost_answers_and_an_api_server_that_is_away(
         let (fence, _) =
             store.begin(laws::begin(None, &[1])).await.unwrap_or_else(|error| panic!("{fates:?}: {error}"));
         server.lock().fates = fates.clone();
-        let what = windlass_cluster::ClusterHappening::StoppingQuietly;
+        let what = windlass_cluster::ClusterEventKind::StoppingQuietly;
         let change = Change { events: vec![(7, what)], ..Change::default() };
         let farm = laws::CLUSTER.parse().unwrap();
         store.commit(&farm, fence, change).await.unwrap_or_else(|error| panic!("{fates:?}: {error}"));

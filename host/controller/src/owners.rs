@@ -176,8 +176,8 @@ mod tests {
         .unwrap()
     }
 
-    fn reason(above: &Owners) -> &str {
-        match &above.standing {
+    fn reason(owners: &Owners) -> &str {
+        match &owners.standing {
             ProvisioningGate::Alone => "Alone",
             ProvisioningGate::Waiting { gate, .. } => gate.reason(),
             ProvisioningGate::Ready { .. } => "Ready",
@@ -202,9 +202,9 @@ mod tests {
         ] {
             assert_eq!(reason(&judge(read)), expected);
         }
-        let above = judge(read(Some("m"), Some("c"), Some(&with_data), Some(&ready)));
+        let owners = judge(read(Some("m"), Some("c"), Some(&with_data), Some(&ready)));
         assert_eq!(
-            above.standing,
+            owners.standing,
             ProvisioningGate::Ready { failure_domain: Some("fr-par-2".into()), bootstrap_secret: "s".into() }
         );
     }
