@@ -16,7 +16,8 @@ fn cargo(folder: &Path, arguments: &[&str]) -> (bool, String) {
     let mut command = Command::new(env!("CARGO"));
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
-        if name.starts_with("CARGO_") && name != "CARGO_HOME" || name == "RUSTFLAGS" {
+        let is_ours = ["RUSTFLAGS", "RUSTC_WORKSPACE_WRAPPER", "CLIPPY_ARGS"].contains(&name.as_str());
+        if name.starts_with("CARGO_") && name != "CARGO_HOME" || is_ours {
             command.env_remove(name);
         }
     }
