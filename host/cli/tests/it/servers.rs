@@ -642,6 +642,7 @@ fn a_server_that_only_has_tags_outlives_its_group() {
         "commercial_type": "DEV1-S", "image": image, "tags": tags });
     let mut by_hand = copy.clone();
     by_hand["tags"].as_array_mut().unwrap().retain(|tag| !tag.as_str().unwrap().starts_with("windlass-operation="));
+    by_hand["name"] = "by-hand".into();
     let copy = world.call("POST", servers, &copy.to_string())["server"]["id"].as_str().unwrap().to_owned();
     let by_hand = world.call("POST", servers, &by_hand.to_string())["server"]["id"].as_str().unwrap().to_owned();
     let listed = world.json(&["server", "list"]);
@@ -653,6 +654,9 @@ fn a_server_that_only_has_tags_outlives_its_group() {
     for left in [&copy, &by_hand] {
         assert!(deleted.stderr.contains(&format!("windlass server delete {left}")), "{}", deleted.stderr);
     }
+    assert_eq!(world.resources(), 4);
+    // The name is ours no more, and theirs is not deleted by it.
+    world.run(&["server", "delete", "production", "--yes"]).expect(2).says(&format!("windlass server delete {copy}"));
     assert_eq!(world.resources(), 4);
     world.run(&["server", "delete", &copy, &by_hand, "--yes"]).expect(0);
     assert_eq!(world.resources(), 0);

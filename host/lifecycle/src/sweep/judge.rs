@@ -104,16 +104,18 @@ impl Case<'_> {
                 Err(ask) => return ask,
             }
         }
+        let is_made = known.claims.knows(&resource.name.id) || self.came_of_a_lost_answer(resource, known);
         let why = match operation.state {
             OperationState::Done if alive && resource.name.kind == ResourceKind::Server => {
                 format!("operation {id} made another one in its place")
             }
+            _ if !is_made => format!("it carries the tag of operation {id}"),
             OperationState::Done if alive => format!("the server of operation {id} is gone"),
             OperationState::Done => format!("operation {id} made it, and its server was cleaned up"),
             OperationState::Kept => format!("operation {id} ended and did not keep it"),
             _ => format!("operation {id} failed and should have removed it"),
         };
-        if !known.claims.knows(&resource.name.id) && !self.came_of_a_lost_answer(resource, known) {
+        if !is_made {
             return spared(why, format!("operation {id} did not make it: its tags may be copied"));
         }
         self.unless_in_use(resource, why)

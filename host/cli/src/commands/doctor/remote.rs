@@ -114,7 +114,7 @@ pub(super) async fn examine(context: &Context) -> Vec<Check> {
             Check::failed(ZONE, "no zone is configured").remedy("--zone fr-par-1, or SCW_DEFAULT_ZONE=fr-par-1");
         return stopped(vec![present, missing], "there is no zone to ask about");
     };
-    let in_zone = Check::ok(ZONE, format!("{zone}, region {}", zone.region()));
+    let mut in_zone = Check::ok(ZONE, format!("{zone}, region {}", zone.region()));
     let mut limits = *settings.limits();
     limits.call_deadline = PATIENCE;
     limits.queue_deadline = PATIENCE;
@@ -135,6 +135,10 @@ pub(super) async fn examine(context: &Context) -> Vec<Check> {
     let Some(answer) = understood else {
         return stopped(vec![credentials, in_zone, reach], "the API was not reached");
     };
+    if answer.status == 404 {
+        in_zone = Check::failed(ZONE, format!("Scaleway offers no servers in a zone {zone} (404)"))
+            .remedy("name another: --zone fr-par-1, or SCW_DEFAULT_ZONE=fr-par-1");
+    }
     let clock = match answer.date.as_deref().and_then(instant_of) {
         None => Check::skipped(CLOCK, "the answer does not say what time it is there"),
         Some(there) => judged_clock(skew(there, first.sent, first.received), is_here(&settings)),

@@ -257,17 +257,27 @@ fn deleted(
         failure.remedy = Some(match running {
             Some(remedy) => remedy,
             None if not_deleted == 0 => "remove the causes, then delete again".to_owned(),
-            None if kept.len() == not_deleted => {
-                format!("to delete what the release policy keeps: windlass server delete --force {}", kept.join(" "))
+            None => {
+                let mut ways = Vec::new();
+                if not_deleted > kept.len() + not_begun.len() + not_ours + looked_again {
+                    ways.push("remove the causes, then: windlass operation resume".to_owned());
+                } else if looked_again > 0 {
+                    ways.push("later, and again: windlass operation resume".to_owned());
+                }
+                if !not_begun.is_empty() {
+                    ways.push(format!("to delete the rest: windlass server delete {}", not_begun.join(" ")));
+                }
+                if !kept.is_empty() {
+                    let kept = kept.join(" ");
+                    ways.push(format!(
+                        "to delete what the release policy keeps: windlass server delete --force {kept}"
+                    ));
+                }
+                if not_ours > 0 {
+                    ways.push(format!("to delete it, set its tag windlass-owner={} again", work.lifecycle.owner()));
+                }
+                ways.join("; ")
             }
-            None if not_ours == not_deleted => {
-                format!("to delete it, set its tag windlass-owner={} again", work.lifecycle.owner())
-            }
-            None if looked_again == not_deleted => "later, and again: windlass operation resume".to_owned(),
-            None if not_begun.len() == not_deleted => {
-                format!("to delete the rest: windlass server delete {}", not_begun.join(" "))
-            }
-            None => "remove the causes, then: windlass operation resume".to_owned(),
         });
         return Err(failure.ended(aftermaths, Vec::new(), was_interrupted).with_partial(document));
     }

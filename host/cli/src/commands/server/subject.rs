@@ -105,6 +105,10 @@ pub(super) async fn named(
     for text in texts {
         let text = local_id(&work.zone, text)?;
         let subject = match find(work.lifecycle.machine_reader(), &work.zone, machines, text).await {
+            // Whoever copied our tags is meant by the id alone. What was made here under the name may be gone.
+            Ok(Some(machine)) if machine.id != text && !is_made_here(work, &machine)? => {
+                remembered(work, machines, text).map_err(|_| only_tagged(&machine, text))?
+            }
             Ok(Some(machine)) => {
                 refuse_former_name(&machine, text)?;
                 Subject::of_machine(work, &machine, None)
@@ -119,6 +123,20 @@ pub(super) async fn named(
         }
     }
     Ok(subjects)
+}
+
+/// Whether an operation made the server, by its tag or, where that was taken off, by the journal.
+fn is_made_here(work: &Work, machine: &Machine) -> Result<bool, Failure> {
+    if machine.operation.is_some() || machine.copy_of.is_some() {
+        return Ok(machine.operation.is_some());
+    }
+    Ok(!known_servers(work.lifecycle.journal(), &machine.id)?.is_empty())
+}
+
+fn only_tagged(machine: &Machine, text: &str) -> Failure {
+    Failure::usage(format!("'{text}' is not deleted by its name, since nothing made it here; nothing was touched"))
+        .because(tagged_words(machine))
+        .remedy(format!("windlass server delete {}", machine.id))
 }
 
 /// A server is deleted by the name or address that it has, not by one that it had.
@@ -192,7 +210,10 @@ pub(super) async fn of_group(
         machine.operation.is_some() || (machine.copy_of.is_none() && is_remembered())
     };
     let (mut machines, tagged): (Vec<_>, Vec<_>) = machines.into_iter().partition(is_made);
-    let mut stays: Vec<String> = tagged.iter().map(tagged_words).collect();
+    let left_alone = |machine: &Machine| {
+        format!("left alone: {}; to remove it: windlass server delete {}", tagged_words(machine), machine.id)
+    };
+    let mut stays: Vec<String> = tagged.iter().map(left_alone).collect();
     if !unseen.is_empty() {
         let reader = work.lifecycle.machine_reader();
         for id in remembered.iter().filter_map(|server| server.server.as_ref()) {
@@ -227,10 +248,7 @@ fn tagged_words(machine: &Machine) -> String {
         Some(operation) => format!("it carries the tags of operation {operation}, which made another one"),
         None => "it carries the group's tag and no operation's".to_owned(),
     };
-    format!(
-        "left alone: server {} ({}): {why}; to remove it: windlass server delete {}",
-        machine.id, machine.name, machine.id
-    )
+    format!("server {} ({}): {why}", machine.id, machine.name)
 }
 
 fn kept_words(server: &RememberedServer) -> String {
@@ -240,7 +258,12 @@ fn kept_words(server: &RememberedServer) -> String {
 
 /// A server that would go, and what is attached to it: goes with it, as far as it was `made` with it.
 fn planned(machine: &Machine, group: Option<&GroupName>, made: Option<&[ResourceName]>) -> Vec<Planned> {
-    let why = group.map_or_else(|| "named".to_owned(), |group| format!("of group {group}"));
+    let mut why = group.map_or_else(|| "named".to_owned(), |group| format!("of group {group}"));
+    if machine.copy_of.is_some() || machine.operation.is_none() {
+        why.push_str(", only by its tags");
+    } else if machine.operation_state.is_none() {
+        why.push_str(", made by an operation that this journal does not know");
+    }
     let on = || format!("attached to {}", machine.name);
     let part = |id: &str| match made {
         Some(made) if !made.iter().any(|resource| resource.id == id) => {
