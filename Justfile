@@ -72,8 +72,8 @@ test *parts: _wasm_target
 
 # Builds all that the parts below run.
 [group('test')]
-test-build *arguments: _wasm_target
-    cargo test --workspace --no-run {{ arguments }}
+test-build: _wasm_target
+    cargo test --workspace --no-run
 
 # Kubernetes, etcd, Cluster API and Helm, for the tests on a real API server.
 [group('test')]

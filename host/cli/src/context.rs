@@ -147,6 +147,9 @@ impl Context {
     }
 }
 
+/// Servers that are worked on at the same time where nothing is said: as many as may be said.
+pub(crate) const DEFAULT_PARALLEL: usize = 100;
+
 impl Context {
     /// How many servers are worked on at the same time, where that is said.
     pub(crate) fn parallel(&self, option: Option<u32>) -> Option<usize> {
@@ -325,9 +328,7 @@ impl Context {
     ) -> Result<Lifecycle, Failure> {
         let mut options = Options::new(client.clone(), Arc::new(host.clone()), state.clone());
         options.owner = self.configuration.owner.clone();
-        if let Some(parallel) = self.parallel(parallel) {
-            options.limits.parallel_operations = parallel;
-        }
+        options.limits.parallel_operations = self.parallel(parallel).unwrap_or(DEFAULT_PARALLEL);
         let lifecycle = Lifecycle::open(options)
             .map_err(|error| Failure::usage("the journal cannot be opened").because(error.to_string()))?;
         detached::works_as(state, lifecycle.runner());

@@ -11,7 +11,7 @@ use windlass_policy::{Mode, Source};
 use windlass_scaleway::{ConfigurationError, DEFAULT_API_URL, Limits, Settings};
 
 use crate::configuration::VolumeType;
-use crate::context::{Context, no_key};
+use crate::context::{Context, DEFAULT_PARALLEL, no_key};
 use crate::units::human_duration;
 
 /// Document of `config show`.
@@ -216,9 +216,8 @@ fn owner(context: &Context) -> Value {
 
 fn limits(context: &Context) -> Vec<Value> {
     let (configured, defaults) = (&context.configuration.limits, Limits::default());
-    let parallel = windlass_lifecycle::Limits::default().parallel_operations.to_string();
     let limits = [
-        ("limits.parallel", configured.parallel, parallel),
+        ("limits.parallel", configured.parallel, DEFAULT_PARALLEL.to_string()),
         ("limits.concurrent_requests", configured.concurrent_requests, defaults.concurrent_calls.to_string()),
         ("limits.requests_per_second", configured.requests_per_second, defaults.calls_per_second.to_string()),
     ];
