@@ -12,7 +12,7 @@ use windlass_policy::slots::types::{Failure as Cause, FailureClass};
 
 use super::Macs;
 use super::release::Release;
-use crate::group::entry::{Entry, Event, Phase};
+use crate::group::entry::{Entry, Event};
 use crate::group::fleet::Fleet;
 use crate::group::places::Creation;
 use crate::observe::names;
@@ -100,7 +100,7 @@ impl Fleet<Macs> {
 
     /// Whether the runner does not want it any more.
     fn is_called_off(&self, id: &str) -> bool {
-        self.book.lock().get(id).is_some_and(|entry| *entry.phase() == Phase::CalledOff)
+        self.book.lock().get(id).is_some_and(|entry| entry.phase().is_unwanted())
     }
 
     async fn claim(&self, claim: &ClaimName, control: &Control) -> Result<AdoptedMachine, Error> {
