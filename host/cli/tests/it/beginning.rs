@@ -43,6 +43,14 @@ fn init_writes_a_configuration_that_later_commands_use_and_tries_a_policy() {
 }
 
 #[test]
+fn init_writes_nothing_for_a_zone_that_scaleway_does_not_have() {
+    let world = World::new("100");
+    let ran = Ran::of(&mut newcomer(&world, &["init", "--yes", "--zone", "fr-par-9"])).expect(2);
+    ran.says("Scaleway offers no servers in a zone fr-par-9").says("nothing was written");
+    assert!(!file(&world).exists());
+}
+
+#[test]
 fn without_a_terminal_init_wants_yes_and_touches_nothing() {
     let world = World::without_state("100");
     let ran = Ran::of(&mut newcomer(&world, &["init", "--zone", "fr-par-1"])).expect(2);
