@@ -655,7 +655,7 @@ fn a_server_that_only_has_tags_outlives_its_group() {
         assert!(deleted.stderr.contains(&format!("windlass server delete {left}")), "{}", deleted.stderr);
     }
     assert_eq!(world.resources(), 4);
-    // The name is ours no more, and theirs is not deleted by it.
+    // A name does not select a server that Windlass did not create.
     world.run(&["server", "delete", "production", "--yes"]).expect(2).says(&format!("windlass server delete {copy}"));
     assert_eq!(world.resources(), 4);
     world.run(&["server", "delete", &copy, &by_hand, "--yes"]).expect(0);

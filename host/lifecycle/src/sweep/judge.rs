@@ -437,7 +437,7 @@ mod tests {
             (&ip, OperationState::Done, false, "the server of operation ci-0nqrsxtrgyns is gone"),
             (&server, OperationState::Done, false, "operation ci-0nqrsxtrgyns made another one in its place"),
             (&ip, OperationState::Done, true, "operation ci-0nqrsxtrgyns made it, and its server was cleaned up"),
-            // Not one that the operation made: nothing is said of what it made.
+            // The operation did not make this server.
             (&server, OperationState::Done, true, "it carries the tag of operation ci-0nqrsxtrgyns"),
             (&ip, OperationState::Kept, false, "operation ci-0nqrsxtrgyns ended and did not keep it"),
             (&ip, OperationState::Undone, false, "operation ci-0nqrsxtrgyns failed and should have removed it"),

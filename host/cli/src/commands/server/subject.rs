@@ -105,7 +105,7 @@ pub(super) async fn named(
     for text in texts {
         let text = local_id(&work.zone, text)?;
         let subject = match find(work.lifecycle.machine_reader(), &work.zone, machines, text).await {
-            // Whoever copied our tags is meant by the id alone. What was made here under the name may be gone.
+            // Only its id selects a server that merely carries our tags. The name may be that of a server which is gone.
             Ok(Some(machine)) if machine.id != text && !is_made_here(work, &machine)? => {
                 remembered(work, machines, text).map_err(|_| only_tagged(&machine, text))?
             }
@@ -125,16 +125,14 @@ pub(super) async fn named(
     Ok(subjects)
 }
 
-/// Whether an operation made the server, by its tag or, where that was taken off, by the journal.
+/// Whether an operation created the server: by its tag or, if somebody removed that, by the journal.
 fn is_made_here(work: &Work, machine: &Machine) -> Result<bool, Failure> {
-    if machine.operation.is_some() || machine.copy_of.is_some() {
-        return Ok(machine.operation.is_some());
-    }
-    Ok(!known_servers(work.lifecycle.journal(), &machine.id)?.is_empty())
+    let is_known = || known_servers(work.lifecycle.journal(), &machine.id).map(|known| !known.is_empty());
+    Ok(machine.operation.is_some() || (machine.copy_of.is_none() && is_known()?))
 }
 
 fn only_tagged(machine: &Machine, text: &str) -> Failure {
-    Failure::usage(format!("'{text}' is not deleted by its name, since nothing made it here; nothing was touched"))
+    Failure::usage(format!("'{text}' names a server that Windlass did not create; nothing was touched"))
         .because(tagged_words(machine))
         .remedy(format!("windlass server delete {}", machine.id))
 }
@@ -199,21 +197,21 @@ pub(super) async fn of_group(
     group: &GroupName,
 ) -> Result<Subjects, Failure> {
     let unreadable = |error: &Error| lifecycle_failure("what is left of the group cannot be looked up", error);
-    let (machines, mut unseen) = match listed {
+    let (listed, mut unseen) = match listed {
         Ok(machines) => (machines, Vec::new()),
         Err(failure) => (Vec::new(), vec![failure]),
     };
     let remembered = work.lifecycle.remembered_of_group(&work.zone, group);
     let mut remembered = remembered.map_err(|error| unreadable(&error))?;
-    let is_made = |machine: &Machine| {
-        let is_remembered = || remembered.iter().any(|server| server.server.as_ref() == Some(&machine.id));
-        machine.operation.is_some() || (machine.copy_of.is_none() && is_remembered())
-    };
-    let (mut machines, tagged): (Vec<_>, Vec<_>) = machines.into_iter().partition(is_made);
-    let left_alone = |machine: &Machine| {
-        format!("left alone: {}; to remove it: windlass server delete {}", tagged_words(machine), machine.id)
-    };
-    let mut stays: Vec<String> = tagged.iter().map(left_alone).collect();
+    let (mut machines, mut stays) = (Vec::new(), Vec::new());
+    for machine in listed {
+        if is_made_here(work, &machine)? {
+            machines.push(machine);
+        } else {
+            let words = tagged_words(&machine);
+            stays.push(format!("left alone: {words}; to remove it: windlass server delete {}", machine.id));
+        }
+    }
     if !unseen.is_empty() {
         let reader = work.lifecycle.machine_reader();
         for id in remembered.iter().filter_map(|server| server.server.as_ref()) {
@@ -242,7 +240,7 @@ pub(super) async fn of_group(
     Ok(Subjects { subjects, stays, unseen })
 }
 
-/// About a server that carries our tags, and that no operation made.
+/// Describes a server that carries our tags although no operation created it.
 fn tagged_words(machine: &Machine) -> String {
     let why = match &machine.copy_of {
         Some(operation) => format!("it carries the tags of operation {operation}, which made another one"),
@@ -259,9 +257,9 @@ fn kept_words(server: &RememberedServer) -> String {
 /// A server that would go, and what is attached to it: goes with it, as far as it was `made` with it.
 fn planned(machine: &Machine, group: Option<&GroupName>, made: Option<&[ResourceName]>) -> Vec<Planned> {
     let mut why = group.map_or_else(|| "named".to_owned(), |group| format!("of group {group}"));
-    if machine.copy_of.is_some() || machine.operation.is_none() {
+    if machine.copy_of.is_some() {
         why.push_str(", only by its tags");
-    } else if machine.operation_state.is_none() {
+    } else if machine.operation.is_some() && machine.operation_state.is_none() {
         why.push_str(", made by an operation that this journal does not know");
     }
     let on = || format!("attached to {}", machine.name);

@@ -61,7 +61,7 @@ pub(crate) struct Macs {
     released: Mutex<BTreeSet<String>>,
     /// Operations of an earlier process that have not ended, by the claim whose end or beginning they are.
     unfinished: Mutex<BTreeMap<String, OperationId>>,
-    /// Claims under way, and how each is told to end.
+    /// The controls of claims in progress, by claim.
     controls: Mutex<BTreeMap<String, Control>>,
 }
 
@@ -220,7 +220,7 @@ impl MachineKind for Macs {
     }
 
     /// The claim ends as it may; then the host is released.
-    /// The journal says that a claim under way is cancelled: whoever takes it over after a crash undoes it.
+    /// Also records the cancellation in the journal, so that after a crash the next process undoes the claim.
     async fn end_creation(fleet: &Arc<Fleet<Self>>, id: &str, requested_by: &RequestedBy) -> Result<bool, Error> {
         fleet.book.lock().unwanted_by(id, requested_by);
         let changed = fleet.apply(id, &Event::Unwanted { told: false }).is_some();
