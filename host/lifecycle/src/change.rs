@@ -369,14 +369,14 @@ pub(crate) async fn delete_private_nic(
 }
 
 /// Why a change to this server was not sent, and how to go on.
-pub(crate) fn protected(server: &str) -> Failure {
-    failure::of_class(FailureClass::PreconditionFailed, protected_words(server))
+pub(crate) fn protected(server: &str, zone: &str) -> Failure {
+    failure::of_class(FailureClass::PreconditionFailed, protected_words(server, zone))
 }
 
 /// The same in words.
-pub(crate) fn protected_words(server: &str) -> String {
+pub(crate) fn protected_words(server: &str, zone: &str) -> String {
     format!(
         "server {server} is protected; to delete it, remove the protection first (scw instance server update {server} \
-         protected=false)"
+         zone={zone} protected=false)"
     )
 }

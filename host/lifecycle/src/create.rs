@@ -7,6 +7,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use windlass_concurrency::ActiveKey;
 use windlass_policy::slots::types::{Failure, FailureClass};
+use windlass_scaleway::Zone;
 use windlass_scaleway::types::block::{
     BlockVolume, BlockVolumeStatus, CreateBlockVolume, FromEmpty, ListBlockVolumes, UpdateBlockVolume,
 };
@@ -44,14 +45,14 @@ pub(crate) struct Creation<'a> {
 
 /// What was made by a create and is changed by it is there, and nobody else's.
 #[expect(clippy::result_large_err, reason = "the retry slot takes the failure whole, once per failed attempt")]
-fn still_ours(id: &str, outcome: Outcome<()>) -> Result<(), AttemptFailure> {
+fn still_ours(id: &str, zone: &Zone, outcome: Outcome<()>) -> Result<(), AttemptFailure> {
     let words = match outcome {
         Outcome::Judged(()) => return Ok(()),
         Outcome::Gone => format!("{id} is gone: somebody deleted it"),
         Outcome::NotOurs | Outcome::WouldTake(_) => {
             format!("{id} does not carry this operation's tags any more: somebody took it over")
         }
-        Outcome::Protected(server) => return Err(change::protected(&server).into()),
+        Outcome::Protected(server) => return Err(change::protected(&server, zone.as_str()).into()),
     };
     Err(failure::of_class(FailureClass::NotFound, words).into())
 }
@@ -96,7 +97,7 @@ impl Creation<'_> {
                 if attempt == 1 {
                     return Ok(first_change::<T>(client, zone, id, change.clone()).await?);
                 }
-                still_ours(id, self.change_again::<T>(claims, id, |_| Some(change.clone())).await?)
+                still_ours(id, zone, self.change_again::<T>(claims, id, |_| Some(change.clone())).await?)
             })
             .await
     }
@@ -592,7 +593,7 @@ impl Creation<'_> {
             let unless_it_starts =
                 |server: &Server| (!matches!(server.state, ServerState::Starting | ServerState::Running)).then(start);
             match self.change_again(&claims, id, unless_it_starts).await {
-                Ok(outcome) => return still_ours(id, outcome),
+                Ok(outcome) => return still_ours(id, &self.run.zone, outcome),
                 Err(error) => error,
             }
         };
@@ -610,7 +611,8 @@ impl Creation<'_> {
     /// group): the failure that led here then stands.
     async fn change_to_next_type(&self, id: &str) -> Result<bool, Stop> {
         let step = "change-server-type";
-        let instance = &self.run.shared.client.instance(&self.run.zone);
+        let zone = &self.run.zone;
+        let instance = &self.run.shared.client.instance(zone);
         let server = self.run.look(step, || instance.get_server(id)).await?;
         let types = &self.specification.types;
         let known = types.iter().rposition(|known| known.eq_ignore_ascii_case(&server.commercial_type));
@@ -625,7 +627,7 @@ impl Creation<'_> {
         let change_type = |_: &Server| Some(ServerChange::Update(Box::new(update.clone())));
         let changed = self
             .run
-            .attempt(step, |_| async move { still_ours(id, self.change_again(claims, id, change_type).await?) })
+            .attempt(step, |_| async move { still_ours(id, zone, self.change_again(claims, id, change_type).await?) })
             .await;
         match changed {
             Ok(()) => {

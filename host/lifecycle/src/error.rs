@@ -190,10 +190,12 @@ pub enum Error {
         owner: String,
     },
     /// Somebody protected the server, so it is neither deleted nor stopped nor restarted.
-    #[error("{}", crate::change::protected_words(.server))]
+    #[error("{}", crate::change::protected_words(.server, .zone))]
     Protected {
         /// Scaleway's id of it.
         server: String,
+        /// Where it is.
+        zone: String,
     },
     /// Scaleway could not be asked.
     #[error("{what}: {source}")]

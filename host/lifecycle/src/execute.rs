@@ -296,7 +296,7 @@ impl PlanStep<'_> {
             // Whether it is gone is for the look at the end to prove.
             Outcome::Gone | Outcome::Judged(_) => Ok(Change::Made),
             Outcome::NotOurs => Ok(Change::NotOurs),
-            Outcome::Protected(server) => Err(Stop::failed(self.step, protected(&server))),
+            Outcome::Protected(server) => Err(Stop::failed(self.step, protected(&server, self.run.zone.as_str()))),
             // Only a termination takes volumes, and `delete_server` sends none with this one again.
             Outcome::WouldTake(_) => Ok(Change::NotOurs),
         }

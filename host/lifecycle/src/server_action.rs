@@ -69,7 +69,7 @@ impl Lifecycle {
             Outcome::NotOurs | Outcome::WouldTake(_) => {
                 Err(Error::NotOurs { resource, owner: shared.owner.to_string() })
             }
-            Outcome::Protected(server) => Err(Error::Protected { server }),
+            Outcome::Protected(server) => Err(Error::Protected { server, zone: zone.to_string() }),
         }
     }
 }

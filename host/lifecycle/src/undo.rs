@@ -201,7 +201,7 @@ impl RemovalProgress {
         for resource in protected {
             let Some(server) = holder(&resource) else { continue };
             let why = if resource.name.id == server {
-                protected_words(&server)
+                protected_words(&server, &resource.name.zone)
             } else if unseen.holds(&server) {
                 format!("it belongs to server {server}, which could not be read")
             } else {

@@ -228,6 +228,9 @@ fn missing_credentials_and_a_missing_zone_are_told_and_what_is_here_is_looked_at
     found(&document, "rights-to-change", "skipped", "no credentials");
     found(&document, "policies", "ok", "");
     found(&document, "state-directory", "ok", "can be made");
+    let document = Ran::of(bare(home.path()).args(["doctor", "--zone", "xx", "--output", "json"])).expect(1).json();
+    found(&document, "zone", "failed", "xx");
+    found(&document, "credentials", "skipped", "not tried");
     let mut command = bare(home.path());
     command.args(["doctor", "--output", "json"]).env("SCW_SECRET_KEY", KEY);
     let document = Ran::of(&mut command).expect(1).json();

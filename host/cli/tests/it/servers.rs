@@ -327,7 +327,7 @@ fn what_is_known_wrong_is_refused_before_anything_is_made() {
     };
     let (long, tag, elsewhere) = ("n".repeat(126), "t".repeat(4_092), format!("fr-par-2/{ID}"));
     let tags: Vec<&str> = std::iter::repeat_n(["--tag", tag.as_str()], 64).flatten().collect();
-    let cases: [(&[&str], &str); 11] = [
+    let cases: [(&[&str], &str); 12] = [
         (&["--name", &long, "--count", "12"], "with the numbers of 12 servers it has 129 bytes"),
         (&["--extra-volume", ID, "--count", "2"], "can be attached to one server, and 2 are to have it"),
         (&tags, "bytes in all are more than"),
@@ -335,7 +335,8 @@ fn what_is_known_wrong_is_refused_before_anything_is_made() {
         (&["--volume-size", "1GB"], "too small for an image of the marketplace, which needs 10 GB; units are GB"),
         (&["--security-group", &elsewhere], "is in fr-par-2, and this is fr-par-1"),
         // What only Scaleway knows.
-        (&["--type", "DVE1-M"], "fr-par-1 has no server type DVE1-M; did you mean DEV1-M?"),
+        (&["--type", "DVE1-M"], "did you mean DEV1-M?"),
+        (&["--type", "DVE1-M"], "windlass type list"),
         (&["--private-network", ID], "fr-par has no private network"),
         (&["--extra-volume", ID], "there is no Block Storage volume"),
         (&["--volume-type", "local", "--volume-size", "90GB"], "DEV1-S takes 20 GB of local volumes"),
@@ -345,7 +346,9 @@ fn what_is_known_wrong_is_refused_before_anything_is_made() {
         create(options).expect(2).says(words);
     }
     let image = ["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", ID];
-    world.run(&image).expect(2).says("there is no image");
+    world.run(&image).expect(2).says("there is no image").says("windlass image list");
+    let missing = world.run(&["server", "create", "--cloud-init", "/no/such/file"]).expect(2).says("4 mistakes");
+    missing.says("add --type DEV1-S").says("add --image").says("add --group").says("the cloud-init file");
     let both = create(&["--private-network", "lan", "--name", &"n".repeat(129)]).expect(2);
     let both = both.says("2 mistakes").says("private_networks: ").says("name: ");
     assert!(!both.stderr.contains("operation"), "{}", both.stderr);

@@ -298,7 +298,7 @@ impl<'a> ZoneSweep<'a> {
             if self.shared.journal.is_kept(&resource.name.id)? {
                 standing = Judgement::Kept;
             } else if resource.protected {
-                let spared = Some(protected_words(&resource.name.id));
+                let spared = Some(protected_words(&resource.name.id, &resource.name.zone));
                 standing = Judgement::Unexplained { why: why.clone(), spared };
             } else if self.request.only.as_ref().is_some_and(|confirmed| !confirmed.contains(&resource.name)) {
                 let spared = Some("it was not among those confirmed".to_owned());

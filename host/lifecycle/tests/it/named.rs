@@ -295,7 +295,7 @@ fn a_protected_server_is_left_whole_in_every_state_without_a_try() {
             let cleaned = lifecycle.cleanup(&target, &Control::new()).await.unwrap();
             let words = cleaned.report.words();
             assert!(
-                words.contains(&format!("server {id} is protected")) && words.contains("protected=false"),
+                words.contains(&format!("server {id} is protected")) && words.contains("zone=fr-par-1 protected=false"),
                 "{words}"
             );
             assert!(cleaned.report.removed.is_empty(), "{words}");

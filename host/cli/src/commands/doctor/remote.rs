@@ -102,6 +102,11 @@ const PRODUCTS: [Product; 6] = [
 const SERVERS: &str = "/instance/v1/zones/{zone}/servers?per_page=1";
 
 pub(super) async fn examine(context: &Context) -> Vec<Check> {
+    // Of what options and our configuration say, only the zone can be invalid.
+    if let Err(failure) = context.explicit_settings(None) {
+        let untried = Check::skipped(CREDENTIALS, "not tried: the zone is invalid");
+        return stopped(vec![untried, Check::of_failure(ZONE, &failure)], "there is no zone to ask about");
+    }
     let settings = match context.quiet_settings(None) {
         Ok(settings) => settings,
         Err(failure) => {

@@ -94,14 +94,17 @@ pub(super) async fn create(context: &Context, arguments: CreateServer) -> Result
     let interrupted = interrupt::listen_before(&control, context.output, interrupt::CREATING)?;
     let work = context.work(arguments.project.as_deref(), arguments.parallel)?;
     let specification = specification(context, &work, &arguments)?;
-    refuse(specification.problems(count).into_iter().map(|problem| match problem.field {
-        "deadline_milliseconds" => SpecificationProblem { field: "--wait", ..problem },
-        _ => problem,
+    refuse(specification.problems(count).into_iter().map(|problem| {
+        let problem = match problem.field {
+            "deadline_milliseconds" => SpecificationProblem { field: "--wait", ..problem },
+            _ => problem,
+        };
+        Failure::usage(problem.to_string())
     }))?;
     // Everything that costs nothing comes before the first address.
     let problems = work.lifecycle.account_problems(&specification, count);
     let problems = interrupt::unless_cancelled(&control, problems).await?;
-    refuse(problems.into_iter().filter(AccountProblem::is_certain))?;
+    refuse(problems.iter().filter(|problem| problem.is_certain()).map(not_there))?;
 
     interrupted.begins();
     let progress = Progress::follow(events, count, context.output, context.verbose());
@@ -142,17 +145,33 @@ pub(super) async fn create(context: &Context, arguments: CreateServer) -> Result
 }
 
 /// Refuses what is known beforehand to fail, with all of its mistakes.
-fn refuse(problems: impl IntoIterator<Item = impl ToString>) -> Result<(), Failure> {
-    let mut problems: Vec<String> = problems.into_iter().map(|problem| problem.to_string()).collect();
-    match problems.len() {
-        0 => Ok(()),
-        1 => Err(Failure::usage(problems.remove(0))),
-        count => {
-            let mut failure = Failure::usage(format!("{count} mistakes in what is asked for; nothing was touched"));
-            failure.causes = problems;
-            Err(failure)
-        }
+fn refuse(failures: impl Iterator<Item = Failure>) -> Result<(), Failure> {
+    let failures: Vec<Failure> = failures.collect();
+    if failures.is_empty() { Ok(()) } else { Err(refused(failures)) }
+}
+
+/// What Scaleway does not have, with the command that lists what it has.
+fn not_there(problem: &AccountProblem) -> Failure {
+    let failure = Failure::usage(problem.to_string());
+    match problem.field {
+        "image" => failure.remedy("windlass image list"),
+        "types" => failure.remedy("windlass type list"),
+        _ => failure,
     }
+}
+
+/// One failure of several mistakes. Of one mistake, its own.
+fn refused(mut failures: Vec<Failure>) -> Failure {
+    if failures.len() == 1 {
+        return failures.remove(0);
+    }
+    let mut failure = Failure::usage(format!("{} mistakes in what is asked for; nothing was touched", failures.len()));
+    let words = |one: &Failure| {
+        let parts = std::iter::once(&one.message).chain(&one.causes).chain(&one.remedy).map(String::as_str);
+        parts.collect::<Vec<_>>().join("; ")
+    };
+    failure.causes = failures.iter().map(words).collect();
+    failure
 }
 
 /// What an operation that is left open has made.
@@ -232,18 +251,18 @@ fn specification(context: &Context, work: &Work, arguments: &CreateServer) -> Re
         [] => defaults.server_types.clone().unwrap_or_default(),
         types => types.to_vec(),
     };
-    let Some(first_type) = types.first().filter(|first| !first.is_empty()) else {
-        return Err(Failure::usage("no server type is named")
-            .remedy("add --type DEV1-S, or `type` in [server] of the configuration"));
-    };
-    let Some(image) = arguments.image.as_ref().or(defaults.image.as_ref()) else {
-        return Err(Failure::usage("no image is named")
-            .remedy("add --image ubuntu_noble, or `image` in [server] of the configuration"));
-    };
-    let Some(group) = arguments.group.as_ref().or(defaults.group.as_ref()) else {
-        return Err(
-            Failure::usage("no group is named").remedy("add --group ci, or `group` in [server] of the configuration")
-        );
+    let first_type = types.first().filter(|first| !first.is_empty());
+    let image = arguments.image.as_ref().or(defaults.image.as_ref());
+    let group = arguments.group.as_ref().or(defaults.group.as_ref());
+    let cloud_init = arguments.cloud_init.as_deref().map(cloud_init).transpose();
+    let (Some(first_type), Some(image), Some(group), Ok(cloud_init)) = (first_type, image, group, &cloud_init) else {
+        let missing = [
+            first_type.is_none().then(|| not_named("server type", "--type DEV1-S", "type")),
+            image.is_none().then(|| not_named("image", "--image ubuntu_noble", "image")),
+            group.is_none().then(|| not_named("group", "--group ci", "group")),
+            cloud_init.err(),
+        ];
+        return Err(refused(missing.into_iter().flatten().collect()));
     };
     let mut specification =
         ServerSpecification::new(group.clone(), work.zone.clone(), first_type, ImageChoice::parse(image));
@@ -267,12 +286,17 @@ fn specification(context: &Context, work: &Work, arguments: &CreateServer) -> Re
     specification.security_group = arguments.security_group.clone().or_else(|| defaults.security_group.clone());
     specification.placement_group = arguments.placement_group.clone().or_else(|| defaults.placement_group.clone());
     specification.tags = defaults.tags.iter().flatten().chain(&arguments.tags).cloned().collect();
-    specification.cloud_init = arguments.cloud_init.as_deref().map(cloud_init).transpose()?;
+    specification.cloud_init = cloud_init.clone();
     specification.project = arguments.project.clone();
     if let Some(wait) = arguments.wait.or(defaults.wait) {
         specification.deadline_milliseconds = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
     }
     Ok(specification)
+}
+
+fn not_named(what: &str, option: &str, key: &str) -> Failure {
+    Failure::usage(format!("no {what} is named"))
+        .remedy(format!("add {option}, or `{key}` in [server] of the configuration"))
 }
 
 fn volume_kind(kind: VolumeType) -> VolumeKind {
