@@ -104,7 +104,7 @@ pub(crate) struct Effects {
     /// Whether a step was begun that has an effect.
     begun: bool,
     there: Vec<ResourceName>,
-    removed: Vec<String>,
+    removed: Vec<ResourceName>,
 }
 
 impl Effects {
@@ -116,7 +116,7 @@ impl Effects {
                 let Some(resource) = resource else { return };
                 self.there.retain(|known| known.id != resource.id);
                 match Step::removes(step) {
-                    true => self.removed.push(resource.id.clone()),
+                    true => self.removed.push(resource.clone()),
                     false => self.there.push(resource.clone()),
                 }
                 // What came into being with a server.
@@ -129,6 +129,15 @@ impl Effects {
 
     pub(crate) fn made_nothing(&self) -> bool {
         self.there.is_empty() && self.removed.is_empty()
+    }
+
+    /// What is there.
+    pub(crate) fn there(&self) -> &[ResourceName] {
+        &self.there
+    }
+
+    pub(crate) fn removed(&self) -> &[ResourceName] {
+        &self.removed
     }
 
     pub(crate) fn of(entries: &[Entry]) -> Self {
@@ -159,7 +168,7 @@ impl Run {
         let entries = self.shared.journal.entries(&self.id).unwrap_or_default();
         let (before, now) = (Effects::of(&entries), self.effects());
         let mut left = now.there;
-        let removed_now = |name: &ResourceName| now.removed.contains(&name.id);
+        let removed_now = |name: &ResourceName| now.removed.iter().any(|removed| removed.id == name.id);
         left.extend(before.there.into_iter().filter(|name| !removed_now(name)));
         left.sort_unstable();
         left.dedup();

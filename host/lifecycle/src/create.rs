@@ -35,12 +35,8 @@ const POWER_ON: &str = "power-on";
 pub(crate) struct Creation<'a> {
     pub(crate) run: &'a Run,
     pub(crate) specification: &'a ServerSpecification,
-    /// Ids of what this create has made.
-    pub(crate) made: BTreeSet<String>,
     /// The address of the pool that its server gets. No other creation of this process takes it meanwhile.
     pub(crate) pooled_ip: Option<ActiveKey<String>>,
-    /// Whether an earlier process made what there is.
-    pub(crate) resumed: bool,
 }
 
 /// What was made by a create and is changed by it is there, and nobody else's.
@@ -244,7 +240,6 @@ impl Creation<'_> {
     }
 
     async fn create_ip(&mut self, kind: AddressKind) -> Result<Ip, Stop> {
-        let step = "create-ip";
         let request = CreateIp {
             project: self.specification.project.clone(),
             tags: self.tags(),
@@ -253,24 +248,23 @@ impl Creation<'_> {
         };
         let wanted = self.search_tags();
         let list = ListIps { tags: wanted.clone(), ..ListIps::default() };
-        self.run.begin(Create::Ip { kind, address: None }, None).await?;
         let instance = self.run.shared.client.instance(&self.run.zone);
-        let known = &self.made;
+        let known = self.run.effects();
+        let is_wanted = |ip: &Ip| {
+            let is_known = known.there().iter().any(|name| name.id == ip.id);
+            ip.has_all_tags(&wanted) && ip.ip_type == kind.ip_type() && !is_known
+        };
         let ip = self
             .run
             .create(
-                step,
+                Create::Ip { kind, address: None },
                 None,
+                None,
+                |_| false,
                 || instance.create_ip(&request),
-                || async {
-                    let ips = instance.list_ips(&list).await?;
-                    Ok(ips
-                        .into_iter()
-                        .find(|ip| ip.has_all_tags(&wanted) && ip.ip_type == kind.ip_type() && !known.contains(&ip.id)))
-                },
+                || async { Ok(instance.list_ips(&list).await?.into_iter().find(is_wanted)) },
             )
             .await?;
-        self.made.insert(ip.id.clone());
         let address = ip.address.clone();
         self.run.done(Create::Ip { kind, address }, Some(self.name(ResourceKind::Ip, &ip.id))).await?;
         Ok(ip)
@@ -282,7 +276,6 @@ impl Creation<'_> {
         size: u64,
         operations: Option<u32>,
     ) -> Result<BlockVolume, Stop> {
-        let step = "create-volume";
         let request = CreateBlockVolume {
             name: format!("{}-{position}", self.server_name()),
             perf_iops: Some(operations.unwrap_or(5_000)),
@@ -293,13 +286,14 @@ impl Creation<'_> {
         };
         let wanted = self.search_tags();
         let list = ListBlockVolumes { tags: wanted[1..].to_vec(), ..ListBlockVolumes::default() };
-        self.run.begin(Create::Volume { position, size: Some(size) }, None).await?;
         let block = self.run.shared.client.block(&self.run.zone);
         let volume = self
             .run
             .create(
-                step,
+                Create::Volume { position, size: Some(size) },
                 None,
+                None,
+                |_| false,
                 || block.create_volume(&request),
                 || async {
                     let volumes = block.list_volumes(&list).await?;
@@ -307,7 +301,6 @@ impl Creation<'_> {
                 },
             )
             .await?;
-        self.made.insert(volume.id.clone());
         let name = self.name(ResourceKind::BlockVolume, &volume.id);
         self.run.done(Create::Volume { position, size: None }, Some(name)).await?;
         Ok(volume)
@@ -362,10 +355,7 @@ impl Creation<'_> {
             while let Some((index, server_type)) = types.peek().copied() {
                 let image = if index == 0 { first_image.clone() } else { self.image(server_type).await? };
                 match self.create_server_of(step, server_type, &image, addresses, volumes).await {
-                    Ok(server) => {
-                        self.made.insert(server.id.clone());
-                        return Ok(server);
-                    }
+                    Ok(server) => return Ok(server),
                     Err(Stop::Failed(failed)) if failed.failure.class == FailureClass::OutOfStock => {
                         tracing::info!(operation = %self.run.id, server_type, "out of stock");
                         out_of_stock = Some((failed.failure, server_type));
@@ -382,8 +372,6 @@ impl Creation<'_> {
                         } else {
                             self.run.after_failure(step, &mut rounds, failed.failure, Some(server_type)).await?;
                         }
-                        // The call is sent again after a refusal: that this was right about its effect is checked.
-                        self.run.mark_possible_duplicate();
                     }
                     Err(other) => return Err(other),
                 }
@@ -422,15 +410,15 @@ impl Creation<'_> {
             pooled_ip: pooled_ip.clone(),
             volumes: Vec::new(),
         };
-        self.run.begin(begun, None).await?;
         let instance = self.run.shared.client.instance(&self.run.zone);
         let stops = |failed: &Failure| {
             failed.class == FailureClass::OutOfStock || pooled_ip.is_some() && may_be_about_an_address(failed.class)
         };
         let created = self
             .run
-            .create_unless(
-                step,
+            .create(
+                begun,
+                None,
                 Some(server_type),
                 stops,
                 || instance.create_server(&request),
@@ -502,14 +490,12 @@ impl Creation<'_> {
                 let update = UpdateVolume { tags, ..UpdateVolume::default() };
                 self.change_made::<Volume>(step, id, VolumeChange::Update(update)).await?;
             }
-            self.made.insert(volume.id.clone());
             self.run.done(Create::TagVolume, Some(name)).await?;
         }
         Ok(())
     }
 
     async fn create_private_nic(&mut self, server: &Server, network: &str) -> Result<PrivateNic, Stop> {
-        let step = "create-private-nic";
         let request = CreatePrivateNic {
             private_network_id: network.to_owned(),
             tags: self.tags(),
@@ -517,14 +503,15 @@ impl Creation<'_> {
         };
         let name = self.name(ResourceKind::Server, &server.id);
         let joining = Create::PrivateNic { private_network: network.to_owned() };
-        self.run.begin(joining.clone(), Some(name)).await?;
         let instance = self.run.shared.client.instance(&self.run.zone);
         let list = ListPrivateNics::default();
         let nic = self
             .run
             .create(
-                step,
+                joining.clone(),
+                Some(name),
                 None,
+                |_| false,
                 || instance.create_private_nic(&server.id, &request),
                 || async {
                     let nics = instance.list_private_nics(&server.id, &list).await?;
@@ -533,7 +520,6 @@ impl Creation<'_> {
                 },
             )
             .await?;
-        self.made.insert(nic.id.clone());
         let mut name = self.name(ResourceKind::PrivateNic, &nic.id);
         name.server = Some(server.id.clone());
         self.run.done(joining, Some(name)).await?;
@@ -558,16 +544,18 @@ impl Creation<'_> {
     /// server.
     async fn power_on(&self, id: &str) -> Result<(), Stop> {
         let name = self.name(ResourceKind::Server, id);
+        // An earlier process may have sent it.
+        let is_first = self.run.progress()?.powering_on.is_none();
         self.run.begin(Create::PowerOn, Some(name.clone())).await?;
-        self.run.trace.in_step(POWER_ON, self.tell_until_it_starts(id)).await?;
+        self.run.trace.in_step(POWER_ON, self.tell_until_it_starts(id, is_first)).await?;
         self.run.done(Create::PowerOn, Some(name)).await
     }
 
-    async fn tell_until_it_starts(&self, id: &str) -> Result<(), Stop> {
+    async fn tell_until_it_starts(&self, id: &str, is_first: bool) -> Result<(), Stop> {
         let mut attempts = attempts();
         loop {
             self.run.check(POWER_ON)?;
-            let Err(failed) = self.tell_to_start(id, attempts.number()).await else {
+            let Err(failed) = self.tell_to_start(id, is_first && attempts.number() == 1).await else {
                 return Ok(());
             };
             if failed.failure.class == FailureClass::OutOfStock && self.change_to_next_type(id).await? {
@@ -579,10 +567,10 @@ impl Creation<'_> {
 
     /// One power-on. Whatever it answers, a server that starts has been powered on; only a rate limit says for certain
     /// that nothing was done.
-    async fn tell_to_start(&self, id: &str, attempt: u32) -> Result<(), AttemptFailure> {
+    async fn tell_to_start(&self, id: &str, is_first: bool) -> Result<(), AttemptFailure> {
         let (run, client, zone) = (self.run, &self.run.shared.client, &self.run.zone);
         let start = || ServerChange::Act(ServerAction::PowerOn);
-        let error: AttemptFailure = if attempt == 1 && !self.resumed {
+        let error: AttemptFailure = if is_first {
             match first_change::<Server>(client, zone, id, start()).await {
                 Ok(()) => return Ok(()),
                 Err(error) => error.into(),

@@ -1,6 +1,5 @@
 //! The entry: what is shared by all operations of a process, and how operations begin and end.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +15,6 @@ use windlass_scaleway::types::instance::{ListServers, Server};
 use windlass_scaleway::{Client, Zone};
 
 use crate::account::Catalogues;
-use crate::aftermath::Effects;
 use crate::cancels::Cancels;
 use crate::change::{BlockVolumeChange, change};
 use crate::clock::{Clock, Randomness};
@@ -451,15 +449,9 @@ pub(crate) fn state_after(report: &Report, when_clean: OperationState) -> Operat
 /// Undoes a failed create and closes it. Returns the error that its caller gets.
 ///
 /// That it is to be undone is journalled before the first look: whoever takes the operation over undoes it as well.
-/// `lost` is when a call was sent that may still take effect: it is looked for when it has had the time to arrive, and
-/// where that may not have been enough, the operation closes as unverified.
-pub(crate) async fn fail(
-    run: &Run,
-    active: &Active,
-    specification: &ServerSpecification,
-    cause: StepFailure,
-    lost: Option<u64>,
-) -> Error {
+/// Where a call was sent that may still take effect, it is looked for when it has had the time to arrive, and where that
+/// may not have been enough, the operation closes as unverified.
+pub(crate) async fn fail(run: &Run, active: &Active, specification: &ServerSpecification, cause: StepFailure) -> Error {
     metrics::counter!(metric_names::FAILURES, "class" => crate::failure::word(cause.failure.class)).increment(1);
     tracing::warn!(operation = %run.id, step = cause.step, failure = %crate::failure::words(&cause.failure), "undoing");
     run.begin_undo();
@@ -467,6 +459,10 @@ pub(crate) async fn fail(
     if let Err(stop) = run.note(Note::UndoBegun { because }, None).await {
         return left_open(run, active, stop);
     }
+    let lost = match in_flight::lost(run) {
+        Ok(lost) => lost,
+        Err(error) => return left_open(run, active, Stop::Journal(error)),
+    };
     if let Err(stop) = in_flight::settle(run, lost).await {
         return left_open(run, active, stop);
     }
@@ -489,8 +485,8 @@ pub(crate) async fn fail(
 
 /// What the caller of an operation hears that failed and was closed so.
 pub(crate) fn failed(run: &Run, state: OperationState, cause: StepFailure, report: Report) -> Error {
-    let nothing_was_made = state == OperationState::Undone
-        && run.shared.journal.entries(&run.id).is_ok_and(|entries| Effects::of(&entries).made_nothing());
+    let nothing_was_made =
+        state == OperationState::Undone && run.progress().is_ok_and(|progress| progress.effects.made_nothing());
     Error::Failed(Box::new(OperationFailure {
         operation: run.id.clone(),
         kind: run.kind,
@@ -541,7 +537,10 @@ pub(crate) async fn succeed(
     specification: &ServerSpecification,
     server: Server,
 ) -> Result<CreatedServer, Error> {
-    if run.may_have_duplicates() {
+    let progress = run.progress().map_err(|error| left_open(run, active, Stop::Journal(error)))?;
+    if progress.may_have_duplicates {
+        let settled = in_flight::settle(run, progress.lost_call()).await;
+        settled.map_err(|stop| left_open(run, active, stop))?;
         let scope = creation_scope(&run.shared, &run.id, specification);
         let mut scope = scope.map_err(|error| left_open(run, active, Stop::Journal(error)))?;
         // What the journal knows is what was asked for, with all that is attached to the server.
@@ -559,7 +558,7 @@ pub(crate) async fn succeed(
     }
     let step = Step::Create(Create::WaitUntilRunning).word();
     let cause = StepFailure { step, failure: cancelled() };
-    Err(fail(run, active, specification, cause, run.lost_call()).await)
+    Err(fail(run, active, specification, cause).await)
 }
 
 impl PendingCreate {
@@ -588,18 +587,10 @@ impl PendingCreate {
         let traced = run.trace.operation();
         async move {
             run.event(EventKind::Opened);
-            let mut creation = Creation {
-                run: &run,
-                specification: &self.specification,
-                made: BTreeSet::new(),
-                pooled_ip: None,
-                resumed: false,
-            };
+            let mut creation = Creation { run: &run, specification: &self.specification, pooled_ip: None };
             match creation.perform().await {
                 Ok(server) => succeed(&run, &self.active, &self.specification, server).await,
-                Err(Stop::Failed(cause)) => {
-                    Err(fail(&run, &self.active, &self.specification, *cause, run.lost_call()).await)
-                }
+                Err(Stop::Failed(cause)) => Err(fail(&run, &self.active, &self.specification, *cause).await),
                 Err(stop) => Err(left_open(&run, &self.active, stop)),
             }
         }

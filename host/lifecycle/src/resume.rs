@@ -20,8 +20,8 @@ use crate::cleanup::{CleanupSpecification, clean_up};
 use crate::control::{Control, EventKind};
 use crate::create::Creation;
 use crate::identifier::GroupName;
-use crate::journal::note::{Note, Record};
-use crate::journal::step::{Create, Step};
+use crate::journal::note::Note;
+use crate::journal::progress::Progress;
 use crate::journal::{Entry, NewEntry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceName};
 use crate::lifecycle::{Lifecycle, claims_of_creation, fail, left_open, parse_zone, succeed};
 use crate::report::{Left, Report};
@@ -33,7 +33,7 @@ use crate::stop::{StepFailure, Stop};
 use crate::supervisor::JOURNAL_KEEPS;
 use crate::sweep::{self, SweepSpecification};
 use crate::undo::kept_by;
-use crate::{Error, failure, in_flight, machines, tags};
+use crate::{Error, failure, machines, tags};
 
 /// Policies that no open operation needs are forgotten after this.
 const POLICY_GRACE: Duration = Duration::from_secs(24 * 3600);
@@ -500,50 +500,6 @@ async fn resume_as(
     }
 }
 
-/// What the entries of a create say about how it is to be ended.
-#[derive(Default)]
-struct CreationState {
-    /// Its server, when it had begun to power it on: everything else was settled before.
-    settled: Option<String>,
-    /// Why it is to be undone. What was called off stays called off.
-    undo: Option<StepFailure>,
-    /// The servers that it made.
-    made: Vec<ResourceName>,
-    /// The one of them that an earlier start saw running although this journal had not powered it on.
-    started_elsewhere: Option<ResourceName>,
-}
-
-impl CreationState {
-    fn of(operation: &Operation, entries: &[Entry]) -> Result<Self, Error> {
-        let mut stand = Self::default();
-        let mut given_up = None;
-        for entry in entries {
-            match entry.record()? {
-                Record::Begun(Step::Create(Create::PowerOn)) => {
-                    stand.settled = entry.resource.as_ref().map(|resource| resource.id.clone());
-                }
-                Record::Noted(Note::UndoBegun { because }) => {
-                    let cause = StepFailure { step: because.step, failure: because.failure };
-                    stand.undo.get_or_insert(cause);
-                }
-                Record::Noted(Note::Cancelled { by }) => {
-                    let failure =
-                        failure::of_class(FailureClass::Cancelled, format!("the operation was cancelled by {by}"));
-                    stand.undo.get_or_insert(StepFailure { step: entry.step.clone(), failure });
-                }
-                Record::Done(Step::Create(Create::Server { .. })) => stand.made.extend(entry.resource.clone()),
-                Record::Noted(Note::StartedElsewhere) => stand.started_elsewhere.clone_from(&entry.resource),
-                // Died between giving a step up and saying that it is to be undone.
-                Record::Failed { step, gave_up: Some(failure) } => given_up = Some(StepFailure { step, failure }),
-                _ => {}
-            }
-        }
-        let stored = operation.cause.as_ref().and_then(stored_cause);
-        stand.undo = stored.or(stand.undo).or(given_up);
-        Ok(stand)
-    }
-}
-
 async fn resume_create(
     run: &Run,
     active: &Active,
@@ -553,48 +509,46 @@ async fn resume_create(
     run.event(EventKind::Opened);
     let shared = &run.shared;
     let entries = shared.journal.entries(&operation.id)?;
-    let stand = CreationState::of(operation, &entries)?;
-    let lost = in_flight::lost_by(operation, &entries, &shared.limits);
+    let progress = Progress::of(&entries)?;
+    let undo = operation.cause.as_ref().and_then(stored_cause).or_else(|| progress.clone().cause());
     if operation.state == OperationState::Open
-        && stand.undo.is_none()
-        && let Some(server) = stand.settled
+        && undo.is_none()
+        && let Some(server) = &progress.powering_on
     {
-        let creation = Creation { run, specification, made: BTreeSet::new(), pooled_ip: None, resumed: true };
-        // A successor cannot know whether the dead process saw lost answers, so the doubles are looked for.
-        run.mark_possible_duplicate();
-        match creation.start(&server).await {
+        let creation = Creation { run, specification, pooled_ip: None };
+        match creation.start(server).await {
             Ok(server) => return succeed(run, active, specification, server).await.map(drop),
-            Err(Stop::Failed(cause)) => return ended(fail(run, active, specification, *cause, lost).await),
+            Err(Stop::Failed(cause)) => return ended(fail(run, active, specification, *cause).await),
             Err(stop) => return Err(left_open(run, active, stop)),
         }
     }
     // A cleanup that somebody asked for has removed it: what is left to do is to see that nothing is left.
-    if operation.ended_by.is_none() && stand.undo.is_none() && stand.settled.is_none() {
-        match started_elsewhere(run, &stand).await {
+    if operation.ended_by.is_none() && undo.is_none() && progress.powering_on.is_none() {
+        match started_elsewhere(run, &progress).await {
             Ok(None) => {}
             Ok(Some(server)) => return leave_started(run, active, &server, specification, &entries).await,
             Err(stop) => return Err(left_open(run, active, stop)),
         }
     }
-    let cause = stand.undo.unwrap_or_else(|| StepFailure {
+    let cause = undo.unwrap_or_else(|| StepFailure {
         step: entries
             .iter()
             .rfind(|entry| entry.phase != Phase::Note)
             .map_or_else(|| "begin".to_owned(), |entry| entry.step.clone()),
         failure: failure::of_class(FailureClass::Interrupted, "the process that ran the operation ended before it did"),
     });
-    ended(fail(run, active, specification, cause, lost).await)
+    ended(fail(run, active, specification, cause).await)
 }
 
 /// The server of a creation that was neither called off nor had come to powering its server on, where it was started
 /// all the same: somebody has finished what this journal holds open, as when the journal is an old copy, or uses the
 /// server. A creation does not boot (recorded).
-async fn started_elsewhere(run: &Run, stand: &CreationState) -> Result<Option<ResourceName>, Stop> {
-    if let Some(server) = &stand.started_elsewhere {
+async fn started_elsewhere(run: &Run, progress: &Progress) -> Result<Option<ResourceName>, Stop> {
+    if let Some(server) = &progress.started_elsewhere {
         return Ok(Some(server.clone()));
     }
     let instance = run.shared.client.instance(&run.zone);
-    for server in &stand.made {
+    for server in &progress.servers {
         let seen = run.look_one("get-server", &server.id, || instance.get_server(&server.id)).await?;
         let was_started = |server: Server| {
             matches!(

@@ -1,5 +1,6 @@
 //! A running operation: its journal, its policies, and the loop around each attempt.
 
+use std::fmt::Display;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,9 +9,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use windlass_policy::PinnedPolicies;
 use windlass_policy::slots::types::{Failure, FailureClass};
-use windlass_policy::slots::{Slot, retry};
+use windlass_policy::slots::{SlotName, retry};
+use windlass_policy::{Fallback, PinnedPolicies};
 use windlass_scaleway::{ErrorClass, Sent, Zone};
 
 use crate::absence::Absences;
@@ -20,7 +21,9 @@ use crate::control::{Control, Event, EventKind};
 use crate::failure;
 use crate::failure::AttemptFailure;
 use crate::identifier::{GroupName, OperationId};
+use crate::in_flight;
 use crate::journal::note::Note;
+use crate::journal::progress::Progress;
 use crate::journal::step::Step;
 use crate::journal::{NewEntry, Operation, OperationKind, Phase, ResourceName};
 use crate::retry::Attempts;
@@ -36,8 +39,6 @@ const MAX_WAITS: Duration = Duration::from_secs(1_800);
 const LOOK_UPS: u32 = 8;
 /// The same where the answer is one that seldom changes by waiting (no permission, wrong arguments, no such place).
 const HOPELESS_LOOK_UPS: u32 = 3;
-/// Reasons of one operation at most; later ones are counted in the decision log only.
-const MAX_REASONS: usize = 50;
 
 /// Why an operation is not to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +87,15 @@ impl<T> Asked<T> {
     }
 }
 
+/// What a look for the effect of a failed call says.
+enum Looked<T> {
+    Found(T),
+    /// It is not there, or the failure says that it cannot be.
+    Nothing,
+    /// It could not be looked for.
+    Unseen,
+}
+
 /// Why an operation does not go on that somebody has cancelled.
 pub(crate) fn cancelled() -> Failure {
     failure::of_class(FailureClass::Cancelled, "the operation was cancelled")
@@ -111,12 +121,6 @@ pub(crate) struct Run {
     /// Past this no further attempt begins, but for those of an undo.
     pub(crate) deadline: Option<Instant>,
     undoing: AtomicBool,
-    ambiguous: AtomicBool,
-    /// When what was on its way with a lost answer has had its time to arrive.
-    settles_at: Mutex<Option<Instant>>,
-    /// When the latest creating call was sent whose effect was not seen.
-    lost: Mutex<Option<u64>>,
-    reasons: Mutex<Vec<String>>,
     pub(crate) absences: Absences,
     /// Whether somebody asked for it to be tried now.
     pub(crate) on_request: bool,
@@ -158,10 +162,6 @@ impl Run {
             _cancellable: cancellable,
             deadline: deadline.map(|deadline| Instant::now() + deadline),
             undoing: AtomicBool::new(!kind.acquires()),
-            ambiguous: AtomicBool::new(false),
-            settles_at: Mutex::new(None),
-            lost: Mutex::new(None),
-            reasons: Mutex::new(Vec::new()),
             absences: Absences::default(),
             on_request: false,
             effects: Mutex::default(),
@@ -186,35 +186,21 @@ impl Run {
         self.undoing.store(true, Ordering::Relaxed);
     }
 
-    /// Whether an answer to a creation was lost, so that more may exist than the journal knows.
-    pub(crate) fn may_have_duplicates(&self) -> bool {
-        self.ambiguous.load(Ordering::Relaxed)
-    }
-
-    /// As if such an answer had been lost.
-    pub(crate) fn mark_possible_duplicate(&self) {
-        self.ambiguous.store(true, Ordering::Relaxed);
-    }
-
-    /// When the latest creating call was sent whose effect was not seen: it may still come. Also one that was
-    /// abandoned.
-    pub(crate) fn lost_call(&self) -> Option<u64> {
-        *self.lost.lock()
-    }
-
-    pub(crate) fn add_reason(&self, reason: String) {
-        let mut reasons = self.reasons.lock();
-        if reasons.len() < MAX_REASONS && reasons.last() != Some(&reason) {
-            reasons.push(reason);
-        }
+    /// What its log says so far, entries of earlier processes included.
+    ///
+    /// # Errors
+    /// The journal's.
+    pub(crate) fn progress(&self) -> Result<Progress, Error> {
+        Progress::of(&self.shared.journal.entries(&self.id)?)
     }
 
     pub(crate) fn effects(&self) -> Effects {
         self.effects.lock().clone()
     }
 
+    /// What policies said about its decisions, as far as its log can be read.
     pub(crate) fn reasons(&self) -> Vec<String> {
-        self.reasons.lock().clone()
+        self.progress().map(|progress| progress.reasons).unwrap_or_default()
     }
 
     pub(crate) fn event(&self, what: EventKind) {
@@ -328,16 +314,6 @@ impl Run {
         }
     }
 
-    /// Waits until what was on its way with a lost answer has had its time to arrive; a look before that proves
-    /// nothing.
-    pub(crate) async fn settled(&self, step: &str) -> Result<(), Stop> {
-        let settles_at = *self.settles_at.lock();
-        match settles_at {
-            Some(at) => self.unless_ended(step, tokio::time::sleep_until(at)).await,
-            None => Ok(()),
-        }
-    }
-
     pub(crate) async fn write(
         &self,
         step: &str,
@@ -370,11 +346,16 @@ impl Run {
     /// Journals that a step is about to have an effect.
     pub(crate) async fn begin(&self, step: impl Into<Step>, resource: Option<ResourceName>) -> Result<(), Stop> {
         let (step, data) = step.into().parts();
-        self.check(&step)?;
-        self.write(&step, Phase::Intent, resource, data).await?;
+        self.intend(&step, resource, data).await?;
         self.trace.begin(&step);
         self.event(EventKind::StepBegan { step });
         Ok(())
+    }
+
+    /// The same of a step that has begun.
+    async fn intend(&self, step: &str, resource: Option<ResourceName>, data: Value) -> Result<(), Stop> {
+        self.check(step)?;
+        self.write(step, Phase::Intent, resource, data).await
     }
 
     /// Journals that the effect took place.
@@ -422,7 +403,8 @@ impl Run {
             server_type: server_type.map(str::to_owned),
         };
         let (decision, wait) = attempts.decide(&self.policies, question, retry_after, self.last_attempt()).await;
-        self.quote(step, &decision);
+        self.warn_of_fallbacks(step, &decision.fallbacks);
+        let reasons = reasons_of(SlotName::Retry, Some(step), &decision.fallbacks, decision.reason.as_deref());
         self.write(
             step,
             Phase::Failure,
@@ -432,6 +414,7 @@ impl Run {
                 "failure": failed,
                 "wait": wait.map(milliseconds),
                 "decision": decision.id,
+                "reasons": reasons,
             }),
         )
         .await?;
@@ -453,15 +436,9 @@ impl Run {
         Ok(())
     }
 
-    /// Keeps what policies said about a decision, and which of them failed.
-    pub(crate) fn quote<S: Slot>(&self, step: &str, decision: &windlass_policy::Decision<S>) {
-        for fallback in &decision.fallbacks {
+    pub(crate) fn warn_of_fallbacks(&self, step: &str, fallbacks: &[Fallback]) {
+        for fallback in fallbacks {
             tracing::warn!(operation = %self.id, step, %fallback, "a policy failed");
-            self.add_reason(format!("{}: {fallback}", S::NAME));
-        }
-        if let Some(reason) = &decision.reason {
-            let of_step = if step == S::NAME.as_str() { String::new() } else { format!(" of {step}") };
-            self.add_reason(format!("{}{of_step}: {reason}", S::NAME));
         }
     }
 
@@ -490,45 +467,14 @@ impl Run {
     /// Creates something, once: where an answer leaves in doubt whether it exists, it is looked for before the call is
     /// sent again, and also before the step is given up, so that the journal knows of it. A refusal in Scaleway's own
     /// words leaves none; that it is right about the effect is checked once, at the end, where the call was sent again
-    /// after it.
+    /// after it. Each call is journalled before it is sent, and so is what came of it, but for the effect itself.
+    ///
+    /// `resource` is what `step` is about, where it is known before. A failure that `stops` names ends the step at
+    /// once, without asking.
     pub(crate) async fn create<T, F, Fut, L, LFut>(
         &self,
-        step: &str,
-        server_type: Option<&str>,
-        call: F,
-        look_up: L,
-    ) -> Result<T, Stop>
-    where
-        F: FnMut() -> Fut,
-        Fut: Future<Output = Result<T, windlass_scaleway::Error>>,
-        L: FnMut() -> LFut,
-        LFut: Future<Output = Result<Option<T>, windlass_scaleway::Error>>,
-    {
-        self.create_unless(step, server_type, |_| false, call, look_up).await
-    }
-
-    /// The same; a failure that `stops` names ends the step at once, without asking.
-    pub(crate) async fn create_unless<T, F, Fut, L, LFut>(
-        &self,
-        step: &str,
-        server_type: Option<&str>,
-        stops: impl Fn(&Failure) -> bool,
-        call: F,
-        look_up: L,
-    ) -> Result<T, Stop>
-    where
-        F: FnMut() -> Fut,
-        Fut: Future<Output = Result<T, windlass_scaleway::Error>>,
-        L: FnMut() -> LFut,
-        LFut: Future<Output = Result<Option<T>, windlass_scaleway::Error>>,
-    {
-        self.trace.in_step(step, self.create_or_find(step, server_type, stops, call, look_up)).await
-    }
-
-    /// What [`Run::create_unless`] does within its step.
-    async fn create_or_find<T, F, Fut, L, LFut>(
-        &self,
-        step: &str,
+        step: impl Into<Step>,
+        resource: Option<ResourceName>,
         server_type: Option<&str>,
         stops: impl Fn(&Failure) -> bool,
         mut call: F,
@@ -540,69 +486,76 @@ impl Run {
         L: FnMut() -> LFut,
         LFut: Future<Output = Result<Option<T>, windlass_scaleway::Error>>,
     {
-        let mut attempts = attempts();
-        loop {
-            self.check(step)?;
-            // Lost until it is seen what came of it, also when nobody waits for that any more.
-            let lost_before = self.lost.lock().replace(self.now());
-            let answered = || *self.lost.lock() = lost_before;
-            let error = match self.send(Box::pin(call())).await {
-                // It was over before the call had left.
-                Err(ending) => {
-                    answered();
-                    return Err(ending.stop(step));
+        let step = step.into();
+        self.begin(step.clone(), resource.clone()).await?;
+        let (step, data) = step.parts();
+        let step = step.as_str();
+        let create = async {
+            let mut attempts = attempts();
+            loop {
+                if attempts.number() > 1 {
+                    self.intend(step, resource.clone(), data.clone()).await?;
                 }
-                Ok(Ok(value)) => {
-                    answered();
-                    return Ok(value);
-                }
-                Ok(Err(error)) => error,
-            };
-            if !error.is_ambiguous() {
-                answered();
-            }
-            let failed = failure::of_error(&error);
-            if self.is_in_doubt(&error) {
-                if error.is_ambiguous() {
-                    self.write(step, Phase::Note, None, json!({ "ambiguous": failed })).await?;
-                    self.lost_answer();
-                    self.settled(step).await?;
-                }
-                match self.look(step, &mut look_up).await {
-                    Ok(Some(found)) => {
-                        tracing::info!(operation = %self.id, step, failure = %failure::words(&failed),
-                            "found what a failed call had made all the same");
-                        self.mark_possible_duplicate();
-                        answered();
-                        return Ok(found);
+                let error = match self.send(Box::pin(call())).await {
+                    // It was over before the call had left.
+                    Err(ending) => {
+                        self.write(step, Phase::Note, None, json!({ "sent": false })).await?;
+                        return Err(ending.stop(step));
                     }
-                    Ok(None) => {}
-                    Err(Stop::Failed(unseen)) if unseen.failure.class == FailureClass::Cancelled => {
-                        return Err(Stop::Failed(unseen));
-                    }
-                    Err(Stop::Failed(unseen)) => {
-                        // Sending it again could make a second one. The first cause is what is reported.
-                        tracing::warn!(operation = %self.id, step, failure = %failure::words(&unseen.failure),
-                            "a lost answer could not be looked up");
-                        return Err(Stop::failed(step, failed));
-                    }
-                    Err(other) => return Err(other),
+                    Ok(Ok(value)) => return Ok(value),
+                    Ok(Err(error)) => error,
+                };
+                let failed = failure::of_error(&error);
+                let end = match self.found(step, &error, &failed, &mut look_up).await? {
+                    Looked::Found(found) => return Ok(found),
+                    Looked::Unseen => true,
+                    Looked::Nothing => stops(&failed),
+                };
+                if end {
+                    let data = json!({ "attempt": attempts.number(), "failure": failed });
+                    self.write(step, Phase::Failure, None, data).await?;
+                    return Err(Stop::failed(step, failed));
                 }
+                self.after_failure(step, &mut attempts, &error, server_type).await?;
             }
-            if stops(&failed) {
-                return Err(Stop::failed(step, failed));
-            }
-            self.after_failure(step, &mut attempts, &error, server_type).await?;
-            if error.status().is_some() && error.class() != ErrorClass::RateLimited {
-                self.mark_possible_duplicate();
-            }
-        }
+        };
+        self.trace.in_step(step, create).await
     }
 
-    /// What was sent with a lost answer may still be on its way at Scaleway.
-    fn lost_answer(&self) {
-        self.mark_possible_duplicate();
-        *self.settles_at.lock() = Some(Instant::now() + self.shared.limits.settle);
+    /// Looks for what a failed call may have made all the same.
+    async fn found<T, L, LFut>(
+        &self,
+        step: &str,
+        error: &windlass_scaleway::Error,
+        failed: &Failure,
+        look_up: L,
+    ) -> Result<Looked<T>, Stop>
+    where
+        L: FnMut() -> LFut,
+        LFut: Future<Output = Result<Option<T>, windlass_scaleway::Error>>,
+    {
+        if !self.is_in_doubt(error) {
+            return Ok(Looked::Nothing);
+        }
+        self.write(step, Phase::Note, None, json!({ "ambiguous": failed })).await?;
+        if error.is_ambiguous() {
+            in_flight::settle(self, Some(self.now())).await?;
+        }
+        match self.look(step, look_up).await {
+            Ok(Some(found)) => {
+                tracing::info!(operation = %self.id, step, failure = %failure::words(failed),
+                    "found what a failed call had made all the same");
+                Ok(Looked::Found(found))
+            }
+            Ok(None) => Ok(Looked::Nothing),
+            Err(Stop::Failed(unseen)) if unseen.failure.class != FailureClass::Cancelled => {
+                // Sending it again could make a second one. The first cause is what is reported.
+                tracing::warn!(operation = %self.id, step, failure = %failure::words(&unseen.failure),
+                    "a lost answer could not be looked up");
+                Ok(Looked::Unseen)
+            }
+            Err(other) => Err(other),
+        }
     }
 
     /// Whether a failed creation may have made something all the same, as far as its answer tells.
@@ -696,6 +649,19 @@ impl Run {
             attempt += 1;
         }
     }
+}
+
+/// What policies said about a decision, and which of them failed, for people. `step`: what was decided about, where that
+/// is not the slot's only question.
+pub(crate) fn reasons_of(
+    slot: SlotName,
+    step: Option<&str>,
+    failures: &[impl Display],
+    reason: Option<&str>,
+) -> Vec<String> {
+    let of_step = step.map(|step| format!(" of {step}")).unwrap_or_default();
+    let failures = failures.iter().map(|failure| format!("{slot}: {failure}"));
+    failures.chain(reason.map(|reason| format!("{slot}{of_step}: {reason}"))).collect()
 }
 
 /// The attempts at a step that begins now.

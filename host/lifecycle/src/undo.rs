@@ -6,9 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::Instant;
 use windlass_policy::DecidedBy;
-use windlass_policy::slots::Rollback;
 use windlass_policy::slots::rollback::{Action, Question, Resource, Step, Verdict};
-use windlass_policy::slots::types;
+use windlass_policy::slots::{Rollback, SlotName, types};
 
 use crate::change::protected_words;
 use crate::control::EventKind;
@@ -18,7 +17,7 @@ use crate::inventory::{Found, OwnedResource, Scope, Unseen, gather};
 use crate::journal::note::Note;
 use crate::journal::{Entry, OperationKind, ResourceKind, ResourceName};
 use crate::report::{Left, Report};
-use crate::run::Run;
+use crate::run::{Run, reasons_of};
 use crate::stop::{StepFailure, Stop};
 
 /// How often a plan is made anew for what the look at the end still finds, and what may go now that other steps have
@@ -87,9 +86,8 @@ fn question(run: &Run, found: &[Found], cause: Option<&StepFailure>) -> Question
 /// Never fails because something cannot be removed: the report says so.
 pub(crate) async fn undo(run: &Run, scope: &mut Scope, cause: Option<&StepFailure>) -> Result<Report, Stop> {
     run.begin_undo();
-    run.settled("undo").await?;
     let began = Instant::now();
-    let mut going = RemovalProgress::default();
+    let mut going = RemovalProgress::of(run.progress()?.effects.removed());
     let mut staying = KeptResources::default();
     let mut round = 0;
     loop {
@@ -172,6 +170,12 @@ struct RemovalProgress {
 }
 
 impl RemovalProgress {
+    /// One that goes on where an earlier process has removed something.
+    fn of(removed: &[ResourceName]) -> Self {
+        let seen = removed.iter().map(|resource| (resource.id.clone(), resource.clone())).collect();
+        Self { seen, ..Self::default() }
+    }
+
     /// Takes note of what is there of it now.
     fn note(&mut self, found: &[Found]) -> Vec<ResourceName> {
         let there: Vec<ResourceName> =
@@ -341,7 +345,7 @@ pub(crate) fn kept_by(entries: &[Entry]) -> impl Iterator<Item = &ResourceName> 
 /// and not kept: a mark would say that somebody wanted it to stay, and nobody would ever try again.
 async fn ask(run: &Run, found: &[Found], cause: Option<&StepFailure>) -> Result<Option<Vec<Step>>, Stop> {
     let decision = run.policies.decide::<Rollback>(question(run, found, cause)).await;
-    run.quote("rollback", &decision);
+    run.warn_of_fallbacks("rollback", &decision.fallbacks);
     let steps = match (decision.answer.verdict, &decision.decided_by) {
         (Verdict::Plan(steps), DecidedBy::Policy(_)) => Some(steps),
         // A decision never defers.
@@ -352,6 +356,7 @@ async fn ask(run: &Run, found: &[Found], cause: Option<&StepFailure>) -> Result<
         decided_by: decision.decided_by.to_string(),
         reason: decision.reason.clone(),
         steps: steps.clone(),
+        reasons: reasons_of(SlotName::Rollback, None, &decision.fallbacks, decision.reason.as_deref()),
     };
     run.note(planned, None).await?;
     let resources = found.iter().map(|resource| resource.name.clone()).collect();

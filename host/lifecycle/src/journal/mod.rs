@@ -4,6 +4,7 @@
 //! and row.
 
 pub(crate) mod note;
+pub(crate) mod progress;
 mod read;
 mod record;
 mod schema;

@@ -56,7 +56,15 @@ pub(crate) enum Note {
     },
     /// What the rollback slot wants done.
     #[serde(rename = "plan")]
-    Planned { decision: Value, decided_by: String, reason: Option<String>, steps: Option<Vec<rollback::Step>> },
+    Planned {
+        decision: Value,
+        decided_by: String,
+        reason: Option<String>,
+        steps: Option<Vec<rollback::Step>>,
+        /// What policies said, and which of them failed.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        reasons: Vec<String>,
+    },
     /// The entry's resource was kept on purpose. It stays kept, whatever becomes of its mark.
     Kept,
     /// The entry's resource was no longer ours when its turn came.
@@ -111,7 +119,7 @@ pub(crate) enum Record {
         gave_up: Option<Failure>,
     },
     Noted(Note),
-    /// Something about this step: an answer to it was lost.
+    /// Something about this step: what came of a call is not known, or it was not sent.
     About {
         step: String,
     },
@@ -189,7 +197,13 @@ mod tests {
         vec![
             Note::UndoBegun { because: Cause { step: "power-on".into(), failure } },
             Note::Looked { made: vec![name.clone()], tagged: vec![name.clone()], attached: vec![name] },
-            Note::Planned { decision: json!("d"), decided_by: "default".into(), reason: None, steps: Some(vec![]) },
+            Note::Planned {
+                decision: json!("d"),
+                decided_by: "default".into(),
+                reason: None,
+                steps: Some(vec![]),
+                reasons: vec![],
+            },
             Note::Kept,
             Note::LeftAlone,
             Note::TakenUp { tries: 3, next_try: 5 },

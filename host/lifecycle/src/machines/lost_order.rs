@@ -1,6 +1,7 @@
 use windlass_scaleway::Zone;
 
 use super::names::ClaimName;
+use crate::journal::progress::Progress;
 use crate::journal::{Operation, OperationFilter, OperationKind, OperationState};
 use crate::run::milliseconds;
 use crate::shared::Shared;
@@ -28,7 +29,7 @@ pub(super) fn lost_orders(shared: &Shared, zone: &Zone) -> Result<Vec<LostOrder>
     let mut lost = Vec::new();
     for operation in shared.journal.operations(&filter)?.into_iter().filter(|order| order.zone == zone.as_str()) {
         let entries = shared.journal.entries(&operation.id)?;
-        let Some(at) = in_flight::lost_by(&operation, &entries, &shared.limits) else { continue };
+        let Some(at) = in_flight::lost_by(&operation, &Progress::of(&entries)?, &shared.limits) else { continue };
         let claim = operation.specification["claim"].as_str().unwrap_or_default().to_owned();
         lost.push(LostOrder { operation, claim, look_at: at.saturating_add(second_look(shared)) });
     }

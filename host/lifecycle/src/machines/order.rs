@@ -124,7 +124,7 @@ impl Lifecycle {
             run.event(EventKind::Opened);
             match order(&run, request).await {
                 Ok(server) => delivered(&run, &active, server, None).await,
-                Err(Stop::Failed(cause)) => give_up(&run, &active, &request.claim, *cause, run.lost_call()).await,
+                Err(Stop::Failed(cause)) => give_up(&run, &active, &request.claim, *cause).await,
                 Err(stop) => Err(left_open(&run, &active, stop)),
             }
         }
@@ -159,9 +159,8 @@ impl Lifecycle {
         );
         let run = run.going_on(&operation, false);
         let cause = operation.cause.as_ref().and_then(stored_cause).unwrap_or_else(interrupted);
-        let lost = look_at.saturating_sub(second_look(shared));
         let traced = run.trace.operation();
-        give_up(&run, &active, &request.claim, cause, Some(lost)).instrument(traced).await
+        give_up(&run, &active, &request.claim, cause).instrument(traced).await
     }
 }
 
@@ -203,10 +202,10 @@ async fn order(run: &Run, request: &OrderRequest) -> Result<Server, Stop> {
         os_id,
         ..CreateServer::default()
     };
-    run.begin((ORDER_STEP, json!({ "name": request.claim, "type": request.machine_type })), None).await?;
     let server = run
-        .create_unless(
-            ORDER_STEP,
+        .create(
+            (ORDER_STEP, json!({ "name": request.claim, "type": request.machine_type })),
+            None,
             Some(&request.machine_type),
             // It costs a day at least: it is never sent a second time while the first may still arrive.
             |failed| failed.ambiguous,
@@ -224,16 +223,10 @@ async fn find(run: &Run, claim: &ClaimName) -> Result<Option<Server>, windlass_s
     Ok(hosts.into_iter().find(|host| host.name == claim.as_str() && !host.deletion_scheduled))
 }
 
-/// Ends a failed order. Where its answer was lost, at `lost`, the host is looked for by its name once more; while one
-/// may still come, or nobody can see whether one has, the caller hears just that. A host that did come stays, and is
-/// the answer.
-async fn give_up(
-    run: &Run,
-    active: &Active,
-    claim: &ClaimName,
-    cause: StepFailure,
-    lost: Option<u64>,
-) -> Result<AdoptedMachine, Error> {
+/// Ends a failed order. Where its answer was lost, the host is looked for by its name once more; while one may still
+/// come, or nobody can see whether one has, the caller hears just that. A host that did come stays, and is the answer.
+async fn give_up(run: &Run, active: &Active, claim: &ClaimName, cause: StepFailure) -> Result<AdoptedMachine, Error> {
+    let lost = in_flight::lost(run).map_err(|error| left_open(run, active, Stop::Journal(error)))?;
     let (report, found) = match look_once_more(run, claim, lost).await {
         Ok(seen) => seen,
         Err(stop) => return Err(left_open(run, active, stop)),
@@ -319,9 +312,8 @@ pub(crate) async fn resume(run: &Run, active: &Active, operation: &Operation) ->
     let ended = match there {
         Ok(Presence::Here(server)) => delivered(run, active, *server, None).await,
         Ok(Presence::Gone) => {
-            let lost = in_flight::lost_by(operation, &entries, &run.shared.limits);
             let cause = operation.cause.as_ref().and_then(stored_cause).unwrap_or_else(interrupted);
-            give_up(run, active, &request.claim, cause, lost).await
+            give_up(run, active, &request.claim, cause).await
         }
         // It is looked at again later.
         Err(_) => return Err(left_open(run, active, Stop::Left)),

@@ -342,14 +342,11 @@ impl<'s> Releasing<'s> {
         if let Some((run, active)) = self.opened.take() {
             let refused = self.told.refused.as_ref().filter(|_| state != OperationState::Done);
             let why = refused.map(|(words, _)| words.clone());
-            for reason in self.told.reasons.drain(..) {
-                run.add_reason(reason);
-            }
             let closing = Closing {
                 operation: run.id.clone(),
                 state,
                 cause: why.as_ref().map(|words| json!(words)),
-                reasons: run.reasons(),
+                reasons: run.reasons().into_iter().chain(self.told.reasons.drain(..)).collect(),
                 report: Some(json!(outcome)),
                 ends,
                 look_at: None,

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass_policy::DecidedBy;
-use windlass_policy::slots::Release;
 use windlass_policy::slots::release::{Action, Machine, MachineKind, Refusal, Verdict};
 use windlass_policy::slots::types::Failure;
+use windlass_policy::slots::{Release, SlotName};
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::Server;
 
@@ -24,7 +24,7 @@ use crate::machines::actions::REBOOT_STEP;
 use crate::machines::group;
 use crate::ownership::Claims;
 use crate::report::{Left, instant_words};
-use crate::run::{Run, milliseconds};
+use crate::run::{Run, milliseconds, reasons_of};
 use crate::shared::Active;
 use crate::stop::Stop;
 use crate::tags;
@@ -114,7 +114,7 @@ pub(crate) async fn judge(
     let refusal = refused.map(|failure| Refusal { action: Action::Terminate, failure, not_before: None });
     let question = question(&run.shared, &asking, machine(&run.zone, &server, &asking), refusal);
     let decision = run.policies.decide::<Release>(question).await;
-    run.quote::<Release>("release", &decision);
+    run.warn_of_fallbacks("release", &decision.fallbacks);
     let answer = Answer {
         until: match &decision.answer.verdict {
             Verdict::Terminate | Verdict::Keep => None,
@@ -153,6 +153,11 @@ impl Answer {
     /// Whether the slot is asked again before anything is done.
     fn waits(&self) -> bool {
         self.verdict != Verdict::Terminate && self.until.is_some()
+    }
+
+    /// What policies said, and which of them failed.
+    pub(crate) fn reasons(&self) -> Vec<String> {
+        reasons_of(SlotName::Release, None, &self.policy_failures, self.reason.as_deref())
     }
 
     fn course(&self, server: &ResourceName, now: u64) -> Course {
