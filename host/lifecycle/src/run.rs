@@ -506,15 +506,16 @@ impl Run {
                     Ok(Err(error)) => error,
                 };
                 let failed = failure::of_error(&error);
-                let end = match self.found(step, &error, &failed, &mut look_up).await? {
+                let is_last = match self.found(step, &error, &failed, &mut look_up).await? {
                     Looked::Found(found) => return Ok(found),
                     Looked::Unseen => true,
                     Looked::Nothing => stops(&failed),
                 };
-                if end {
+                let goes_on = self.check(step);
+                if is_last || goes_on.is_err() {
                     let data = json!({ "attempt": attempts.number(), "failure": failed });
                     self.write(step, Phase::Failure, None, data).await?;
-                    return Err(Stop::failed(step, failed));
+                    return Err(goes_on.err().unwrap_or_else(|| Stop::failed(step, failed)));
                 }
                 self.after_failure(step, &mut attempts, &error, server_type).await?;
             }
@@ -548,7 +549,7 @@ impl Run {
                 Ok(Looked::Found(found))
             }
             Ok(None) => Ok(Looked::Nothing),
-            Err(Stop::Failed(unseen)) if unseen.failure.class != FailureClass::Cancelled => {
+            Err(Stop::Failed(unseen)) => {
                 // Sending it again could make a second one. The first cause is what is reported.
                 tracing::warn!(operation = %self.id, step, failure = %failure::words(&unseen.failure),
                     "a lost answer could not be looked up");
