@@ -277,7 +277,7 @@ pub(crate) async fn clean_up(
     let own = shared.journal.entries(&run.id)?;
     scope.claims.learn(&own)?;
     scope.kept = kept_by(&own).map(|name| name.id.clone()).collect();
-    let (mut report, decided) = match remove(run, &specification.removal, &mut scope).await {
+    let (mut report, decided) = match remove(run, specification, &mut scope).await {
         Ok(removed) => removed,
         Err(stop) => return Err(left_open(run, active, stop)),
     };
@@ -318,13 +318,18 @@ impl Shared {
 }
 
 /// Removes what is in the scope, as far as whoever decides about it lets it go.
-async fn remove(run: &Run, removal: &Removal, scope: &mut Scope) -> Result<(Report, Option<Decided>), Stop> {
-    let Removal::Release(asking) = removal else { return Ok((undo(run, scope, None).await?, None)) };
-    match judge(run, asking, &scope.claims, None).await? {
+async fn remove(
+    run: &Run,
+    specification: &CleanupSpecification,
+    scope: &mut Scope,
+) -> Result<(Report, Option<Decided>), Stop> {
+    let Removal::Release(asking) = &specification.removal else { return Ok((undo(run, scope, None).await?, None)) };
+    let by = &specification.requested_by;
+    match judge(run, by, asking, &scope.claims, None).await? {
         Course::Goes(decided) => {
             let report = undo(run, scope, None).await?;
             let Some(refused) = refusal(run, &report)? else { return Ok((report, decided)) };
-            match judge(run, asking, &scope.claims, Some(refused)).await? {
+            match judge(run, by, asking, &scope.claims, Some(refused)).await? {
                 Course::Stays(decided) => Ok((keep_all(run, scope).await?, Some(decided))),
                 Course::Goes(decided) | Course::Waits(decided, _) => Ok((report, decided)),
             }

@@ -128,6 +128,8 @@ pub const fn release_question(machine: release::Machine) -> release::Question {
         random: 0x9e37_79b9_7f4a_7c15,
         trigger: release::Trigger::Released,
         machine,
+        requester: Some(release::Requester::Runner),
+        why: None,
         requested: None,
         refusal: None,
         attempt: 1,

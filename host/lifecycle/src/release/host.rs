@@ -247,7 +247,7 @@ impl<'s> Releasing<'s> {
             failure: refused.failure,
             not_before: refused.not_before,
         });
-        let question = question(self.shared, &asking, machine(request, host), refusal);
+        let question = question(self.shared, &request.requested_by, &asking, machine(request, host), refusal);
         let decision = self.policies.decide::<Release>(question).await;
         self.told.decision(&decision);
         Ok((decision.answer.verdict, decision.decided_by))

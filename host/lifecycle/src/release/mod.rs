@@ -9,7 +9,7 @@ mod stage;
 
 use std::sync::Arc;
 
-use windlass_policy::slots::release::{Machine, Question, Refusal};
+use windlass_policy::slots::release::{self, Machine, Question, Refusal};
 use windlass_policy::slots::types::FailureClass;
 
 pub(crate) use host::kept;
@@ -24,7 +24,7 @@ use crate::lifecycle::Lifecycle;
 use crate::machines::specification;
 use crate::run::Run;
 use crate::shared::{Active, Shared};
-use crate::{Error, OperationId};
+use crate::{Error, OperationId, RequestedBy, Requester};
 
 impl Lifecycle {
     /// Releases a machine as the release slot decides.
@@ -49,7 +49,9 @@ impl Lifecycle {
         match release.into() {
             Release::Host(request) => self.release_host(request, control).await,
             Release::Server(request) => match request.unhealthy() {
-                Some((zone, id, asking)) => self.recover_server(zone, id, asking, control).await,
+                Some((zone, id, asking)) => {
+                    self.recover_server(zone, id, &request.requested_by, asking, control).await
+                }
                 None => Ok(self.begin_cleanup(request).await?.run(control).await?.into()),
             },
         }
@@ -64,12 +66,35 @@ pub(crate) async fn resume(shared: &Arc<Shared>, operation: &Operation, run: Run
     }
 }
 
-fn question(shared: &Shared, asking: &Asking, machine: Machine, refusal: Option<Refusal>) -> Question {
+fn requester(requester: &Requester) -> Option<release::Requester> {
+    Some(match requester {
+        Requester::User { .. } => release::Requester::User,
+        Requester::Runner => release::Requester::Runner,
+        Requester::Plugin => release::Requester::Plugin,
+        Requester::Policy => release::Requester::Policy,
+        Requester::Shutdown => release::Requester::Shutdown,
+        Requester::Sweep => release::Requester::Sweep,
+        Requester::Reclaim => release::Requester::Reclaim,
+        Requester::Object { .. } => release::Requester::Object,
+        Requester::Cluster { .. } => release::Requester::Cluster,
+        Requester::Unknown => return None,
+    })
+}
+
+fn question(
+    shared: &Shared,
+    requested_by: &RequestedBy,
+    asking: &Asking,
+    machine: Machine,
+    refusal: Option<Refusal>,
+) -> Question {
     Question {
         now: shared.clock.now(),
         random: shared.randomness.word(),
         trigger: asking.trigger,
         machine,
+        requester: requester(&requested_by.requester),
+        why: Some(requested_by.why.clone()).filter(|why| !why.is_empty()),
         requested: asking.requested,
         refusal,
         attempt: asking.attempt,

@@ -14,7 +14,6 @@ use windlass_scaleway::types::instance::Server;
 use super::request::{Asking, ReleaseOutcome, Released, instant};
 use super::stage::{ASK_AGAIN, waits};
 use super::{ReleaseReport, question};
-use crate::Error;
 use crate::absence::read_or_absent;
 use crate::control::{Control, EventKind};
 use crate::journal::note::{Note, Record};
@@ -27,7 +26,7 @@ use crate::report::{Left, instant_words};
 use crate::run::{Run, milliseconds, reasons_of};
 use crate::shared::Active;
 use crate::stop::Stop;
-use crate::tags;
+use crate::{Error, RequestedBy, tags};
 
 /// What is to become of the server of a cleanup.
 #[derive(Debug)]
@@ -77,6 +76,7 @@ impl Decided {
 /// again: what Scaleway refused, it may do now.
 pub(crate) async fn judge(
     run: &Run,
+    requested_by: &RequestedBy,
     asking: &Asking,
     claims: &Claims,
     refused: Option<Failure>,
@@ -112,7 +112,7 @@ pub(crate) async fn judge(
     let asking = Asking { attempt: asking.attempt.max(1).saturating_add(earlier), ..asking.clone() };
     let refused_with = refused.as_ref().map(crate::failure::words);
     let refusal = refused.map(|failure| Refusal { action: Action::Terminate, failure, not_before: None });
-    let question = question(&run.shared, &asking, machine(&run.zone, &server, &asking), refusal);
+    let question = question(&run.shared, requested_by, &asking, machine(&run.zone, &server, &asking), refusal);
     let decision = run.policies.decide::<Release>(question).await;
     run.warn_of_fallbacks("release", &decision.fallbacks);
     let answer = Answer {
@@ -255,6 +255,7 @@ impl Lifecycle {
         &self,
         zone: &Zone,
         id: &str,
+        requested_by: &RequestedBy,
         asking: &Asking,
         control: &Control,
     ) -> Result<Released, Error> {
@@ -266,7 +267,7 @@ impl Lifecycle {
         let mut report = ReleaseReport::default();
         let Some(server) = seen else { return Ok(report.released(ReleaseOutcome::AlreadyGone, None)) };
         let policies = shared.policies.pin();
-        let question = question(shared, asking, machine(zone, &server, asking), None);
+        let question = question(shared, requested_by, asking, machine(zone, &server, asking), None);
         let decision = policies.decide::<Release>(question).await;
         report.decision(&decision);
         let outcome = match decision.answer.verdict {

@@ -64,6 +64,8 @@ impl Slot for Release {
                 bootstrap_failures: 0,
                 rebooted: false,
             },
+            requester: Some(Requester::Object),
+            why: Some("the Machine was deleted".into()),
             requested: None,
             refusal: None,
             attempt: 1,
