@@ -55,7 +55,6 @@ mod failure;
 mod history;
 mod identifier;
 mod images;
-mod in_flight;
 mod inventory;
 mod journal;
 mod known;

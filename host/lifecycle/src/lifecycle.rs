@@ -38,7 +38,7 @@ use crate::state_directory::StateDirectory;
 use crate::stop::{StepFailure, Stop};
 use crate::trace::cause_words;
 use crate::undo::{kept_by, undo};
-use crate::{Error, in_flight, metric_names, tags};
+use crate::{Error, metric_names, tags};
 
 /// What a [`Lifecycle`] is made from.
 #[non_exhaustive]
@@ -459,11 +459,11 @@ pub(crate) async fn fail(run: &Run, active: &Active, specification: &ServerSpeci
     if let Err(stop) = run.note(Note::UndoBegun { because }, None).await {
         return left_open(run, active, stop);
     }
-    let lost = match in_flight::lost(run) {
+    let lost = match run.lost_call() {
         Ok(lost) => lost,
         Err(error) => return left_open(run, active, Stop::Journal(error)),
     };
-    if let Err(stop) = in_flight::settle(run, lost).await {
+    if let Err(stop) = run.settle(lost).await {
         return left_open(run, active, stop);
     }
     let looked = run.now();
@@ -475,7 +475,7 @@ pub(crate) async fn fail(run: &Run, active: &Active, specification: &ServerSpeci
         Ok(report) => report,
         Err(stop) => return left_open(run, active, stop),
     };
-    report.look_at = in_flight::next_look(lost, looked, &run.shared.limits);
+    report.look_at = run.shared.limits.next_look(lost, looked);
     let state = state_after(&report, OperationState::Undone);
     if let Err(error) = run.shared.close(run, active, state, Some(&cause), Some(&report), Vec::new()).await {
         return error;
@@ -537,12 +537,12 @@ pub(crate) async fn succeed(
     specification: &ServerSpecification,
     server: Server,
 ) -> Result<CreatedServer, Error> {
-    let progress = run.progress().map_err(|error| left_open(run, active, Stop::Journal(error)))?;
-    if progress.may_have_duplicates {
-        let settled = in_flight::settle(run, progress.lost_call()).await;
-        settled.map_err(|stop| left_open(run, active, stop))?;
+    let unreadable = |error| left_open(run, active, Stop::Journal(error));
+    if run.progress().map_err(unreadable)?.may_have_duplicates {
+        let lost = run.lost_call().map_err(unreadable)?;
+        run.settle(lost).await.map_err(|stop| left_open(run, active, stop))?;
         let scope = creation_scope(&run.shared, &run.id, specification);
-        let mut scope = scope.map_err(|error| left_open(run, active, Stop::Journal(error)))?;
+        let mut scope = scope.map_err(unreadable)?;
         // What the journal knows is what was asked for, with all that is attached to the server.
         scope.spare.extend(scope.claims.known_as_made().map(|name| name.id.clone()));
         scope.spare.extend(server.volumes.values().map(|volume| volume.id.clone()));

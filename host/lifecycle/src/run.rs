@@ -21,7 +21,6 @@ use crate::control::{Control, Event, EventKind};
 use crate::failure;
 use crate::failure::AttemptFailure;
 use crate::identifier::{GroupName, OperationId};
-use crate::in_flight;
 use crate::journal::note::Note;
 use crate::journal::progress::Progress;
 use crate::journal::step::Step;
@@ -196,6 +195,21 @@ impl Run {
 
     pub(crate) fn effects(&self) -> Effects {
         self.effects.lock().clone()
+    }
+
+    /// As [`Progress::lost_call`].
+    pub(crate) fn lost_call(&self) -> Result<Option<u64>, Error> {
+        let shared = &self.shared;
+        Ok(self.progress()?.lost_call(&shared.journal.operation(&self.id)?, &shared.limits))
+    }
+
+    /// Waits until a call that was sent at `lost` has had the time to arrive, as a rule.
+    pub(crate) async fn settle(&self, lost: Option<u64>) -> Result<(), Stop> {
+        let settle = self.shared.limits.settle;
+        let Some(settled) = lost.map(|lost| lost.saturating_add(milliseconds(settle))) else { return Ok(()) };
+        // No longer than that, also where the clock was set back since.
+        let wait = Duration::from_millis(settled.saturating_sub(self.now())).min(settle);
+        self.sleep("settle", wait).await
     }
 
     /// What policies said about its decisions, as far as its log can be read.
@@ -540,7 +554,7 @@ impl Run {
         }
         self.write(step, Phase::Note, None, json!({ "ambiguous": failed })).await?;
         if error.is_ambiguous() {
-            in_flight::settle(self, Some(self.now())).await?;
+            self.settle(Some(self.now())).await?;
         }
         match self.look(step, look_up).await {
             Ok(Some(found)) => {

@@ -20,6 +20,7 @@ use crate::images::Images;
 use crate::journal::{Journal, NewOperation, Operation, OperationKind};
 use crate::machines::Machines;
 use crate::poller::Poller;
+use crate::run::milliseconds;
 use crate::state_directory::{Runner, StateDirectory};
 use crate::{Error, metric_names};
 
@@ -62,6 +63,18 @@ impl Default for Limits {
             machine_interval: Duration::from_secs(30),
             claim_settle: Duration::from_secs(2),
         }
+    }
+}
+
+impl Limits {
+    /// When an operation whose lost call was sent at `lost` has to be looked at again, after a look at `looked`.
+    /// `None`: that look was the last one. A call of a time to come was sent by a clock that was ahead: it counts from
+    /// the look.
+    ///
+    /// Nothing recorded tells how late a call can take effect at Scaleway (assumption: late-effect-within-second-look).
+    pub(crate) fn next_look(&self, lost: Option<u64>, looked: u64) -> Option<u64> {
+        let last = lost?.min(looked).saturating_add(milliseconds(self.second_look));
+        (looked < last).then_some(last)
     }
 }
 
@@ -206,5 +219,21 @@ impl Active {
 impl Drop for Active {
     fn drop(&mut self) {
         metrics::gauge!(metric_names::OPERATIONS_IN_FLIGHT, "kind" => self.kind.as_str()).decrement(1.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_look_is_one_after_the_second_looks_time() {
+        let limits = Limits { second_look: Duration::from_millis(100), ..Limits::default() };
+        assert_eq!(limits.next_look(None, 0), None);
+        assert_eq!(limits.next_look(Some(50), 60), Some(150));
+        assert_eq!(limits.next_look(Some(50), 149), Some(150));
+        assert_eq!(limits.next_look(Some(50), 150), None);
+        // A clock that was ahead by years does not put the look off by years.
+        assert_eq!(limits.next_look(Some(u64::MAX), 7), Some(107));
     }
 }

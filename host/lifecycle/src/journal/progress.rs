@@ -8,11 +8,13 @@ use serde_json::Value;
 use windlass_policy::slots::types::FailureClass;
 
 use super::note::{Note, Record};
-use super::record::{Entry, Phase, ResourceName};
+use super::record::{Entry, Operation, Phase, ResourceName};
 use super::step::{Create, Step};
 use crate::Error;
 use crate::aftermath::Effects;
 use crate::failure;
+use crate::run::milliseconds;
+use crate::shared::Limits;
 use crate::stop::StepFailure;
 
 /// Reasons of one operation at most; later ones are in the decision log only.
@@ -70,9 +72,14 @@ impl Progress {
         self.undo.or(self.given_up)
     }
 
-    /// When the latest call was sent that makes something and whose effect nobody has seen. `None`: every such call has
-    /// an answer.
-    pub(crate) fn lost_call(&self) -> Option<u64> {
+    /// When the latest call was sent that makes something and whose effect nobody has seen: it may still take effect.
+    /// `None`: every such call has an answer. An operation that was looked at before has the time in its row.
+    pub(crate) fn lost_call(&self, operation: &Operation, limits: &Limits) -> Option<u64> {
+        let looked_for = operation.look_at.map(|look_at| look_at.saturating_sub(milliseconds(limits.second_look)));
+        looked_for.or_else(|| self.unanswered())
+    }
+
+    fn unanswered(&self) -> Option<u64> {
         self.calls.values().filter_map(|calls| calls.unseen.max(calls.open)).max()
     }
 
@@ -228,10 +235,10 @@ mod tests {
             ),
             ("the second of two was not answered", vec![intent(5), outcome(6), intent(7)], Some(7)),
         ] {
-            assert_eq!(of(&entries).lost_call(), expected, "{case}");
+            assert_eq!(of(&entries).unanswered(), expected, "{case}");
         }
         let other = entry("power-on", Phase::Intent, 5, json!({}));
-        assert_eq!(of(&[other]).lost_call(), None, "nothing is made by it");
+        assert_eq!(of(&[other]).unanswered(), None, "nothing is made by it");
     }
 
     #[test]

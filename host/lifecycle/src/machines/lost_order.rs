@@ -5,7 +5,7 @@ use crate::journal::progress::Progress;
 use crate::journal::{Operation, OperationFilter, OperationKind, OperationState};
 use crate::run::milliseconds;
 use crate::shared::Shared;
-use crate::{Error, in_flight};
+use crate::Error;
 
 /// An order whose answer was lost, and which may still be delivered.
 pub(super) struct LostOrder {
@@ -29,7 +29,7 @@ pub(super) fn lost_orders(shared: &Shared, zone: &Zone) -> Result<Vec<LostOrder>
     let mut lost = Vec::new();
     for operation in shared.journal.operations(&filter)?.into_iter().filter(|order| order.zone == zone.as_str()) {
         let entries = shared.journal.entries(&operation.id)?;
-        let Some(at) = in_flight::lost_by(&operation, &Progress::of(&entries)?, &shared.limits) else { continue };
+        let Some(at) = Progress::of(&entries)?.lost_call(&operation, &shared.limits) else { continue };
         let claim = operation.specification["claim"].as_str().unwrap_or_default().to_owned();
         lost.push(LostOrder { operation, claim, look_at: at.saturating_add(second_look(shared)) });
     }

@@ -24,7 +24,7 @@ use crate::run::{Run, cancelled};
 use crate::shared::Active;
 use crate::stop::stored_cause;
 use crate::stop::{StepFailure, Stop};
-use crate::{Error, failure, in_flight};
+use crate::{Error, failure};
 
 /// No further attempt begins after this: the lock is held, since hosts are counted.
 const HELD: std::time::Duration = std::time::Duration::from_secs(60);
@@ -226,7 +226,7 @@ async fn find(run: &Run, claim: &ClaimName) -> Result<Option<Server>, windlass_s
 /// Ends a failed order. Where its answer was lost, the host is looked for by its name once more; while one may still
 /// come, or nobody can see whether one has, the caller hears just that. A host that did come stays, and is the answer.
 async fn give_up(run: &Run, active: &Active, claim: &ClaimName, cause: StepFailure) -> Result<AdoptedMachine, Error> {
-    let lost = in_flight::lost(run).map_err(|error| left_open(run, active, Stop::Journal(error)))?;
+    let lost = run.lost_call().map_err(|error| left_open(run, active, Stop::Journal(error)))?;
     let (report, found) = match look_once_more(run, claim, lost).await {
         Ok(seen) => seen,
         Err(stop) => return Err(left_open(run, active, stop)),
@@ -281,7 +281,7 @@ async fn look_once_more(run: &Run, claim: &ClaimName, lost: Option<u64>) -> Resu
         return Ok((report, None));
     }
     run.begin_undo();
-    in_flight::settle(run, lost).await?;
+    run.settle(lost).await?;
     let looked = run.now();
     let found = match run.look(ORDER_STEP, || find(run, claim)).await {
         Ok(found) => found,
@@ -293,7 +293,7 @@ async fn look_once_more(run: &Run, claim: &ClaimName, lost: Option<u64>) -> Resu
     };
     match &found {
         Some(server) => report.kept.push(resource(&run.zone, &server.id)),
-        None => report.look_at = in_flight::next_look(lost, looked, &run.shared.limits),
+        None => report.look_at = run.shared.limits.next_look(lost, looked),
     }
     Ok((report, found))
 }
