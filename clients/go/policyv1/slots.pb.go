@@ -808,6 +808,90 @@ func (ReleaseTrigger) EnumDescriptor() ([]byte, []int) {
 	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{10}
 }
 
+// Who asks.
+type ReleaseRequester int32
+
+const (
+	ReleaseRequester_RELEASE_REQUESTER_UNSPECIFIED ReleaseRequester = 0
+	// Somebody at the command line.
+	ReleaseRequester_RELEASE_REQUESTER_USER ReleaseRequester = 1
+	// GitLab Runner.
+	ReleaseRequester_RELEASE_REQUESTER_RUNNER ReleaseRequester = 2
+	// The runner plugin itself: the machine vanished, or its creation was cancelled.
+	ReleaseRequester_RELEASE_REQUESTER_PLUGIN ReleaseRequester = 3
+	// A state-mapping policy.
+	ReleaseRequester_RELEASE_REQUESTER_POLICY ReleaseRequester = 4
+	// A host that shuts down.
+	ReleaseRequester_RELEASE_REQUESTER_SHUTDOWN ReleaseRequester = 5
+	// A sweep.
+	ReleaseRequester_RELEASE_REQUESTER_SWEEP ReleaseRequester = 6
+	// The clean-up of claimed hosts whose claimant is gone.
+	ReleaseRequester_RELEASE_REQUESTER_RECLAIM ReleaseRequester = 7
+	// A Kubernetes object.
+	ReleaseRequester_RELEASE_REQUESTER_OBJECT ReleaseRequester = 8
+	// An operation on a cluster of servers.
+	ReleaseRequester_RELEASE_REQUESTER_CLUSTER ReleaseRequester = 9
+	// One that this version of the contract has no word for.
+	ReleaseRequester_RELEASE_REQUESTER_OTHER ReleaseRequester = 10
+)
+
+// Enum value maps for ReleaseRequester.
+var (
+	ReleaseRequester_name = map[int32]string{
+		0:  "RELEASE_REQUESTER_UNSPECIFIED",
+		1:  "RELEASE_REQUESTER_USER",
+		2:  "RELEASE_REQUESTER_RUNNER",
+		3:  "RELEASE_REQUESTER_PLUGIN",
+		4:  "RELEASE_REQUESTER_POLICY",
+		5:  "RELEASE_REQUESTER_SHUTDOWN",
+		6:  "RELEASE_REQUESTER_SWEEP",
+		7:  "RELEASE_REQUESTER_RECLAIM",
+		8:  "RELEASE_REQUESTER_OBJECT",
+		9:  "RELEASE_REQUESTER_CLUSTER",
+		10: "RELEASE_REQUESTER_OTHER",
+	}
+	ReleaseRequester_value = map[string]int32{
+		"RELEASE_REQUESTER_UNSPECIFIED": 0,
+		"RELEASE_REQUESTER_USER":        1,
+		"RELEASE_REQUESTER_RUNNER":      2,
+		"RELEASE_REQUESTER_PLUGIN":      3,
+		"RELEASE_REQUESTER_POLICY":      4,
+		"RELEASE_REQUESTER_SHUTDOWN":    5,
+		"RELEASE_REQUESTER_SWEEP":       6,
+		"RELEASE_REQUESTER_RECLAIM":     7,
+		"RELEASE_REQUESTER_OBJECT":      8,
+		"RELEASE_REQUESTER_CLUSTER":     9,
+		"RELEASE_REQUESTER_OTHER":       10,
+	}
+)
+
+func (x ReleaseRequester) Enum() *ReleaseRequester {
+	p := new(ReleaseRequester)
+	*p = x
+	return p
+}
+
+func (x ReleaseRequester) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ReleaseRequester) Descriptor() protoreflect.EnumDescriptor {
+	return file_windlass_policy_v1_slots_proto_enumTypes[11].Descriptor()
+}
+
+func (ReleaseRequester) Type() protoreflect.EnumType {
+	return &file_windlass_policy_v1_slots_proto_enumTypes[11]
+}
+
+func (x ReleaseRequester) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ReleaseRequester.Descriptor instead.
+func (ReleaseRequester) EnumDescriptor() ([]byte, []int) {
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{11}
+}
+
 // What the owner asked for (an annotation, for example). A policy may refuse it.
 type ReleaseRequested int32
 
@@ -849,11 +933,11 @@ func (x ReleaseRequested) String() string {
 }
 
 func (ReleaseRequested) Descriptor() protoreflect.EnumDescriptor {
-	return file_windlass_policy_v1_slots_proto_enumTypes[11].Descriptor()
+	return file_windlass_policy_v1_slots_proto_enumTypes[12].Descriptor()
 }
 
 func (ReleaseRequested) Type() protoreflect.EnumType {
-	return &file_windlass_policy_v1_slots_proto_enumTypes[11]
+	return &file_windlass_policy_v1_slots_proto_enumTypes[12]
 }
 
 func (x ReleaseRequested) Number() protoreflect.EnumNumber {
@@ -862,7 +946,7 @@ func (x ReleaseRequested) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReleaseRequested.Descriptor instead.
 func (ReleaseRequested) EnumDescriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{11}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{12}
 }
 
 // The actions that can be refused.
@@ -909,11 +993,11 @@ func (x ReleaseAction) String() string {
 }
 
 func (ReleaseAction) Descriptor() protoreflect.EnumDescriptor {
-	return file_windlass_policy_v1_slots_proto_enumTypes[12].Descriptor()
+	return file_windlass_policy_v1_slots_proto_enumTypes[13].Descriptor()
 }
 
 func (ReleaseAction) Type() protoreflect.EnumType {
-	return &file_windlass_policy_v1_slots_proto_enumTypes[12]
+	return &file_windlass_policy_v1_slots_proto_enumTypes[13]
 }
 
 func (x ReleaseAction) Number() protoreflect.EnumNumber {
@@ -922,7 +1006,7 @@ func (x ReleaseAction) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReleaseAction.Descriptor instead.
 func (ReleaseAction) EnumDescriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{12}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{13}
 }
 
 // What was being done.
@@ -966,11 +1050,11 @@ func (x ProvisioningOperation) String() string {
 }
 
 func (ProvisioningOperation) Descriptor() protoreflect.EnumDescriptor {
-	return file_windlass_policy_v1_slots_proto_enumTypes[13].Descriptor()
+	return file_windlass_policy_v1_slots_proto_enumTypes[14].Descriptor()
 }
 
 func (ProvisioningOperation) Type() protoreflect.EnumType {
-	return &file_windlass_policy_v1_slots_proto_enumTypes[13]
+	return &file_windlass_policy_v1_slots_proto_enumTypes[14]
 }
 
 func (x ProvisioningOperation) Number() protoreflect.EnumNumber {
@@ -979,7 +1063,7 @@ func (x ProvisioningOperation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ProvisioningOperation.Descriptor instead.
 func (ProvisioningOperation) EnumDescriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{13}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{14}
 }
 
 // Where it failed. `create` goes validate, servers, wait, prepare, configure, start; `scale` goes decommission,
@@ -1039,11 +1123,11 @@ func (x ProvisioningStage) String() string {
 }
 
 func (ProvisioningStage) Descriptor() protoreflect.EnumDescriptor {
-	return file_windlass_policy_v1_slots_proto_enumTypes[14].Descriptor()
+	return file_windlass_policy_v1_slots_proto_enumTypes[15].Descriptor()
 }
 
 func (ProvisioningStage) Type() protoreflect.EnumType {
-	return &file_windlass_policy_v1_slots_proto_enumTypes[14]
+	return &file_windlass_policy_v1_slots_proto_enumTypes[15]
 }
 
 func (x ProvisioningStage) Number() protoreflect.EnumNumber {
@@ -1052,7 +1136,7 @@ func (x ProvisioningStage) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ProvisioningStage.Descriptor instead.
 func (ProvisioningStage) EnumDescriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{14}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{15}
 }
 
 // What a node is to the operation that failed.
@@ -1099,11 +1183,11 @@ func (x ProvisioningNodeRole) String() string {
 }
 
 func (ProvisioningNodeRole) Descriptor() protoreflect.EnumDescriptor {
-	return file_windlass_policy_v1_slots_proto_enumTypes[15].Descriptor()
+	return file_windlass_policy_v1_slots_proto_enumTypes[16].Descriptor()
 }
 
 func (ProvisioningNodeRole) Type() protoreflect.EnumType {
-	return &file_windlass_policy_v1_slots_proto_enumTypes[15]
+	return &file_windlass_policy_v1_slots_proto_enumTypes[16]
 }
 
 func (x ProvisioningNodeRole) Number() protoreflect.EnumNumber {
@@ -1112,7 +1196,7 @@ func (x ProvisioningNodeRole) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ProvisioningNodeRole.Descriptor instead.
 func (ProvisioningNodeRole) EnumDescriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{15}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{16}
 }
 
 // The state in which the cluster is left.
@@ -1149,11 +1233,11 @@ func (x ProvisioningClusterState) String() string {
 }
 
 func (ProvisioningClusterState) Descriptor() protoreflect.EnumDescriptor {
-	return file_windlass_policy_v1_slots_proto_enumTypes[16].Descriptor()
+	return file_windlass_policy_v1_slots_proto_enumTypes[17].Descriptor()
 }
 
 func (ProvisioningClusterState) Type() protoreflect.EnumType {
-	return &file_windlass_policy_v1_slots_proto_enumTypes[16]
+	return &file_windlass_policy_v1_slots_proto_enumTypes[17]
 }
 
 func (x ProvisioningClusterState) Number() protoreflect.EnumNumber {
@@ -1162,7 +1246,7 @@ func (x ProvisioningClusterState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ProvisioningClusterState.Descriptor instead.
 func (ProvisioningClusterState) EnumDescriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{16}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{17}
 }
 
 // One failure, as the host understood it. Carries no credentials and no request body.
@@ -2627,16 +2711,20 @@ func (x *ReleaseRefusal) GetNotBefore() uint64 {
 
 // The machine and the circumstances.
 type ReleaseQuestion struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Now       uint64                 `protobuf:"varint,1,opt,name=now,proto3" json:"now,omitempty"`
-	Random    uint64                 `protobuf:"varint,2,opt,name=random,proto3" json:"random,omitempty"`
-	Trigger   ReleaseTrigger         `protobuf:"varint,3,opt,name=trigger,proto3,enum=windlass.policy.v1.ReleaseTrigger" json:"trigger,omitempty"`
-	Machine   *ReleaseMachine        `protobuf:"bytes,4,opt,name=machine,proto3" json:"machine,omitempty"`
-	Requested *ReleaseRequested      `protobuf:"varint,5,opt,name=requested,proto3,enum=windlass.policy.v1.ReleaseRequested,oneof" json:"requested,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Now     uint64                 `protobuf:"varint,1,opt,name=now,proto3" json:"now,omitempty"`
+	Random  uint64                 `protobuf:"varint,2,opt,name=random,proto3" json:"random,omitempty"`
+	Trigger ReleaseTrigger         `protobuf:"varint,3,opt,name=trigger,proto3,enum=windlass.policy.v1.ReleaseTrigger" json:"trigger,omitempty"`
+	Machine *ReleaseMachine        `protobuf:"bytes,4,opt,name=machine,proto3" json:"machine,omitempty"`
+	// Absent where it was not recorded.
+	Requester *ReleaseRequester `protobuf:"varint,5,opt,name=requester,proto3,enum=windlass.policy.v1.ReleaseRequester,oneof" json:"requester,omitempty"`
+	// Why it asks, for people. Absent where no reason was given.
+	Why       *string           `protobuf:"bytes,6,opt,name=why,proto3,oneof" json:"why,omitempty"`
+	Requested *ReleaseRequested `protobuf:"varint,7,opt,name=requested,proto3,enum=windlass.policy.v1.ReleaseRequested,oneof" json:"requested,omitempty"`
 	// Absent at the first asking.
-	Refusal *ReleaseRefusal `protobuf:"bytes,6,opt,name=refusal,proto3,oneof" json:"refusal,omitempty"`
+	Refusal *ReleaseRefusal `protobuf:"bytes,8,opt,name=refusal,proto3,oneof" json:"refusal,omitempty"`
 	// How often the question has been asked in this release, from 1.
-	Attempt       uint32 `protobuf:"varint,7,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Attempt       uint32 `protobuf:"varint,9,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2697,6 +2785,20 @@ func (x *ReleaseQuestion) GetMachine() *ReleaseMachine {
 		return x.Machine
 	}
 	return nil
+}
+
+func (x *ReleaseQuestion) GetRequester() ReleaseRequester {
+	if x != nil && x.Requester != nil {
+		return *x.Requester
+	}
+	return ReleaseRequester_RELEASE_REQUESTER_UNSPECIFIED
+}
+
+func (x *ReleaseQuestion) GetWhy() string {
+	if x != nil && x.Why != nil {
+		return *x.Why
+	}
+	return ""
 }
 
 func (x *ReleaseQuestion) GetRequested() ReleaseRequested {
@@ -4068,15 +4170,20 @@ const file_windlass_policy_v1_slots_proto_rawDesc = "" +
 	"\afailure\x18\x02 \x01(\v2\x1b.windlass.policy.v1.FailureR\afailure\x12\"\n" +
 	"\n" +
 	"not_before\x18\x03 \x01(\x04H\x00R\tnotBefore\x88\x01\x01B\r\n" +
-	"\v_not_before\"\xf7\x02\n" +
+	"\v_not_before\"\xed\x03\n" +
 	"\x0fReleaseQuestion\x12\x10\n" +
 	"\x03now\x18\x01 \x01(\x04R\x03now\x12\x16\n" +
 	"\x06random\x18\x02 \x01(\x04R\x06random\x12<\n" +
 	"\atrigger\x18\x03 \x01(\x0e2\".windlass.policy.v1.ReleaseTriggerR\atrigger\x12<\n" +
 	"\amachine\x18\x04 \x01(\v2\".windlass.policy.v1.ReleaseMachineR\amachine\x12G\n" +
-	"\trequested\x18\x05 \x01(\x0e2$.windlass.policy.v1.ReleaseRequestedH\x00R\trequested\x88\x01\x01\x12A\n" +
-	"\arefusal\x18\x06 \x01(\v2\".windlass.policy.v1.ReleaseRefusalH\x01R\arefusal\x88\x01\x01\x12\x18\n" +
-	"\aattempt\x18\a \x01(\rR\aattemptB\f\n" +
+	"\trequester\x18\x05 \x01(\x0e2$.windlass.policy.v1.ReleaseRequesterH\x00R\trequester\x88\x01\x01\x12\x15\n" +
+	"\x03why\x18\x06 \x01(\tH\x01R\x03why\x88\x01\x01\x12G\n" +
+	"\trequested\x18\a \x01(\x0e2$.windlass.policy.v1.ReleaseRequestedH\x02R\trequested\x88\x01\x01\x12A\n" +
+	"\arefusal\x18\b \x01(\v2\".windlass.policy.v1.ReleaseRefusalH\x03R\arefusal\x88\x01\x01\x12\x18\n" +
+	"\aattempt\x18\t \x01(\rR\aattemptB\f\n" +
+	"\n" +
+	"_requesterB\x06\n" +
+	"\x04_whyB\f\n" +
 	"\n" +
 	"_requestedB\n" +
 	"\n" +
@@ -4276,7 +4383,20 @@ const file_windlass_policy_v1_slots_proto_rawDesc = "" +
 	"\x18RELEASE_TRIGGER_RELEASED\x10\x01\x12$\n" +
 	" RELEASE_TRIGGER_BOOTSTRAP_FAILED\x10\x02\x12\x1b\n" +
 	"\x17RELEASE_TRIGGER_RECLAIM\x10\x03\x12\x19\n" +
-	"\x15RELEASE_TRIGGER_OTHER\x10\x04*\xb5\x01\n" +
+	"\x15RELEASE_TRIGGER_OTHER\x10\x04*\xe1\x02\n" +
+	"\x10ReleaseRequester\x12!\n" +
+	"\x1dRELEASE_REQUESTER_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16RELEASE_REQUESTER_USER\x10\x01\x12\x1c\n" +
+	"\x18RELEASE_REQUESTER_RUNNER\x10\x02\x12\x1c\n" +
+	"\x18RELEASE_REQUESTER_PLUGIN\x10\x03\x12\x1c\n" +
+	"\x18RELEASE_REQUESTER_POLICY\x10\x04\x12\x1e\n" +
+	"\x1aRELEASE_REQUESTER_SHUTDOWN\x10\x05\x12\x1b\n" +
+	"\x17RELEASE_REQUESTER_SWEEP\x10\x06\x12\x1d\n" +
+	"\x19RELEASE_REQUESTER_RECLAIM\x10\a\x12\x1c\n" +
+	"\x18RELEASE_REQUESTER_OBJECT\x10\b\x12\x1d\n" +
+	"\x19RELEASE_REQUESTER_CLUSTER\x10\t\x12\x1b\n" +
+	"\x17RELEASE_REQUESTER_OTHER\x10\n" +
+	"*\xb5\x01\n" +
 	"\x10ReleaseRequested\x12!\n" +
 	"\x1dRELEASE_REQUESTED_UNSPECIFIED\x10\x00\x12$\n" +
 	" RELEASE_REQUESTED_RETURN_TO_POOL\x10\x01\x12\x1f\n" +
@@ -4330,7 +4450,7 @@ func file_windlass_policy_v1_slots_proto_rawDescGZIP() []byte {
 	return file_windlass_policy_v1_slots_proto_rawDescData
 }
 
-var file_windlass_policy_v1_slots_proto_enumTypes = make([]protoimpl.EnumInfo, 17)
+var file_windlass_policy_v1_slots_proto_enumTypes = make([]protoimpl.EnumInfo, 18)
 var file_windlass_policy_v1_slots_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_windlass_policy_v1_slots_proto_goTypes = []any{
 	(FailureClass)(0),             // 0: windlass.policy.v1.FailureClass
@@ -4344,108 +4464,110 @@ var file_windlass_policy_v1_slots_proto_goTypes = []any{
 	(RollbackAction)(0),           // 8: windlass.policy.v1.RollbackAction
 	(ReleaseMachineKind)(0),       // 9: windlass.policy.v1.ReleaseMachineKind
 	(ReleaseTrigger)(0),           // 10: windlass.policy.v1.ReleaseTrigger
-	(ReleaseRequested)(0),         // 11: windlass.policy.v1.ReleaseRequested
-	(ReleaseAction)(0),            // 12: windlass.policy.v1.ReleaseAction
-	(ProvisioningOperation)(0),    // 13: windlass.policy.v1.ProvisioningOperation
-	(ProvisioningStage)(0),        // 14: windlass.policy.v1.ProvisioningStage
-	(ProvisioningNodeRole)(0),     // 15: windlass.policy.v1.ProvisioningNodeRole
-	(ProvisioningClusterState)(0), // 16: windlass.policy.v1.ProvisioningClusterState
-	(*Failure)(nil),               // 17: windlass.policy.v1.Failure
-	(*StateMappingServer)(nil),    // 18: windlass.policy.v1.StateMappingServer
-	(*StateMappingQuestion)(nil),  // 19: windlass.policy.v1.StateMappingQuestion
-	(*StateMappingMapping)(nil),   // 20: windlass.policy.v1.StateMappingMapping
-	(*StateMappingVerdict)(nil),   // 21: windlass.policy.v1.StateMappingVerdict
-	(*StateMappingAnswer)(nil),    // 22: windlass.policy.v1.StateMappingAnswer
-	(*RetryQuestion)(nil),         // 23: windlass.policy.v1.RetryQuestion
-	(*RetryVerdict)(nil),          // 24: windlass.policy.v1.RetryVerdict
-	(*RetryAnswer)(nil),           // 25: windlass.policy.v1.RetryAnswer
-	(*RollbackResource)(nil),      // 26: windlass.policy.v1.RollbackResource
-	(*RollbackQuestion)(nil),      // 27: windlass.policy.v1.RollbackQuestion
-	(*RollbackStep)(nil),          // 28: windlass.policy.v1.RollbackStep
-	(*RollbackVerdict)(nil),       // 29: windlass.policy.v1.RollbackVerdict
-	(*RollbackVerdictPlan)(nil),   // 30: windlass.policy.v1.RollbackVerdictPlan
-	(*RollbackAnswer)(nil),        // 31: windlass.policy.v1.RollbackAnswer
-	(*ReleaseMachine)(nil),        // 32: windlass.policy.v1.ReleaseMachine
-	(*ReleaseRefusal)(nil),        // 33: windlass.policy.v1.ReleaseRefusal
-	(*ReleaseQuestion)(nil),       // 34: windlass.policy.v1.ReleaseQuestion
-	(*ReleasePoolReturn)(nil),     // 35: windlass.policy.v1.ReleasePoolReturn
-	(*ReleaseVerdict)(nil),        // 36: windlass.policy.v1.ReleaseVerdict
-	(*ReleaseAnswer)(nil),         // 37: windlass.policy.v1.ReleaseAnswer
-	(*ProvisioningNode)(nil),      // 38: windlass.policy.v1.ProvisioningNode
-	(*ProvisioningGroup)(nil),     // 39: windlass.policy.v1.ProvisioningGroup
-	(*ProvisioningQuestion)(nil),  // 40: windlass.policy.v1.ProvisioningQuestion
-	(*ProvisioningRecovery)(nil),  // 41: windlass.policy.v1.ProvisioningRecovery
-	(*ProvisioningVerdict)(nil),   // 42: windlass.policy.v1.ProvisioningVerdict
-	(*ProvisioningAnswer)(nil),    // 43: windlass.policy.v1.ProvisioningAnswer
-	(*PlacementMoney)(nil),        // 44: windlass.policy.v1.PlacementMoney
-	(*PlacementPlace)(nil),        // 45: windlass.policy.v1.PlacementPlace
-	(*PlacementQuestion)(nil),     // 46: windlass.policy.v1.PlacementQuestion
-	(*PlacementAssignment)(nil),   // 47: windlass.policy.v1.PlacementAssignment
-	(*PlacementVerdict)(nil),      // 48: windlass.policy.v1.PlacementVerdict
-	(*PlacementVerdictPlace)(nil), // 49: windlass.policy.v1.PlacementVerdictPlace
-	(*PlacementAnswer)(nil),       // 50: windlass.policy.v1.PlacementAnswer
-	(*emptypb.Empty)(nil),         // 51: google.protobuf.Empty
+	(ReleaseRequester)(0),         // 11: windlass.policy.v1.ReleaseRequester
+	(ReleaseRequested)(0),         // 12: windlass.policy.v1.ReleaseRequested
+	(ReleaseAction)(0),            // 13: windlass.policy.v1.ReleaseAction
+	(ProvisioningOperation)(0),    // 14: windlass.policy.v1.ProvisioningOperation
+	(ProvisioningStage)(0),        // 15: windlass.policy.v1.ProvisioningStage
+	(ProvisioningNodeRole)(0),     // 16: windlass.policy.v1.ProvisioningNodeRole
+	(ProvisioningClusterState)(0), // 17: windlass.policy.v1.ProvisioningClusterState
+	(*Failure)(nil),               // 18: windlass.policy.v1.Failure
+	(*StateMappingServer)(nil),    // 19: windlass.policy.v1.StateMappingServer
+	(*StateMappingQuestion)(nil),  // 20: windlass.policy.v1.StateMappingQuestion
+	(*StateMappingMapping)(nil),   // 21: windlass.policy.v1.StateMappingMapping
+	(*StateMappingVerdict)(nil),   // 22: windlass.policy.v1.StateMappingVerdict
+	(*StateMappingAnswer)(nil),    // 23: windlass.policy.v1.StateMappingAnswer
+	(*RetryQuestion)(nil),         // 24: windlass.policy.v1.RetryQuestion
+	(*RetryVerdict)(nil),          // 25: windlass.policy.v1.RetryVerdict
+	(*RetryAnswer)(nil),           // 26: windlass.policy.v1.RetryAnswer
+	(*RollbackResource)(nil),      // 27: windlass.policy.v1.RollbackResource
+	(*RollbackQuestion)(nil),      // 28: windlass.policy.v1.RollbackQuestion
+	(*RollbackStep)(nil),          // 29: windlass.policy.v1.RollbackStep
+	(*RollbackVerdict)(nil),       // 30: windlass.policy.v1.RollbackVerdict
+	(*RollbackVerdictPlan)(nil),   // 31: windlass.policy.v1.RollbackVerdictPlan
+	(*RollbackAnswer)(nil),        // 32: windlass.policy.v1.RollbackAnswer
+	(*ReleaseMachine)(nil),        // 33: windlass.policy.v1.ReleaseMachine
+	(*ReleaseRefusal)(nil),        // 34: windlass.policy.v1.ReleaseRefusal
+	(*ReleaseQuestion)(nil),       // 35: windlass.policy.v1.ReleaseQuestion
+	(*ReleasePoolReturn)(nil),     // 36: windlass.policy.v1.ReleasePoolReturn
+	(*ReleaseVerdict)(nil),        // 37: windlass.policy.v1.ReleaseVerdict
+	(*ReleaseAnswer)(nil),         // 38: windlass.policy.v1.ReleaseAnswer
+	(*ProvisioningNode)(nil),      // 39: windlass.policy.v1.ProvisioningNode
+	(*ProvisioningGroup)(nil),     // 40: windlass.policy.v1.ProvisioningGroup
+	(*ProvisioningQuestion)(nil),  // 41: windlass.policy.v1.ProvisioningQuestion
+	(*ProvisioningRecovery)(nil),  // 42: windlass.policy.v1.ProvisioningRecovery
+	(*ProvisioningVerdict)(nil),   // 43: windlass.policy.v1.ProvisioningVerdict
+	(*ProvisioningAnswer)(nil),    // 44: windlass.policy.v1.ProvisioningAnswer
+	(*PlacementMoney)(nil),        // 45: windlass.policy.v1.PlacementMoney
+	(*PlacementPlace)(nil),        // 46: windlass.policy.v1.PlacementPlace
+	(*PlacementQuestion)(nil),     // 47: windlass.policy.v1.PlacementQuestion
+	(*PlacementAssignment)(nil),   // 48: windlass.policy.v1.PlacementAssignment
+	(*PlacementVerdict)(nil),      // 49: windlass.policy.v1.PlacementVerdict
+	(*PlacementVerdictPlace)(nil), // 50: windlass.policy.v1.PlacementVerdictPlace
+	(*PlacementAnswer)(nil),       // 51: windlass.policy.v1.PlacementAnswer
+	(*emptypb.Empty)(nil),         // 52: google.protobuf.Empty
 }
 var file_windlass_policy_v1_slots_proto_depIdxs = []int32{
 	0,  // 0: windlass.policy.v1.Failure.class:type_name -> windlass.policy.v1.FailureClass
 	2,  // 1: windlass.policy.v1.StateMappingServer.state:type_name -> windlass.policy.v1.StateMappingServerState
 	3,  // 2: windlass.policy.v1.StateMappingServer.detail:type_name -> windlass.policy.v1.StateMappingStateDetail
 	4,  // 3: windlass.policy.v1.StateMappingServer.in_flight:type_name -> windlass.policy.v1.StateMappingOperation
-	18, // 4: windlass.policy.v1.StateMappingQuestion.servers:type_name -> windlass.policy.v1.StateMappingServer
+	19, // 4: windlass.policy.v1.StateMappingQuestion.servers:type_name -> windlass.policy.v1.StateMappingServer
 	5,  // 5: windlass.policy.v1.StateMappingMapping.report:type_name -> windlass.policy.v1.StateMappingReport
 	6,  // 6: windlass.policy.v1.StateMappingMapping.action:type_name -> windlass.policy.v1.StateMappingAction
-	51, // 7: windlass.policy.v1.StateMappingVerdict.defer:type_name -> google.protobuf.Empty
-	20, // 8: windlass.policy.v1.StateMappingVerdict.mapped:type_name -> windlass.policy.v1.StateMappingMapping
-	21, // 9: windlass.policy.v1.StateMappingAnswer.verdict:type_name -> windlass.policy.v1.StateMappingVerdict
-	17, // 10: windlass.policy.v1.RetryQuestion.failure:type_name -> windlass.policy.v1.Failure
-	51, // 11: windlass.policy.v1.RetryVerdict.defer:type_name -> google.protobuf.Empty
-	51, // 12: windlass.policy.v1.RetryVerdict.give_up:type_name -> google.protobuf.Empty
-	24, // 13: windlass.policy.v1.RetryAnswer.verdict:type_name -> windlass.policy.v1.RetryVerdict
+	52, // 7: windlass.policy.v1.StateMappingVerdict.defer:type_name -> google.protobuf.Empty
+	21, // 8: windlass.policy.v1.StateMappingVerdict.mapped:type_name -> windlass.policy.v1.StateMappingMapping
+	22, // 9: windlass.policy.v1.StateMappingAnswer.verdict:type_name -> windlass.policy.v1.StateMappingVerdict
+	18, // 10: windlass.policy.v1.RetryQuestion.failure:type_name -> windlass.policy.v1.Failure
+	52, // 11: windlass.policy.v1.RetryVerdict.defer:type_name -> google.protobuf.Empty
+	52, // 12: windlass.policy.v1.RetryVerdict.give_up:type_name -> google.protobuf.Empty
+	25, // 13: windlass.policy.v1.RetryAnswer.verdict:type_name -> windlass.policy.v1.RetryVerdict
 	1,  // 14: windlass.policy.v1.RollbackResource.kind:type_name -> windlass.policy.v1.ResourceKind
 	7,  // 15: windlass.policy.v1.RollbackResource.evidence:type_name -> windlass.policy.v1.RollbackEvidence
-	17, // 16: windlass.policy.v1.RollbackQuestion.cause:type_name -> windlass.policy.v1.Failure
-	26, // 17: windlass.policy.v1.RollbackQuestion.resources:type_name -> windlass.policy.v1.RollbackResource
+	18, // 16: windlass.policy.v1.RollbackQuestion.cause:type_name -> windlass.policy.v1.Failure
+	27, // 17: windlass.policy.v1.RollbackQuestion.resources:type_name -> windlass.policy.v1.RollbackResource
 	8,  // 18: windlass.policy.v1.RollbackStep.action:type_name -> windlass.policy.v1.RollbackAction
-	51, // 19: windlass.policy.v1.RollbackVerdict.defer:type_name -> google.protobuf.Empty
-	30, // 20: windlass.policy.v1.RollbackVerdict.plan:type_name -> windlass.policy.v1.RollbackVerdictPlan
-	28, // 21: windlass.policy.v1.RollbackVerdictPlan.items:type_name -> windlass.policy.v1.RollbackStep
-	29, // 22: windlass.policy.v1.RollbackAnswer.verdict:type_name -> windlass.policy.v1.RollbackVerdict
+	52, // 19: windlass.policy.v1.RollbackVerdict.defer:type_name -> google.protobuf.Empty
+	31, // 20: windlass.policy.v1.RollbackVerdict.plan:type_name -> windlass.policy.v1.RollbackVerdictPlan
+	29, // 21: windlass.policy.v1.RollbackVerdictPlan.items:type_name -> windlass.policy.v1.RollbackStep
+	30, // 22: windlass.policy.v1.RollbackAnswer.verdict:type_name -> windlass.policy.v1.RollbackVerdict
 	9,  // 23: windlass.policy.v1.ReleaseMachine.kind:type_name -> windlass.policy.v1.ReleaseMachineKind
-	12, // 24: windlass.policy.v1.ReleaseRefusal.action:type_name -> windlass.policy.v1.ReleaseAction
-	17, // 25: windlass.policy.v1.ReleaseRefusal.failure:type_name -> windlass.policy.v1.Failure
+	13, // 24: windlass.policy.v1.ReleaseRefusal.action:type_name -> windlass.policy.v1.ReleaseAction
+	18, // 25: windlass.policy.v1.ReleaseRefusal.failure:type_name -> windlass.policy.v1.Failure
 	10, // 26: windlass.policy.v1.ReleaseQuestion.trigger:type_name -> windlass.policy.v1.ReleaseTrigger
-	32, // 27: windlass.policy.v1.ReleaseQuestion.machine:type_name -> windlass.policy.v1.ReleaseMachine
-	11, // 28: windlass.policy.v1.ReleaseQuestion.requested:type_name -> windlass.policy.v1.ReleaseRequested
-	33, // 29: windlass.policy.v1.ReleaseQuestion.refusal:type_name -> windlass.policy.v1.ReleaseRefusal
-	51, // 30: windlass.policy.v1.ReleaseVerdict.defer:type_name -> google.protobuf.Empty
-	35, // 31: windlass.policy.v1.ReleaseVerdict.return_to_pool:type_name -> windlass.policy.v1.ReleasePoolReturn
-	51, // 32: windlass.policy.v1.ReleaseVerdict.terminate:type_name -> google.protobuf.Empty
-	51, // 33: windlass.policy.v1.ReleaseVerdict.schedule_deletion:type_name -> google.protobuf.Empty
-	51, // 34: windlass.policy.v1.ReleaseVerdict.keep:type_name -> google.protobuf.Empty
-	51, // 35: windlass.policy.v1.ReleaseVerdict.reboot:type_name -> google.protobuf.Empty
-	36, // 36: windlass.policy.v1.ReleaseAnswer.verdict:type_name -> windlass.policy.v1.ReleaseVerdict
-	15, // 37: windlass.policy.v1.ProvisioningNode.role:type_name -> windlass.policy.v1.ProvisioningNodeRole
-	13, // 38: windlass.policy.v1.ProvisioningQuestion.operation:type_name -> windlass.policy.v1.ProvisioningOperation
-	14, // 39: windlass.policy.v1.ProvisioningQuestion.stage:type_name -> windlass.policy.v1.ProvisioningStage
-	17, // 40: windlass.policy.v1.ProvisioningQuestion.cause:type_name -> windlass.policy.v1.Failure
-	39, // 41: windlass.policy.v1.ProvisioningQuestion.groups:type_name -> windlass.policy.v1.ProvisioningGroup
-	38, // 42: windlass.policy.v1.ProvisioningQuestion.nodes:type_name -> windlass.policy.v1.ProvisioningNode
-	16, // 43: windlass.policy.v1.ProvisioningRecovery.state:type_name -> windlass.policy.v1.ProvisioningClusterState
-	51, // 44: windlass.policy.v1.ProvisioningVerdict.defer:type_name -> google.protobuf.Empty
-	41, // 45: windlass.policy.v1.ProvisioningVerdict.recover:type_name -> windlass.policy.v1.ProvisioningRecovery
-	42, // 46: windlass.policy.v1.ProvisioningAnswer.verdict:type_name -> windlass.policy.v1.ProvisioningVerdict
-	17, // 47: windlass.policy.v1.PlacementPlace.last_failure:type_name -> windlass.policy.v1.Failure
-	44, // 48: windlass.policy.v1.PlacementPlace.price_per_hour:type_name -> windlass.policy.v1.PlacementMoney
-	45, // 49: windlass.policy.v1.PlacementQuestion.places:type_name -> windlass.policy.v1.PlacementPlace
-	51, // 50: windlass.policy.v1.PlacementVerdict.defer:type_name -> google.protobuf.Empty
-	49, // 51: windlass.policy.v1.PlacementVerdict.place:type_name -> windlass.policy.v1.PlacementVerdictPlace
-	47, // 52: windlass.policy.v1.PlacementVerdictPlace.items:type_name -> windlass.policy.v1.PlacementAssignment
-	48, // 53: windlass.policy.v1.PlacementAnswer.verdict:type_name -> windlass.policy.v1.PlacementVerdict
-	54, // [54:54] is the sub-list for method output_type
-	54, // [54:54] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	33, // 27: windlass.policy.v1.ReleaseQuestion.machine:type_name -> windlass.policy.v1.ReleaseMachine
+	11, // 28: windlass.policy.v1.ReleaseQuestion.requester:type_name -> windlass.policy.v1.ReleaseRequester
+	12, // 29: windlass.policy.v1.ReleaseQuestion.requested:type_name -> windlass.policy.v1.ReleaseRequested
+	34, // 30: windlass.policy.v1.ReleaseQuestion.refusal:type_name -> windlass.policy.v1.ReleaseRefusal
+	52, // 31: windlass.policy.v1.ReleaseVerdict.defer:type_name -> google.protobuf.Empty
+	36, // 32: windlass.policy.v1.ReleaseVerdict.return_to_pool:type_name -> windlass.policy.v1.ReleasePoolReturn
+	52, // 33: windlass.policy.v1.ReleaseVerdict.terminate:type_name -> google.protobuf.Empty
+	52, // 34: windlass.policy.v1.ReleaseVerdict.schedule_deletion:type_name -> google.protobuf.Empty
+	52, // 35: windlass.policy.v1.ReleaseVerdict.keep:type_name -> google.protobuf.Empty
+	52, // 36: windlass.policy.v1.ReleaseVerdict.reboot:type_name -> google.protobuf.Empty
+	37, // 37: windlass.policy.v1.ReleaseAnswer.verdict:type_name -> windlass.policy.v1.ReleaseVerdict
+	16, // 38: windlass.policy.v1.ProvisioningNode.role:type_name -> windlass.policy.v1.ProvisioningNodeRole
+	14, // 39: windlass.policy.v1.ProvisioningQuestion.operation:type_name -> windlass.policy.v1.ProvisioningOperation
+	15, // 40: windlass.policy.v1.ProvisioningQuestion.stage:type_name -> windlass.policy.v1.ProvisioningStage
+	18, // 41: windlass.policy.v1.ProvisioningQuestion.cause:type_name -> windlass.policy.v1.Failure
+	40, // 42: windlass.policy.v1.ProvisioningQuestion.groups:type_name -> windlass.policy.v1.ProvisioningGroup
+	39, // 43: windlass.policy.v1.ProvisioningQuestion.nodes:type_name -> windlass.policy.v1.ProvisioningNode
+	17, // 44: windlass.policy.v1.ProvisioningRecovery.state:type_name -> windlass.policy.v1.ProvisioningClusterState
+	52, // 45: windlass.policy.v1.ProvisioningVerdict.defer:type_name -> google.protobuf.Empty
+	42, // 46: windlass.policy.v1.ProvisioningVerdict.recover:type_name -> windlass.policy.v1.ProvisioningRecovery
+	43, // 47: windlass.policy.v1.ProvisioningAnswer.verdict:type_name -> windlass.policy.v1.ProvisioningVerdict
+	18, // 48: windlass.policy.v1.PlacementPlace.last_failure:type_name -> windlass.policy.v1.Failure
+	45, // 49: windlass.policy.v1.PlacementPlace.price_per_hour:type_name -> windlass.policy.v1.PlacementMoney
+	46, // 50: windlass.policy.v1.PlacementQuestion.places:type_name -> windlass.policy.v1.PlacementPlace
+	52, // 51: windlass.policy.v1.PlacementVerdict.defer:type_name -> google.protobuf.Empty
+	50, // 52: windlass.policy.v1.PlacementVerdict.place:type_name -> windlass.policy.v1.PlacementVerdictPlace
+	48, // 53: windlass.policy.v1.PlacementVerdictPlace.items:type_name -> windlass.policy.v1.PlacementAssignment
+	49, // 54: windlass.policy.v1.PlacementAnswer.verdict:type_name -> windlass.policy.v1.PlacementVerdict
+	55, // [55:55] is the sub-list for method output_type
+	55, // [55:55] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_windlass_policy_v1_slots_proto_init() }
@@ -4505,7 +4627,7 @@ func file_windlass_policy_v1_slots_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_windlass_policy_v1_slots_proto_rawDesc), len(file_windlass_policy_v1_slots_proto_rawDesc)),
-			NumEnums:      17,
+			NumEnums:      18,
 			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -14,6 +14,7 @@ use windlass_policy::slots::{SlotName, retry};
 use windlass_policy::{Fallback, PinnedPolicies};
 use windlass_scaleway::{ErrorClass, Sent, Zone};
 
+use crate::Error;
 use crate::absence::Absences;
 use crate::aftermath::Effects;
 use crate::cancels::Journalled;

@@ -89,6 +89,7 @@ record!(release::Machine, RELEASE_MACHINE, {
     bootstrap_failures,
     rebooted,
 });
+cases!(release::Requester, RELEASE_REQUESTER);
 cases!(release::Requested, RELEASE_REQUESTED);
 cases!(release::Action, RELEASE_ACTION);
 record!(release::Refusal, RELEASE_REFUSAL, {
@@ -101,6 +102,8 @@ record!(release::Question, RELEASE_QUESTION, {
     random,
     trigger,
     machine,
+    requester,
+    why,
     requested,
     refusal,
     attempt,

@@ -79,6 +79,53 @@ pub mod exports {
                         }
                     }
                 }
+                /// Who asks.
+                #[repr(u8)]
+                #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case")]
+                pub enum Requester {
+                    /// Somebody at the command line.
+                    User,
+                    /// GitLab Runner.
+                    Runner,
+                    /// The runner plugin itself: the machine vanished, or its creation was cancelled.
+                    Plugin,
+                    /// A state-mapping policy.
+                    Policy,
+                    /// A host that shuts down.
+                    Shutdown,
+                    /// A sweep.
+                    Sweep,
+                    /// The clean-up of claimed hosts whose claimant is gone.
+                    Reclaim,
+                    /// A Kubernetes object.
+                    Object,
+                    /// An operation on a cluster of servers.
+                    Cluster,
+                    /// One that this version of the contract has no word for.
+                    Other,
+                }
+                impl Requester {
+                    #[doc(hidden)]
+                    pub unsafe fn _lift(val: u8) -> Requester {
+                        if !cfg!(debug_assertions) {
+                            return unsafe { ::core::mem::transmute(val) };
+                        }
+                        match val {
+                            0 => Requester::User,
+                            1 => Requester::Runner,
+                            2 => Requester::Plugin,
+                            3 => Requester::Policy,
+                            4 => Requester::Shutdown,
+                            5 => Requester::Sweep,
+                            6 => Requester::Reclaim,
+                            7 => Requester::Object,
+                            8 => Requester::Cluster,
+                            9 => Requester::Other,
+                            _ => panic!("invalid enum discriminant"),
+                        }
+                    }
+                }
                 /// What the owner asked for (an annotation, for example). A policy may refuse it.
                 #[repr(u8)]
                 #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
@@ -178,6 +225,10 @@ pub mod exports {
                     pub random: u64,
                     pub trigger: Trigger,
                     pub machine: Machine,
+                    /// Absent where it was not recorded.
+                    pub requester: Option<Requester>,
+                    /// Why it asks, for people. Absent where no reason was given.
+                    pub why: Option<_rt::String>,
                     pub requested: Option<Requested>,
                     /// Absent at the first asking.
                     pub refusal: Option<Refusal>,
@@ -221,7 +272,7 @@ pub mod exports {
                 pub unsafe fn _export_decide_cabi<T_: Guest>(arg0: *mut u8) -> *mut u8 {
                     unsafe {
                         #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
-                        let result64 = {
+                        let result70 = {
                             let l0 = *arg0.add(0).cast::<i64>();
                             let l1 = *arg0.add(8).cast::<i64>();
                             let l2 = i32::from(*arg0.add(16).cast::<u8>());
@@ -321,11 +372,21 @@ pub mod exports {
                             );
                             let l36 = i32::from(
                                 *arg0
-                                    .add(72 + 18 * ::core::mem::size_of::<*const u8>())
+                                    .add(64 + 19 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>(),
                             );
-                            let l63 = *arg0
-                                .add(96 + 36 * ::core::mem::size_of::<*const u8>())
+                            let l40 = i32::from(
+                                *arg0
+                                    .add(64 + 22 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l42 = i32::from(
+                                *arg0
+                                    .add(72 + 22 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l69 = *arg0
+                                .add(96 + 40 * ::core::mem::size_of::<*const u8>())
                                 .cast::<i32>();
                             T_::decide(Question {
                                 now: l0 as u64,
@@ -401,7 +462,7 @@ pub mod exports {
                                     bootstrap_failures: l32 as u32,
                                     rebooted: _rt::bool_lift(l33 as u8),
                                 },
-                                requested: match l34 {
+                                requester: match l34 {
                                     0 => None,
                                     1 => {
                                         let e = {
@@ -410,51 +471,78 @@ pub mod exports {
                                                     .add(65 + 18 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
-                                            Requested::_lift(l35 as u8)
+                                            Requester::_lift(l35 as u8)
                                         };
                                         Some(e)
                                     }
                                     _ => _rt::invalid_enum_discriminant(),
                                 },
-                                refusal: match l36 {
+                                why: match l36 {
                                     0 => None,
                                     1 => {
                                         let e = {
-                                            let l37 = i32::from(
-                                                *arg0
-                                                    .add(80 + 18 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<u8>(),
-                                            );
-                                            let l38 = i32::from(
-                                                *arg0
-                                                    .add(80 + 19 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<u8>(),
-                                            );
-                                            let l39 = *arg0
-                                                .add(80 + 20 * ::core::mem::size_of::<*const u8>())
+                                            let l37 = *arg0
+                                                .add(64 + 20 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l40 = *arg0
-                                                .add(80 + 21 * ::core::mem::size_of::<*const u8>())
+                                            let l38 = *arg0
+                                                .add(64 + 21 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len41 = l40;
-                                            let bytes41 = _rt::Vec::from_raw_parts(
-                                                l39.cast(),
-                                                len41,
-                                                len41,
+                                            let len39 = l38;
+                                            let bytes39 = _rt::Vec::from_raw_parts(
+                                                l37.cast(),
+                                                len39,
+                                                len39,
                                             );
-                                            let l42 = i32::from(
+                                            _rt::string_lift(bytes39)
+                                        };
+                                        Some(e)
+                                    }
+                                    _ => _rt::invalid_enum_discriminant(),
+                                },
+                                requested: match l40 {
+                                    0 => None,
+                                    1 => {
+                                        let e = {
+                                            let l41 = i32::from(
+                                                *arg0
+                                                    .add(65 + 22 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>(),
+                                            );
+                                            Requested::_lift(l41 as u8)
+                                        };
+                                        Some(e)
+                                    }
+                                    _ => _rt::invalid_enum_discriminant(),
+                                },
+                                refusal: match l42 {
+                                    0 => None,
+                                    1 => {
+                                        let e = {
+                                            let l43 = i32::from(
                                                 *arg0
                                                     .add(80 + 22 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
-                                            let l46 = i32::from(
+                                            let l44 = i32::from(
                                                 *arg0
-                                                    .add(80 + 25 * ::core::mem::size_of::<*const u8>())
+                                                    .add(80 + 23 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
-                                            let l50 = i32::from(
+                                            let l45 = *arg0
+                                                .add(80 + 24 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l46 = *arg0
+                                                .add(80 + 25 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len47 = l46;
+                                            let bytes47 = _rt::Vec::from_raw_parts(
+                                                l45.cast(),
+                                                len47,
+                                                len47,
+                                            );
+                                            let l48 = i32::from(
                                                 *arg0
-                                                    .add(80 + 28 * ::core::mem::size_of::<*const u8>())
+                                                    .add(80 + 26 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
                                             let l52 = i32::from(
@@ -467,83 +555,56 @@ pub mod exports {
                                                     .add(80 + 32 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
-                                            let l60 = i32::from(
+                                            let l58 = i32::from(
                                                 *arg0
-                                                    .add(80 + 35 * ::core::mem::size_of::<*const u8>())
+                                                    .add(80 + 33 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
-                                            let l61 = i32::from(
+                                            let l62 = i32::from(
                                                 *arg0
                                                     .add(80 + 36 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
+                                            let l66 = i32::from(
+                                                *arg0
+                                                    .add(80 + 39 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>(),
+                                            );
+                                            let l67 = i32::from(
+                                                *arg0
+                                                    .add(80 + 40 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>(),
+                                            );
                                             Refusal {
-                                                action: Action::_lift(l37 as u8),
+                                                action: Action::_lift(l43 as u8),
                                                 failure: super::super::super::super::__with_name0::Failure {
                                                     class: super::super::super::super::__with_name0::FailureClass::_lift(
-                                                        l38 as u8,
+                                                        l44 as u8,
                                                     ),
-                                                    message: _rt::string_lift(bytes41),
-                                                    method: match l42 {
+                                                    message: _rt::string_lift(bytes47),
+                                                    method: match l48 {
                                                         0 => None,
                                                         1 => {
                                                             let e = {
-                                                                let l43 = *arg0
-                                                                    .add(80 + 23 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<*mut u8>();
-                                                                let l44 = *arg0
-                                                                    .add(80 + 24 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<usize>();
-                                                                let len45 = l44;
-                                                                let bytes45 = _rt::Vec::from_raw_parts(
-                                                                    l43.cast(),
-                                                                    len45,
-                                                                    len45,
-                                                                );
-                                                                _rt::string_lift(bytes45)
-                                                            };
-                                                            Some(e)
-                                                        }
-                                                        _ => _rt::invalid_enum_discriminant(),
-                                                    },
-                                                    path: match l46 {
-                                                        0 => None,
-                                                        1 => {
-                                                            let e = {
-                                                                let l47 = *arg0
-                                                                    .add(80 + 26 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<*mut u8>();
-                                                                let l48 = *arg0
+                                                                let l49 = *arg0
                                                                     .add(80 + 27 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>();
+                                                                let l50 = *arg0
+                                                                    .add(80 + 28 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<usize>();
-                                                                let len49 = l48;
-                                                                let bytes49 = _rt::Vec::from_raw_parts(
-                                                                    l47.cast(),
-                                                                    len49,
-                                                                    len49,
+                                                                let len51 = l50;
+                                                                let bytes51 = _rt::Vec::from_raw_parts(
+                                                                    l49.cast(),
+                                                                    len51,
+                                                                    len51,
                                                                 );
-                                                                _rt::string_lift(bytes49)
+                                                                _rt::string_lift(bytes51)
                                                             };
                                                             Some(e)
                                                         }
                                                         _ => _rt::invalid_enum_discriminant(),
                                                     },
-                                                    status: match l50 {
-                                                        0 => None,
-                                                        1 => {
-                                                            let e = {
-                                                                let l51 = i32::from(
-                                                                    *arg0
-                                                                        .add(82 + 28 * ::core::mem::size_of::<*const u8>())
-                                                                        .cast::<u16>(),
-                                                                );
-                                                                l51 as u16
-                                                            };
-                                                            Some(e)
-                                                        }
-                                                        _ => _rt::invalid_enum_discriminant(),
-                                                    },
-                                                    error_type: match l52 {
+                                                    path: match l52 {
                                                         0 => None,
                                                         1 => {
                                                             let e = {
@@ -565,38 +626,75 @@ pub mod exports {
                                                         }
                                                         _ => _rt::invalid_enum_discriminant(),
                                                     },
-                                                    resource: match l56 {
+                                                    status: match l56 {
                                                         0 => None,
                                                         1 => {
                                                             let e = {
-                                                                let l57 = *arg0
-                                                                    .add(80 + 33 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<*mut u8>();
-                                                                let l58 = *arg0
-                                                                    .add(80 + 34 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<usize>();
-                                                                let len59 = l58;
-                                                                let bytes59 = _rt::Vec::from_raw_parts(
-                                                                    l57.cast(),
-                                                                    len59,
-                                                                    len59,
+                                                                let l57 = i32::from(
+                                                                    *arg0
+                                                                        .add(82 + 32 * ::core::mem::size_of::<*const u8>())
+                                                                        .cast::<u16>(),
                                                                 );
-                                                                _rt::string_lift(bytes59)
+                                                                l57 as u16
                                                             };
                                                             Some(e)
                                                         }
                                                         _ => _rt::invalid_enum_discriminant(),
                                                     },
-                                                    ambiguous: _rt::bool_lift(l60 as u8),
+                                                    error_type: match l58 {
+                                                        0 => None,
+                                                        1 => {
+                                                            let e = {
+                                                                let l59 = *arg0
+                                                                    .add(80 + 34 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>();
+                                                                let l60 = *arg0
+                                                                    .add(80 + 35 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>();
+                                                                let len61 = l60;
+                                                                let bytes61 = _rt::Vec::from_raw_parts(
+                                                                    l59.cast(),
+                                                                    len61,
+                                                                    len61,
+                                                                );
+                                                                _rt::string_lift(bytes61)
+                                                            };
+                                                            Some(e)
+                                                        }
+                                                        _ => _rt::invalid_enum_discriminant(),
+                                                    },
+                                                    resource: match l62 {
+                                                        0 => None,
+                                                        1 => {
+                                                            let e = {
+                                                                let l63 = *arg0
+                                                                    .add(80 + 37 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>();
+                                                                let l64 = *arg0
+                                                                    .add(80 + 38 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>();
+                                                                let len65 = l64;
+                                                                let bytes65 = _rt::Vec::from_raw_parts(
+                                                                    l63.cast(),
+                                                                    len65,
+                                                                    len65,
+                                                                );
+                                                                _rt::string_lift(bytes65)
+                                                            };
+                                                            Some(e)
+                                                        }
+                                                        _ => _rt::invalid_enum_discriminant(),
+                                                    },
+                                                    ambiguous: _rt::bool_lift(l66 as u8),
                                                 },
-                                                not_before: match l61 {
+                                                not_before: match l67 {
                                                     0 => None,
                                                     1 => {
                                                         let e = {
-                                                            let l62 = *arg0
-                                                                .add(88 + 36 * ::core::mem::size_of::<*const u8>())
+                                                            let l68 = *arg0
+                                                                .add(88 + 40 * ::core::mem::size_of::<*const u8>())
                                                                 .cast::<i64>();
-                                                            l62 as u64
+                                                            l68 as u64
                                                         };
                                                         Some(e)
                                                     }
@@ -608,82 +706,82 @@ pub mod exports {
                                     }
                                     _ => _rt::invalid_enum_discriminant(),
                                 },
-                                attempt: l63 as u32,
+                                attempt: l69 as u32,
                             })
                         };
                         _rt::cabi_dealloc(
                             arg0,
-                            104 + 36 * ::core::mem::size_of::<*const u8>(),
+                            104 + 40 * ::core::mem::size_of::<*const u8>(),
                             8,
                         );
-                        let ptr65 = (&raw mut _RET_AREA.0).cast::<u8>();
-                        let Answer { verdict: verdict66, reason: reason66 } = result64;
-                        match verdict66 {
+                        let ptr71 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        let Answer { verdict: verdict72, reason: reason72 } = result70;
+                        match verdict72 {
                             Verdict::Defer => {
-                                *ptr65.add(0).cast::<u8>() = (0i32) as u8;
+                                *ptr71.add(0).cast::<u8>() = (0i32) as u8;
                             }
                             Verdict::ReturnToPool(e) => {
-                                *ptr65.add(0).cast::<u8>() = (1i32) as u8;
-                                let PoolReturn { operating_system: operating_system67 } = e;
-                                match operating_system67 {
+                                *ptr71.add(0).cast::<u8>() = (1i32) as u8;
+                                let PoolReturn { operating_system: operating_system73 } = e;
+                                match operating_system73 {
                                     Some(e) => {
-                                        *ptr65.add(8).cast::<u8>() = (1i32) as u8;
-                                        let vec68 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr68 = vec68.as_ptr().cast::<u8>();
-                                        let len68 = vec68.len();
-                                        ::core::mem::forget(vec68);
-                                        *ptr65
+                                        *ptr71.add(8).cast::<u8>() = (1i32) as u8;
+                                        let vec74 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr74 = vec74.as_ptr().cast::<u8>();
+                                        let len74 = vec74.len();
+                                        ::core::mem::forget(vec74);
+                                        *ptr71
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len68;
-                                        *ptr65
+                                            .cast::<usize>() = len74;
+                                        *ptr71
                                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr68.cast_mut();
+                                            .cast::<*mut u8>() = ptr74.cast_mut();
                                     }
                                     None => {
-                                        *ptr65.add(8).cast::<u8>() = (0i32) as u8;
+                                        *ptr71.add(8).cast::<u8>() = (0i32) as u8;
                                     }
                                 };
                             }
                             Verdict::Terminate => {
-                                *ptr65.add(0).cast::<u8>() = (2i32) as u8;
+                                *ptr71.add(0).cast::<u8>() = (2i32) as u8;
                             }
                             Verdict::ScheduleDeletion => {
-                                *ptr65.add(0).cast::<u8>() = (3i32) as u8;
+                                *ptr71.add(0).cast::<u8>() = (3i32) as u8;
                             }
                             Verdict::Keep => {
-                                *ptr65.add(0).cast::<u8>() = (4i32) as u8;
+                                *ptr71.add(0).cast::<u8>() = (4i32) as u8;
                             }
                             Verdict::RetryAfter(e) => {
-                                *ptr65.add(0).cast::<u8>() = (5i32) as u8;
-                                *ptr65.add(8).cast::<i64>() = _rt::as_i64(e);
+                                *ptr71.add(0).cast::<u8>() = (5i32) as u8;
+                                *ptr71.add(8).cast::<i64>() = _rt::as_i64(e);
                             }
                             Verdict::Reboot => {
-                                *ptr65.add(0).cast::<u8>() = (6i32) as u8;
+                                *ptr71.add(0).cast::<u8>() = (6i32) as u8;
                             }
                         }
-                        match reason66 {
+                        match reason72 {
                             Some(e) => {
-                                *ptr65
+                                *ptr71
                                     .add(16 + 2 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>() = (1i32) as u8;
-                                let vec69 = (e.into_bytes()).into_boxed_slice();
-                                let ptr69 = vec69.as_ptr().cast::<u8>();
-                                let len69 = vec69.len();
-                                ::core::mem::forget(vec69);
-                                *ptr65
+                                let vec75 = (e.into_bytes()).into_boxed_slice();
+                                let ptr75 = vec75.as_ptr().cast::<u8>();
+                                let len75 = vec75.len();
+                                ::core::mem::forget(vec75);
+                                *ptr71
                                     .add(16 + 4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len69;
-                                *ptr65
+                                    .cast::<usize>() = len75;
+                                *ptr71
                                     .add(16 + 3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr69.cast_mut();
+                                    .cast::<*mut u8>() = ptr75.cast_mut();
                             }
                             None => {
-                                *ptr65
+                                *ptr71
                                     .add(16 + 2 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>() = (0i32) as u8;
                             }
                         };
-                        ptr65
+                        ptr71
                     }
                 }
                 #[doc(hidden)]
@@ -800,9 +898,9 @@ macro_rules! __export_release_impl {
         (link_section =
         "component-type:wit-bindgen:0.60.0:windlass:guest-sdk:release:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1636] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1743] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xe6\x0b\x01A\x02\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xd1\x0c\x01A\x02\x01\
 A\x07\x01B\x0c\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
 \x01m\x17\x11invalid-arguments\x15authentication-denied\x11permission-denied\x0e\
 quota-exceeded\x09not-found\x07expired\x08conflict\x13precondition-failed\x0ftra\
@@ -814,25 +912,27 @@ y\x07timeout\x0aconnection\x10malformed-answer\x11deadline-exceeded\x09cancelled
 re\x03\0\x08\x01m\x07\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate\
 -nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1b\
 windlass:policy/types@0.1.0\x05\0\x02\x03\0\0\x0cmilliseconds\x02\x03\0\0\x09tim\
-estamp\x02\x03\0\0\x07failure\x01B\x20\x02\x03\x02\x01\x01\x04\0\x0cmilliseconds\
-\x03\0\0\x02\x03\x02\x01\x02\x04\0\x09timestamp\x03\0\x02\x02\x03\x02\x01\x03\x04\
-\0\x07failure\x03\0\x04\x01m\x03\x08instance\x14apple-silicon-server\x05other\x04\
-\0\x0cmachine-kind\x03\0\x06\x01m\x04\x08released\x10bootstrap-failed\x07reclaim\
-\x05other\x04\0\x07trigger\x03\0\x08\x01m\x04\x0ereturn-to-pool\x09terminate\x04\
-keep\x05other\x04\0\x09requested\x03\0\x0a\x01ks\x01k\x03\x01r\x0e\x04kind\x07\x02\
-ids\x04names\x04zones\x0cmachine-types\x06statuss\x10operating-system\x0c\x0bpoo\
-l-prefix\x0c\x07adopted\x7f\x0acreated-at\x03\x0cdeletable-at\x0d\x12deletion-sc\
-heduled\x7f\x12bootstrap-failuresy\x08rebooted\x7f\x04\0\x07machine\x03\0\x0e\x01\
-m\x05\x0ereturn-to-pool\x09terminate\x11schedule-deletion\x06reboot\x05other\x04\
-\0\x06action\x03\0\x10\x01r\x03\x06action\x11\x07failure\x05\x0anot-before\x0d\x04\
-\0\x07refusal\x03\0\x12\x01k\x0b\x01k\x13\x01r\x07\x03now\x03\x06randomw\x07trig\
-ger\x09\x07machine\x0f\x09requested\x14\x07refusal\x15\x07attempty\x04\0\x08ques\
-tion\x03\0\x16\x01r\x01\x10operating-system\x0c\x04\0\x0bpool-return\x03\0\x18\x01\
-q\x07\x05defer\0\0\x0ereturn-to-pool\x01\x19\0\x09terminate\0\0\x11schedule-dele\
-tion\0\0\x04keep\0\0\x0bretry-after\x01\x01\0\x06reboot\0\0\x04\0\x07verdict\x03\
-\0\x1a\x01r\x02\x07verdict\x1b\x06reason\x0c\x04\0\x06answer\x03\0\x1c\x01@\x01\x08\
-question\x17\0\x1d\x04\0\x06decide\x01\x1e\x04\0\x1dwindlass:policy/release@0.1.\
-0\x05\x04\x04\0\x1awindlass:guest-sdk/release\x04\0\x0b\x0d\x01\0\x07release\x03\
+estamp\x02\x03\0\0\x07failure\x01B#\x02\x03\x02\x01\x01\x04\0\x0cmilliseconds\x03\
+\0\0\x02\x03\x02\x01\x02\x04\0\x09timestamp\x03\0\x02\x02\x03\x02\x01\x03\x04\0\x07\
+failure\x03\0\x04\x01m\x03\x08instance\x14apple-silicon-server\x05other\x04\0\x0c\
+machine-kind\x03\0\x06\x01m\x04\x08released\x10bootstrap-failed\x07reclaim\x05ot\
+her\x04\0\x07trigger\x03\0\x08\x01m\x0a\x04user\x06runner\x06plugin\x06policy\x08\
+shutdown\x05sweep\x07reclaim\x06object\x07cluster\x05other\x04\0\x09requester\x03\
+\0\x0a\x01m\x04\x0ereturn-to-pool\x09terminate\x04keep\x05other\x04\0\x09request\
+ed\x03\0\x0c\x01ks\x01k\x03\x01r\x0e\x04kind\x07\x02ids\x04names\x04zones\x0cmac\
+hine-types\x06statuss\x10operating-system\x0e\x0bpool-prefix\x0e\x07adopted\x7f\x0a\
+created-at\x03\x0cdeletable-at\x0f\x12deletion-scheduled\x7f\x12bootstrap-failur\
+esy\x08rebooted\x7f\x04\0\x07machine\x03\0\x10\x01m\x05\x0ereturn-to-pool\x09ter\
+minate\x11schedule-deletion\x06reboot\x05other\x04\0\x06action\x03\0\x12\x01r\x03\
+\x06action\x13\x07failure\x05\x0anot-before\x0f\x04\0\x07refusal\x03\0\x14\x01k\x0b\
+\x01k\x0d\x01k\x15\x01r\x09\x03now\x03\x06randomw\x07trigger\x09\x07machine\x11\x09\
+requester\x16\x03why\x0e\x09requested\x17\x07refusal\x18\x07attempty\x04\0\x08qu\
+estion\x03\0\x19\x01r\x01\x10operating-system\x0e\x04\0\x0bpool-return\x03\0\x1b\
+\x01q\x07\x05defer\0\0\x0ereturn-to-pool\x01\x1c\0\x09terminate\0\0\x11schedule-\
+deletion\0\0\x04keep\0\0\x0bretry-after\x01\x01\0\x06reboot\0\0\x04\0\x07verdict\
+\x03\0\x1d\x01r\x02\x07verdict\x1e\x06reason\x0e\x04\0\x06answer\x03\0\x1f\x01@\x01\
+\x08question\x1a\0\x20\x04\0\x06decide\x01!\x04\0\x1dwindlass:policy/release@0.1\
+.0\x05\x04\x04\0\x1awindlass:guest-sdk/release\x04\0\x0b\x0d\x01\0\x07release\x03\
 \0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-\
 bindgen-rust\x060.60.0";
         };

@@ -232,6 +232,19 @@ pub const RELEASE_TRIGGER: Shape = Shape::Enum(&[
     "other",
 ]);
 
+pub const RELEASE_REQUESTER: Shape = Shape::Enum(&[
+    "user",
+    "runner",
+    "plugin",
+    "policy",
+    "shutdown",
+    "sweep",
+    "reclaim",
+    "object",
+    "cluster",
+    "other",
+]);
+
 pub const RELEASE_REQUESTED: Shape = Shape::Enum(&[
     "return-to-pool",
     "terminate",
@@ -275,6 +288,8 @@ pub const RELEASE_QUESTION: Shape = Shape::Record(&[
     ("random", Shape::Number { bits: 64 }),
     ("trigger", RELEASE_TRIGGER),
     ("machine", RELEASE_MACHINE),
+    ("requester", Shape::Option(&RELEASE_REQUESTER)),
+    ("why", Shape::Option(&Shape::Text)),
     ("requested", Shape::Option(&RELEASE_REQUESTED)),
     ("refusal", Shape::Option(&RELEASE_REFUSAL)),
     ("attempt", Shape::Number { bits: 32 }),

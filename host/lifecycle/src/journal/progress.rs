@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize as _;
-use serde_json::Value;
 use windlass_policy::slots::types::FailureClass;
 
 use super::note::{Note, Record};
@@ -167,7 +166,7 @@ fn may_be_wrong(class: FailureClass) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

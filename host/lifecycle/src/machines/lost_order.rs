@@ -1,11 +1,11 @@
 use windlass_scaleway::Zone;
 
 use super::names::ClaimName;
+use crate::Error;
 use crate::journal::progress::Progress;
 use crate::journal::{Operation, OperationFilter, OperationKind, OperationState};
 use crate::run::milliseconds;
 use crate::shared::Shared;
-use crate::Error;
 
 /// An order whose answer was lost, and which may still be delivered.
 pub(super) struct LostOrder {

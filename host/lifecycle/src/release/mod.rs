@@ -49,9 +49,7 @@ impl Lifecycle {
         match release.into() {
             Release::Host(request) => self.release_host(request, control).await,
             Release::Server(request) => match request.unhealthy() {
-                Some((zone, id, asking)) => {
-                    self.recover_server(zone, id, &request.requested_by, asking, control).await
-                }
+                Some((zone, id, asking)) => self.recover_server(zone, id, &request.requested_by, asking, control).await,
                 None => Ok(self.begin_cleanup(request).await?.run(control).await?.into()),
             },
         }

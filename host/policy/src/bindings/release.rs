@@ -39,6 +39,44 @@ pub enum Trigger {
     Other,
 }
 
+/// Who asks.
+#[derive(Clone, Copy, Hash, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
+#[component(enum)]
+#[repr(u8)]
+#[serde(rename_all = "kebab-case")]
+pub enum Requester {
+    /// Somebody at the command line.
+    #[component(name = "user")]
+    User,
+    /// GitLab Runner.
+    #[component(name = "runner")]
+    Runner,
+    /// The runner plugin itself: the machine vanished, or its creation was cancelled.
+    #[component(name = "plugin")]
+    Plugin,
+    /// A state-mapping policy.
+    #[component(name = "policy")]
+    Policy,
+    /// A host that shuts down.
+    #[component(name = "shutdown")]
+    Shutdown,
+    /// A sweep.
+    #[component(name = "sweep")]
+    Sweep,
+    /// The clean-up of claimed hosts whose claimant is gone.
+    #[component(name = "reclaim")]
+    Reclaim,
+    /// A Kubernetes object.
+    #[component(name = "object")]
+    Object,
+    /// An operation on a cluster of servers.
+    #[component(name = "cluster")]
+    Cluster,
+    /// One that this version of the contract has no word for.
+    #[component(name = "other")]
+    Other,
+}
+
 /// What the owner asked for (an annotation, for example). A policy may refuse it.
 #[derive(Clone, Copy, Hash, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
 #[component(enum)]
@@ -133,6 +171,10 @@ pub struct Question {
     pub random: u64,
     pub trigger: Trigger,
     pub machine: Machine,
+    /// Absent where it was not recorded.
+    pub requester: Option<Requester>,
+    /// Why it asks, for people. Absent where no reason was given.
+    pub why: Option<String>,
     pub requested: Option<Requested>,
     /// Absent at the first asking.
     pub refusal: Option<Refusal>,

@@ -203,6 +203,18 @@ growing_enumeration!(release::Trigger = ReleaseTrigger {
     Reclaim,
     Other,
 });
+growing_enumeration!(release::Requester = ReleaseRequester {
+    User,
+    Runner,
+    Plugin,
+    Policy,
+    Shutdown,
+    Sweep,
+    Reclaim,
+    Object,
+    Cluster,
+    Other,
+});
 growing_enumeration!(release::Requested = ReleaseRequested {
     ReturnToPool,
     Terminate,
@@ -242,6 +254,8 @@ record!(release::Question = ReleaseQuestion {
     random: given,
     trigger: given,
     machine: required,
+    requester: given,
+    why: given,
     requested: given,
     refusal: given,
     attempt: given,
