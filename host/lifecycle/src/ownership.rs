@@ -11,9 +11,9 @@ use windlass_scaleway::types::block::BlockVolume;
 use windlass_scaleway::types::instance::{Ip, PrivateNic, Server, ServerState, ServerVolume, Volume};
 
 use crate::Error;
-use crate::failure::{self, Effect};
 use crate::identifier::{OperationId, OwnerName};
 use crate::journal::note::{Note, Record};
+use crate::journal::progress::{Doubt, Progress};
 use crate::journal::step::{Create, Step};
 use crate::journal::{Entry, ResourceKind, ResourceName};
 use crate::specification::ServerSpecification;
@@ -84,16 +84,6 @@ enum Lost {
     Kinds(BTreeMap<ResourceKind, Doubt>),
 }
 
-/// How likely a creation had an effect that the journal does not name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Doubt {
-    /// Scaleway refused each call, which is believed: it is looked for what a wrong word has made, where that can be
-    /// seen.
-    Refused,
-    /// Nobody knows.
-    Unknown,
-}
-
 /// What the journal proves to be ours of one operation, or of what a sweep removes.
 #[derive(Clone, Debug)]
 pub(crate) struct Claims {
@@ -143,7 +133,7 @@ impl Claims {
         let mut claims = Self::none(owner);
         claims.operation = Some(id.clone());
         claims.server_name = Some(specification.server_name(id).to_owned());
-        claims.lost = Lost::Kinds(lost_answers(entries)?);
+        claims.lost = Lost::Kinds(Progress::of(entries)?.doubts());
         claims.positions = specification.positions_made().collect();
         claims.existing = specification.existing_volumes().map(str::to_owned).collect();
         claims.learn(entries)?;
@@ -423,48 +413,6 @@ pub(crate) fn volume_name(volume: &ServerVolume, zone: &str) -> ResourceName {
         zone: zone.to_owned(),
         server: None,
     }
-}
-
-/// The kinds of which a creation may have had an effect that the journal does not name: of a call that failed, since an
-/// answer may be wrong about the effect, and of one that was under way when its process died. A call that never left
-/// had none. The last call that Scaleway refused had none in its own words; one that was refused and sent again may
-/// have had two.
-fn lost_answers(entries: &[Entry]) -> Result<BTreeMap<ResourceKind, Doubt>, Error> {
-    let mut under_way: BTreeMap<ResourceKind, usize> = BTreeMap::new();
-    let mut lost: BTreeMap<ResourceKind, Doubt> = BTreeMap::new();
-    for entry in entries {
-        let record = entry.record()?;
-        let Some(kind) = Step::makes(&entry.step) else { continue };
-        let open = under_way.entry(kind).or_default();
-        let doubt = match record {
-            Record::Begun(_) => {
-                *open += 1;
-                continue;
-            }
-            Record::Done(_) => {
-                *open = open.saturating_sub(1);
-                continue;
-            }
-            Record::Failed { gave_up, .. } => match (entry.failure().map(|it| failure::effect(&it)), gave_up.is_some())
-            {
-                (Some(effect @ (Effect::None | Effect::Refused)), true) => {
-                    *open = open.saturating_sub(1);
-                    if effect == Effect::None {
-                        continue;
-                    }
-                    Doubt::Refused
-                }
-                (Some(Effect::None), false) => continue,
-                _ => Doubt::Unknown,
-            },
-            Record::About { .. } => Doubt::Unknown,
-            Record::Noted(_) => continue,
-        };
-        let known = lost.entry(kind).or_insert(doubt);
-        *known = doubt.max(*known);
-    }
-    lost.extend(under_way.into_iter().filter(|(_, open)| *open > 0).map(|(kind, _)| (kind, Doubt::Unknown)));
-    Ok(lost)
 }
 
 #[cfg(test)]
@@ -813,7 +761,8 @@ mod tests {
         for (failures, lost) in [
             (vec![failed(&unsent, None)], false),
             (vec![failed(&unsent, Some(5)), failed(&unsent, None)], false),
-            (vec![failed(&unsent, Some(5))], true),
+            (vec![failed(&unsent, Some(5))], false),
+            (vec![failed(&refused, Some(5))], false),
             (vec![failed(&refused, Some(5)), failed(&refused, None)], true),
             (vec![failed(&limited, Some(5)), failed(&refused, None)], true),
             (vec![failed(&ambiguous, Some(5)), failed(&unsent, None)], true),
@@ -821,7 +770,7 @@ mod tests {
             (vec![failed(&gateways, None)], true),
             (vec![failed(&broken, None)], true),
         ] {
-            let entries = [vec![begun.clone()], failures].concat();
+            let entries: Vec<Entry> = failures.into_iter().flat_map(|failure| [begun.clone(), failure]).collect();
             let claims = claims(&entries);
             let believed = !claims.may_have_lost(ResourceKind::Ip) || claims.was_refused(ResourceKind::Ip);
             assert_eq!(believed, !lost, "{entries:?}");

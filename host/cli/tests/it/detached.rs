@@ -153,6 +153,19 @@ fn an_interruption_before_it_has_begun_calls_the_detached_command_off() {
 }
 
 #[test]
+fn an_interruption_ends_the_wait_for_a_pipe_that_nobody_writes_to() {
+    let world = World::new("0");
+    let pipe = world.home.path().join("cloud-init");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("ran").success());
+    let creating =
+        Running::start(&mut world.command(&[&CREATE[..], &["--cloud-init", pipe.to_str().unwrap()]].concat()));
+    eventually("it waits for the pipe", || creating.waits_for("fifo").then_some(()));
+    creating.signal("INT");
+    creating.end();
+    assert_eq!(world.resources(), 0);
+}
+
+#[test]
 fn open_operations_are_watched_until_they_end_one_line_for_each_event() {
     let world = World::new("0");
     world.run(&["operation", "watch"]).expect(0);

@@ -7,11 +7,11 @@ use serde::Deserialize as _;
 use windlass_policy::slots::types::FailureClass;
 
 use super::note::{Note, Record};
-use super::record::{Entry, Operation, Phase, ResourceName};
+use super::record::{Entry, Operation, Phase, ResourceKind, ResourceName};
 use super::step::{Create, Step};
 use crate::Error;
 use crate::aftermath::Effects;
-use crate::failure;
+use crate::failure::{self, Effect};
 use crate::run::milliseconds;
 use crate::shared::Limits;
 use crate::stop::StepFailure;
@@ -49,8 +49,26 @@ struct Calls {
     open: Option<u64>,
     /// When the latest call was given up whose effect was looked for and not seen.
     unseen: Option<u64>,
-    /// Whether the latest call was refused, in words that may be wrong about its effect.
-    refused: bool,
+    /// The latest call was refused.
+    refused: Option<FailureClass>,
+    /// Whether a call may have had an effect that the log does not name.
+    doubt: Option<Doubt>,
+}
+
+/// Why a call may have had an effect that the log does not name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Doubt {
+    /// Scaleway refused it in its own words, and it was not sent again: a refusal may be wrong.
+    Refused,
+    /// Nothing tells: it was under way when its process died, its answer was lost or in doubt, or it was refused and
+    /// sent again.
+    Unknown,
+}
+
+impl Calls {
+    fn doubt(&mut self, doubt: Doubt) {
+        self.doubt = self.doubt.max(Some(doubt));
+    }
 }
 
 impl Progress {
@@ -76,6 +94,12 @@ impl Progress {
     pub(crate) fn lost_call(&self, operation: &Operation, limits: &Limits) -> Option<u64> {
         let looked_for = operation.look_at.map(|look_at| look_at.saturating_sub(milliseconds(limits.second_look)));
         looked_for.or_else(|| self.unanswered())
+    }
+
+    /// The kinds of which a call may have had an effect that the log does not name.
+    pub(crate) fn doubts(&self) -> BTreeMap<ResourceKind, Doubt> {
+        let doubt = |calls: &Calls| calls.open.map(|_| Doubt::Unknown).or(calls.doubt);
+        self.calls.iter().filter_map(|(step, calls)| Some((Step::makes(step)?, doubt(calls)?))).collect()
     }
 
     fn unanswered(&self) -> Option<u64> {
@@ -136,23 +160,33 @@ impl Progress {
         let calls = self.calls.entry(entry.step.clone()).or_default();
         match entry.phase {
             Phase::Intent => {
-                self.may_have_duplicates |= calls.refused;
-                *calls = Calls { open: Some(entry.at), refused: false, ..*calls };
+                let refused = calls.refused.take();
+                self.may_have_duplicates |= refused.is_some_and(may_be_wrong);
+                if calls.open.is_some() || refused.is_some() {
+                    calls.doubt(Doubt::Unknown);
+                }
+                calls.open = Some(entry.at);
             }
             Phase::Note if entry.data["sent"] == false => calls.open = None,
             // Nobody knows what came of it: the look comes next.
             Phase::Note => {
                 self.may_have_duplicates = true;
+                calls.doubt(Doubt::Unknown);
                 calls.open = Some(entry.at);
             }
-            Phase::Outcome => *calls = Calls { unseen: calls.unseen, ..Calls::default() },
+            Phase::Outcome => calls.open = None,
             Phase::Failure => {
-                let failure = entry.failure();
                 calls.open = None;
-                if failure.as_ref().is_some_and(|failure| failure.ambiguous) {
+                let failed = entry.failure();
+                match failed.as_ref().map(failure::effect) {
+                    Some(Effect::None) => {}
+                    Some(Effect::Refused) => calls.doubt(Doubt::Refused),
+                    Some(Effect::Unknown) | None => calls.doubt(Doubt::Unknown),
+                }
+                if failed.as_ref().is_some_and(|failed| failed.ambiguous) {
                     calls.unseen = Some(entry.at);
                 }
-                calls.refused = failure.is_some_and(|failure| failure.status.is_some() && may_be_wrong(failure.class));
+                calls.refused = failed.filter(|failed| failed.status.is_some()).map(|failed| failed.class);
             }
         }
     }

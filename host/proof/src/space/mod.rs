@@ -480,7 +480,7 @@ impl Make<'_> {
             Some((Values::Numbers(numbers), own)) => (numbers, own),
             Some((Values::Example, own)) => (example.into_iter().collect(), own),
             Some(_) => return Err(BoundsError::Values { path: path.into(), problem: "it is a number".into() }),
-            None => unreachable!("the tables say nothing of {path}; a test holds them to the contract"),
+            None => unreachable!("no table has each value of {path}: it has too many"),
         };
         if let Some(number) = numbers.iter().find(|number| **number > most) {
             let problem = format!("{number} is more than {most}, the largest that it can be");
@@ -511,7 +511,7 @@ impl Make<'_> {
             Some((Values::Texts(texts), own)) => (texts, own),
             Some((Values::Example, own)) => (example.clone().into_iter().collect(), own),
             Some(_) => return Err(BoundsError::Values { path: path.into(), problem: "it is a text".into() }),
-            None => unreachable!("the tables say nothing of {path}; a test holds them to the contract"),
+            None => unreachable!("no table has each value of {path}: it has too many"),
         };
         if self.wide && !own {
             texts.extend(example);

@@ -90,10 +90,12 @@ impl From<&Error> for NotCreated {
 
 pub(super) async fn create(context: &Context, arguments: CreateServer) -> Result<(), Failure> {
     let count = arguments.count as usize;
+    // Before a signal is listened for: it ends the wait for a pipe that nobody writes to.
+    let cloud_init = arguments.cloud_init.as_deref().map(cloud_init).transpose();
     let (control, events) = Control::with_events();
     let interrupted = interrupt::listen_before(&control, context.output, interrupt::CREATING)?;
     let work = context.work(arguments.project.as_deref(), arguments.parallel)?;
-    let specification = specification(context, &work, &arguments)?;
+    let specification = specification(context, &work, &arguments, cloud_init)?;
     refuse(specification.problems(count).into_iter().map(|problem| {
         let problem = match problem.field {
             "deadline_milliseconds" => SpecificationProblem { field: "--wait", ..problem },
@@ -245,7 +247,12 @@ fn creation_failure(work: &Work, failed: &[&Error], created: &[Created], count: 
 }
 
 /// Options first, then the configuration's `[server]`, then the defaults that `docs/operating.md` names.
-fn specification(context: &Context, work: &Work, arguments: &CreateServer) -> Result<ServerSpecification, Failure> {
+fn specification(
+    context: &Context,
+    work: &Work,
+    arguments: &CreateServer,
+    cloud_init: Result<Option<CloudInit>, Failure>,
+) -> Result<ServerSpecification, Failure> {
     let defaults = &context.configuration.server;
     let types = match arguments.server_types.as_slice() {
         [] => defaults.server_types.clone().unwrap_or_default(),
@@ -254,7 +261,6 @@ fn specification(context: &Context, work: &Work, arguments: &CreateServer) -> Re
     let first_type = types.first().filter(|first| !first.is_empty());
     let image = arguments.image.as_ref().or(defaults.image.as_ref());
     let group = arguments.group.as_ref().or(defaults.group.as_ref());
-    let cloud_init = arguments.cloud_init.as_deref().map(cloud_init).transpose();
     let (Some(first_type), Some(image), Some(group), Ok(cloud_init)) = (first_type, image, group, &cloud_init) else {
         let missing = [
             first_type.is_none().then(|| not_named("server type", "--type DEV1-S", "type")),
