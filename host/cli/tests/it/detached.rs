@@ -1,5 +1,7 @@
 //! Operations that other processes work on: watched, detached, attached to; and the end of the terminal.
 
+use std::os::unix::fs::OpenOptionsExt as _;
+
 use crate::support::{Ran, Running, STATE, World, eventually};
 
 pub(crate) const CREATE: [&str; 8] =
@@ -157,9 +159,12 @@ fn an_interruption_ends_the_wait_for_a_pipe_that_nobody_writes_to() {
     let world = World::new("0");
     let pipe = world.home.path().join("cloud-init");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("ran").success());
-    let creating =
-        Running::start(&mut world.command(&[&CREATE[..], &["--cloud-init", pipe.to_str().unwrap()]].concat()));
-    eventually("it waits for the pipe", || creating.waits_for("fifo").then_some(()));
+    let with_pipe = [&CREATE[..], &["--cloud-init", pipe.to_str().unwrap()]].concat();
+    let creating = Running::start(&mut world.command(&with_pipe));
+    // Without waiting, a pipe is opened for writing only where somebody reads it.
+    let mut writing = std::fs::OpenOptions::new();
+    writing.write(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    let _writer = eventually("it reads the pipe", || writing.open(&pipe).ok());
     creating.signal("INT");
     creating.end();
     assert_eq!(world.resources(), 0);
