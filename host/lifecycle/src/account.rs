@@ -79,7 +79,7 @@ impl Catalogue {
         Ok(Self { types, stock })
     }
 
-    fn find(&self, name: &str) -> Option<&ServerType> {
+    pub(crate) fn find(&self, name: &str) -> Option<&ServerType> {
         self.types.get(name).or_else(|| {
             let is_alternative = |data: &&ServerType| data.alt_names.iter().any(|alt| alt.eq_ignore_ascii_case(name));
             self.types.values().find(is_alternative)
@@ -191,7 +191,7 @@ impl Lifecycle {
         tokio::time::timeout(PATIENCE, look).await.unwrap_or_default()
     }
 
-    async fn catalogue(&self, zone: &Zone) -> Result<Arc<Catalogue>, windlass_scaleway::Error> {
+    pub(crate) async fn catalogue(&self, zone: &Zone) -> Result<Arc<Catalogue>, windlass_scaleway::Error> {
         let fresh = |known: &(Instant, Arc<Catalogue>)| (known.0.elapsed() < FRESH).then(|| Arc::clone(&known.1));
         if let Some(catalogue) = self.shared.catalogues.lock().get(zone).and_then(fresh) {
             return Ok(catalogue);

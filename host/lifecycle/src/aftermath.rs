@@ -58,6 +58,7 @@ impl Error {
             Self::RecoveryRunning { .. }
             | Self::MachinesLocked { .. }
             | Self::NotBegun
+            | Self::NotPlaced { .. }
             | Self::NoEligibleMachine { .. }
             | Self::Scaleway { .. } => Aftermath::Clean,
             Self::Failed(failed) => failed.report.aftermath(),

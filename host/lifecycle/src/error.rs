@@ -166,6 +166,12 @@ pub enum Error {
     /// It was called off before it began; nothing was done.
     #[error("cancelled before it began")]
     NotBegun,
+    /// The placement policy creates fewer servers than are wanted.
+    #[error("not created, as the placement policy decided{}", .reason.as_ref().map(|it| format!(": {it}")).unwrap_or_default())]
+    NotPlaced {
+        /// What the policy said.
+        reason: Option<String>,
+    },
     /// A process that lives works on this operation.
     #[error("operation {operation} is in progress; cancel it, or wait until it has ended")]
     OperationRunning { operation: OperationId },

@@ -64,6 +64,7 @@ pub mod metric_names;
 mod name;
 mod other_owners;
 mod ownership;
+mod placement;
 mod poller;
 mod quotas;
 mod release;
@@ -110,6 +111,7 @@ pub use machines::{
     ReclaimMode, ReclaimRequest, Stranded,
 };
 pub use other_owners::OtherOwners;
+pub use placement::{Placement, euros};
 pub use quotas::{QuotaDemand, QuotaRefusal, check_quotas};
 pub use release::{Asking, Decided, Release, ReleaseOutcome, ReleaseRequest, Released, Removal};
 pub use remembered::RememberedServer;

@@ -362,7 +362,8 @@ impl Lifecycle {
         self.begin_create(specification).await?.run(control).await
     }
 
-    /// Creates `count` servers of one specification, each an operation of its own, with bounded parallelism.
+    /// Creates `count` servers of one specification, each an operation of its own, with bounded parallelism. Where it
+    /// names several types, the placement slot decides ([`Lifecycle::place`]).
     ///
     /// One that fails takes no other with it. With a name in the specification and more than one server, the servers
     /// are called `<name>-1`, `<name>-2`, ...
@@ -372,11 +373,15 @@ impl Lifecycle {
         count: usize,
         control: &Control,
     ) -> Vec<Result<CreatedServer, Error>> {
+        let placed = &self.place(specification, count).await;
         let create = |number: usize| async move {
             if control.cancelled().is_cancelled() || control.left().is_cancelled() {
                 return Err(Error::NotBegun);
             }
-            let mut specification = specification.clone();
+            let Some(types) = placed.types.get(number) else {
+                return Err(Error::NotPlaced { reason: placed.reason.clone() });
+            };
+            let mut specification = ServerSpecification { types: types.clone(), ..specification.clone() };
             specification.name = specification.name.map(|name| numbered(&name, number + 1, count));
             self.create_server(specification, control).await
         };

@@ -28,7 +28,7 @@ impl Asker {
     pub fn slots(self) -> &'static [SlotName] {
         use SlotName::{Placement, Provisioning, Release, Retry, Rollback, StateMapping};
         match self {
-            Self::CommandLine | Self::Controller => &[Retry, Rollback, Release, Provisioning],
+            Self::CommandLine | Self::Controller => &[Retry, Rollback, Release, Provisioning, Placement],
             Self::Instances => &[StateMapping, Retry, Rollback, Release, Placement],
             Self::Macs => &[StateMapping, Retry, Release],
             Self::Server => &SlotName::ALL,

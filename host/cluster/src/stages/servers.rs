@@ -6,7 +6,7 @@ use futures::StreamExt as _;
 use futures::stream;
 use windlass_lifecycle::{
     Asking, CloudInit, Control, Error as LifecycleError, OperationId, ReleaseOutcome, Report, RequestedBy, Requester,
-    ResourceKind, ResourceName, Target,
+    ResourceKind, ResourceName, ServerSpecification, Target,
 };
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::Zone;
@@ -52,10 +52,14 @@ pub(crate) async fn make(
     control: &Control,
 ) -> Result<(), Stop> {
     let step = run.begin_step(stage, "create servers", nodes.len()).await?;
+    let types = &place(run, stage, nodes).await?;
     // Its own: a failure here is no call-off of what the caller does beside.
     let control = &control.child();
     let mut work = stream::iter(nodes.to_vec())
-        .map(|node| async move { make_one(run, step, &node, cloud_inits, control).await })
+        .map(|node| async move {
+            let types = types.get(&node).cloned().unwrap_or_default();
+            make_one(run, step, &node, types, cloud_inits, control).await
+        })
         .buffer_unordered(run.shared.limits.parallel_nodes.max(1));
     let mut worst: Option<Stop> = None;
     while let Some(ended) = work.next().await {
@@ -78,7 +82,41 @@ pub(crate) async fn make(
     }
 }
 
-async fn make_one(run: &Run, step: Step, name: &str, cloud_inits: &CloudInits, control: &Control) -> Result<(), Stop> {
+/// The types that the server of each of these nodes tries, as the placement slot decides for each group. None is
+/// created where one of them is not placed: a cluster has all of its nodes or fails.
+async fn place(run: &Run, stage: Stage, nodes: &[String]) -> Result<BTreeMap<String, Vec<String>>, Stop> {
+    let mut groups: BTreeMap<NodeGroupName, Vec<String>> = BTreeMap::new();
+    for name in nodes {
+        let node = run.node(name).into_iter();
+        node.for_each(|node| groups.entry(node.group).or_default().push(name.clone()));
+    }
+    let mut types = BTreeMap::new();
+    for (group, names) in groups {
+        let Some(first) = names.first() else { continue };
+        let specification = run.book.lock().cluster.specification.server(&group, first, None);
+        let placement = run.shared.lifecycle.place(&specification, names.len()).await;
+        if placement.types.len() < names.len() {
+            let why = placement.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+            let words = format!(
+                "the placement policy creates {} of {} servers of group {group}{why}",
+                placement.types.len(),
+                names.len()
+            );
+            return Err(Stop::failed(stage, failure::of_class(FailureClass::Other, words)));
+        }
+        types.extend(names.into_iter().zip(placement.types));
+    }
+    Ok(types)
+}
+
+async fn make_one(
+    run: &Run,
+    step: Step,
+    name: &str,
+    types: Vec<String>,
+    cloud_inits: &CloudInits,
+    control: &Control,
+) -> Result<(), Stop> {
     // Those that have not begun never begin: they are no failures, the one that halted them is.
     if control.cancelled().is_cancelled() || control.left().is_cancelled() {
         return Ok(());
@@ -86,7 +124,8 @@ async fn make_one(run: &Run, step: Step, name: &str, cloud_inits: &CloudInits, c
     let Some(node) = run.node(name) else { return Ok(()) };
     let specification = {
         let book = run.book.lock();
-        book.cluster.specification.server(&node.group, name, cloud_inits.get(&node.group).cloned())
+        let cloud_init = cloud_inits.get(&node.group).cloned();
+        ServerSpecification { types, ..book.cluster.specification.server(&node.group, name, cloud_init) }
     };
     let unstarted = |error: LifecycleError| {
         Stop::failed(step.stage, failure::of_class(FailureClass::Other, format!("{name}: {error}")))

@@ -19,6 +19,9 @@ use crate::outcome::Outcome;
 /// How soon something that is under way is looked at again.
 const AFTER_CONTENTION: Duration = Duration::from_secs(5);
 
+/// How soon the placement policy is asked again that creates no server now.
+const NOT_PLACED: Duration = Duration::from_secs(60);
+
 /// Writes an operation's id into the object; `false` when the object has changed or gone meanwhile.
 pub(super) type WriteOperation = Box<dyn FnOnce(OperationId) -> BoxFuture<'static, bool> + Send>;
 
@@ -42,6 +45,16 @@ pub(super) async fn create(
     let certain: Vec<String> = found.iter().filter(|it| it.is_certain()).map(ToString::to_string).collect();
     if !certain.is_empty() {
         return Outcome::Failed { reason: "CreationFailed", message: format!("spec: {}", certain.join("; ")) };
+    }
+    let mut specification = specification;
+    let mut placement = lifecycle.place(&specification, 1).await;
+    match placement.types.pop() {
+        Some(types) => specification.types = types,
+        None => {
+            let why = placement.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+            let message = format!("the placement policy creates no server now{why}");
+            return Outcome::Waiting { reason: "NotPlaced", message, after: NOT_PLACED };
+        }
     }
     let pending = match lifecycle.begin_create(specification).await {
         Ok(pending) => pending,

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use windlass_policy::slots::placement::{self as policy, Answer, Assignment, Money, Question, Verdict};
+use windlass_lifecycle::euros;
+use windlass_policy::slots::placement::{self as policy, Answer, Assignment, Question, Verdict};
 use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_scaleway::Zone;
 
@@ -214,13 +215,6 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Scaleway's list of server types has prices in euros.
-fn euros(price: f64) -> Option<Money> {
-    let micros = (price * 1e6).round();
-    // Beyond this a float holds no whole number exactly, and a server costs more than anybody has.
-    (0.0..1e15).contains(&micros).then(|| Money { currency: "EUR".to_owned(), micros: micros as u64 })
-}
-
 impl PlaceState {
     /// Counts a failure, unless it is of a burst that was counted.
     fn count(&mut self, accepted: Instant, failure: &Failure, now: Instant, at: u64) {
@@ -233,7 +227,7 @@ impl PlaceState {
 
 #[cfg(test)]
 mod tests {
-    use windlass_policy::slots::placement::Answer;
+    use windlass_policy::slots::placement::{Answer, Money};
 
     use super::*;
 
@@ -355,13 +349,5 @@ mod tests {
         };
         assert_eq!(placed, [of(2, "fr-par-2", &["DEV1-M", "DEV1-S"]), of(1, "fr-par-1", &["DEV1-S"])]);
         assert_eq!(places().placed(&Answer { verdict: Verdict::Defer, reason: None }), []);
-    }
-
-    #[test]
-    fn a_price_is_in_millionths_of_a_euro() {
-        assert_eq!(euros(0.0088), Some(Money { currency: "EUR".to_owned(), micros: 8_800 }));
-        for none in [f64::NAN, f64::INFINITY, -1.0, 1e12] {
-            assert_eq!(euros(none), None, "{none}");
-        }
     }
 }

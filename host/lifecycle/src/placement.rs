@@ -1,0 +1,96 @@
+//! Which of its types each server of a specification tries, and in which order: the placement slot decides wherever a
+//! specification leaves a choice.
+
+use windlass_policy::slots::Placement as Slot;
+use windlass_policy::slots::placement::{Assignment, Money, Place, Question, Verdict};
+
+use crate::journal::OperationKind;
+use crate::lifecycle::Lifecycle;
+use crate::specification::ServerSpecification;
+
+/// What the placement slot said about servers that are to be created.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// The types that each server tries, in order: one entry for each server that is created now.
+    pub types: Vec<Vec<String>>,
+    /// Why so, for people.
+    pub reason: Option<String>,
+}
+
+impl Lifecycle {
+    /// Asks the placement slot about so many servers of a specification. Where that names one type only there is
+    /// nothing to decide, and nobody is asked.
+    ///
+    /// The question says how many servers of each type the group has in the zone, and what each costs, as far as
+    /// Scaleway can be asked.
+    pub async fn place(&self, specification: &ServerSpecification, wanted: usize) -> Placement {
+        let types = &specification.types;
+        if types.len() < 2 || wanted == 0 {
+            return Placement { types: vec![types.clone(); wanted], reason: None };
+        }
+        let shared = &self.shared;
+        let (zone, group) = (&specification.zone, &specification.group);
+        let listed = self.machine_reader().list(std::slice::from_ref(zone), Some(group)).await.unwrap_or_default();
+        let catalogue = self.catalogue(zone).await.ok();
+        let place = |server_type: &String| {
+            let is_of_type = |name: &str| name.eq_ignore_ascii_case(server_type);
+            let price = catalogue.as_ref().and_then(|catalogue| catalogue.find(server_type)?.hourly_price);
+            Place {
+                zone: zone.to_string(),
+                server_type: server_type.clone(),
+                servers: count(listed.iter().filter(|machine| is_of_type(&machine.server_type))),
+                creating: count(listed.iter().filter(|machine| {
+                    is_of_type(&machine.server_type) && machine.in_flight == Some(OperationKind::CreateServer)
+                })),
+                failures: 0,
+                last_failure: None,
+                failed_at: None,
+                backoff_until: None,
+                price_per_hour: price.and_then(euros),
+            }
+        };
+        let question = Question {
+            now: shared.clock.now(),
+            random: shared.randomness.word(),
+            operation: OperationKind::CreateServer.as_str().to_owned(),
+            group: Some(group.to_string()),
+            wanted: u32::try_from(wanted).unwrap_or(u32::MAX),
+            places: types.iter().map(place).collect(),
+        };
+        let decision = shared.policies.pin().decide::<Slot>(question).await;
+        for fallback in &decision.fallbacks {
+            tracing::warn!(decision = %decision.id, "{fallback}");
+        }
+        let Verdict::Place(assignments) = decision.answer.verdict else { return Placement::default() };
+        let placed = |assignment: &Assignment| {
+            let tried = assignment.places.iter().filter_map(|place| types.get(*place as usize).cloned()).collect();
+            std::iter::repeat_n::<Vec<String>>(tried, assignment.count as usize)
+        };
+        Placement { types: assignments.iter().flat_map(placed).collect(), reason: decision.reason }
+    }
+}
+
+fn count<T>(all: impl Iterator<Item = T>) -> u32 {
+    u32::try_from(all.count()).unwrap_or(u32::MAX)
+}
+
+/// What a price of Scaleway's catalogue is to a policy: it is in euros.
+#[must_use]
+pub fn euros(price: f64) -> Option<Money> {
+    let micros = (price * 1e6).round();
+    // Beyond this a float holds no whole number exactly, and a server costs more than anybody has.
+    (0.0..1e15).contains(&micros).then(|| Money { currency: "EUR".to_owned(), micros: micros as u64 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_price_is_in_millionths_of_a_euro() {
+        assert_eq!(euros(0.0088), Some(Money { currency: "EUR".to_owned(), micros: 8_800 }));
+        for none in [f64::NAN, f64::INFINITY, -1.0, 1e12] {
+            assert_eq!(euros(none), None, "{none}");
+        }
+    }
+}
