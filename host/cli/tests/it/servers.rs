@@ -209,11 +209,45 @@ fn a_server_that_the_release_policy_keeps_is_named_and_stays_until_forced() {
 #[test]
 fn a_policy_for_a_slot_that_the_command_line_never_asks_is_refused() {
     let world = World::new("50");
-    world.configure("[policies.placement]\nsettings = { spread = 'zones' }\n");
-    let why = "policies.placement: the command line never asks the slot placement; it asks retry, rollback, release";
+    world.configure("[policies.state-mapping]\n");
+    let why = "policies.state-mapping: the command line never asks the slot state-mapping; it asks retry, rollback";
     world.create("1").expect(2).says(why);
     let doctor = world.run(&["doctor"]);
     assert!(doctor.stdout.contains(why), "{}", doctor.stdout);
+}
+
+#[test]
+fn a_placement_policy_decides_which_types_the_servers_get() {
+    let world = World::new("50");
+    let place = |answer: &str| {
+        let rules = format!(
+            "slot = \"placement\"\n[[rules]]\nwhen = \"place.server_type == 'DEV1-S' && place.servers == 0\"\n\
+             answer = \"{answer}\"\nreason = \"small ones are for others\"\n"
+        );
+        let rules = world.write("placement.rules.toml", rules.as_bytes());
+        world.configure(&format!("[policies.placement]\npath = {rules:?}\n"));
+    };
+    let types = |types: &str| {
+        ["server", "create", "--group", "ci", "--image", "ubuntu_noble", "--type", types].map(str::to_owned)
+    };
+    let create = |wanted: &str| {
+        let options = types(wanted);
+        world.run(&options.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    place("last");
+    let created = create("DEV1-S,DEV1-M").expect(0).json();
+    assert_eq!(created["servers"][0]["server_type"], "DEV1-M");
+    // One type leaves nothing to decide.
+    assert_eq!(create("DEV1-S").expect(0).json()["servers"][0]["server_type"], "DEV1-S");
+    // Now there is one of the group, so that the rule does not hold any more.
+    assert_eq!(create("DEV1-S,DEV1-M").expect(0).json()["servers"][0]["server_type"], "DEV1-S");
+    world.run(&["server", "delete", "--yes", "--group", "ci"]).expect(0);
+    let rules = "slot = \"placement\"\n[[rules]]\nwhen = \"true\"\nanswer = \"skip\"\nreason = \"not today\"\n";
+    let rules = world.write("placement.rules.toml", rules.as_bytes());
+    world.configure(&format!("[policies.placement]\npath = {rules:?}\n"));
+    let refused = create("DEV1-S,DEV1-M").expect(1);
+    refused.says("not created, as the placement policy decided: not today");
+    assert_eq!(world.resources(), 0);
 }
 
 #[test]
