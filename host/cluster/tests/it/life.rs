@@ -173,13 +173,44 @@ fn a_quota_that_would_be_exceeded_is_found_before_anything_is_spent_where_it_can
     });
 }
 
+/// A policy host whose policy for this slot has one rule.
+fn with_rule(
+    folder: &std::path::Path,
+    slot: SlotName,
+    when: &str,
+    answer: &str,
+) -> std::sync::Arc<windlass_policy::Host> {
+    let rules = folder.join("one.rules.toml");
+    std::fs::write(&rules, format!("slot = \"{slot}\"\n[[rules]]\nwhen = \"{when}\"\nanswer = \"{answer}\"\n"))
+        .unwrap();
+    let host = host_in(folder);
+    host.configure(&Policies::built_in().with(slot, Link::file(rules))).unwrap();
+    host
+}
+
 /// A policy host that keeps the machines of which this is true.
 fn keeping(folder: &std::path::Path, when: &str) -> std::sync::Arc<windlass_policy::Host> {
-    let rules = folder.join("keep.rules.toml");
-    std::fs::write(&rules, format!("slot = \"release\"\n[[rules]]\nwhen = \"{when}\"\nanswer = \"keep\"\n")).unwrap();
-    let host = host_in(folder);
-    host.configure(&Policies::built_in().with(SlotName::Release, Link::file(rules))).unwrap();
-    host
+    with_rule(folder, SlotName::Release, when, "keep")
+}
+
+#[test]
+fn a_placement_policy_decides_which_types_the_nodes_of_a_cluster_get() {
+    run(async {
+        let (world, folder) = (World::new(13).await, tempfile::tempdir().unwrap());
+        let mut wanted = specification(&[("web", 2)]);
+        wanted.groups.values_mut().next().unwrap().types = vec!["DEV1-S".into(), "DEV1-M".into()];
+        let small = "place.server_type == 'DEV1-S'";
+        let clusters = world.start_under(with_rule(folder.path(), SlotName::Placement, small, "last"));
+        let created = clusters.create(wanted.clone(), &quiet()).await.unwrap();
+        let types: Vec<_> = created.nodes.iter().filter_map(|node| node.server_type.as_deref()).collect();
+        assert_eq!(types, ["DEV1-M", "DEV1-M"]);
+        clusters.terminate(&farm(), false, &quiet()).await.unwrap();
+        drop(clusters);
+        let clusters = world.start_under(with_rule(folder.path(), SlotName::Placement, "true", "skip"));
+        let error = clusters.create(wanted, &quiet()).await.unwrap_err().to_string();
+        assert!(error.contains("the placement policy creates 0 of 2 servers of group web"), "{error}");
+        world.assert_empty("not placed");
+    });
 }
 
 #[test]
