@@ -34,7 +34,7 @@ impl Lifecycle {
         let catalogue = self.catalogue(zone).await.ok();
         let place = |server_type: &String| {
             let is_of_type = |name: &str| name.eq_ignore_ascii_case(server_type);
-            let price = catalogue.as_ref().and_then(|catalogue| catalogue.find(server_type)?.hourly_price);
+            let price = catalogue.as_ref().and_then(|catalogue| Some(catalogue.find(server_type)?.hourly_price));
             Place {
                 zone: zone.to_string(),
                 server_type: server_type.clone(),

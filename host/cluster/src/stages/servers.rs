@@ -6,7 +6,7 @@ use futures::StreamExt as _;
 use futures::stream;
 use windlass_lifecycle::{
     Asking, CloudInit, Control, Error as LifecycleError, OperationId, ReleaseOutcome, Report, RequestedBy, Requester,
-    ResourceKind, ResourceName, ServerSpecification, Target,
+    ResourceKind, ResourceName, Target,
 };
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::Zone;
@@ -122,11 +122,11 @@ async fn make_one(
         return Ok(());
     }
     let Some(node) = run.node(name) else { return Ok(()) };
-    let specification = {
+    let mut specification = {
         let book = run.book.lock();
-        let cloud_init = cloud_inits.get(&node.group).cloned();
-        ServerSpecification { types, ..book.cluster.specification.server(&node.group, name, cloud_init) }
+        book.cluster.specification.server(&node.group, name, cloud_inits.get(&node.group).cloned())
     };
+    specification.types = types;
     let unstarted = |error: LifecycleError| {
         Stop::failed(step.stage, failure::of_class(FailureClass::Other, format!("{name}: {error}")))
     };
