@@ -135,7 +135,8 @@ pub(crate) fn listen_before(control: &impl Ends, output: Output, words: Words) -
                     }
                 }
                 2 => {
-                    output.say(words.second);
+                    let begun = has_begun.load(Ordering::Relaxed);
+                    output.say(if begun { words.second } else { "interrupted again: nothing was begun" });
                     control.leave();
                 }
                 _ => process::exit(Exit::Interrupted as i32),

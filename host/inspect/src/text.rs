@@ -59,23 +59,30 @@ pub fn instant(milliseconds: u64) -> String {
     }
 }
 
-/// How long ago an instant was, by this machine's clock.
+/// How long ago an instant was, by this machine's clock; one that is still to come was written by a clock that was
+/// ahead.
 pub fn age(milliseconds: u64) -> String {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    match now.saturating_sub(Duration::from_millis(milliseconds)).as_secs() {
-        0 => "0 s".to_owned(),
-        seconds => human_duration(Duration::from_secs(seconds)),
+    match since(milliseconds) {
+        (0, 0 | 1) => "0 s".to_owned(),
+        (past, 0 | 1) => human_duration(Duration::from_secs(past)),
+        (_, ahead) => format!("{} ahead", human_duration(Duration::from_secs(ahead))),
     }
 }
 
-/// The same with "ago"; an instant that is still to come was written by a clock that was ahead.
+/// The same in a sentence.
 #[must_use]
 pub fn ago(milliseconds: u64) -> String {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    match Duration::from_millis(milliseconds).saturating_sub(now).as_secs() {
-        0 | 1 => format!("{} ago", age(milliseconds)),
-        seconds => format!("{} ahead of this machine's clock", human_duration(Duration::from_secs(seconds))),
+    match since(milliseconds) {
+        (_, 0 | 1) => format!("{} ago", age(milliseconds)),
+        (_, ahead) => format!("{} ahead of this machine's clock", human_duration(Duration::from_secs(ahead))),
     }
+}
+
+/// The seconds since an instant, and those until then.
+fn since(milliseconds: u64) -> (u64, u64) {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let then = Duration::from_millis(milliseconds);
+    (now.saturating_sub(then).as_secs(), then.saturating_sub(now).as_secs())
 }
 
 #[cfg(test)]

@@ -345,7 +345,14 @@ impl Lifecycle {
     /// # Errors
     /// The journal's.
     pub fn may_exist(&self, id: &OperationId) -> Result<Vec<ResourceName>, Error> {
-        may_exist(&self.shared, &self.shared.journal.operation(id)?)
+        self.shared.may_exist(id)
+    }
+}
+
+impl Shared {
+    /// As [`Lifecycle::may_exist`].
+    pub(crate) fn may_exist(&self, id: &OperationId) -> Result<Vec<ResourceName>, Error> {
+        may_exist(self, &self.journal.operation(id)?)
     }
 }
 

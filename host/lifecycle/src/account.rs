@@ -236,9 +236,15 @@ async fn image_problem(client: &Client, wanted: &ServerSpecification, catalogue:
     match image {
         ImageChoice::Label(label) => {
             let (marketplace, storage) = (client.marketplace(), wanted.root_volume.kind.image_storage());
-            for (name, _) in usable {
-                if let Err(error) = marketplace.resolve_image(label, zone, name, storage.clone()).await {
-                    return Some(AccountProblem::of_error("image", &error));
+            let is_usable = !usable.is_empty();
+            // A label that does not exist is said so also where no type is any good.
+            let any = wanted.types.first().filter(|_| !is_usable);
+            for name in usable.into_iter().map(|(name, _)| name).chain(any) {
+                match marketplace.resolve_image(label, zone, name, storage.clone()).await {
+                    Err(error) if is_usable || error.is_not_found() => {
+                        return Some(AccountProblem::of_error("image", &error));
+                    }
+                    _ => {}
                 }
             }
             None

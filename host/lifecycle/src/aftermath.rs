@@ -168,9 +168,12 @@ impl Run {
         // What an earlier process did is in the journal, if that can still be read.
         let entries = self.shared.journal.entries(&self.id).unwrap_or_default();
         let (before, now) = (Effects::of(&entries), self.effects());
-        let mut left = now.there;
         let removed_now = |name: &ResourceName| now.removed.iter().any(|removed| removed.id == name.id);
-        left.extend(before.there.into_iter().filter(|name| !removed_now(name)));
+        let mut left = match self.kind.acquires() {
+            true => [now.there, before.there].concat(),
+            false => self.shared.may_exist(&self.id).unwrap_or_default(),
+        };
+        left.retain(|name| !removed_now(name));
         left.sort_unstable();
         left.dedup();
         Error::Unrecorded {

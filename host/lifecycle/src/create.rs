@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde_json::json;
 use tokio::time::Instant;
 use windlass_concurrency::ActiveKey;
 use windlass_policy::slots::types::{Failure, FailureClass};
@@ -20,7 +21,7 @@ use crate::change::{self, BlockVolumeChange, Changeable, Outcome, ServerChange, 
 use crate::failure::{self, AttemptFailure};
 use crate::images::Wanted;
 use crate::journal::step::Create;
-use crate::journal::{ResourceKind, ResourceName};
+use crate::journal::{Phase, ResourceKind, ResourceName};
 use crate::ownership::{Claims, is_as_created, volumes_made};
 use crate::run::{Run, attempts};
 use crate::specification::{AddressKind, AddressPool, ServerSpecification};
@@ -558,7 +559,8 @@ impl Creation<'_> {
             let Err(failed) = self.tell_to_start(id, is_first && attempts.number() == 1).await else {
                 return Ok(());
             };
-            if failed.failure.class == FailureClass::OutOfStock && self.change_to_next_type(id).await? {
+            if failed.failure.class == FailureClass::OutOfStock && self.change_to_next_type(id, &failed.failure).await?
+            {
                 continue;
             }
             self.run.after_failure(POWER_ON, &mut attempts, failed, None).await?;
@@ -597,7 +599,7 @@ impl Creation<'_> {
     /// Gives the stopped server the type that stands after its own in the specification. False when there is none, or
     /// when Scaleway does not let this server have it (SDK: another architecture, too little local storage, a placement
     /// group): the failure that led here then stands.
-    async fn change_to_next_type(&self, id: &str) -> Result<bool, Stop> {
+    async fn change_to_next_type(&self, id: &str, out_of_stock: &Failure) -> Result<bool, Stop> {
         let step = "change-server-type";
         let zone = &self.run.zone;
         let instance = &self.run.shared.client.instance(zone);
@@ -608,6 +610,8 @@ impl Creation<'_> {
             return Ok(false);
         };
         let name = self.name(ResourceKind::Server, id);
+        let why = json!({ "failure": out_of_stock });
+        self.run.write(POWER_ON, Phase::Failure, Some(name.clone()), why).await?;
         let change = Create::ChangeServerType { server_type: next.clone() };
         self.run.begin(change.clone(), Some(name.clone())).await?;
         let update = &UpdateServer { commercial_type: Some(next.clone()), ..UpdateServer::default() };

@@ -124,6 +124,8 @@ pub(crate) struct Run {
     pub(crate) absences: Absences,
     /// Whether somebody asked for it to be tried now.
     pub(crate) on_request: bool,
+    /// Whether an earlier process began it.
+    resumed: bool,
     /// What this process did, for when the journal cannot be written any more.
     effects: Mutex<Effects>,
     pub(crate) trace: Trace,
@@ -164,6 +166,7 @@ impl Run {
             undoing: AtomicBool::new(!kind.acquires()),
             absences: Absences::default(),
             on_request: false,
+            resumed: false,
             effects: Mutex::default(),
         }
     }
@@ -172,6 +175,7 @@ impl Run {
     /// somebody asked for it to be tried now.
     pub(crate) fn going_on(mut self, before: &Operation, on_request: bool) -> Self {
         self.on_request = on_request;
+        self.resumed = true;
         self.trace =
             Trace::of_operation(&self.shared.owner, &self.id, self.kind, &self.group, &self.zone, Some(before));
         self
@@ -198,10 +202,12 @@ impl Run {
         self.effects.lock().clone()
     }
 
-    /// As [`Progress::lost_call`].
+    /// As [`Progress::lost_call`]. One that an earlier process sent, and that nobody has looked for, counts as sent now:
+    /// the clock may have been wrong then.
     pub(crate) fn lost_call(&self) -> Result<Option<u64>, Error> {
-        let shared = &self.shared;
-        Ok(self.progress()?.lost_call(&shared.journal.operation(&self.id)?, &shared.limits))
+        let (shared, operation) = (&self.shared, self.shared.journal.operation(&self.id)?);
+        let lost = self.progress()?.lost_call(&operation, &shared.limits);
+        Ok(if self.resumed && operation.look_at.is_none() { lost.map(|_| self.now()) } else { lost })
     }
 
     /// Waits until a call that was sent at `lost` has had the time to arrive, as a rule.

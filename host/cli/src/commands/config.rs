@@ -107,6 +107,14 @@ pub(crate) fn run(context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The secret key where something else hides where it comes from: that of the variable is in force if there is one.
+fn unread_secret_key(context: &Context) -> Value {
+    match context.environment.get("SCW_SECRET_KEY") {
+        Some(key) if !key.is_empty() => Value::found("secret_key", None, "SCW_SECRET_KEY"),
+        _ => Value::none("secret_key"),
+    }
+}
+
 /// What Scaleway's variables and file say, the secret key apart, and why they cannot be read.
 fn settings(context: &Context) -> Result<(Option<Settings>, Value, Option<String>), Failure> {
     let mut explicit = context.explicit_settings(None)?;
@@ -125,7 +133,8 @@ fn settings(context: &Context) -> Result<(Option<Settings>, Value, Option<String
             let rest = context.load_settings(&explicit);
             let missing = matches!(error, ConfigurationError::Missing { .. });
             let problem = if missing { rest.as_ref().err().map(ToString::to_string) } else { Some(error.to_string()) };
-            Ok((rest.ok(), secret_key(None), problem))
+            let key = if missing { secret_key(None) } else { unread_secret_key(context) };
+            Ok((rest.ok(), key, problem))
         }
     }
 }

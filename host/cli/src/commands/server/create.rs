@@ -8,8 +8,8 @@ use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::output::table;
 use windlass_inspect::words::{counted, failure_words};
 use windlass_lifecycle::{
-    AccountProblem, AddressKind, CloudInit, Control, CreatedServer, Error, ExtraVolume, ImageChoice, Left, OperationId,
-    Report, RootVolume, ServerSpecification, SpecificationProblem, VolumeKind,
+    AddressKind, CloudInit, Control, CreatedServer, Error, ExtraVolume, ImageChoice, Left, OperationId, Report,
+    RootVolume, ServerSpecification, SpecificationProblem, VolumeKind,
 };
 
 use crate::arguments::{self, CreateServer};
@@ -96,17 +96,17 @@ pub(super) async fn create(context: &Context, arguments: CreateServer) -> Result
     let interrupted = interrupt::listen_before(&control, context.output, interrupt::CREATING)?;
     let work = context.work(arguments.project.as_deref(), arguments.parallel)?;
     let specification = specification(context, &work, &arguments, cloud_init)?;
-    refuse(specification.problems(count).into_iter().map(|problem| {
-        let problem = match problem.field {
-            "deadline_milliseconds" => SpecificationProblem { field: "--wait", ..problem },
-            _ => problem,
-        };
-        Failure::usage(problem.to_string())
-    }))?;
     // Everything that costs nothing comes before the first address.
+    let mistakes = specification.problems(count);
     let problems = work.lifecycle.account_problems(&specification, count);
     let problems = interrupt::unless_cancelled(&control, problems).await?;
-    refuse(problems.iter().filter(|problem| problem.is_certain()).map(not_there))?;
+    let is_known = |field| mistakes.iter().any(|mistake| mistake.field == field);
+    let missing = problems.iter().filter(|problem| problem.is_certain() && !is_known(problem.field));
+    let mistake = |mistake: &SpecificationProblem| match mistake.field {
+        "deadline_milliseconds" => SpecificationProblem { field: "--wait", ..mistake.clone() }.to_string(),
+        _ => mistake.to_string(),
+    };
+    refuse(mistakes.iter().map(mistake).chain(missing.map(ToString::to_string)))?;
 
     interrupted.begins();
     let progress = Progress::follow(events, count, context.output, context.verbose());
@@ -147,19 +147,9 @@ pub(super) async fn create(context: &Context, arguments: CreateServer) -> Result
 }
 
 /// Refuses what is known beforehand to fail, with all of its mistakes.
-fn refuse(failures: impl Iterator<Item = Failure>) -> Result<(), Failure> {
-    let failures: Vec<Failure> = failures.collect();
+fn refuse(mistakes: impl Iterator<Item = String>) -> Result<(), Failure> {
+    let failures: Vec<Failure> = mistakes.map(Failure::usage).collect();
     if failures.is_empty() { Ok(()) } else { Err(refused(failures)) }
-}
-
-/// What Scaleway does not have, with the command that lists what it has.
-fn not_there(problem: &AccountProblem) -> Failure {
-    let failure = Failure::usage(problem.to_string());
-    match problem.field {
-        "image" => failure.remedy("windlass image list"),
-        "types" => failure.remedy("windlass type list"),
-        _ => failure,
-    }
 }
 
 /// One failure of several mistakes. Of one mistake, its own.
@@ -232,7 +222,7 @@ fn creation_failure(work: &Work, failed: &[&Error], created: &[Created], count: 
         reason: format!("it was created, as was asked for, and runs ({})", server.operation),
     });
     for operation in &left_open {
-        failure.undone.push(format!("{operation}: left open in the journal, for the next start"));
+        failure.causes.push(format!("{operation}: left open in the journal, for the next start"));
     }
     failure = failure.ended(failed.iter().map(|error| error.aftermath()), exist.collect(), interrupted);
     failure.remedy = match (failure.exit, first_operation) {

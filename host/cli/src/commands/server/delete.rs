@@ -28,14 +28,14 @@ pub(super) async fn delete(context: &Context, arguments: &DeleteServers) -> Resu
     let group = group_name(arguments.group.as_ref())?;
     let work = context.work(None, arguments.parallel)?;
     let machines = machines(work.lifecycle.machine_reader(), &work.zone, group.as_ref()).await;
-    let Subjects { mut subjects, stays, unseen } = match &group {
+    let Subjects { subjects, stays, unseen } = match &group {
         Some(group) => of_group(&work, machines, group).await?,
         None => Subjects { subjects: named(&work, &machines, &arguments.servers).await?, ..Subjects::default() },
     };
     let nodes = cluster_nodes(&cluster_store(&work.state, &work.lifecycle)?).await?;
     refuse_cluster_nodes(&subjects, &nodes)?;
     refuse_protected(&subjects)?;
-    let planned: Vec<Planned> = subjects.iter_mut().flat_map(|subject| std::mem::take(&mut subject.planned)).collect();
+    let planned: Vec<Planned> = subjects.iter().flat_map(|subject| subject.planned.iter().cloned()).collect();
     for words in &stays {
         context.output.say(&format!("note: {words}"));
     }
@@ -188,11 +188,17 @@ fn deleted(
     let (mut not_deleted, mut kept, mut not_begun) = (0, Vec::new(), Vec::new());
     let (mut not_ours, mut looked_again) = (0, 0);
     for (subject, result) in results {
-        let still_there = |reason: String| Leftover {
-            kind: "server".to_owned(),
-            id: subject.id.clone(),
-            zone: subject.zone.clone(),
-            reason,
+        let still_there = |reason: &str| {
+            subject
+                .planned
+                .iter()
+                .map(|one| Leftover {
+                    kind: one.kind.clone(),
+                    id: one.id.clone(),
+                    zone: subject.zone.clone(),
+                    reason: reason.to_owned(),
+                })
+                .collect::<Vec<_>>()
         };
         match result {
             None => {}
@@ -200,7 +206,12 @@ fn deleted(
                 not_deleted += 1;
                 kept.push(subject.id.as_str());
                 aftermaths.push(Aftermath::Left(Vec::new()));
-                failure.left.push(still_there(released.words()));
+                failure.left.push(Leftover {
+                    kind: "server".to_owned(),
+                    id: subject.id.clone(),
+                    zone: subject.zone.clone(),
+                    reason: released.words(),
+                });
             }
             Some(Ok(released)) => {
                 let report = released.report.clone().unwrap_or_default();
@@ -220,19 +231,22 @@ fn deleted(
                 not_deleted += 1;
                 not_begun.push(subject.id.as_str());
                 aftermaths.push(Aftermath::Clean);
-                failure.left.push(still_there("its deletion was not begun".to_owned()));
+                failure.left.extend(still_there("its deletion was not begun"));
             }
             Some(Err(error)) => {
                 not_deleted += 1;
                 // It was to go and is there.
                 aftermaths.push(match error.aftermath() {
                     Aftermath::Open => Aftermath::Open,
-                    _ => Aftermath::Left(Vec::new()),
+                    Aftermath::Left(left) => Aftermath::Left(left),
+                    Aftermath::Refused | Aftermath::Clean => Aftermath::Left(Vec::new()),
                 });
-                match still_to_go(work, error) {
-                    Some(left) => failure.left.extend(left),
-                    None => failure.left.push(still_there(error.to_string())),
-                }
+                failure.left.extend(match (still_to_go(work, error), error) {
+                    (Some(left), _) => left,
+                    // What is left stands in the error.
+                    (None, Error::Unrecorded { .. }) => Vec::new(),
+                    (None, _) => still_there(&error.to_string()),
+                });
             }
         }
     }
@@ -242,10 +256,17 @@ fn deleted(
         failure.causes.extend(list.causes.iter().cloned());
     }
     if not_deleted > 0 || !unseen.is_empty() {
-        let (servers, are) = (counted(results.len(), "server"), if not_deleted == 1 { "is" } else { "are" });
-        failure.message = match not_deleted {
-            0 => "what the journal names was deleted; whether more of the group is there could not be seen".to_owned(),
-            _ => format!("{not_deleted} of {servers} {are} not deleted completely"),
+        let servers = counted(results.len(), "server");
+        let are = if not_deleted - looked_again == 1 { "is" } else { "are" };
+        failure.message = match (not_deleted, not_deleted - looked_again) {
+            (0, _) => {
+                "what the journal names was deleted; whether more of the group is there could not be seen".to_owned()
+            }
+            (_, 0) => format!(
+                "nothing is left of {servers} for now; a lost call of {} may still take effect",
+                counted(looked_again, "creation")
+            ),
+            (_, not_deleted) => format!("{not_deleted} of {servers} {are} not deleted completely"),
         };
         let running = results.iter().find_map(|(_, result)| match result {
             Some(Err(Error::OperationRunning { operation })) => {

@@ -74,25 +74,6 @@ impl Subject {
             protected: false,
         }
     }
-
-    /// Of an operation that only tags speak of.
-    pub(super) fn of_unknown(operation: OperationId, zone: &Zone, group: &GroupName) -> Self {
-        Self {
-            id: operation.to_string(),
-            name: operation.to_string(),
-            zone: zone.to_string(),
-            what: Deletion::Cleanup(Target::Tagged { zone: zone.clone(), operation: operation.clone() }),
-            planned: vec![Planned {
-                kind: "operation".to_owned(),
-                id: operation.to_string(),
-                name: String::new(),
-                state: "unknown".to_owned(),
-                why: format!("addresses or volumes of group {group} carry its tag"),
-            }],
-            operation: Some(operation),
-            protected: false,
-        }
-    }
 }
 
 /// What the arguments name, each once: a server that is there, else what the journal knows by that text.
@@ -106,7 +87,7 @@ pub(super) async fn named(
         let text = local_id(&work.zone, text)?;
         let subject = match find(work.lifecycle.machine_reader(), &work.zone, machines, text).await {
             // Only its id selects a server that merely carries our tags. The name may be that of a server which is gone.
-            Ok(Some(machine)) if machine.id != text && !is_made_here(work, &machine)? => {
+            Ok(Some(machine)) if machine.id != text && !is_made_by_operation(work, &machine)? => {
                 remembered(work, machines, text).map_err(|_| only_tagged(&machine, text))?
             }
             Ok(Some(machine)) => {
@@ -126,9 +107,14 @@ pub(super) async fn named(
 }
 
 /// Whether an operation created the server: by its tag or, if somebody removed that, by the journal.
-fn is_made_here(work: &Work, machine: &Machine) -> Result<bool, Failure> {
+fn is_made_by_operation(work: &Work, machine: &Machine) -> Result<bool, Failure> {
+    Ok(machine.operation.is_some() || is_known_here(work, machine)?)
+}
+
+/// Whether this journal knows the operation that created the server.
+fn is_known_here(work: &Work, machine: &Machine) -> Result<bool, Failure> {
     let is_known = || known_servers(work.lifecycle.journal(), &machine.id).map(|known| !known.is_empty());
-    Ok(machine.operation.is_some() || (machine.copy_of.is_none() && is_known()?))
+    Ok(machine.operation_state.is_some() || (machine.copy_of.is_none() && is_known()?))
 }
 
 fn only_tagged(machine: &Machine, text: &str) -> Failure {
@@ -190,7 +176,7 @@ pub(super) struct Subjects {
 }
 
 /// The servers of a group, and what is left of those that are not listed any more. What was kept on purpose stays, and
-/// so does a server that no operation of ours made: its tags may be copied.
+/// so does a server that no operation of this journal made: its tags may be copied, or it is another state directory's.
 pub(super) async fn of_group(
     work: &Work,
     listed: Result<Vec<Machine>, Failure>,
@@ -205,7 +191,7 @@ pub(super) async fn of_group(
     let mut remembered = remembered.map_err(|error| unreadable(&error))?;
     let (mut machines, mut stays) = (Vec::new(), Vec::new());
     for machine in listed {
-        if is_made_here(work, &machine)? {
+        if is_known_here(work, &machine)? {
             machines.push(machine);
         } else {
             let words = tagged_words(&machine);
@@ -233,18 +219,20 @@ pub(super) async fn of_group(
     let (unknown, errors) = work.lifecycle.unknown_of_group(&work.zone, group).await;
     unseen.extend(errors.iter().map(unreadable));
     for operation in unknown {
-        if !subjects.iter().any(|subject| subject.operation.as_ref() == Some(&operation)) {
-            subjects.push(Subject::of_unknown(operation, &work.zone, group));
-        }
+        stays.push(format!(
+            "left alone: addresses or volumes of operation {operation}, which this journal does not know; see windlass \
+             sweep --dry-run"
+        ));
     }
     Ok(Subjects { subjects, stays, unseen })
 }
 
-/// Describes a server that carries our tags although no operation created it.
+/// Describes a server that carries our tags although no operation of this journal created it.
 fn tagged_words(machine: &Machine) -> String {
-    let why = match &machine.copy_of {
-        Some(operation) => format!("it carries the tags of operation {operation}, which made another one"),
-        None => "it carries the group's tag and no operation's".to_owned(),
+    let why = match (&machine.copy_of, &machine.operation) {
+        (Some(operation), _) => format!("it carries the tags of operation {operation}, which made another one"),
+        (None, Some(operation)) => format!("this journal does not know operation {operation}, whose tag it carries"),
+        (None, None) => "it carries the group's tag and no operation's".to_owned(),
     };
     format!("server {} ({}): {why}", machine.id, machine.name)
 }
