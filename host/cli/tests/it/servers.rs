@@ -227,12 +227,10 @@ fn a_placement_policy_decides_which_types_the_servers_get() {
         let rules = world.write("placement.rules.toml", rules.as_bytes());
         world.configure(&format!("[policies.placement]\npath = {rules:?}\n"));
     };
-    let types = |types: &str| {
-        ["server", "create", "--group", "ci", "--image", "ubuntu_noble", "--type", types].map(str::to_owned)
-    };
-    let create = |wanted: &str| {
-        let options = types(wanted);
-        world.run(&options.iter().map(String::as_str).collect::<Vec<_>>())
+    let create = |types: &str| {
+        let options =
+            ["server", "create", "--group", "ci", "--image", "ubuntu_noble", "--output", "json", "--type", types];
+        world.run(&options)
     };
     place("last");
     let created = create("DEV1-S,DEV1-M").expect(0).json();
@@ -247,6 +245,25 @@ fn a_placement_policy_decides_which_types_the_servers_get() {
     world.configure(&format!("[policies.placement]\npath = {rules:?}\n"));
     let refused = create("DEV1-S,DEV1-M").expect(1);
     refused.says("not created, as the placement policy decided: not today");
+    assert_eq!(world.resources(), 0);
+}
+
+#[test]
+fn a_group_holds_only_what_this_journal_knows() {
+    let world = World::new("50");
+    let created = world.create("1").expect(0).json();
+    let (id, operation) = (&created["servers"][0]["id"], &created["servers"][0]["operation"]);
+    let owner = std::fs::read_to_string(world.home.path().join(STATE).join("owner")).unwrap();
+    world.configure(&format!("owner = '{}'\n", owner.trim()));
+    let other = new_home();
+    let lost = other.path().join(STATE);
+    let lost = lost.to_str().unwrap();
+    let kept = world.run(&["server", "delete", "--yes", "--group", "ci", "--state-dir", lost]).expect(0);
+    let kept = kept.says("left alone").says(id.as_str().unwrap()).says(operation.as_str().unwrap());
+    kept.says("windlass server delete").says("windlass sweep --dry-run");
+    assert_eq!(world.resources(), 3);
+    // Its id says what is meant.
+    world.run(&["server", "delete", "--yes", id.as_str().unwrap(), "--state-dir", lost]).expect(0);
     assert_eq!(world.resources(), 0);
 }
 
@@ -382,8 +399,10 @@ fn what_is_known_wrong_is_refused_before_anything_is_made() {
     world.run(&image).expect(2).says("there is no image");
     let missing = world.run(&["server", "create", "--cloud-init", "/no/such/file"]).expect(2).says("4 mistakes");
     missing.says("add --type DEV1-S").says("add --image").says("add --group").says("the cloud-init file");
-    let wrong = ["--private-network", "lan", "--name", &"n".repeat(129), "--type", "DVE1-M", "--image", "ubuntu_nobel"];
-    let all = create(&wrong).expect(2).says("4 mistakes").says("private_networks: ").says("name: ");
+    let long = "n".repeat(129);
+    let wrong = ["--private-network", "lan", "--name", &long, "--type", "DVE1-M", "--image", "ubuntu_nobel"];
+    let all = world.run(&[&["server", "create", "--group", "ci"][..], &wrong].concat()).expect(2);
+    let all = all.says("4 mistakes").says("private_networks: ").says("name: ");
     let both = all.says("DVE1-M").says("ubuntu_nobel");
     assert!(!both.stderr.contains("operation"), "{}", both.stderr);
     let requests = world.control("GET", "requests", "");
