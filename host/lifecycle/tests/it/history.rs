@@ -304,6 +304,25 @@ fn start_at(world: &World, now: u64) -> Lifecycle {
 }
 
 #[test]
+fn a_clock_that_was_a_year_behind_does_not_spare_the_second_look() {
+    run(async {
+        let world = World::new(75).await;
+        let behind = start_at(&world, NOW - 365 * 24 * 3_600_000);
+        let slow = FaultRule::new("POST", "/instance/v1/zones/*/ips", FaultKind::Delay(Duration::from_secs(60)));
+        world.simulator.add_fault(slow).unwrap();
+        let control = Control::new();
+        let creating = behind.create_server(world.everything(), &control);
+        tokio::time::timeout(Duration::from_secs(1), creating).await.expect_err("it waits for its first answer");
+        drop(behind);
+        let right = start_at(&world, NOW);
+        let resumed = right.resume(&Control::new()).await.unwrap();
+        assert_eq!(resumed.operations[0].state, OperationState::Unverified);
+        let look_at = resumed.unverified[0].look_at;
+        assert!((NOW + 600_000..NOW + 640_000).contains(&look_at), "{look_at}");
+    });
+}
+
+#[test]
 fn a_clock_that_was_a_year_ahead_does_not_put_the_second_look_off() {
     run(async {
         let world = World::new(73).await;
