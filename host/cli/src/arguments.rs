@@ -914,4 +914,44 @@ mod tests {
             assert!(parse_time_scale(wrong).is_err(), "{wrong}");
         }
     }
+
+    fn sources(folder: &std::path::Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry")) {
+            if entry.file_type().expect("a kind").is_dir() {
+                sources(&entry.path(), found);
+            } else if entry.path().extension().is_some_and(|it| it == "rs") {
+                found.push(std::fs::read_to_string(entry.path()).expect("text"));
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_that_a_message_names_exists() {
+        let mut texts = Vec::new();
+        let hosts = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a folder above");
+        for one in std::fs::read_dir(hosts).expect("a folder").map(|entry| entry.expect("an entry").path().join("src"))
+        {
+            sources(&one, &mut texts);
+        }
+        let (mut program, mut named) = (Arguments::command(), 0);
+        // With `help`, as it is when it runs.
+        program.build();
+        for text in &texts {
+            for rest in ["\"windlass ", "`windlass "].iter().flat_map(|begin| text.split(begin).skip(1)) {
+                let line = rest.split(['"', '`', '\\', '{', '\n']).next().unwrap_or_default();
+                let words =
+                    line.split(' ').take_while(|word| word.chars().all(|it| it.is_ascii_lowercase() || it == '-'));
+                let mut command = &program;
+                for word in words.take_while(|word| !word.is_empty() && !word.starts_with('-')) {
+                    if !command.has_subcommands() {
+                        break;
+                    }
+                    let next = command.find_subcommand(word);
+                    command = next.unwrap_or_else(|| panic!("there is no command `{}`: windlass {line}", word));
+                    named += 1;
+                }
+            }
+        }
+        assert!(named > 100, "{named}");
+    }
 }
