@@ -544,6 +544,8 @@ pub(crate) async fn succeed(
 ) -> Result<CreatedServer, Error> {
     let unreadable = |error| left_open(run, active, Stop::Journal(error));
     if run.progress().map_err(unreadable)?.may_have_duplicates {
+        // The server is there: whoever cancels now is heeded when it is closed.
+        run.begin_undo();
         let lost = run.lost_call().map_err(unreadable)?;
         run.settle(lost).await.map_err(|stop| left_open(run, active, stop))?;
         let scope = creation_scope(&run.shared, &run.id, specification);

@@ -1,6 +1,8 @@
 //! Which of its types each server of a specification tries, and in which order: the placement slot decides wherever a
 //! specification leaves a choice.
 
+use std::collections::BTreeSet;
+
 use windlass_policy::slots::Placement as Slot;
 use windlass_policy::slots::placement::{Assignment, Money, Place, Question, Verdict};
 
@@ -24,6 +26,10 @@ impl Lifecycle {
     /// The question says how many servers of each type the group has in the zone, and what each costs, as far as
     /// Scaleway can be asked.
     pub async fn place(&self, specification: &ServerSpecification, wanted: usize) -> Placement {
+        let mut specification = specification.clone();
+        specification.normalize();
+        let mut seen = BTreeSet::new();
+        specification.types.retain(|server_type| seen.insert(server_type.clone()));
         let types = &specification.types;
         if types.len() < 2 || wanted == 0 {
             return Placement { types: vec![types.clone(); wanted], reason: None };

@@ -202,12 +202,13 @@ impl Run {
         self.effects.lock().clone()
     }
 
-    /// As [`Progress::lost_call`]. One that an earlier process sent, and that nobody has looked for, counts as sent now:
-    /// the clock may have been wrong then.
+    /// As [`Progress::lost_call`]. One that an earlier process sent before it died counts as sent now: the clock may have
+    /// been wrong then.
     pub(crate) fn lost_call(&self) -> Result<Option<u64>, Error> {
         let (shared, operation) = (&self.shared, self.shared.journal.operation(&self.id)?);
         let lost = self.progress()?.lost_call(&operation, &shared.limits);
-        Ok(if self.resumed && operation.look_at.is_none() { lost.map(|_| self.now()) } else { lost })
+        let was_closed = operation.report.is_some();
+        Ok(if self.resumed && !was_closed { lost.map(|_| self.now()) } else { lost })
     }
 
     /// Waits until a call that was sent at `lost` has had the time to arrive, as a rule.

@@ -259,8 +259,12 @@ fn a_group_holds_only_what_this_journal_knows() {
     let lost = other.path().join(STATE);
     let lost = lost.to_str().unwrap();
     let kept = world.run(&["server", "delete", "--yes", "--group", "ci", "--state-dir", lost]).expect(0);
-    let kept = kept.says("left alone").says(id.as_str().unwrap()).says(operation.as_str().unwrap());
-    kept.says("windlass server delete").says("windlass sweep --dry-run");
+    let delete = format!("to remove it: windlass server delete {}", id.as_str().unwrap());
+    for words in ["left alone", &delete, operation.as_str().unwrap()] {
+        assert!(kept.stdout.contains(words), "{}", kept.stdout);
+    }
+    let document = ["server", "delete", "--dry-run", "--group", "ci", "--output", "json", "--state-dir", lost];
+    assert!(world.json(&document)["notes"].to_string().contains(&delete));
     assert_eq!(world.resources(), 3);
     // Its id says what is meant.
     world.run(&["server", "delete", "--yes", id.as_str().unwrap(), "--state-dir", lost]).expect(0);

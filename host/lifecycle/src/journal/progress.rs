@@ -112,8 +112,12 @@ impl Progress {
             self.take_call(entry);
         }
         match entry.record()? {
-            Record::Begun(Step::Create(Create::PowerOn)) => {
-                self.powering_on = entry.resource.as_ref().map(|resource| resource.id.clone());
+            // The creation has gone on, so the failure of an earlier step was tolerated.
+            Record::Begun(Step::Create(step)) => {
+                self.given_up = None;
+                if step == Create::PowerOn {
+                    self.powering_on = entry.resource.as_ref().map(|resource| resource.id.clone());
+                }
             }
             Record::Done(Step::Create(Create::Server { .. })) => self.servers.extend(entry.resource.clone()),
             Record::Failed { step, gave_up } => {
@@ -289,6 +293,15 @@ mod tests {
         ] {
             assert_eq!(of(&entries).may_have_duplicates, expected, "{case}");
         }
+    }
+
+    #[test]
+    fn a_step_that_failed_for_good_is_forgotten_where_the_creation_went_on() {
+        let failed = failure::of_class(FailureClass::InvalidArguments, "no");
+        let given_up = entry("change-server-type", Phase::Failure, 1, json!({ "failure": failed, "wait": null }));
+        let next = entry("wait-until-running", Phase::Intent, 2, json!({}));
+        assert!(of(std::slice::from_ref(&given_up)).cause().is_some());
+        assert!(of(&[given_up, next]).cause().is_none());
     }
 
     #[test]

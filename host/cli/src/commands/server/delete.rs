@@ -36,16 +36,18 @@ pub(super) async fn delete(context: &Context, arguments: &DeleteServers) -> Resu
     refuse_cluster_nodes(&subjects, &nodes)?;
     refuse_protected(&subjects)?;
     let planned: Vec<Planned> = subjects.iter().flat_map(|subject| subject.planned.iter().cloned()).collect();
-    for words in &stays {
-        context.output.say(&format!("note: {words}"));
-    }
     if let Some(first) = unseen.first().filter(|_| subjects.is_empty() || confirmation.is_none()) {
         return Err(first.clone().with_partial(json!({ "planned": planned })));
     }
     for list in &unseen {
         context.output.say(&format!("note: there may be more of the group: {}", list.message));
     }
-    let notes = if subjects.is_empty() { context.other_owners(&work.state, true).await } else { Vec::new() };
+    let mut notes = stays;
+    if subjects.is_empty() {
+        notes.extend(context.other_owners(&work.state, true).await);
+    } else {
+        notes.iter().for_each(|note| context.output.say(&format!("note: {note}")));
+    }
     let Some(confirmation) = confirmation else {
         context.output.result(&noted(json!({ "planned": planned }), &notes), || match planned.as_slice() {
             [] => with_notes("no servers to delete\n", &notes),
@@ -243,8 +245,8 @@ fn deleted(
                 });
                 failure.left.extend(match (still_to_go(work, error), error) {
                     (Some(left), _) => left,
-                    // What is left stands in the error.
-                    (None, Error::Unrecorded { .. }) => Vec::new(),
+                    // The aftermath names what is left.
+                    (None, Error::Unrecorded { begun: true, left, .. }) if !left.is_empty() => Vec::new(),
                     (None, _) => still_there(&error.to_string()),
                 });
             }

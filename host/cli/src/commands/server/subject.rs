@@ -1,5 +1,7 @@
 //! What a deletion is about: the servers that ids, names and a group stand for, by Scaleway's list and the journal.
 
+use std::collections::BTreeSet;
+
 use windlass_inspect::failure::{Exit, Failure};
 use windlass_lifecycle::{
     Error, GroupName, Machine, OperationId, RememberedServer, ResourceKind, ResourceName, Target,
@@ -190,10 +192,12 @@ pub(super) async fn of_group(
     let remembered = work.lifecycle.remembered_of_group(&work.zone, group);
     let mut remembered = remembered.map_err(|error| unreadable(&error))?;
     let (mut machines, mut stays) = (Vec::new(), Vec::new());
+    let mut left_alone = BTreeSet::new();
     for machine in listed {
         if is_known_here(work, &machine)? {
             machines.push(machine);
         } else {
+            left_alone.extend(machine.operation.clone());
             let words = tagged_words(&machine);
             stays.push(format!("left alone: {words}; to remove it: windlass server delete {}", machine.id));
         }
@@ -218,7 +222,7 @@ pub(super) async fn of_group(
     subjects.extend(remembered.into_iter().map(|server| Subject::of_remembered(server, &work.zone)));
     let (unknown, errors) = work.lifecycle.unknown_of_group(&work.zone, group).await;
     unseen.extend(errors.iter().map(unreadable));
-    for operation in unknown {
+    for operation in unknown.difference(&left_alone) {
         stays.push(format!(
             "left alone: addresses or volumes of operation {operation}, which this journal does not know; see windlass \
              sweep --dry-run"
