@@ -263,7 +263,7 @@ fn a_group_holds_only_what_this_journal_knows() {
     for words in ["left alone", &delete, operation.as_str().unwrap()] {
         assert!(kept.stdout.contains(words), "{}", kept.stdout);
     }
-    let document = ["server", "delete", "--dry-run", "--group", "ci", "--output", "json", "--state-dir", lost];
+    let document = ["server", "delete", "--dry-run", "--group", "ci", "--state-dir", lost];
     assert!(world.json(&document)["notes"].to_string().contains(&delete));
     assert_eq!(world.resources(), 3);
     // Its id says what is meant.
