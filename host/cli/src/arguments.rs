@@ -305,7 +305,7 @@ pub(crate) struct DeleteServers {
     /// Servers, by id, name, operation or address; a server that is gone is accepted, to delete what is left of it
     #[arg(value_name = "SERVER", add = ArgValueCandidates::new(completion::servers))]
     pub(crate) servers: Vec<String>,
-    /// All servers of this group, and what is left of servers that are gone
+    /// All servers of this group that the journal knows, and what is left of those that are gone
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::groups))]
     pub(crate) group: Option<String>,
     /// Only print what would be deleted
