@@ -490,8 +490,9 @@ pub(crate) async fn fail(run: &Run, active: &Active, specification: &ServerSpeci
 
 /// What the caller of an operation hears that failed and was closed so.
 pub(crate) fn failed(run: &Run, state: OperationState, cause: StepFailure, report: Report) -> Error {
+    let progress = run.progress().ok();
     let nothing_was_made =
-        state == OperationState::Undone && run.progress().is_ok_and(|progress| progress.effects.made_nothing());
+        state == OperationState::Undone && progress.as_ref().is_some_and(|progress| progress.effects.made_nothing());
     Error::Failed(Box::new(OperationFailure {
         operation: run.id.clone(),
         kind: run.kind,
@@ -499,7 +500,7 @@ pub(crate) fn failed(run: &Run, state: OperationState, cause: StepFailure, repor
         step: cause.step,
         cause: cause.failure,
         report,
-        reasons: run.reasons(),
+        reasons: progress.map(|progress| progress.reasons).unwrap_or_default(),
         nothing_was_made,
     }))
 }
@@ -544,7 +545,7 @@ pub(crate) async fn succeed(
 ) -> Result<CreatedServer, Error> {
     let unreadable = |error| left_open(run, active, Stop::Journal(error));
     if run.progress().map_err(unreadable)?.may_have_duplicates {
-        // The server is there: whoever cancels now is heeded when it is closed.
+        // The server exists. A cancellation from here on takes effect when the operation is closed.
         run.begin_undo();
         let lost = run.lost_call().map_err(unreadable)?;
         run.settle(lost).await.map_err(|stop| left_open(run, active, stop))?;

@@ -533,11 +533,11 @@ impl Run {
                     Looked::Unseen => true,
                     Looked::Nothing => stops(&failed),
                 };
-                let goes_on = self.check(step);
-                if is_last || goes_on.is_err() {
+                let ending = self.check(step).err();
+                if is_last || ending.is_some() {
                     let data = json!({ "attempt": attempts.number(), "failure": failed });
                     self.write(step, Phase::Failure, None, data).await?;
-                    return Err(goes_on.err().unwrap_or_else(|| Stop::failed(step, failed)));
+                    return Err(ending.unwrap_or_else(|| Stop::failed(step, failed)));
                 }
                 self.after_failure(step, &mut attempts, &error, server_type).await?;
             }

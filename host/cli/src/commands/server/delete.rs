@@ -239,9 +239,8 @@ fn deleted(
                 not_deleted += 1;
                 // It was to go and is there.
                 aftermaths.push(match error.aftermath() {
-                    Aftermath::Open => Aftermath::Open,
-                    Aftermath::Left(left) => Aftermath::Left(left),
                     Aftermath::Refused | Aftermath::Clean => Aftermath::Left(Vec::new()),
+                    open_or_left => open_or_left,
                 });
                 failure.left.extend(match (still_to_go(work, error), error) {
                     (Some(left), _) => left,
