@@ -93,7 +93,7 @@ func TestEverySlotIsAnswered(t *testing.T) {
 	ctx, now := context.Background(), uint64(1_767_225_600_000)
 
 	mapping := client.StateMapping(ctx, &policyv1.StateMappingQuestion{
-		Now: now, Zone: "fr-par-1", ServerTypes: []string{"DEV1-S"}, Servers: []*policyv1.StateMappingServer{
+		Now: now, Subject: subject(), Zone: "fr-par-1", ServerTypes: []string{"DEV1-S"}, Servers: []*policyv1.StateMappingServer{
 			{State: policyv1.StateMappingServerState_STATE_MAPPING_SERVER_STATE_RUNNING,
 				Detail: policyv1.StateMappingStateDetail_STATE_MAPPING_STATE_DETAIL_BOOTED, HasRun: true,
 				InFlight: policyv1.StateMappingOperation_STATE_MAPPING_OPERATION_NONE},
@@ -115,7 +115,7 @@ func TestEverySlotIsAnswered(t *testing.T) {
 	}
 
 	rollback := client.Rollback(ctx, &policyv1.RollbackQuestion{
-		Now: now, Operation: "create-server", Group: "ci", Resources: []*policyv1.RollbackResource{{
+		Now: now, Operation: "create-server", Subject: subject(), Resources: []*policyv1.RollbackResource{{
 			Kind: policyv1.ResourceKind_RESOURCE_KIND_SERVER, Id: "1", Name: "web", Owned: true,
 			Evidence: policyv1.RollbackEvidence_ROLLBACK_EVIDENCE_JOURNAL,
 		}},
@@ -125,9 +125,9 @@ func TestEverySlotIsAnswered(t *testing.T) {
 	}
 
 	release := client.Release(ctx, &policyv1.ReleaseQuestion{
-		Now: now, Trigger: policyv1.ReleaseTrigger_RELEASE_TRIGGER_RELEASED, Attempt: 1, Machine: &policyv1.ReleaseMachine{
+		Now: now, Subject: subject(), Trigger: policyv1.ReleaseTrigger_RELEASE_TRIGGER_RELEASED, Attempt: 1, Machine: &policyv1.ReleaseMachine{
 			Kind: policyv1.ReleaseMachineKind_RELEASE_MACHINE_KIND_INSTANCE, Id: "1", Name: "web", Zone: "fr-par-1",
-			MachineType: "DEV1-S", Status: "running", CreatedAt: now,
+			MachineType: "DEV1-S", Status: "running", CreatedAt: now, Activity: &policyv1.ReleaseActivity{},
 		},
 	}, func() *policyv1.ReleaseAnswer { return nil })
 	_, terminates := release.Answer.GetVerdict().GetVerdict().(*policyv1.ReleaseVerdict_Terminate)
@@ -136,7 +136,7 @@ func TestEverySlotIsAnswered(t *testing.T) {
 	}
 
 	provisioning := client.Provisioning(ctx, &policyv1.ProvisioningQuestion{
-		Now: now, Cluster: "farm", Operation: policyv1.ProvisioningOperation_PROVISIONING_OPERATION_CREATE,
+		Now: now, Subject: subject(), Operation: policyv1.ProvisioningOperation_PROVISIONING_OPERATION_CREATE,
 		Stage: policyv1.ProvisioningStage_PROVISIONING_STAGE_SERVERS, Cause: gatewayFailed().Failure,
 		Nodes: []*policyv1.ProvisioningNode{{
 			Name: "n", Group: "g", Role: policyv1.ProvisioningNodeRole_PROVISIONING_NODE_ROLE_MADE, Exists: true,
@@ -147,7 +147,7 @@ func TestEverySlotIsAnswered(t *testing.T) {
 	}
 
 	placement := client.Placement(ctx, &policyv1.PlacementQuestion{
-		Now: now, Operation: "create-server", Wanted: 3,
+		Now: now, Operation: "create-server", Subject: subject(), Wanted: 3,
 		Places: []*policyv1.PlacementPlace{{Zone: "fr-par-1", ServerType: "DEV1-S"}},
 	}, func() *policyv1.PlacementAnswer { return nil })
 	if placement.Err != nil || placement.Answer.GetVerdict().GetPlace().GetItems()[0].GetCount() != 3 {

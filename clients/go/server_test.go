@@ -110,11 +110,17 @@ func (s *server) kill() {
 	s.process.Wait()
 }
 
+// subject is whose machines the questions are about.
+func subject() *policyv1.Subject {
+	return &policyv1.Subject{Program: policyv1.Program_PROGRAM_OTHER, Owner: "tests"}
+}
+
 // gatewayFailed is a question that the rules decide.
 func gatewayFailed() *policyv1.RetryQuestion {
 	return &policyv1.RetryQuestion{
 		Now: 1_767_225_600_000, Random: 7, Operation: "create-server", Step: "power-on", Attempt: 2, Elapsed: 100,
 		Zone:    "fr-par-1",
+		Subject: subject(),
 		Failure: &policyv1.Failure{Class: policyv1.FailureClass_FAILURE_CLASS_GATEWAY, Message: "bad gateway"},
 	}
 }

@@ -45,6 +45,9 @@ const PACKAGES: &[(&str, &str, &str, &str)] = &[
         "keep-new-nodes-for-inspection",
         "The example for `provisioning`.",
     ),
+    ("KEEP_UNTIL", "keep-until", "keep-until", "Keeps a marked machine until the date of its mark."),
+    ("MAXIMUM_AGE", "maximum-age", "maximum-age", "Replaces runners that are old and unused."),
+    ("NAMESPACE_BUDGET", "namespace-budget", "namespace-budget", "Bounds what a namespace's servers cost."),
     (
         "HOSTILE",
         "windlass-hostile-guest",

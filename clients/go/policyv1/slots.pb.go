@@ -234,6 +234,147 @@ func (ResourceKind) EnumDescriptor() ([]byte, []int) {
 	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{1}
 }
 
+// The programs that ask.
+type Program int32
+
+const (
+	Program_PROGRAM_UNSPECIFIED   Program = 0
+	Program_PROGRAM_COMMAND_LINE  Program = 1
+	Program_PROGRAM_RUNNER_PLUGIN Program = 2
+	Program_PROGRAM_CONTROLLER    Program = 3
+	// One that this version of the contract has no word for.
+	Program_PROGRAM_OTHER Program = 4
+)
+
+// Enum value maps for Program.
+var (
+	Program_name = map[int32]string{
+		0: "PROGRAM_UNSPECIFIED",
+		1: "PROGRAM_COMMAND_LINE",
+		2: "PROGRAM_RUNNER_PLUGIN",
+		3: "PROGRAM_CONTROLLER",
+		4: "PROGRAM_OTHER",
+	}
+	Program_value = map[string]int32{
+		"PROGRAM_UNSPECIFIED":   0,
+		"PROGRAM_COMMAND_LINE":  1,
+		"PROGRAM_RUNNER_PLUGIN": 2,
+		"PROGRAM_CONTROLLER":    3,
+		"PROGRAM_OTHER":         4,
+	}
+)
+
+func (x Program) Enum() *Program {
+	p := new(Program)
+	*p = x
+	return p
+}
+
+func (x Program) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Program) Descriptor() protoreflect.EnumDescriptor {
+	return file_windlass_policy_v1_slots_proto_enumTypes[2].Descriptor()
+}
+
+func (Program) Type() protoreflect.EnumType {
+	return &file_windlass_policy_v1_slots_proto_enumTypes[2]
+}
+
+func (x Program) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Program.Descriptor instead.
+func (Program) EnumDescriptor() ([]byte, []int) {
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{2}
+}
+
+// Who wants it.
+type Requester int32
+
+const (
+	Requester_REQUESTER_UNSPECIFIED Requester = 0
+	// Somebody at the command line.
+	Requester_REQUESTER_USER Requester = 1
+	// GitLab Runner.
+	Requester_REQUESTER_RUNNER Requester = 2
+	// The runner plugin itself: the machine vanished, or its creation was cancelled.
+	Requester_REQUESTER_PLUGIN Requester = 3
+	// A state-mapping policy.
+	Requester_REQUESTER_POLICY Requester = 4
+	// A host that shuts down.
+	Requester_REQUESTER_SHUTDOWN Requester = 5
+	// A sweep.
+	Requester_REQUESTER_SWEEP Requester = 6
+	// The clean-up of claimed hosts whose claimant is gone.
+	Requester_REQUESTER_RECLAIM Requester = 7
+	// A Kubernetes object.
+	Requester_REQUESTER_OBJECT Requester = 8
+	// An operation on a cluster of servers.
+	Requester_REQUESTER_CLUSTER Requester = 9
+	// One that this version of the contract has no word for.
+	Requester_REQUESTER_OTHER Requester = 10
+)
+
+// Enum value maps for Requester.
+var (
+	Requester_name = map[int32]string{
+		0:  "REQUESTER_UNSPECIFIED",
+		1:  "REQUESTER_USER",
+		2:  "REQUESTER_RUNNER",
+		3:  "REQUESTER_PLUGIN",
+		4:  "REQUESTER_POLICY",
+		5:  "REQUESTER_SHUTDOWN",
+		6:  "REQUESTER_SWEEP",
+		7:  "REQUESTER_RECLAIM",
+		8:  "REQUESTER_OBJECT",
+		9:  "REQUESTER_CLUSTER",
+		10: "REQUESTER_OTHER",
+	}
+	Requester_value = map[string]int32{
+		"REQUESTER_UNSPECIFIED": 0,
+		"REQUESTER_USER":        1,
+		"REQUESTER_RUNNER":      2,
+		"REQUESTER_PLUGIN":      3,
+		"REQUESTER_POLICY":      4,
+		"REQUESTER_SHUTDOWN":    5,
+		"REQUESTER_SWEEP":       6,
+		"REQUESTER_RECLAIM":     7,
+		"REQUESTER_OBJECT":      8,
+		"REQUESTER_CLUSTER":     9,
+		"REQUESTER_OTHER":       10,
+	}
+)
+
+func (x Requester) Enum() *Requester {
+	p := new(Requester)
+	*p = x
+	return p
+}
+
+func (x Requester) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Requester) Descriptor() protoreflect.EnumDescriptor {
+	return file_windlass_policy_v1_slots_proto_enumTypes[3].Descriptor()
+}
+
+func (Requester) Type() protoreflect.EnumType {
+	return &file_windlass_policy_v1_slots_proto_enumTypes[3]
+}
+
+func (x Requester) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Requester.Descriptor instead.
+func (Requester) EnumDescriptor() ([]byte, []int) {
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{3}
+}
+
 // Scaleway's states of an Instance server. It has no error state.
 type StateMappingServerState int32
 
@@ -284,11 +425,11 @@ func (x StateMappingServerState) String() string {
 }
 
 func (StateMappingServerState) Descriptor() protoreflect.EnumDescriptor {
-	return file_windlass_policy_v1_slots_proto_enumTypes[2].Descriptor()
+	return file_windlass_policy_v1_slots_proto_enumTypes[4].Descriptor()
 }
 
 func (StateMappingServerState) Type() protoreflect.EnumType {
-	return &file_windlass_policy_v1_slots_proto_enumTypes[2]
+	return &file_windlass_policy_v1_slots_proto_enumTypes[4]
 }
 
 func (x StateMappingServerState) Number() protoreflect.EnumNumber {
@@ -297,7 +438,7 @@ func (x StateMappingServerState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StateMappingServerState.Descriptor instead.
 func (StateMappingServerState) EnumDescriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{2}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{4}
 }
 
 // Scaleway's `state_detail`. "booting kernel" can last for as long as a server runs, when its image has no agent.
@@ -369,11 +510,11 @@ func (x StateMappingStateDetail) String() string {
 }
 
 func (StateMappingStateDetail) Descriptor() protoreflect.EnumDescriptor {
-	return file_windlass_policy_v1_slots_proto_enumTypes[3].Descriptor()
+	return file_windlass_policy_v1_slots_proto_enumTypes[5].Descriptor()
 }
 
 func (StateMappingStateDetail) Type() protoreflect.EnumType {
-	return &file_windlass_policy_v1_slots_proto_enumTypes[3]
+	return &file_windlass_policy_v1_slots_proto_enumTypes[5]
 }
 
 func (x StateMappingStateDetail) Number() protoreflect.EnumNumber {
@@ -382,7 +523,7 @@ func (x StateMappingStateDetail) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StateMappingStateDetail.Descriptor instead.
 func (StateMappingStateDetail) EnumDescriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{3}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{5}
 }
 
 // An operation of ours that is working on the server at this moment.
@@ -432,11 +573,11 @@ func (x StateMappingOperation) String() string {
 }
 
 func (StateMappingOperation) Descriptor() protoreflect.EnumDescriptor {
-	return file_windlass_policy_v1_slots_proto_enumTypes[4].Descriptor()
+	return file_windlass_policy_v1_slots_proto_enumTypes[6].Descriptor()
 }
 
 func (StateMappingOperation) Type() protoreflect.EnumType {
-	return &file_windlass_policy_v1_slots_proto_enumTypes[4]
+	return &file_windlass_policy_v1_slots_proto_enumTypes[6]
 }
 
 func (x StateMappingOperation) Number() protoreflect.EnumNumber {
@@ -445,7 +586,7 @@ func (x StateMappingOperation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StateMappingOperation.Descriptor instead.
 func (StateMappingOperation) EnumDescriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{4}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{6}
 }
 
 // What to report.
@@ -505,11 +646,11 @@ func (x StateMappingReport) String() string {
 }
 
 func (StateMappingReport) Descriptor() protoreflect.EnumDescriptor {
-	return file_windlass_policy_v1_slots_proto_enumTypes[5].Descriptor()
+	return file_windlass_policy_v1_slots_proto_enumTypes[7].Descriptor()
 }
 
 func (StateMappingReport) Type() protoreflect.EnumType {
-	return &file_windlass_policy_v1_slots_proto_enumTypes[5]
+	return &file_windlass_policy_v1_slots_proto_enumTypes[7]
 }
 
 func (x StateMappingReport) Number() protoreflect.EnumNumber {
@@ -518,7 +659,7 @@ func (x StateMappingReport) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StateMappingReport.Descriptor instead.
 func (StateMappingReport) EnumDescriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{5}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{7}
 }
 
 // What to do.
@@ -557,11 +698,11 @@ func (x StateMappingAction) String() string {
 }
 
 func (StateMappingAction) Descriptor() protoreflect.EnumDescriptor {
-	return file_windlass_policy_v1_slots_proto_enumTypes[6].Descriptor()
+	return file_windlass_policy_v1_slots_proto_enumTypes[8].Descriptor()
 }
 
 func (StateMappingAction) Type() protoreflect.EnumType {
-	return &file_windlass_policy_v1_slots_proto_enumTypes[6]
+	return &file_windlass_policy_v1_slots_proto_enumTypes[8]
 }
 
 func (x StateMappingAction) Number() protoreflect.EnumNumber {
@@ -570,7 +711,7 @@ func (x StateMappingAction) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StateMappingAction.Descriptor instead.
 func (StateMappingAction) EnumDescriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{6}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{8}
 }
 
 // How the host came to know of a resource.
@@ -617,11 +758,11 @@ func (x RollbackEvidence) String() string {
 }
 
 func (RollbackEvidence) Descriptor() protoreflect.EnumDescriptor {
-	return file_windlass_policy_v1_slots_proto_enumTypes[7].Descriptor()
+	return file_windlass_policy_v1_slots_proto_enumTypes[9].Descriptor()
 }
 
 func (RollbackEvidence) Type() protoreflect.EnumType {
-	return &file_windlass_policy_v1_slots_proto_enumTypes[7]
+	return &file_windlass_policy_v1_slots_proto_enumTypes[9]
 }
 
 func (x RollbackEvidence) Number() protoreflect.EnumNumber {
@@ -630,7 +771,7 @@ func (x RollbackEvidence) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RollbackEvidence.Descriptor instead.
 func (RollbackEvidence) EnumDescriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{7}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{9}
 }
 
 // What to do with a resource.
@@ -678,11 +819,11 @@ func (x RollbackAction) String() string {
 }
 
 func (RollbackAction) Descriptor() protoreflect.EnumDescriptor {
-	return file_windlass_policy_v1_slots_proto_enumTypes[8].Descriptor()
+	return file_windlass_policy_v1_slots_proto_enumTypes[10].Descriptor()
 }
 
 func (RollbackAction) Type() protoreflect.EnumType {
-	return &file_windlass_policy_v1_slots_proto_enumTypes[8]
+	return &file_windlass_policy_v1_slots_proto_enumTypes[10]
 }
 
 func (x RollbackAction) Number() protoreflect.EnumNumber {
@@ -691,7 +832,7 @@ func (x RollbackAction) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RollbackAction.Descriptor instead.
 func (RollbackAction) EnumDescriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{8}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{10}
 }
 
 // What sort of machine it is.
@@ -732,11 +873,11 @@ func (x ReleaseMachineKind) String() string {
 }
 
 func (ReleaseMachineKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_windlass_policy_v1_slots_proto_enumTypes[9].Descriptor()
+	return file_windlass_policy_v1_slots_proto_enumTypes[11].Descriptor()
 }
 
 func (ReleaseMachineKind) Type() protoreflect.EnumType {
-	return &file_windlass_policy_v1_slots_proto_enumTypes[9]
+	return &file_windlass_policy_v1_slots_proto_enumTypes[11]
 }
 
 func (x ReleaseMachineKind) Number() protoreflect.EnumNumber {
@@ -745,7 +886,7 @@ func (x ReleaseMachineKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReleaseMachineKind.Descriptor instead.
 func (ReleaseMachineKind) EnumDescriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{9}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{11}
 }
 
 // Why the question is asked.
@@ -792,11 +933,11 @@ func (x ReleaseTrigger) String() string {
 }
 
 func (ReleaseTrigger) Descriptor() protoreflect.EnumDescriptor {
-	return file_windlass_policy_v1_slots_proto_enumTypes[10].Descriptor()
+	return file_windlass_policy_v1_slots_proto_enumTypes[12].Descriptor()
 }
 
 func (ReleaseTrigger) Type() protoreflect.EnumType {
-	return &file_windlass_policy_v1_slots_proto_enumTypes[10]
+	return &file_windlass_policy_v1_slots_proto_enumTypes[12]
 }
 
 func (x ReleaseTrigger) Number() protoreflect.EnumNumber {
@@ -805,91 +946,7 @@ func (x ReleaseTrigger) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReleaseTrigger.Descriptor instead.
 func (ReleaseTrigger) EnumDescriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{10}
-}
-
-// Who asks.
-type ReleaseRequester int32
-
-const (
-	ReleaseRequester_RELEASE_REQUESTER_UNSPECIFIED ReleaseRequester = 0
-	// Somebody at the command line.
-	ReleaseRequester_RELEASE_REQUESTER_USER ReleaseRequester = 1
-	// GitLab Runner.
-	ReleaseRequester_RELEASE_REQUESTER_RUNNER ReleaseRequester = 2
-	// The runner plugin itself: the machine vanished, or its creation was cancelled.
-	ReleaseRequester_RELEASE_REQUESTER_PLUGIN ReleaseRequester = 3
-	// A state-mapping policy.
-	ReleaseRequester_RELEASE_REQUESTER_POLICY ReleaseRequester = 4
-	// A host that shuts down.
-	ReleaseRequester_RELEASE_REQUESTER_SHUTDOWN ReleaseRequester = 5
-	// A sweep.
-	ReleaseRequester_RELEASE_REQUESTER_SWEEP ReleaseRequester = 6
-	// The clean-up of claimed hosts whose claimant is gone.
-	ReleaseRequester_RELEASE_REQUESTER_RECLAIM ReleaseRequester = 7
-	// A Kubernetes object.
-	ReleaseRequester_RELEASE_REQUESTER_OBJECT ReleaseRequester = 8
-	// An operation on a cluster of servers.
-	ReleaseRequester_RELEASE_REQUESTER_CLUSTER ReleaseRequester = 9
-	// One that this version of the contract has no word for.
-	ReleaseRequester_RELEASE_REQUESTER_OTHER ReleaseRequester = 10
-)
-
-// Enum value maps for ReleaseRequester.
-var (
-	ReleaseRequester_name = map[int32]string{
-		0:  "RELEASE_REQUESTER_UNSPECIFIED",
-		1:  "RELEASE_REQUESTER_USER",
-		2:  "RELEASE_REQUESTER_RUNNER",
-		3:  "RELEASE_REQUESTER_PLUGIN",
-		4:  "RELEASE_REQUESTER_POLICY",
-		5:  "RELEASE_REQUESTER_SHUTDOWN",
-		6:  "RELEASE_REQUESTER_SWEEP",
-		7:  "RELEASE_REQUESTER_RECLAIM",
-		8:  "RELEASE_REQUESTER_OBJECT",
-		9:  "RELEASE_REQUESTER_CLUSTER",
-		10: "RELEASE_REQUESTER_OTHER",
-	}
-	ReleaseRequester_value = map[string]int32{
-		"RELEASE_REQUESTER_UNSPECIFIED": 0,
-		"RELEASE_REQUESTER_USER":        1,
-		"RELEASE_REQUESTER_RUNNER":      2,
-		"RELEASE_REQUESTER_PLUGIN":      3,
-		"RELEASE_REQUESTER_POLICY":      4,
-		"RELEASE_REQUESTER_SHUTDOWN":    5,
-		"RELEASE_REQUESTER_SWEEP":       6,
-		"RELEASE_REQUESTER_RECLAIM":     7,
-		"RELEASE_REQUESTER_OBJECT":      8,
-		"RELEASE_REQUESTER_CLUSTER":     9,
-		"RELEASE_REQUESTER_OTHER":       10,
-	}
-)
-
-func (x ReleaseRequester) Enum() *ReleaseRequester {
-	p := new(ReleaseRequester)
-	*p = x
-	return p
-}
-
-func (x ReleaseRequester) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (ReleaseRequester) Descriptor() protoreflect.EnumDescriptor {
-	return file_windlass_policy_v1_slots_proto_enumTypes[11].Descriptor()
-}
-
-func (ReleaseRequester) Type() protoreflect.EnumType {
-	return &file_windlass_policy_v1_slots_proto_enumTypes[11]
-}
-
-func (x ReleaseRequester) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use ReleaseRequester.Descriptor instead.
-func (ReleaseRequester) EnumDescriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{11}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{12}
 }
 
 // What the owner asked for (an annotation, for example). A policy may refuse it.
@@ -933,11 +990,11 @@ func (x ReleaseRequested) String() string {
 }
 
 func (ReleaseRequested) Descriptor() protoreflect.EnumDescriptor {
-	return file_windlass_policy_v1_slots_proto_enumTypes[12].Descriptor()
+	return file_windlass_policy_v1_slots_proto_enumTypes[13].Descriptor()
 }
 
 func (ReleaseRequested) Type() protoreflect.EnumType {
-	return &file_windlass_policy_v1_slots_proto_enumTypes[12]
+	return &file_windlass_policy_v1_slots_proto_enumTypes[13]
 }
 
 func (x ReleaseRequested) Number() protoreflect.EnumNumber {
@@ -946,7 +1003,7 @@ func (x ReleaseRequested) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReleaseRequested.Descriptor instead.
 func (ReleaseRequested) EnumDescriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{12}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{13}
 }
 
 // The actions that can be refused.
@@ -993,11 +1050,11 @@ func (x ReleaseAction) String() string {
 }
 
 func (ReleaseAction) Descriptor() protoreflect.EnumDescriptor {
-	return file_windlass_policy_v1_slots_proto_enumTypes[13].Descriptor()
+	return file_windlass_policy_v1_slots_proto_enumTypes[14].Descriptor()
 }
 
 func (ReleaseAction) Type() protoreflect.EnumType {
-	return &file_windlass_policy_v1_slots_proto_enumTypes[13]
+	return &file_windlass_policy_v1_slots_proto_enumTypes[14]
 }
 
 func (x ReleaseAction) Number() protoreflect.EnumNumber {
@@ -1006,7 +1063,7 @@ func (x ReleaseAction) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReleaseAction.Descriptor instead.
 func (ReleaseAction) EnumDescriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{13}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{14}
 }
 
 // What was being done.
@@ -1050,11 +1107,11 @@ func (x ProvisioningOperation) String() string {
 }
 
 func (ProvisioningOperation) Descriptor() protoreflect.EnumDescriptor {
-	return file_windlass_policy_v1_slots_proto_enumTypes[14].Descriptor()
+	return file_windlass_policy_v1_slots_proto_enumTypes[15].Descriptor()
 }
 
 func (ProvisioningOperation) Type() protoreflect.EnumType {
-	return &file_windlass_policy_v1_slots_proto_enumTypes[14]
+	return &file_windlass_policy_v1_slots_proto_enumTypes[15]
 }
 
 func (x ProvisioningOperation) Number() protoreflect.EnumNumber {
@@ -1063,7 +1120,7 @@ func (x ProvisioningOperation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ProvisioningOperation.Descriptor instead.
 func (ProvisioningOperation) EnumDescriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{14}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{15}
 }
 
 // Where it failed. `create` goes validate, servers, wait, prepare, configure, start; `scale` goes decommission,
@@ -1123,11 +1180,11 @@ func (x ProvisioningStage) String() string {
 }
 
 func (ProvisioningStage) Descriptor() protoreflect.EnumDescriptor {
-	return file_windlass_policy_v1_slots_proto_enumTypes[15].Descriptor()
+	return file_windlass_policy_v1_slots_proto_enumTypes[16].Descriptor()
 }
 
 func (ProvisioningStage) Type() protoreflect.EnumType {
-	return &file_windlass_policy_v1_slots_proto_enumTypes[15]
+	return &file_windlass_policy_v1_slots_proto_enumTypes[16]
 }
 
 func (x ProvisioningStage) Number() protoreflect.EnumNumber {
@@ -1136,7 +1193,7 @@ func (x ProvisioningStage) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ProvisioningStage.Descriptor instead.
 func (ProvisioningStage) EnumDescriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{15}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{16}
 }
 
 // What a node is to the operation that failed.
@@ -1183,11 +1240,11 @@ func (x ProvisioningNodeRole) String() string {
 }
 
 func (ProvisioningNodeRole) Descriptor() protoreflect.EnumDescriptor {
-	return file_windlass_policy_v1_slots_proto_enumTypes[16].Descriptor()
+	return file_windlass_policy_v1_slots_proto_enumTypes[17].Descriptor()
 }
 
 func (ProvisioningNodeRole) Type() protoreflect.EnumType {
-	return &file_windlass_policy_v1_slots_proto_enumTypes[16]
+	return &file_windlass_policy_v1_slots_proto_enumTypes[17]
 }
 
 func (x ProvisioningNodeRole) Number() protoreflect.EnumNumber {
@@ -1196,7 +1253,7 @@ func (x ProvisioningNodeRole) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ProvisioningNodeRole.Descriptor instead.
 func (ProvisioningNodeRole) EnumDescriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{16}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{17}
 }
 
 // The state in which the cluster is left.
@@ -1233,11 +1290,11 @@ func (x ProvisioningClusterState) String() string {
 }
 
 func (ProvisioningClusterState) Descriptor() protoreflect.EnumDescriptor {
-	return file_windlass_policy_v1_slots_proto_enumTypes[17].Descriptor()
+	return file_windlass_policy_v1_slots_proto_enumTypes[18].Descriptor()
 }
 
 func (ProvisioningClusterState) Type() protoreflect.EnumType {
-	return &file_windlass_policy_v1_slots_proto_enumTypes[17]
+	return &file_windlass_policy_v1_slots_proto_enumTypes[18]
 }
 
 func (x ProvisioningClusterState) Number() protoreflect.EnumNumber {
@@ -1246,7 +1303,7 @@ func (x ProvisioningClusterState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ProvisioningClusterState.Descriptor instead.
 func (ProvisioningClusterState) EnumDescriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{17}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{18}
 }
 
 // One failure, as the host understood it. Carries no credentials and no request body.
@@ -1358,6 +1415,299 @@ func (x *Failure) GetAmbiguous() bool {
 	return false
 }
 
+// An amount of money.
+type Money struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// ISO 4217: `EUR`.
+	Currency string `protobuf:"bytes,1,opt,name=currency,proto3" json:"currency,omitempty"`
+	// Millionths of the currency's unit.
+	Micros        uint64 `protobuf:"varint,2,opt,name=micros,proto3" json:"micros,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Money) Reset() {
+	*x = Money{}
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Money) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Money) ProtoMessage() {}
+
+func (x *Money) ProtoReflect() protoreflect.Message {
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Money.ProtoReflect.Descriptor instead.
+func (*Money) Descriptor() ([]byte, []int) {
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Money) GetCurrency() string {
+	if x != nil {
+		return x.Currency
+	}
+	return ""
+}
+
+func (x *Money) GetMicros() uint64 {
+	if x != nil {
+		return x.Micros
+	}
+	return 0
+}
+
+// A Kubernetes object.
+type Object struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `InstanceMachine`, `AppleSiliconMachine`, `ServerCluster`.
+	Kind          string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Namespace     string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name          string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Object) Reset() {
+	*x = Object{}
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Object) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Object) ProtoMessage() {}
+
+func (x *Object) ProtoReflect() protoreflect.Message {
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Object.ProtoReflect.Descriptor instead.
+func (*Object) Descriptor() ([]byte, []int) {
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Object) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Object) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Object) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// A label or an annotation of a Kubernetes object, or a tag of a server: `team=build` has the name `team` and the
+// value `build`, and a tag without `=` is a name with an empty value.
+type Label struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// At most 256 bytes: a longer one is cut.
+	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Label) Reset() {
+	*x = Label{}
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Label) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Label) ProtoMessage() {}
+
+func (x *Label) ProtoReflect() protoreflect.Message {
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Label.ProtoReflect.Descriptor instead.
+func (*Label) Descriptor() ([]byte, []int) {
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Label) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Label) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+// Whose machines a question is about, and who asks.
+//
+// All of it is as the operator, the journal and Scaleway's tags say. A tenant can write labels, and choose the names
+// of groups, clusters and objects.
+type Subject struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Program Program                `protobuf:"varint,1,opt,name=program,proto3,enum=windlass.policy.v1.Program" json:"program,omitempty"`
+	// The owner: the value of the tag that all resources of one installation carry.
+	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	// The id of Scaleway's project. Absent where it is the default of the API key.
+	Project *string `protobuf:"bytes,3,opt,name=project,proto3,oneof" json:"project,omitempty"`
+	// The group of servers. Absent where it is not about servers of one group.
+	Group *string `protobuf:"bytes,4,opt,name=group,proto3,oneof" json:"group,omitempty"`
+	// The cluster of servers. Absent where it is about none.
+	Cluster *string `protobuf:"bytes,5,opt,name=cluster,proto3,oneof" json:"cluster,omitempty"`
+	// The Kubernetes object for which the machine was made or claimed. Absent where there is none.
+	Object *Object `protobuf:"bytes,6,opt,name=object,proto3,oneof" json:"object,omitempty"`
+	// What the operator lets through (`labels` in the configuration of policies), in the operator's order. At most
+	// 64.
+	Labels []*Label `protobuf:"bytes,7,rep,name=labels,proto3" json:"labels,omitempty"`
+	// Who asks for the operation. Absent where it was not recorded.
+	Requester *Requester `protobuf:"varint,8,opt,name=requester,proto3,enum=windlass.policy.v1.Requester,oneof" json:"requester,omitempty"`
+	// Why, for people. Absent where no reason was given.
+	Why           *string `protobuf:"bytes,9,opt,name=why,proto3,oneof" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Subject) Reset() {
+	*x = Subject{}
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Subject) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Subject) ProtoMessage() {}
+
+func (x *Subject) ProtoReflect() protoreflect.Message {
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Subject.ProtoReflect.Descriptor instead.
+func (*Subject) Descriptor() ([]byte, []int) {
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Subject) GetProgram() Program {
+	if x != nil {
+		return x.Program
+	}
+	return Program_PROGRAM_UNSPECIFIED
+}
+
+func (x *Subject) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *Subject) GetProject() string {
+	if x != nil && x.Project != nil {
+		return *x.Project
+	}
+	return ""
+}
+
+func (x *Subject) GetGroup() string {
+	if x != nil && x.Group != nil {
+		return *x.Group
+	}
+	return ""
+}
+
+func (x *Subject) GetCluster() string {
+	if x != nil && x.Cluster != nil {
+		return *x.Cluster
+	}
+	return ""
+}
+
+func (x *Subject) GetObject() *Object {
+	if x != nil {
+		return x.Object
+	}
+	return nil
+}
+
+func (x *Subject) GetLabels() []*Label {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Subject) GetRequester() Requester {
+	if x != nil && x.Requester != nil {
+		return *x.Requester
+	}
+	return Requester_REQUESTER_UNSPECIFIED
+}
+
+func (x *Subject) GetWhy() string {
+	if x != nil && x.Why != nil {
+		return *x.Why
+	}
+	return ""
+}
+
 // One server.
 type StateMappingServer struct {
 	state  protoimpl.MessageState  `protogen:"open.v1"`
@@ -1369,22 +1719,25 @@ type StateMappingServer struct {
 	StateAge uint64 `protobuf:"varint,4,opt,name=state_age,json=stateAge,proto3" json:"state_age,omitempty"`
 	// Whether it was ever seen running.
 	HasRun bool `protobuf:"varint,5,opt,name=has_run,json=hasRun,proto3" json:"has_run,omitempty"`
+	// Since GitLab Runner last asked how to connect to it, or whether it is alive: it does so before each job. A job
+	// that began then may still run. Absent where this process has not seen it.
+	UnusedFor *uint64 `protobuf:"varint,6,opt,name=unused_for,json=unusedFor,proto3,oneof" json:"unused_for,omitempty"`
 	// What we are doing to it now.
-	InFlight StateMappingOperation `protobuf:"varint,6,opt,name=in_flight,json=inFlight,proto3,enum=windlass.policy.v1.StateMappingOperation" json:"in_flight,omitempty"`
+	InFlight StateMappingOperation `protobuf:"varint,7,opt,name=in_flight,json=inFlight,proto3,enum=windlass.policy.v1.StateMappingOperation" json:"in_flight,omitempty"`
 	// Whether it was stopped in place by a suspension of ours that nobody has resumed.
-	Suspended bool `protobuf:"varint,7,opt,name=suspended,proto3" json:"suspended,omitempty"`
+	Suspended bool `protobuf:"varint,8,opt,name=suspended,proto3" json:"suspended,omitempty"`
 	// Position of its type in `server-types` of the question.
-	ServerType uint32 `protobuf:"varint,8,opt,name=server_type,json=serverType,proto3" json:"server_type,omitempty"`
+	ServerType uint32 `protobuf:"varint,9,opt,name=server_type,json=serverType,proto3" json:"server_type,omitempty"`
 	// Bit n, from the lowest, is set when the server carries the tag at position n in `watched-tags` of the
 	// question.
-	WatchedTags   uint64 `protobuf:"varint,9,opt,name=watched_tags,json=watchedTags,proto3" json:"watched_tags,omitempty"`
+	WatchedTags   uint64 `protobuf:"varint,10,opt,name=watched_tags,json=watchedTags,proto3" json:"watched_tags,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StateMappingServer) Reset() {
 	*x = StateMappingServer{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[1]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1396,7 +1749,7 @@ func (x *StateMappingServer) String() string {
 func (*StateMappingServer) ProtoMessage() {}
 
 func (x *StateMappingServer) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[1]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1409,7 +1762,7 @@ func (x *StateMappingServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateMappingServer.ProtoReflect.Descriptor instead.
 func (*StateMappingServer) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{1}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *StateMappingServer) GetState() StateMappingServerState {
@@ -1447,6 +1800,13 @@ func (x *StateMappingServer) GetHasRun() bool {
 	return false
 }
 
+func (x *StateMappingServer) GetUnusedFor() uint64 {
+	if x != nil && x.UnusedFor != nil {
+		return *x.UnusedFor
+	}
+	return 0
+}
+
 func (x *StateMappingServer) GetInFlight() StateMappingOperation {
 	if x != nil {
 		return x.InFlight
@@ -1482,8 +1842,8 @@ type StateMappingQuestion struct {
 	Now uint64 `protobuf:"varint,1,opt,name=now,proto3" json:"now,omitempty"`
 	// The zone of all these servers.
 	Zone string `protobuf:"bytes,2,opt,name=zone,proto3" json:"zone,omitempty"`
-	// The group of all these servers, where they were listed for one.
-	Group *string `protobuf:"bytes,3,opt,name=group,proto3,oneof" json:"group,omitempty"`
+	// Whose servers these are. It names their group.
+	Subject *Subject `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
 	// The server types (Scaleway's commercial types) of these servers, each once.
 	ServerTypes []string `protobuf:"bytes,4,rep,name=server_types,json=serverTypes,proto3" json:"server_types,omitempty"`
 	// The tags that the operator has a policy watch, at most 64. Absent on all servers of a kind without tags.
@@ -1495,7 +1855,7 @@ type StateMappingQuestion struct {
 
 func (x *StateMappingQuestion) Reset() {
 	*x = StateMappingQuestion{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[2]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1507,7 +1867,7 @@ func (x *StateMappingQuestion) String() string {
 func (*StateMappingQuestion) ProtoMessage() {}
 
 func (x *StateMappingQuestion) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[2]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1520,7 +1880,7 @@ func (x *StateMappingQuestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateMappingQuestion.ProtoReflect.Descriptor instead.
 func (*StateMappingQuestion) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{2}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *StateMappingQuestion) GetNow() uint64 {
@@ -1537,11 +1897,11 @@ func (x *StateMappingQuestion) GetZone() string {
 	return ""
 }
 
-func (x *StateMappingQuestion) GetGroup() string {
-	if x != nil && x.Group != nil {
-		return *x.Group
+func (x *StateMappingQuestion) GetSubject() *Subject {
+	if x != nil {
+		return x.Subject
 	}
-	return ""
+	return nil
 }
 
 func (x *StateMappingQuestion) GetServerTypes() []string {
@@ -1576,7 +1936,7 @@ type StateMappingMapping struct {
 
 func (x *StateMappingMapping) Reset() {
 	*x = StateMappingMapping{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[3]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1588,7 +1948,7 @@ func (x *StateMappingMapping) String() string {
 func (*StateMappingMapping) ProtoMessage() {}
 
 func (x *StateMappingMapping) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[3]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1601,7 +1961,7 @@ func (x *StateMappingMapping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateMappingMapping.ProtoReflect.Descriptor instead.
 func (*StateMappingMapping) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{3}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *StateMappingMapping) GetReport() StateMappingReport {
@@ -1632,7 +1992,7 @@ type StateMappingVerdict struct {
 
 func (x *StateMappingVerdict) Reset() {
 	*x = StateMappingVerdict{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[4]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1644,7 +2004,7 @@ func (x *StateMappingVerdict) String() string {
 func (*StateMappingVerdict) ProtoMessage() {}
 
 func (x *StateMappingVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[4]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1657,7 +2017,7 @@ func (x *StateMappingVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateMappingVerdict.ProtoReflect.Descriptor instead.
 func (*StateMappingVerdict) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{4}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *StateMappingVerdict) GetVerdict() isStateMappingVerdict_Verdict {
@@ -1713,7 +2073,7 @@ type StateMappingAnswer struct {
 
 func (x *StateMappingAnswer) Reset() {
 	*x = StateMappingAnswer{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[5]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1725,7 +2085,7 @@ func (x *StateMappingAnswer) String() string {
 func (*StateMappingAnswer) ProtoMessage() {}
 
 func (x *StateMappingAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[5]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1738,7 +2098,7 @@ func (x *StateMappingAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateMappingAnswer.ProtoReflect.Descriptor instead.
 func (*StateMappingAnswer) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{5}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *StateMappingAnswer) GetVerdict() *StateMappingVerdict {
@@ -1777,8 +2137,8 @@ type RetryQuestion struct {
 	Failure  *Failure `protobuf:"bytes,9,opt,name=failure,proto3" json:"failure,omitempty"`
 	// Where it happened.
 	Zone string `protobuf:"bytes,10,opt,name=zone,proto3" json:"zone,omitempty"`
-	// The group that the server belongs or was to belong to, where it is about one.
-	Group *string `protobuf:"bytes,11,opt,name=group,proto3,oneof" json:"group,omitempty"`
+	// Whom the operation works for.
+	Subject *Subject `protobuf:"bytes,11,opt,name=subject,proto3" json:"subject,omitempty"`
 	// The server type (Scaleway's commercial type) that was asked for, where one was.
 	ServerType    *string `protobuf:"bytes,12,opt,name=server_type,json=serverType,proto3,oneof" json:"server_type,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1787,7 +2147,7 @@ type RetryQuestion struct {
 
 func (x *RetryQuestion) Reset() {
 	*x = RetryQuestion{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[6]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +2159,7 @@ func (x *RetryQuestion) String() string {
 func (*RetryQuestion) ProtoMessage() {}
 
 func (x *RetryQuestion) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[6]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +2172,7 @@ func (x *RetryQuestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryQuestion.ProtoReflect.Descriptor instead.
 func (*RetryQuestion) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{6}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RetryQuestion) GetNow() uint64 {
@@ -1885,11 +2245,11 @@ func (x *RetryQuestion) GetZone() string {
 	return ""
 }
 
-func (x *RetryQuestion) GetGroup() string {
-	if x != nil && x.Group != nil {
-		return *x.Group
+func (x *RetryQuestion) GetSubject() *Subject {
+	if x != nil {
+		return x.Subject
 	}
-	return ""
+	return nil
 }
 
 func (x *RetryQuestion) GetServerType() string {
@@ -1914,7 +2274,7 @@ type RetryVerdict struct {
 
 func (x *RetryVerdict) Reset() {
 	*x = RetryVerdict{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[7]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1926,7 +2286,7 @@ func (x *RetryVerdict) String() string {
 func (*RetryVerdict) ProtoMessage() {}
 
 func (x *RetryVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[7]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1939,7 +2299,7 @@ func (x *RetryVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryVerdict.ProtoReflect.Descriptor instead.
 func (*RetryVerdict) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{7}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RetryVerdict) GetVerdict() isRetryVerdict_Verdict {
@@ -2011,7 +2371,7 @@ type RetryAnswer struct {
 
 func (x *RetryAnswer) Reset() {
 	*x = RetryAnswer{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[8]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2023,7 +2383,7 @@ func (x *RetryAnswer) String() string {
 func (*RetryAnswer) ProtoMessage() {}
 
 func (x *RetryAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[8]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2036,7 +2396,7 @@ func (x *RetryAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryAnswer.ProtoReflect.Descriptor instead.
 func (*RetryAnswer) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{8}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RetryAnswer) GetVerdict() *RetryVerdict {
@@ -2072,7 +2432,7 @@ type RollbackResource struct {
 
 func (x *RollbackResource) Reset() {
 	*x = RollbackResource{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[9]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2084,7 +2444,7 @@ func (x *RollbackResource) String() string {
 func (*RollbackResource) ProtoMessage() {}
 
 func (x *RollbackResource) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[9]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2097,7 +2457,7 @@ func (x *RollbackResource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackResource.ProtoReflect.Descriptor instead.
 func (*RollbackResource) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{9}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RollbackResource) GetKind() ResourceKind {
@@ -2156,8 +2516,8 @@ type RollbackQuestion struct {
 	Random uint64                 `protobuf:"varint,2,opt,name=random,proto3" json:"random,omitempty"`
 	// The operation that failed: `create-server`, or `cleanup-server` for an ordinary deletion.
 	Operation string `protobuf:"bytes,3,opt,name=operation,proto3" json:"operation,omitempty"`
-	// The group the server was to belong to.
-	Group string `protobuf:"bytes,4,opt,name=group,proto3" json:"group,omitempty"`
+	// Whose the resources are.
+	Subject *Subject `protobuf:"bytes,4,opt,name=subject,proto3" json:"subject,omitempty"`
 	// What failed. Absent when nothing did and the server is simply no longer wanted.
 	Cause *Failure `protobuf:"bytes,5,opt,name=cause,proto3,oneof" json:"cause,omitempty"`
 	// The step that failed, with the cause.
@@ -2169,7 +2529,7 @@ type RollbackQuestion struct {
 
 func (x *RollbackQuestion) Reset() {
 	*x = RollbackQuestion{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[10]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2181,7 +2541,7 @@ func (x *RollbackQuestion) String() string {
 func (*RollbackQuestion) ProtoMessage() {}
 
 func (x *RollbackQuestion) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[10]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2194,7 +2554,7 @@ func (x *RollbackQuestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackQuestion.ProtoReflect.Descriptor instead.
 func (*RollbackQuestion) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{10}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RollbackQuestion) GetNow() uint64 {
@@ -2218,11 +2578,11 @@ func (x *RollbackQuestion) GetOperation() string {
 	return ""
 }
 
-func (x *RollbackQuestion) GetGroup() string {
+func (x *RollbackQuestion) GetSubject() *Subject {
 	if x != nil {
-		return x.Group
+		return x.Subject
 	}
-	return ""
+	return nil
 }
 
 func (x *RollbackQuestion) GetCause() *Failure {
@@ -2260,7 +2620,7 @@ type RollbackStep struct {
 
 func (x *RollbackStep) Reset() {
 	*x = RollbackStep{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[11]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2272,7 +2632,7 @@ func (x *RollbackStep) String() string {
 func (*RollbackStep) ProtoMessage() {}
 
 func (x *RollbackStep) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[11]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2285,7 +2645,7 @@ func (x *RollbackStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackStep.ProtoReflect.Descriptor instead.
 func (*RollbackStep) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{11}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RollbackStep) GetResource() uint32 {
@@ -2323,7 +2683,7 @@ type RollbackVerdict struct {
 
 func (x *RollbackVerdict) Reset() {
 	*x = RollbackVerdict{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[12]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2335,7 +2695,7 @@ func (x *RollbackVerdict) String() string {
 func (*RollbackVerdict) ProtoMessage() {}
 
 func (x *RollbackVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[12]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2348,7 +2708,7 @@ func (x *RollbackVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackVerdict.ProtoReflect.Descriptor instead.
 func (*RollbackVerdict) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{12}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RollbackVerdict) GetVerdict() isRollbackVerdict_Verdict {
@@ -2401,7 +2761,7 @@ type RollbackVerdictPlan struct {
 
 func (x *RollbackVerdictPlan) Reset() {
 	*x = RollbackVerdictPlan{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[13]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2413,7 +2773,7 @@ func (x *RollbackVerdictPlan) String() string {
 func (*RollbackVerdictPlan) ProtoMessage() {}
 
 func (x *RollbackVerdictPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[13]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2426,7 +2786,7 @@ func (x *RollbackVerdictPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackVerdictPlan.ProtoReflect.Descriptor instead.
 func (*RollbackVerdictPlan) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{13}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RollbackVerdictPlan) GetItems() []*RollbackStep {
@@ -2447,7 +2807,7 @@ type RollbackAnswer struct {
 
 func (x *RollbackAnswer) Reset() {
 	*x = RollbackAnswer{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[14]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2459,7 +2819,7 @@ func (x *RollbackAnswer) String() string {
 func (*RollbackAnswer) ProtoMessage() {}
 
 func (x *RollbackAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[14]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2472,7 +2832,7 @@ func (x *RollbackAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackAnswer.ProtoReflect.Descriptor instead.
 func (*RollbackAnswer) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{14}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RollbackAnswer) GetVerdict() *RollbackVerdict {
@@ -2487,6 +2847,81 @@ func (x *RollbackAnswer) GetReason() string {
 		return *x.Reason
 	}
 	return ""
+}
+
+// What a machine was doing, as far as its host can tell.
+type ReleaseActivity struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it was last used: GitLab Runner asked how to connect to it or whether it is alive, as it does before each
+	// job. Absent where that was not seen.
+	LastUsed *uint64 `protobuf:"varint,1,opt,name=last_used,json=lastUsed,proto3,oneof" json:"last_used,omitempty"`
+	// How often GitLab Runner asked how to connect to it: at least once for each job. Absent where that is not
+	// counted.
+	Connections *uint32 `protobuf:"varint,2,opt,name=connections,proto3,oneof" json:"connections,omitempty"`
+	// Whether its Kubernetes Node is ready, as its Machine says. Absent where it has none or nobody says.
+	NodeReady *bool `protobuf:"varint,3,opt,name=node_ready,json=nodeReady,proto3,oneof" json:"node_ready,omitempty"`
+	// Since when it is so. Absent where nobody says.
+	NodeReadySince *uint64 `protobuf:"varint,4,opt,name=node_ready_since,json=nodeReadySince,proto3,oneof" json:"node_ready_since,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ReleaseActivity) Reset() {
+	*x = ReleaseActivity{}
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseActivity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseActivity) ProtoMessage() {}
+
+func (x *ReleaseActivity) ProtoReflect() protoreflect.Message {
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseActivity.ProtoReflect.Descriptor instead.
+func (*ReleaseActivity) Descriptor() ([]byte, []int) {
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ReleaseActivity) GetLastUsed() uint64 {
+	if x != nil && x.LastUsed != nil {
+		return *x.LastUsed
+	}
+	return 0
+}
+
+func (x *ReleaseActivity) GetConnections() uint32 {
+	if x != nil && x.Connections != nil {
+		return *x.Connections
+	}
+	return 0
+}
+
+func (x *ReleaseActivity) GetNodeReady() bool {
+	if x != nil && x.NodeReady != nil {
+		return *x.NodeReady
+	}
+	return false
+}
+
+func (x *ReleaseActivity) GetNodeReadySince() uint64 {
+	if x != nil && x.NodeReadySince != nil {
+		return *x.NodeReadySince
+	}
+	return 0
 }
 
 // The machine.
@@ -2514,14 +2949,18 @@ type ReleaseMachine struct {
 	// Failed set-ups since it was claimed.
 	BootstrapFailures uint32 `protobuf:"varint,13,opt,name=bootstrap_failures,json=bootstrapFailures,proto3" json:"bootstrap_failures,omitempty"`
 	// Whether it was rebooted for recovery since it was claimed.
-	Rebooted      bool `protobuf:"varint,14,opt,name=rebooted,proto3" json:"rebooted,omitempty"`
+	Rebooted bool `protobuf:"varint,14,opt,name=rebooted,proto3" json:"rebooted,omitempty"`
+	// What an hour of it costs by Scaleway's catalogue. Absent where that is not known.
+	PricePerHour *Money `protobuf:"bytes,15,opt,name=price_per_hour,json=pricePerHour,proto3,oneof" json:"price_per_hour,omitempty"`
+	// What it was doing.
+	Activity      *ReleaseActivity `protobuf:"bytes,16,opt,name=activity,proto3" json:"activity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReleaseMachine) Reset() {
 	*x = ReleaseMachine{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[15]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2533,7 +2972,7 @@ func (x *ReleaseMachine) String() string {
 func (*ReleaseMachine) ProtoMessage() {}
 
 func (x *ReleaseMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[15]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2546,7 +2985,7 @@ func (x *ReleaseMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseMachine.ProtoReflect.Descriptor instead.
 func (*ReleaseMachine) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{15}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReleaseMachine) GetKind() ReleaseMachineKind {
@@ -2647,6 +3086,20 @@ func (x *ReleaseMachine) GetRebooted() bool {
 	return false
 }
 
+func (x *ReleaseMachine) GetPricePerHour() *Money {
+	if x != nil {
+		return x.PricePerHour
+	}
+	return nil
+}
+
+func (x *ReleaseMachine) GetActivity() *ReleaseActivity {
+	if x != nil {
+		return x.Activity
+	}
+	return nil
+}
+
 // What was tried and how it was refused.
 type ReleaseRefusal struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -2660,7 +3113,7 @@ type ReleaseRefusal struct {
 
 func (x *ReleaseRefusal) Reset() {
 	*x = ReleaseRefusal{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[16]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2672,7 +3125,7 @@ func (x *ReleaseRefusal) String() string {
 func (*ReleaseRefusal) ProtoMessage() {}
 
 func (x *ReleaseRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[16]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2685,7 +3138,7 @@ func (x *ReleaseRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRefusal.ProtoReflect.Descriptor instead.
 func (*ReleaseRefusal) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{16}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReleaseRefusal) GetAction() ReleaseAction {
@@ -2715,23 +3168,21 @@ type ReleaseQuestion struct {
 	Now     uint64                 `protobuf:"varint,1,opt,name=now,proto3" json:"now,omitempty"`
 	Random  uint64                 `protobuf:"varint,2,opt,name=random,proto3" json:"random,omitempty"`
 	Trigger ReleaseTrigger         `protobuf:"varint,3,opt,name=trigger,proto3,enum=windlass.policy.v1.ReleaseTrigger" json:"trigger,omitempty"`
-	Machine *ReleaseMachine        `protobuf:"bytes,4,opt,name=machine,proto3" json:"machine,omitempty"`
-	// Absent where it was not recorded.
-	Requester *ReleaseRequester `protobuf:"varint,5,opt,name=requester,proto3,enum=windlass.policy.v1.ReleaseRequester,oneof" json:"requester,omitempty"`
-	// Why it asks, for people. Absent where no reason was given.
-	Why       *string           `protobuf:"bytes,6,opt,name=why,proto3,oneof" json:"why,omitempty"`
-	Requested *ReleaseRequested `protobuf:"varint,7,opt,name=requested,proto3,enum=windlass.policy.v1.ReleaseRequested,oneof" json:"requested,omitempty"`
+	// Whose machine it is, and who asks.
+	Subject   *Subject          `protobuf:"bytes,4,opt,name=subject,proto3" json:"subject,omitempty"`
+	Machine   *ReleaseMachine   `protobuf:"bytes,5,opt,name=machine,proto3" json:"machine,omitempty"`
+	Requested *ReleaseRequested `protobuf:"varint,6,opt,name=requested,proto3,enum=windlass.policy.v1.ReleaseRequested,oneof" json:"requested,omitempty"`
 	// Absent at the first asking.
-	Refusal *ReleaseRefusal `protobuf:"bytes,8,opt,name=refusal,proto3,oneof" json:"refusal,omitempty"`
+	Refusal *ReleaseRefusal `protobuf:"bytes,7,opt,name=refusal,proto3,oneof" json:"refusal,omitempty"`
 	// How often the question has been asked in this release, from 1.
-	Attempt       uint32 `protobuf:"varint,9,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Attempt       uint32 `protobuf:"varint,8,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReleaseQuestion) Reset() {
 	*x = ReleaseQuestion{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[17]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2743,7 +3194,7 @@ func (x *ReleaseQuestion) String() string {
 func (*ReleaseQuestion) ProtoMessage() {}
 
 func (x *ReleaseQuestion) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[17]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2756,7 +3207,7 @@ func (x *ReleaseQuestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseQuestion.ProtoReflect.Descriptor instead.
 func (*ReleaseQuestion) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{17}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReleaseQuestion) GetNow() uint64 {
@@ -2780,25 +3231,18 @@ func (x *ReleaseQuestion) GetTrigger() ReleaseTrigger {
 	return ReleaseTrigger_RELEASE_TRIGGER_UNSPECIFIED
 }
 
+func (x *ReleaseQuestion) GetSubject() *Subject {
+	if x != nil {
+		return x.Subject
+	}
+	return nil
+}
+
 func (x *ReleaseQuestion) GetMachine() *ReleaseMachine {
 	if x != nil {
 		return x.Machine
 	}
 	return nil
-}
-
-func (x *ReleaseQuestion) GetRequester() ReleaseRequester {
-	if x != nil && x.Requester != nil {
-		return *x.Requester
-	}
-	return ReleaseRequester_RELEASE_REQUESTER_UNSPECIFIED
-}
-
-func (x *ReleaseQuestion) GetWhy() string {
-	if x != nil && x.Why != nil {
-		return *x.Why
-	}
-	return ""
 }
 
 func (x *ReleaseQuestion) GetRequested() ReleaseRequested {
@@ -2833,7 +3277,7 @@ type ReleasePoolReturn struct {
 
 func (x *ReleasePoolReturn) Reset() {
 	*x = ReleasePoolReturn{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[18]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2845,7 +3289,7 @@ func (x *ReleasePoolReturn) String() string {
 func (*ReleasePoolReturn) ProtoMessage() {}
 
 func (x *ReleasePoolReturn) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[18]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2858,7 +3302,7 @@ func (x *ReleasePoolReturn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleasePoolReturn.ProtoReflect.Descriptor instead.
 func (*ReleasePoolReturn) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{18}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReleasePoolReturn) GetOperatingSystem() string {
@@ -2887,7 +3331,7 @@ type ReleaseVerdict struct {
 
 func (x *ReleaseVerdict) Reset() {
 	*x = ReleaseVerdict{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[19]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2899,7 +3343,7 @@ func (x *ReleaseVerdict) String() string {
 func (*ReleaseVerdict) ProtoMessage() {}
 
 func (x *ReleaseVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[19]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2912,7 +3356,7 @@ func (x *ReleaseVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseVerdict.ProtoReflect.Descriptor instead.
 func (*ReleaseVerdict) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{19}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReleaseVerdict) GetVerdict() isReleaseVerdict_Verdict {
@@ -3048,7 +3492,7 @@ type ReleaseAnswer struct {
 
 func (x *ReleaseAnswer) Reset() {
 	*x = ReleaseAnswer{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[20]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3060,7 +3504,7 @@ func (x *ReleaseAnswer) String() string {
 func (*ReleaseAnswer) ProtoMessage() {}
 
 func (x *ReleaseAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[20]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3073,7 +3517,7 @@ func (x *ReleaseAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseAnswer.ProtoReflect.Descriptor instead.
 func (*ReleaseAnswer) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{20}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReleaseAnswer) GetVerdict() *ReleaseVerdict {
@@ -3108,7 +3552,7 @@ type ProvisioningNode struct {
 
 func (x *ProvisioningNode) Reset() {
 	*x = ProvisioningNode{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[21]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3120,7 +3564,7 @@ func (x *ProvisioningNode) String() string {
 func (*ProvisioningNode) ProtoMessage() {}
 
 func (x *ProvisioningNode) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[21]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3133,7 +3577,7 @@ func (x *ProvisioningNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvisioningNode.ProtoReflect.Descriptor instead.
 func (*ProvisioningNode) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{21}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ProvisioningNode) GetName() string {
@@ -3190,7 +3634,7 @@ type ProvisioningGroup struct {
 
 func (x *ProvisioningGroup) Reset() {
 	*x = ProvisioningGroup{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[22]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3202,7 +3646,7 @@ func (x *ProvisioningGroup) String() string {
 func (*ProvisioningGroup) ProtoMessage() {}
 
 func (x *ProvisioningGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[22]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3215,7 +3659,7 @@ func (x *ProvisioningGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvisioningGroup.ProtoReflect.Descriptor instead.
 func (*ProvisioningGroup) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{22}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ProvisioningGroup) GetName() string {
@@ -3241,22 +3685,23 @@ func (x *ProvisioningGroup) GetWanted() uint32 {
 
 // A failed operation.
 type ProvisioningQuestion struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Now           uint64                 `protobuf:"varint,1,opt,name=now,proto3" json:"now,omitempty"`
-	Random        uint64                 `protobuf:"varint,2,opt,name=random,proto3" json:"random,omitempty"`
-	Cluster       string                 `protobuf:"bytes,3,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	Operation     ProvisioningOperation  `protobuf:"varint,4,opt,name=operation,proto3,enum=windlass.policy.v1.ProvisioningOperation" json:"operation,omitempty"`
-	Stage         ProvisioningStage      `protobuf:"varint,5,opt,name=stage,proto3,enum=windlass.policy.v1.ProvisioningStage" json:"stage,omitempty"`
-	Cause         *Failure               `protobuf:"bytes,6,opt,name=cause,proto3" json:"cause,omitempty"`
-	Groups        []*ProvisioningGroup   `protobuf:"bytes,7,rep,name=groups,proto3" json:"groups,omitempty"`
-	Nodes         []*ProvisioningNode    `protobuf:"bytes,8,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Now    uint64                 `protobuf:"varint,1,opt,name=now,proto3" json:"now,omitempty"`
+	Random uint64                 `protobuf:"varint,2,opt,name=random,proto3" json:"random,omitempty"`
+	// Whose cluster it is. It names the cluster.
+	Subject       *Subject              `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
+	Operation     ProvisioningOperation `protobuf:"varint,4,opt,name=operation,proto3,enum=windlass.policy.v1.ProvisioningOperation" json:"operation,omitempty"`
+	Stage         ProvisioningStage     `protobuf:"varint,5,opt,name=stage,proto3,enum=windlass.policy.v1.ProvisioningStage" json:"stage,omitempty"`
+	Cause         *Failure              `protobuf:"bytes,6,opt,name=cause,proto3" json:"cause,omitempty"`
+	Groups        []*ProvisioningGroup  `protobuf:"bytes,7,rep,name=groups,proto3" json:"groups,omitempty"`
+	Nodes         []*ProvisioningNode   `protobuf:"bytes,8,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ProvisioningQuestion) Reset() {
 	*x = ProvisioningQuestion{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[23]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3268,7 +3713,7 @@ func (x *ProvisioningQuestion) String() string {
 func (*ProvisioningQuestion) ProtoMessage() {}
 
 func (x *ProvisioningQuestion) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[23]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3281,7 +3726,7 @@ func (x *ProvisioningQuestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvisioningQuestion.ProtoReflect.Descriptor instead.
 func (*ProvisioningQuestion) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{23}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ProvisioningQuestion) GetNow() uint64 {
@@ -3298,11 +3743,11 @@ func (x *ProvisioningQuestion) GetRandom() uint64 {
 	return 0
 }
 
-func (x *ProvisioningQuestion) GetCluster() string {
+func (x *ProvisioningQuestion) GetSubject() *Subject {
 	if x != nil {
-		return x.Cluster
+		return x.Subject
 	}
-	return ""
+	return nil
 }
 
 func (x *ProvisioningQuestion) GetOperation() ProvisioningOperation {
@@ -3352,7 +3797,7 @@ type ProvisioningRecovery struct {
 
 func (x *ProvisioningRecovery) Reset() {
 	*x = ProvisioningRecovery{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[24]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3364,7 +3809,7 @@ func (x *ProvisioningRecovery) String() string {
 func (*ProvisioningRecovery) ProtoMessage() {}
 
 func (x *ProvisioningRecovery) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[24]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3377,7 +3822,7 @@ func (x *ProvisioningRecovery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvisioningRecovery.ProtoReflect.Descriptor instead.
 func (*ProvisioningRecovery) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{24}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ProvisioningRecovery) GetState() ProvisioningClusterState {
@@ -3408,7 +3853,7 @@ type ProvisioningVerdict struct {
 
 func (x *ProvisioningVerdict) Reset() {
 	*x = ProvisioningVerdict{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[25]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3420,7 +3865,7 @@ func (x *ProvisioningVerdict) String() string {
 func (*ProvisioningVerdict) ProtoMessage() {}
 
 func (x *ProvisioningVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[25]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3433,7 +3878,7 @@ func (x *ProvisioningVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvisioningVerdict.ProtoReflect.Descriptor instead.
 func (*ProvisioningVerdict) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{25}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ProvisioningVerdict) GetVerdict() isProvisioningVerdict_Verdict {
@@ -3488,7 +3933,7 @@ type ProvisioningAnswer struct {
 
 func (x *ProvisioningAnswer) Reset() {
 	*x = ProvisioningAnswer{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[26]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3500,7 +3945,7 @@ func (x *ProvisioningAnswer) String() string {
 func (*ProvisioningAnswer) ProtoMessage() {}
 
 func (x *ProvisioningAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[26]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3513,7 +3958,7 @@ func (x *ProvisioningAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvisioningAnswer.ProtoReflect.Descriptor instead.
 func (*ProvisioningAnswer) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{26}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ProvisioningAnswer) GetVerdict() *ProvisioningVerdict {
@@ -3528,61 +3973,6 @@ func (x *ProvisioningAnswer) GetReason() string {
 		return *x.Reason
 	}
 	return ""
-}
-
-// An amount of money.
-type PlacementMoney struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// ISO 4217: `EUR`.
-	Currency string `protobuf:"bytes,1,opt,name=currency,proto3" json:"currency,omitempty"`
-	// Millionths of the currency's unit.
-	Micros        uint64 `protobuf:"varint,2,opt,name=micros,proto3" json:"micros,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PlacementMoney) Reset() {
-	*x = PlacementMoney{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[27]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PlacementMoney) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PlacementMoney) ProtoMessage() {}
-
-func (x *PlacementMoney) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[27]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PlacementMoney.ProtoReflect.Descriptor instead.
-func (*PlacementMoney) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{27}
-}
-
-func (x *PlacementMoney) GetCurrency() string {
-	if x != nil {
-		return x.Currency
-	}
-	return ""
-}
-
-func (x *PlacementMoney) GetMicros() uint64 {
-	if x != nil {
-		return x.Micros
-	}
-	return 0
 }
 
 // A server type in a zone.
@@ -3604,14 +3994,14 @@ type PlacementPlace struct {
 	// The slot `retry` wants nothing tried here before this instant. Absent, or past, where it may be tried now.
 	BackoffUntil *uint64 `protobuf:"varint,8,opt,name=backoff_until,json=backoffUntil,proto3,oneof" json:"backoff_until,omitempty"`
 	// What an hour of it costs by Scaleway's catalogue. Absent where that is not known.
-	PricePerHour  *PlacementMoney `protobuf:"bytes,9,opt,name=price_per_hour,json=pricePerHour,proto3,oneof" json:"price_per_hour,omitempty"`
+	PricePerHour  *Money `protobuf:"bytes,9,opt,name=price_per_hour,json=pricePerHour,proto3,oneof" json:"price_per_hour,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PlacementPlace) Reset() {
 	*x = PlacementPlace{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[28]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3623,7 +4013,7 @@ func (x *PlacementPlace) String() string {
 func (*PlacementPlace) ProtoMessage() {}
 
 func (x *PlacementPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[28]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3636,7 +4026,7 @@ func (x *PlacementPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementPlace.ProtoReflect.Descriptor instead.
 func (*PlacementPlace) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{28}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PlacementPlace) GetZone() string {
@@ -3695,7 +4085,7 @@ func (x *PlacementPlace) GetBackoffUntil() uint64 {
 	return 0
 }
 
-func (x *PlacementPlace) GetPricePerHour() *PlacementMoney {
+func (x *PlacementPlace) GetPricePerHour() *Money {
 	if x != nil {
 		return x.PricePerHour
 	}
@@ -3709,8 +4099,8 @@ type PlacementQuestion struct {
 	Random uint64                 `protobuf:"varint,2,opt,name=random,proto3" json:"random,omitempty"`
 	// The operation that creates them: `create-server`, ...
 	Operation string `protobuf:"bytes,3,opt,name=operation,proto3" json:"operation,omitempty"`
-	// The group that the servers are for, where they are for one.
-	Group *string `protobuf:"bytes,4,opt,name=group,proto3,oneof" json:"group,omitempty"`
+	// Whom the servers are for.
+	Subject *Subject `protobuf:"bytes,4,opt,name=subject,proto3" json:"subject,omitempty"`
 	// How many are wanted now.
 	Wanted uint32 `protobuf:"varint,5,opt,name=wanted,proto3" json:"wanted,omitempty"`
 	// The places that the operator allows, in the operator's order: zone by zone, and in each zone type by type.
@@ -3722,7 +4112,7 @@ type PlacementQuestion struct {
 
 func (x *PlacementQuestion) Reset() {
 	*x = PlacementQuestion{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[29]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3734,7 +4124,7 @@ func (x *PlacementQuestion) String() string {
 func (*PlacementQuestion) ProtoMessage() {}
 
 func (x *PlacementQuestion) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[29]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3747,7 +4137,7 @@ func (x *PlacementQuestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementQuestion.ProtoReflect.Descriptor instead.
 func (*PlacementQuestion) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{29}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PlacementQuestion) GetNow() uint64 {
@@ -3771,11 +4161,11 @@ func (x *PlacementQuestion) GetOperation() string {
 	return ""
 }
 
-func (x *PlacementQuestion) GetGroup() string {
-	if x != nil && x.Group != nil {
-		return *x.Group
+func (x *PlacementQuestion) GetSubject() *Subject {
+	if x != nil {
+		return x.Subject
 	}
-	return ""
+	return nil
 }
 
 func (x *PlacementQuestion) GetWanted() uint32 {
@@ -3806,7 +4196,7 @@ type PlacementAssignment struct {
 
 func (x *PlacementAssignment) Reset() {
 	*x = PlacementAssignment{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[30]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3818,7 +4208,7 @@ func (x *PlacementAssignment) String() string {
 func (*PlacementAssignment) ProtoMessage() {}
 
 func (x *PlacementAssignment) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[30]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3831,7 +4221,7 @@ func (x *PlacementAssignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementAssignment.ProtoReflect.Descriptor instead.
 func (*PlacementAssignment) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{30}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PlacementAssignment) GetCount() uint32 {
@@ -3862,7 +4252,7 @@ type PlacementVerdict struct {
 
 func (x *PlacementVerdict) Reset() {
 	*x = PlacementVerdict{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[31]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3874,7 +4264,7 @@ func (x *PlacementVerdict) String() string {
 func (*PlacementVerdict) ProtoMessage() {}
 
 func (x *PlacementVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[31]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3887,7 +4277,7 @@ func (x *PlacementVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementVerdict.ProtoReflect.Descriptor instead.
 func (*PlacementVerdict) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{31}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PlacementVerdict) GetVerdict() isPlacementVerdict_Verdict {
@@ -3942,7 +4332,7 @@ type PlacementVerdictPlace struct {
 
 func (x *PlacementVerdictPlace) Reset() {
 	*x = PlacementVerdictPlace{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[32]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3954,7 +4344,7 @@ func (x *PlacementVerdictPlace) String() string {
 func (*PlacementVerdictPlace) ProtoMessage() {}
 
 func (x *PlacementVerdictPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[32]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3967,7 +4357,7 @@ func (x *PlacementVerdictPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementVerdictPlace.ProtoReflect.Descriptor instead.
 func (*PlacementVerdictPlace) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{32}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PlacementVerdictPlace) GetItems() []*PlacementAssignment {
@@ -3988,7 +4378,7 @@ type PlacementAnswer struct {
 
 func (x *PlacementAnswer) Reset() {
 	*x = PlacementAnswer{}
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[33]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4000,7 +4390,7 @@ func (x *PlacementAnswer) String() string {
 func (*PlacementAnswer) ProtoMessage() {}
 
 func (x *PlacementAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_policy_v1_slots_proto_msgTypes[33]
+	mi := &file_windlass_policy_v1_slots_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4013,7 +4403,7 @@ func (x *PlacementAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementAnswer.ProtoReflect.Descriptor instead.
 func (*PlacementAnswer) Descriptor() ([]byte, []int) {
-	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{33}
+	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PlacementAnswer) GetVerdict() *PlacementVerdict {
@@ -4049,26 +4439,58 @@ const file_windlass_policy_v1_slots_proto_rawDesc = "" +
 	"\x05_pathB\t\n" +
 	"\a_statusB\r\n" +
 	"\v_error_typeB\v\n" +
-	"\t_resource\"\x8e\x03\n" +
+	"\t_resource\";\n" +
+	"\x05Money\x12\x1a\n" +
+	"\bcurrency\x18\x01 \x01(\tR\bcurrency\x12\x16\n" +
+	"\x06micros\x18\x02 \x01(\x04R\x06micros\"N\n" +
+	"\x06Object\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\"1\n" +
+	"\x05Label\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xb7\x03\n" +
+	"\aSubject\x125\n" +
+	"\aprogram\x18\x01 \x01(\x0e2\x1b.windlass.policy.v1.ProgramR\aprogram\x12\x14\n" +
+	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x1d\n" +
+	"\aproject\x18\x03 \x01(\tH\x00R\aproject\x88\x01\x01\x12\x19\n" +
+	"\x05group\x18\x04 \x01(\tH\x01R\x05group\x88\x01\x01\x12\x1d\n" +
+	"\acluster\x18\x05 \x01(\tH\x02R\acluster\x88\x01\x01\x127\n" +
+	"\x06object\x18\x06 \x01(\v2\x1a.windlass.policy.v1.ObjectH\x03R\x06object\x88\x01\x01\x121\n" +
+	"\x06labels\x18\a \x03(\v2\x19.windlass.policy.v1.LabelR\x06labels\x12@\n" +
+	"\trequester\x18\b \x01(\x0e2\x1d.windlass.policy.v1.RequesterH\x04R\trequester\x88\x01\x01\x12\x15\n" +
+	"\x03why\x18\t \x01(\tH\x05R\x03why\x88\x01\x01B\n" +
+	"\n" +
+	"\b_projectB\b\n" +
+	"\x06_groupB\n" +
+	"\n" +
+	"\b_clusterB\t\n" +
+	"\a_objectB\f\n" +
+	"\n" +
+	"_requesterB\x06\n" +
+	"\x04_why\"\xc1\x03\n" +
 	"\x12StateMappingServer\x12A\n" +
 	"\x05state\x18\x01 \x01(\x0e2+.windlass.policy.v1.StateMappingServerStateR\x05state\x12C\n" +
 	"\x06detail\x18\x02 \x01(\x0e2+.windlass.policy.v1.StateMappingStateDetailR\x06detail\x12\x10\n" +
 	"\x03age\x18\x03 \x01(\x04R\x03age\x12\x1b\n" +
 	"\tstate_age\x18\x04 \x01(\x04R\bstateAge\x12\x17\n" +
-	"\ahas_run\x18\x05 \x01(\bR\x06hasRun\x12F\n" +
-	"\tin_flight\x18\x06 \x01(\x0e2).windlass.policy.v1.StateMappingOperationR\binFlight\x12\x1c\n" +
-	"\tsuspended\x18\a \x01(\bR\tsuspended\x12\x1f\n" +
-	"\vserver_type\x18\b \x01(\rR\n" +
+	"\ahas_run\x18\x05 \x01(\bR\x06hasRun\x12\"\n" +
+	"\n" +
+	"unused_for\x18\x06 \x01(\x04H\x00R\tunusedFor\x88\x01\x01\x12F\n" +
+	"\tin_flight\x18\a \x01(\x0e2).windlass.policy.v1.StateMappingOperationR\binFlight\x12\x1c\n" +
+	"\tsuspended\x18\b \x01(\bR\tsuspended\x12\x1f\n" +
+	"\vserver_type\x18\t \x01(\rR\n" +
 	"serverType\x12!\n" +
-	"\fwatched_tags\x18\t \x01(\x04R\vwatchedTags\"\xe9\x01\n" +
+	"\fwatched_tags\x18\n" +
+	" \x01(\x04R\vwatchedTagsB\r\n" +
+	"\v_unused_for\"\xfb\x01\n" +
 	"\x14StateMappingQuestion\x12\x10\n" +
 	"\x03now\x18\x01 \x01(\x04R\x03now\x12\x12\n" +
-	"\x04zone\x18\x02 \x01(\tR\x04zone\x12\x19\n" +
-	"\x05group\x18\x03 \x01(\tH\x00R\x05group\x88\x01\x01\x12!\n" +
+	"\x04zone\x18\x02 \x01(\tR\x04zone\x125\n" +
+	"\asubject\x18\x03 \x01(\v2\x1b.windlass.policy.v1.SubjectR\asubject\x12!\n" +
 	"\fserver_types\x18\x04 \x03(\tR\vserverTypes\x12!\n" +
 	"\fwatched_tags\x18\x05 \x03(\tR\vwatchedTags\x12@\n" +
-	"\aservers\x18\x06 \x03(\v2&.windlass.policy.v1.StateMappingServerR\aserversB\b\n" +
-	"\x06_group\"\x95\x01\n" +
+	"\aservers\x18\x06 \x03(\v2&.windlass.policy.v1.StateMappingServerR\aservers\"\x95\x01\n" +
 	"\x13StateMappingMapping\x12>\n" +
 	"\x06report\x18\x01 \x01(\x0e2&.windlass.policy.v1.StateMappingReportR\x06report\x12>\n" +
 	"\x06action\x18\x02 \x01(\x0e2&.windlass.policy.v1.StateMappingActionR\x06action\"\x93\x01\n" +
@@ -4079,7 +4501,7 @@ const file_windlass_policy_v1_slots_proto_rawDesc = "" +
 	"\x12StateMappingAnswer\x12A\n" +
 	"\averdict\x18\x01 \x01(\v2'.windlass.policy.v1.StateMappingVerdictR\averdict\x12\x1b\n" +
 	"\x06reason\x18\x02 \x01(\tH\x00R\x06reason\x88\x01\x01B\t\n" +
-	"\a_reason\"\x8f\x03\n" +
+	"\a_reason\"\xa1\x03\n" +
 	"\rRetryQuestion\x12\x10\n" +
 	"\x03now\x18\x01 \x01(\x04R\x03now\x12\x16\n" +
 	"\x06random\x18\x02 \x01(\x04R\x06random\x12\x1c\n" +
@@ -4091,13 +4513,12 @@ const file_windlass_policy_v1_slots_proto_rawDesc = "" +
 	"\ttime_left\x18\b \x01(\x04H\x00R\btimeLeft\x88\x01\x01\x125\n" +
 	"\afailure\x18\t \x01(\v2\x1b.windlass.policy.v1.FailureR\afailure\x12\x12\n" +
 	"\x04zone\x18\n" +
-	" \x01(\tR\x04zone\x12\x19\n" +
-	"\x05group\x18\v \x01(\tH\x01R\x05group\x88\x01\x01\x12$\n" +
-	"\vserver_type\x18\f \x01(\tH\x02R\n" +
+	" \x01(\tR\x04zone\x125\n" +
+	"\asubject\x18\v \x01(\v2\x1b.windlass.policy.v1.SubjectR\asubject\x12$\n" +
+	"\vserver_type\x18\f \x01(\tH\x01R\n" +
 	"serverType\x88\x01\x01B\f\n" +
 	"\n" +
-	"_time_leftB\b\n" +
-	"\x06_groupB\x0e\n" +
+	"_time_leftB\x0e\n" +
 	"\f_server_type\"\x92\x01\n" +
 	"\fRetryVerdict\x12.\n" +
 	"\x05defer\x18\x01 \x01(\v2\x16.google.protobuf.EmptyH\x00R\x05defer\x121\n" +
@@ -4118,12 +4539,12 @@ const file_windlass_policy_v1_slots_proto_rawDesc = "" +
 	"\x05owned\x18\x06 \x01(\bR\x05owned\x12@\n" +
 	"\bevidence\x18\a \x01(\x0e2$.windlass.policy.v1.RollbackEvidenceR\bevidenceB\b\n" +
 	"\x06_stateB\x0e\n" +
-	"\f_attached_to\"\xac\x02\n" +
+	"\f_attached_to\"\xcd\x02\n" +
 	"\x10RollbackQuestion\x12\x10\n" +
 	"\x03now\x18\x01 \x01(\x04R\x03now\x12\x16\n" +
 	"\x06random\x18\x02 \x01(\x04R\x06random\x12\x1c\n" +
-	"\toperation\x18\x03 \x01(\tR\toperation\x12\x14\n" +
-	"\x05group\x18\x04 \x01(\tR\x05group\x126\n" +
+	"\toperation\x18\x03 \x01(\tR\toperation\x125\n" +
+	"\asubject\x18\x04 \x01(\v2\x1b.windlass.policy.v1.SubjectR\asubject\x126\n" +
 	"\x05cause\x18\x05 \x01(\v2\x1b.windlass.policy.v1.FailureH\x00R\x05cause\x88\x01\x01\x12$\n" +
 	"\vfailed_step\x18\x06 \x01(\tH\x01R\n" +
 	"failedStep\x88\x01\x01\x12B\n" +
@@ -4143,7 +4564,18 @@ const file_windlass_policy_v1_slots_proto_rawDesc = "" +
 	"\x0eRollbackAnswer\x12=\n" +
 	"\averdict\x18\x01 \x01(\v2#.windlass.policy.v1.RollbackVerdictR\averdict\x12\x1b\n" +
 	"\x06reason\x18\x02 \x01(\tH\x00R\x06reason\x88\x01\x01B\t\n" +
-	"\a_reason\"\xa6\x04\n" +
+	"\a_reason\"\xef\x01\n" +
+	"\x0fReleaseActivity\x12 \n" +
+	"\tlast_used\x18\x01 \x01(\x04H\x00R\blastUsed\x88\x01\x01\x12%\n" +
+	"\vconnections\x18\x02 \x01(\rH\x01R\vconnections\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"node_ready\x18\x03 \x01(\bH\x02R\tnodeReady\x88\x01\x01\x12-\n" +
+	"\x10node_ready_since\x18\x04 \x01(\x04H\x03R\x0enodeReadySince\x88\x01\x01B\f\n" +
+	"\n" +
+	"_last_usedB\x0e\n" +
+	"\f_connectionsB\r\n" +
+	"\v_node_readyB\x13\n" +
+	"\x11_node_ready_since\"\xc0\x05\n" +
 	"\x0eReleaseMachine\x12:\n" +
 	"\x04kind\x18\x01 \x01(\x0e2&.windlass.policy.v1.ReleaseMachineKindR\x04kind\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -4161,29 +4593,28 @@ const file_windlass_policy_v1_slots_proto_rawDesc = "" +
 	"\fdeletable_at\x18\v \x01(\x04H\x02R\vdeletableAt\x88\x01\x01\x12-\n" +
 	"\x12deletion_scheduled\x18\f \x01(\bR\x11deletionScheduled\x12-\n" +
 	"\x12bootstrap_failures\x18\r \x01(\rR\x11bootstrapFailures\x12\x1a\n" +
-	"\brebooted\x18\x0e \x01(\bR\brebootedB\x13\n" +
+	"\brebooted\x18\x0e \x01(\bR\brebooted\x12D\n" +
+	"\x0eprice_per_hour\x18\x0f \x01(\v2\x19.windlass.policy.v1.MoneyH\x03R\fpricePerHour\x88\x01\x01\x12?\n" +
+	"\bactivity\x18\x10 \x01(\v2#.windlass.policy.v1.ReleaseActivityR\bactivityB\x13\n" +
 	"\x11_operating_systemB\x0e\n" +
 	"\f_pool_prefixB\x0f\n" +
-	"\r_deletable_at\"\xb5\x01\n" +
+	"\r_deletable_atB\x11\n" +
+	"\x0f_price_per_hour\"\xb5\x01\n" +
 	"\x0eReleaseRefusal\x129\n" +
 	"\x06action\x18\x01 \x01(\x0e2!.windlass.policy.v1.ReleaseActionR\x06action\x125\n" +
 	"\afailure\x18\x02 \x01(\v2\x1b.windlass.policy.v1.FailureR\afailure\x12\"\n" +
 	"\n" +
 	"not_before\x18\x03 \x01(\x04H\x00R\tnotBefore\x88\x01\x01B\r\n" +
-	"\v_not_before\"\xed\x03\n" +
+	"\v_not_before\"\xae\x03\n" +
 	"\x0fReleaseQuestion\x12\x10\n" +
 	"\x03now\x18\x01 \x01(\x04R\x03now\x12\x16\n" +
 	"\x06random\x18\x02 \x01(\x04R\x06random\x12<\n" +
-	"\atrigger\x18\x03 \x01(\x0e2\".windlass.policy.v1.ReleaseTriggerR\atrigger\x12<\n" +
-	"\amachine\x18\x04 \x01(\v2\".windlass.policy.v1.ReleaseMachineR\amachine\x12G\n" +
-	"\trequester\x18\x05 \x01(\x0e2$.windlass.policy.v1.ReleaseRequesterH\x00R\trequester\x88\x01\x01\x12\x15\n" +
-	"\x03why\x18\x06 \x01(\tH\x01R\x03why\x88\x01\x01\x12G\n" +
-	"\trequested\x18\a \x01(\x0e2$.windlass.policy.v1.ReleaseRequestedH\x02R\trequested\x88\x01\x01\x12A\n" +
-	"\arefusal\x18\b \x01(\v2\".windlass.policy.v1.ReleaseRefusalH\x03R\arefusal\x88\x01\x01\x12\x18\n" +
-	"\aattempt\x18\t \x01(\rR\aattemptB\f\n" +
-	"\n" +
-	"_requesterB\x06\n" +
-	"\x04_whyB\f\n" +
+	"\atrigger\x18\x03 \x01(\x0e2\".windlass.policy.v1.ReleaseTriggerR\atrigger\x125\n" +
+	"\asubject\x18\x04 \x01(\v2\x1b.windlass.policy.v1.SubjectR\asubject\x12<\n" +
+	"\amachine\x18\x05 \x01(\v2\".windlass.policy.v1.ReleaseMachineR\amachine\x12G\n" +
+	"\trequested\x18\x06 \x01(\x0e2$.windlass.policy.v1.ReleaseRequestedH\x00R\trequested\x88\x01\x01\x12A\n" +
+	"\arefusal\x18\a \x01(\v2\".windlass.policy.v1.ReleaseRefusalH\x01R\arefusal\x88\x01\x01\x12\x18\n" +
+	"\aattempt\x18\b \x01(\rR\aattemptB\f\n" +
 	"\n" +
 	"_requestedB\n" +
 	"\n" +
@@ -4217,11 +4648,11 @@ const file_windlass_policy_v1_slots_proto_rawDesc = "" +
 	"\x11ProvisioningGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06before\x18\x02 \x01(\rR\x06before\x12\x16\n" +
-	"\x06wanted\x18\x03 \x01(\rR\x06wanted\"\x8e\x03\n" +
+	"\x06wanted\x18\x03 \x01(\rR\x06wanted\"\xab\x03\n" +
 	"\x14ProvisioningQuestion\x12\x10\n" +
 	"\x03now\x18\x01 \x01(\x04R\x03now\x12\x16\n" +
-	"\x06random\x18\x02 \x01(\x04R\x06random\x12\x18\n" +
-	"\acluster\x18\x03 \x01(\tR\acluster\x12G\n" +
+	"\x06random\x18\x02 \x01(\x04R\x06random\x125\n" +
+	"\asubject\x18\x03 \x01(\v2\x1b.windlass.policy.v1.SubjectR\asubject\x12G\n" +
 	"\toperation\x18\x04 \x01(\x0e2).windlass.policy.v1.ProvisioningOperationR\toperation\x12;\n" +
 	"\x05stage\x18\x05 \x01(\x0e2%.windlass.policy.v1.ProvisioningStageR\x05stage\x121\n" +
 	"\x05cause\x18\x06 \x01(\v2\x1b.windlass.policy.v1.FailureR\x05cause\x12=\n" +
@@ -4237,10 +4668,7 @@ const file_windlass_policy_v1_slots_proto_rawDesc = "" +
 	"\x12ProvisioningAnswer\x12A\n" +
 	"\averdict\x18\x01 \x01(\v2'.windlass.policy.v1.ProvisioningVerdictR\averdict\x12\x1b\n" +
 	"\x06reason\x18\x02 \x01(\tH\x00R\x06reason\x88\x01\x01B\t\n" +
-	"\a_reason\"D\n" +
-	"\x0ePlacementMoney\x12\x1a\n" +
-	"\bcurrency\x18\x01 \x01(\tR\bcurrency\x12\x16\n" +
-	"\x06micros\x18\x02 \x01(\x04R\x06micros\"\xbb\x03\n" +
+	"\a_reason\"\xb2\x03\n" +
 	"\x0ePlacementPlace\x12\x12\n" +
 	"\x04zone\x18\x01 \x01(\tR\x04zone\x12\x1f\n" +
 	"\vserver_type\x18\x02 \x01(\tR\n" +
@@ -4250,21 +4678,20 @@ const file_windlass_policy_v1_slots_proto_rawDesc = "" +
 	"\bfailures\x18\x05 \x01(\rR\bfailures\x12C\n" +
 	"\flast_failure\x18\x06 \x01(\v2\x1b.windlass.policy.v1.FailureH\x00R\vlastFailure\x88\x01\x01\x12 \n" +
 	"\tfailed_at\x18\a \x01(\x04H\x01R\bfailedAt\x88\x01\x01\x12(\n" +
-	"\rbackoff_until\x18\b \x01(\x04H\x02R\fbackoffUntil\x88\x01\x01\x12M\n" +
-	"\x0eprice_per_hour\x18\t \x01(\v2\".windlass.policy.v1.PlacementMoneyH\x03R\fpricePerHour\x88\x01\x01B\x0f\n" +
+	"\rbackoff_until\x18\b \x01(\x04H\x02R\fbackoffUntil\x88\x01\x01\x12D\n" +
+	"\x0eprice_per_hour\x18\t \x01(\v2\x19.windlass.policy.v1.MoneyH\x03R\fpricePerHour\x88\x01\x01B\x0f\n" +
 	"\r_last_failureB\f\n" +
 	"\n" +
 	"_failed_atB\x10\n" +
 	"\x0e_backoff_untilB\x11\n" +
-	"\x0f_price_per_hour\"\xd4\x01\n" +
+	"\x0f_price_per_hour\"\xe6\x01\n" +
 	"\x11PlacementQuestion\x12\x10\n" +
 	"\x03now\x18\x01 \x01(\x04R\x03now\x12\x16\n" +
 	"\x06random\x18\x02 \x01(\x04R\x06random\x12\x1c\n" +
-	"\toperation\x18\x03 \x01(\tR\toperation\x12\x19\n" +
-	"\x05group\x18\x04 \x01(\tH\x00R\x05group\x88\x01\x01\x12\x16\n" +
+	"\toperation\x18\x03 \x01(\tR\toperation\x125\n" +
+	"\asubject\x18\x04 \x01(\v2\x1b.windlass.policy.v1.SubjectR\asubject\x12\x16\n" +
 	"\x06wanted\x18\x05 \x01(\rR\x06wanted\x12:\n" +
-	"\x06places\x18\x06 \x03(\v2\".windlass.policy.v1.PlacementPlaceR\x06placesB\b\n" +
-	"\x06_group\"C\n" +
+	"\x06places\x18\x06 \x03(\v2\".windlass.policy.v1.PlacementPlaceR\x06places\"C\n" +
 	"\x13PlacementAssignment\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\rR\x05count\x12\x16\n" +
 	"\x06places\x18\x02 \x03(\rR\x06places\"\x90\x01\n" +
@@ -4312,7 +4739,26 @@ const file_windlass_policy_v1_slots_proto_rawDesc = "" +
 	"\x1aRESOURCE_KIND_LOCAL_VOLUME\x10\x04\x12\x1d\n" +
 	"\x19RESOURCE_KIND_PRIVATE_NIC\x10\x05\x12&\n" +
 	"\"RESOURCE_KIND_APPLE_SILICON_SERVER\x10\x06\x12\x17\n" +
-	"\x13RESOURCE_KIND_OTHER\x10\a*\xe5\x02\n" +
+	"\x13RESOURCE_KIND_OTHER\x10\a*\x82\x01\n" +
+	"\aProgram\x12\x17\n" +
+	"\x13PROGRAM_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14PROGRAM_COMMAND_LINE\x10\x01\x12\x19\n" +
+	"\x15PROGRAM_RUNNER_PLUGIN\x10\x02\x12\x16\n" +
+	"\x12PROGRAM_CONTROLLER\x10\x03\x12\x11\n" +
+	"\rPROGRAM_OTHER\x10\x04*\x82\x02\n" +
+	"\tRequester\x12\x19\n" +
+	"\x15REQUESTER_UNSPECIFIED\x10\x00\x12\x12\n" +
+	"\x0eREQUESTER_USER\x10\x01\x12\x14\n" +
+	"\x10REQUESTER_RUNNER\x10\x02\x12\x14\n" +
+	"\x10REQUESTER_PLUGIN\x10\x03\x12\x14\n" +
+	"\x10REQUESTER_POLICY\x10\x04\x12\x16\n" +
+	"\x12REQUESTER_SHUTDOWN\x10\x05\x12\x13\n" +
+	"\x0fREQUESTER_SWEEP\x10\x06\x12\x15\n" +
+	"\x11REQUESTER_RECLAIM\x10\a\x12\x14\n" +
+	"\x10REQUESTER_OBJECT\x10\b\x12\x15\n" +
+	"\x11REQUESTER_CLUSTER\x10\t\x12\x13\n" +
+	"\x0fREQUESTER_OTHER\x10\n" +
+	"*\xe5\x02\n" +
 	"\x17StateMappingServerState\x12*\n" +
 	"&STATE_MAPPING_SERVER_STATE_UNSPECIFIED\x10\x00\x12'\n" +
 	"#STATE_MAPPING_SERVER_STATE_STARTING\x10\x01\x12&\n" +
@@ -4383,20 +4829,7 @@ const file_windlass_policy_v1_slots_proto_rawDesc = "" +
 	"\x18RELEASE_TRIGGER_RELEASED\x10\x01\x12$\n" +
 	" RELEASE_TRIGGER_BOOTSTRAP_FAILED\x10\x02\x12\x1b\n" +
 	"\x17RELEASE_TRIGGER_RECLAIM\x10\x03\x12\x19\n" +
-	"\x15RELEASE_TRIGGER_OTHER\x10\x04*\xe1\x02\n" +
-	"\x10ReleaseRequester\x12!\n" +
-	"\x1dRELEASE_REQUESTER_UNSPECIFIED\x10\x00\x12\x1a\n" +
-	"\x16RELEASE_REQUESTER_USER\x10\x01\x12\x1c\n" +
-	"\x18RELEASE_REQUESTER_RUNNER\x10\x02\x12\x1c\n" +
-	"\x18RELEASE_REQUESTER_PLUGIN\x10\x03\x12\x1c\n" +
-	"\x18RELEASE_REQUESTER_POLICY\x10\x04\x12\x1e\n" +
-	"\x1aRELEASE_REQUESTER_SHUTDOWN\x10\x05\x12\x1b\n" +
-	"\x17RELEASE_REQUESTER_SWEEP\x10\x06\x12\x1d\n" +
-	"\x19RELEASE_REQUESTER_RECLAIM\x10\a\x12\x1c\n" +
-	"\x18RELEASE_REQUESTER_OBJECT\x10\b\x12\x1d\n" +
-	"\x19RELEASE_REQUESTER_CLUSTER\x10\t\x12\x1b\n" +
-	"\x17RELEASE_REQUESTER_OTHER\x10\n" +
-	"*\xb5\x01\n" +
+	"\x15RELEASE_TRIGGER_OTHER\x10\x04*\xb5\x01\n" +
 	"\x10ReleaseRequested\x12!\n" +
 	"\x1dRELEASE_REQUESTED_UNSPECIFIED\x10\x00\x12$\n" +
 	" RELEASE_REQUESTED_RETURN_TO_POOL\x10\x01\x12\x1f\n" +
@@ -4450,124 +4883,140 @@ func file_windlass_policy_v1_slots_proto_rawDescGZIP() []byte {
 	return file_windlass_policy_v1_slots_proto_rawDescData
 }
 
-var file_windlass_policy_v1_slots_proto_enumTypes = make([]protoimpl.EnumInfo, 18)
-var file_windlass_policy_v1_slots_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_windlass_policy_v1_slots_proto_enumTypes = make([]protoimpl.EnumInfo, 19)
+var file_windlass_policy_v1_slots_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_windlass_policy_v1_slots_proto_goTypes = []any{
 	(FailureClass)(0),             // 0: windlass.policy.v1.FailureClass
 	(ResourceKind)(0),             // 1: windlass.policy.v1.ResourceKind
-	(StateMappingServerState)(0),  // 2: windlass.policy.v1.StateMappingServerState
-	(StateMappingStateDetail)(0),  // 3: windlass.policy.v1.StateMappingStateDetail
-	(StateMappingOperation)(0),    // 4: windlass.policy.v1.StateMappingOperation
-	(StateMappingReport)(0),       // 5: windlass.policy.v1.StateMappingReport
-	(StateMappingAction)(0),       // 6: windlass.policy.v1.StateMappingAction
-	(RollbackEvidence)(0),         // 7: windlass.policy.v1.RollbackEvidence
-	(RollbackAction)(0),           // 8: windlass.policy.v1.RollbackAction
-	(ReleaseMachineKind)(0),       // 9: windlass.policy.v1.ReleaseMachineKind
-	(ReleaseTrigger)(0),           // 10: windlass.policy.v1.ReleaseTrigger
-	(ReleaseRequester)(0),         // 11: windlass.policy.v1.ReleaseRequester
-	(ReleaseRequested)(0),         // 12: windlass.policy.v1.ReleaseRequested
-	(ReleaseAction)(0),            // 13: windlass.policy.v1.ReleaseAction
-	(ProvisioningOperation)(0),    // 14: windlass.policy.v1.ProvisioningOperation
-	(ProvisioningStage)(0),        // 15: windlass.policy.v1.ProvisioningStage
-	(ProvisioningNodeRole)(0),     // 16: windlass.policy.v1.ProvisioningNodeRole
-	(ProvisioningClusterState)(0), // 17: windlass.policy.v1.ProvisioningClusterState
-	(*Failure)(nil),               // 18: windlass.policy.v1.Failure
-	(*StateMappingServer)(nil),    // 19: windlass.policy.v1.StateMappingServer
-	(*StateMappingQuestion)(nil),  // 20: windlass.policy.v1.StateMappingQuestion
-	(*StateMappingMapping)(nil),   // 21: windlass.policy.v1.StateMappingMapping
-	(*StateMappingVerdict)(nil),   // 22: windlass.policy.v1.StateMappingVerdict
-	(*StateMappingAnswer)(nil),    // 23: windlass.policy.v1.StateMappingAnswer
-	(*RetryQuestion)(nil),         // 24: windlass.policy.v1.RetryQuestion
-	(*RetryVerdict)(nil),          // 25: windlass.policy.v1.RetryVerdict
-	(*RetryAnswer)(nil),           // 26: windlass.policy.v1.RetryAnswer
-	(*RollbackResource)(nil),      // 27: windlass.policy.v1.RollbackResource
-	(*RollbackQuestion)(nil),      // 28: windlass.policy.v1.RollbackQuestion
-	(*RollbackStep)(nil),          // 29: windlass.policy.v1.RollbackStep
-	(*RollbackVerdict)(nil),       // 30: windlass.policy.v1.RollbackVerdict
-	(*RollbackVerdictPlan)(nil),   // 31: windlass.policy.v1.RollbackVerdictPlan
-	(*RollbackAnswer)(nil),        // 32: windlass.policy.v1.RollbackAnswer
-	(*ReleaseMachine)(nil),        // 33: windlass.policy.v1.ReleaseMachine
-	(*ReleaseRefusal)(nil),        // 34: windlass.policy.v1.ReleaseRefusal
-	(*ReleaseQuestion)(nil),       // 35: windlass.policy.v1.ReleaseQuestion
-	(*ReleasePoolReturn)(nil),     // 36: windlass.policy.v1.ReleasePoolReturn
-	(*ReleaseVerdict)(nil),        // 37: windlass.policy.v1.ReleaseVerdict
-	(*ReleaseAnswer)(nil),         // 38: windlass.policy.v1.ReleaseAnswer
-	(*ProvisioningNode)(nil),      // 39: windlass.policy.v1.ProvisioningNode
-	(*ProvisioningGroup)(nil),     // 40: windlass.policy.v1.ProvisioningGroup
-	(*ProvisioningQuestion)(nil),  // 41: windlass.policy.v1.ProvisioningQuestion
-	(*ProvisioningRecovery)(nil),  // 42: windlass.policy.v1.ProvisioningRecovery
-	(*ProvisioningVerdict)(nil),   // 43: windlass.policy.v1.ProvisioningVerdict
-	(*ProvisioningAnswer)(nil),    // 44: windlass.policy.v1.ProvisioningAnswer
-	(*PlacementMoney)(nil),        // 45: windlass.policy.v1.PlacementMoney
-	(*PlacementPlace)(nil),        // 46: windlass.policy.v1.PlacementPlace
-	(*PlacementQuestion)(nil),     // 47: windlass.policy.v1.PlacementQuestion
-	(*PlacementAssignment)(nil),   // 48: windlass.policy.v1.PlacementAssignment
-	(*PlacementVerdict)(nil),      // 49: windlass.policy.v1.PlacementVerdict
-	(*PlacementVerdictPlace)(nil), // 50: windlass.policy.v1.PlacementVerdictPlace
-	(*PlacementAnswer)(nil),       // 51: windlass.policy.v1.PlacementAnswer
-	(*emptypb.Empty)(nil),         // 52: google.protobuf.Empty
+	(Program)(0),                  // 2: windlass.policy.v1.Program
+	(Requester)(0),                // 3: windlass.policy.v1.Requester
+	(StateMappingServerState)(0),  // 4: windlass.policy.v1.StateMappingServerState
+	(StateMappingStateDetail)(0),  // 5: windlass.policy.v1.StateMappingStateDetail
+	(StateMappingOperation)(0),    // 6: windlass.policy.v1.StateMappingOperation
+	(StateMappingReport)(0),       // 7: windlass.policy.v1.StateMappingReport
+	(StateMappingAction)(0),       // 8: windlass.policy.v1.StateMappingAction
+	(RollbackEvidence)(0),         // 9: windlass.policy.v1.RollbackEvidence
+	(RollbackAction)(0),           // 10: windlass.policy.v1.RollbackAction
+	(ReleaseMachineKind)(0),       // 11: windlass.policy.v1.ReleaseMachineKind
+	(ReleaseTrigger)(0),           // 12: windlass.policy.v1.ReleaseTrigger
+	(ReleaseRequested)(0),         // 13: windlass.policy.v1.ReleaseRequested
+	(ReleaseAction)(0),            // 14: windlass.policy.v1.ReleaseAction
+	(ProvisioningOperation)(0),    // 15: windlass.policy.v1.ProvisioningOperation
+	(ProvisioningStage)(0),        // 16: windlass.policy.v1.ProvisioningStage
+	(ProvisioningNodeRole)(0),     // 17: windlass.policy.v1.ProvisioningNodeRole
+	(ProvisioningClusterState)(0), // 18: windlass.policy.v1.ProvisioningClusterState
+	(*Failure)(nil),               // 19: windlass.policy.v1.Failure
+	(*Money)(nil),                 // 20: windlass.policy.v1.Money
+	(*Object)(nil),                // 21: windlass.policy.v1.Object
+	(*Label)(nil),                 // 22: windlass.policy.v1.Label
+	(*Subject)(nil),               // 23: windlass.policy.v1.Subject
+	(*StateMappingServer)(nil),    // 24: windlass.policy.v1.StateMappingServer
+	(*StateMappingQuestion)(nil),  // 25: windlass.policy.v1.StateMappingQuestion
+	(*StateMappingMapping)(nil),   // 26: windlass.policy.v1.StateMappingMapping
+	(*StateMappingVerdict)(nil),   // 27: windlass.policy.v1.StateMappingVerdict
+	(*StateMappingAnswer)(nil),    // 28: windlass.policy.v1.StateMappingAnswer
+	(*RetryQuestion)(nil),         // 29: windlass.policy.v1.RetryQuestion
+	(*RetryVerdict)(nil),          // 30: windlass.policy.v1.RetryVerdict
+	(*RetryAnswer)(nil),           // 31: windlass.policy.v1.RetryAnswer
+	(*RollbackResource)(nil),      // 32: windlass.policy.v1.RollbackResource
+	(*RollbackQuestion)(nil),      // 33: windlass.policy.v1.RollbackQuestion
+	(*RollbackStep)(nil),          // 34: windlass.policy.v1.RollbackStep
+	(*RollbackVerdict)(nil),       // 35: windlass.policy.v1.RollbackVerdict
+	(*RollbackVerdictPlan)(nil),   // 36: windlass.policy.v1.RollbackVerdictPlan
+	(*RollbackAnswer)(nil),        // 37: windlass.policy.v1.RollbackAnswer
+	(*ReleaseActivity)(nil),       // 38: windlass.policy.v1.ReleaseActivity
+	(*ReleaseMachine)(nil),        // 39: windlass.policy.v1.ReleaseMachine
+	(*ReleaseRefusal)(nil),        // 40: windlass.policy.v1.ReleaseRefusal
+	(*ReleaseQuestion)(nil),       // 41: windlass.policy.v1.ReleaseQuestion
+	(*ReleasePoolReturn)(nil),     // 42: windlass.policy.v1.ReleasePoolReturn
+	(*ReleaseVerdict)(nil),        // 43: windlass.policy.v1.ReleaseVerdict
+	(*ReleaseAnswer)(nil),         // 44: windlass.policy.v1.ReleaseAnswer
+	(*ProvisioningNode)(nil),      // 45: windlass.policy.v1.ProvisioningNode
+	(*ProvisioningGroup)(nil),     // 46: windlass.policy.v1.ProvisioningGroup
+	(*ProvisioningQuestion)(nil),  // 47: windlass.policy.v1.ProvisioningQuestion
+	(*ProvisioningRecovery)(nil),  // 48: windlass.policy.v1.ProvisioningRecovery
+	(*ProvisioningVerdict)(nil),   // 49: windlass.policy.v1.ProvisioningVerdict
+	(*ProvisioningAnswer)(nil),    // 50: windlass.policy.v1.ProvisioningAnswer
+	(*PlacementPlace)(nil),        // 51: windlass.policy.v1.PlacementPlace
+	(*PlacementQuestion)(nil),     // 52: windlass.policy.v1.PlacementQuestion
+	(*PlacementAssignment)(nil),   // 53: windlass.policy.v1.PlacementAssignment
+	(*PlacementVerdict)(nil),      // 54: windlass.policy.v1.PlacementVerdict
+	(*PlacementVerdictPlace)(nil), // 55: windlass.policy.v1.PlacementVerdictPlace
+	(*PlacementAnswer)(nil),       // 56: windlass.policy.v1.PlacementAnswer
+	(*emptypb.Empty)(nil),         // 57: google.protobuf.Empty
 }
 var file_windlass_policy_v1_slots_proto_depIdxs = []int32{
 	0,  // 0: windlass.policy.v1.Failure.class:type_name -> windlass.policy.v1.FailureClass
-	2,  // 1: windlass.policy.v1.StateMappingServer.state:type_name -> windlass.policy.v1.StateMappingServerState
-	3,  // 2: windlass.policy.v1.StateMappingServer.detail:type_name -> windlass.policy.v1.StateMappingStateDetail
-	4,  // 3: windlass.policy.v1.StateMappingServer.in_flight:type_name -> windlass.policy.v1.StateMappingOperation
-	19, // 4: windlass.policy.v1.StateMappingQuestion.servers:type_name -> windlass.policy.v1.StateMappingServer
-	5,  // 5: windlass.policy.v1.StateMappingMapping.report:type_name -> windlass.policy.v1.StateMappingReport
-	6,  // 6: windlass.policy.v1.StateMappingMapping.action:type_name -> windlass.policy.v1.StateMappingAction
-	52, // 7: windlass.policy.v1.StateMappingVerdict.defer:type_name -> google.protobuf.Empty
-	21, // 8: windlass.policy.v1.StateMappingVerdict.mapped:type_name -> windlass.policy.v1.StateMappingMapping
-	22, // 9: windlass.policy.v1.StateMappingAnswer.verdict:type_name -> windlass.policy.v1.StateMappingVerdict
-	18, // 10: windlass.policy.v1.RetryQuestion.failure:type_name -> windlass.policy.v1.Failure
-	52, // 11: windlass.policy.v1.RetryVerdict.defer:type_name -> google.protobuf.Empty
-	52, // 12: windlass.policy.v1.RetryVerdict.give_up:type_name -> google.protobuf.Empty
-	25, // 13: windlass.policy.v1.RetryAnswer.verdict:type_name -> windlass.policy.v1.RetryVerdict
-	1,  // 14: windlass.policy.v1.RollbackResource.kind:type_name -> windlass.policy.v1.ResourceKind
-	7,  // 15: windlass.policy.v1.RollbackResource.evidence:type_name -> windlass.policy.v1.RollbackEvidence
-	18, // 16: windlass.policy.v1.RollbackQuestion.cause:type_name -> windlass.policy.v1.Failure
-	27, // 17: windlass.policy.v1.RollbackQuestion.resources:type_name -> windlass.policy.v1.RollbackResource
-	8,  // 18: windlass.policy.v1.RollbackStep.action:type_name -> windlass.policy.v1.RollbackAction
-	52, // 19: windlass.policy.v1.RollbackVerdict.defer:type_name -> google.protobuf.Empty
-	31, // 20: windlass.policy.v1.RollbackVerdict.plan:type_name -> windlass.policy.v1.RollbackVerdictPlan
-	29, // 21: windlass.policy.v1.RollbackVerdictPlan.items:type_name -> windlass.policy.v1.RollbackStep
-	30, // 22: windlass.policy.v1.RollbackAnswer.verdict:type_name -> windlass.policy.v1.RollbackVerdict
-	9,  // 23: windlass.policy.v1.ReleaseMachine.kind:type_name -> windlass.policy.v1.ReleaseMachineKind
-	13, // 24: windlass.policy.v1.ReleaseRefusal.action:type_name -> windlass.policy.v1.ReleaseAction
-	18, // 25: windlass.policy.v1.ReleaseRefusal.failure:type_name -> windlass.policy.v1.Failure
-	10, // 26: windlass.policy.v1.ReleaseQuestion.trigger:type_name -> windlass.policy.v1.ReleaseTrigger
-	33, // 27: windlass.policy.v1.ReleaseQuestion.machine:type_name -> windlass.policy.v1.ReleaseMachine
-	11, // 28: windlass.policy.v1.ReleaseQuestion.requester:type_name -> windlass.policy.v1.ReleaseRequester
-	12, // 29: windlass.policy.v1.ReleaseQuestion.requested:type_name -> windlass.policy.v1.ReleaseRequested
-	34, // 30: windlass.policy.v1.ReleaseQuestion.refusal:type_name -> windlass.policy.v1.ReleaseRefusal
-	52, // 31: windlass.policy.v1.ReleaseVerdict.defer:type_name -> google.protobuf.Empty
-	36, // 32: windlass.policy.v1.ReleaseVerdict.return_to_pool:type_name -> windlass.policy.v1.ReleasePoolReturn
-	52, // 33: windlass.policy.v1.ReleaseVerdict.terminate:type_name -> google.protobuf.Empty
-	52, // 34: windlass.policy.v1.ReleaseVerdict.schedule_deletion:type_name -> google.protobuf.Empty
-	52, // 35: windlass.policy.v1.ReleaseVerdict.keep:type_name -> google.protobuf.Empty
-	52, // 36: windlass.policy.v1.ReleaseVerdict.reboot:type_name -> google.protobuf.Empty
-	37, // 37: windlass.policy.v1.ReleaseAnswer.verdict:type_name -> windlass.policy.v1.ReleaseVerdict
-	16, // 38: windlass.policy.v1.ProvisioningNode.role:type_name -> windlass.policy.v1.ProvisioningNodeRole
-	14, // 39: windlass.policy.v1.ProvisioningQuestion.operation:type_name -> windlass.policy.v1.ProvisioningOperation
-	15, // 40: windlass.policy.v1.ProvisioningQuestion.stage:type_name -> windlass.policy.v1.ProvisioningStage
-	18, // 41: windlass.policy.v1.ProvisioningQuestion.cause:type_name -> windlass.policy.v1.Failure
-	40, // 42: windlass.policy.v1.ProvisioningQuestion.groups:type_name -> windlass.policy.v1.ProvisioningGroup
-	39, // 43: windlass.policy.v1.ProvisioningQuestion.nodes:type_name -> windlass.policy.v1.ProvisioningNode
-	17, // 44: windlass.policy.v1.ProvisioningRecovery.state:type_name -> windlass.policy.v1.ProvisioningClusterState
-	52, // 45: windlass.policy.v1.ProvisioningVerdict.defer:type_name -> google.protobuf.Empty
-	42, // 46: windlass.policy.v1.ProvisioningVerdict.recover:type_name -> windlass.policy.v1.ProvisioningRecovery
-	43, // 47: windlass.policy.v1.ProvisioningAnswer.verdict:type_name -> windlass.policy.v1.ProvisioningVerdict
-	18, // 48: windlass.policy.v1.PlacementPlace.last_failure:type_name -> windlass.policy.v1.Failure
-	45, // 49: windlass.policy.v1.PlacementPlace.price_per_hour:type_name -> windlass.policy.v1.PlacementMoney
-	46, // 50: windlass.policy.v1.PlacementQuestion.places:type_name -> windlass.policy.v1.PlacementPlace
-	52, // 51: windlass.policy.v1.PlacementVerdict.defer:type_name -> google.protobuf.Empty
-	50, // 52: windlass.policy.v1.PlacementVerdict.place:type_name -> windlass.policy.v1.PlacementVerdictPlace
-	48, // 53: windlass.policy.v1.PlacementVerdictPlace.items:type_name -> windlass.policy.v1.PlacementAssignment
-	49, // 54: windlass.policy.v1.PlacementAnswer.verdict:type_name -> windlass.policy.v1.PlacementVerdict
-	55, // [55:55] is the sub-list for method output_type
-	55, // [55:55] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	2,  // 1: windlass.policy.v1.Subject.program:type_name -> windlass.policy.v1.Program
+	21, // 2: windlass.policy.v1.Subject.object:type_name -> windlass.policy.v1.Object
+	22, // 3: windlass.policy.v1.Subject.labels:type_name -> windlass.policy.v1.Label
+	3,  // 4: windlass.policy.v1.Subject.requester:type_name -> windlass.policy.v1.Requester
+	4,  // 5: windlass.policy.v1.StateMappingServer.state:type_name -> windlass.policy.v1.StateMappingServerState
+	5,  // 6: windlass.policy.v1.StateMappingServer.detail:type_name -> windlass.policy.v1.StateMappingStateDetail
+	6,  // 7: windlass.policy.v1.StateMappingServer.in_flight:type_name -> windlass.policy.v1.StateMappingOperation
+	23, // 8: windlass.policy.v1.StateMappingQuestion.subject:type_name -> windlass.policy.v1.Subject
+	24, // 9: windlass.policy.v1.StateMappingQuestion.servers:type_name -> windlass.policy.v1.StateMappingServer
+	7,  // 10: windlass.policy.v1.StateMappingMapping.report:type_name -> windlass.policy.v1.StateMappingReport
+	8,  // 11: windlass.policy.v1.StateMappingMapping.action:type_name -> windlass.policy.v1.StateMappingAction
+	57, // 12: windlass.policy.v1.StateMappingVerdict.defer:type_name -> google.protobuf.Empty
+	26, // 13: windlass.policy.v1.StateMappingVerdict.mapped:type_name -> windlass.policy.v1.StateMappingMapping
+	27, // 14: windlass.policy.v1.StateMappingAnswer.verdict:type_name -> windlass.policy.v1.StateMappingVerdict
+	19, // 15: windlass.policy.v1.RetryQuestion.failure:type_name -> windlass.policy.v1.Failure
+	23, // 16: windlass.policy.v1.RetryQuestion.subject:type_name -> windlass.policy.v1.Subject
+	57, // 17: windlass.policy.v1.RetryVerdict.defer:type_name -> google.protobuf.Empty
+	57, // 18: windlass.policy.v1.RetryVerdict.give_up:type_name -> google.protobuf.Empty
+	30, // 19: windlass.policy.v1.RetryAnswer.verdict:type_name -> windlass.policy.v1.RetryVerdict
+	1,  // 20: windlass.policy.v1.RollbackResource.kind:type_name -> windlass.policy.v1.ResourceKind
+	9,  // 21: windlass.policy.v1.RollbackResource.evidence:type_name -> windlass.policy.v1.RollbackEvidence
+	23, // 22: windlass.policy.v1.RollbackQuestion.subject:type_name -> windlass.policy.v1.Subject
+	19, // 23: windlass.policy.v1.RollbackQuestion.cause:type_name -> windlass.policy.v1.Failure
+	32, // 24: windlass.policy.v1.RollbackQuestion.resources:type_name -> windlass.policy.v1.RollbackResource
+	10, // 25: windlass.policy.v1.RollbackStep.action:type_name -> windlass.policy.v1.RollbackAction
+	57, // 26: windlass.policy.v1.RollbackVerdict.defer:type_name -> google.protobuf.Empty
+	36, // 27: windlass.policy.v1.RollbackVerdict.plan:type_name -> windlass.policy.v1.RollbackVerdictPlan
+	34, // 28: windlass.policy.v1.RollbackVerdictPlan.items:type_name -> windlass.policy.v1.RollbackStep
+	35, // 29: windlass.policy.v1.RollbackAnswer.verdict:type_name -> windlass.policy.v1.RollbackVerdict
+	11, // 30: windlass.policy.v1.ReleaseMachine.kind:type_name -> windlass.policy.v1.ReleaseMachineKind
+	20, // 31: windlass.policy.v1.ReleaseMachine.price_per_hour:type_name -> windlass.policy.v1.Money
+	38, // 32: windlass.policy.v1.ReleaseMachine.activity:type_name -> windlass.policy.v1.ReleaseActivity
+	14, // 33: windlass.policy.v1.ReleaseRefusal.action:type_name -> windlass.policy.v1.ReleaseAction
+	19, // 34: windlass.policy.v1.ReleaseRefusal.failure:type_name -> windlass.policy.v1.Failure
+	12, // 35: windlass.policy.v1.ReleaseQuestion.trigger:type_name -> windlass.policy.v1.ReleaseTrigger
+	23, // 36: windlass.policy.v1.ReleaseQuestion.subject:type_name -> windlass.policy.v1.Subject
+	39, // 37: windlass.policy.v1.ReleaseQuestion.machine:type_name -> windlass.policy.v1.ReleaseMachine
+	13, // 38: windlass.policy.v1.ReleaseQuestion.requested:type_name -> windlass.policy.v1.ReleaseRequested
+	40, // 39: windlass.policy.v1.ReleaseQuestion.refusal:type_name -> windlass.policy.v1.ReleaseRefusal
+	57, // 40: windlass.policy.v1.ReleaseVerdict.defer:type_name -> google.protobuf.Empty
+	42, // 41: windlass.policy.v1.ReleaseVerdict.return_to_pool:type_name -> windlass.policy.v1.ReleasePoolReturn
+	57, // 42: windlass.policy.v1.ReleaseVerdict.terminate:type_name -> google.protobuf.Empty
+	57, // 43: windlass.policy.v1.ReleaseVerdict.schedule_deletion:type_name -> google.protobuf.Empty
+	57, // 44: windlass.policy.v1.ReleaseVerdict.keep:type_name -> google.protobuf.Empty
+	57, // 45: windlass.policy.v1.ReleaseVerdict.reboot:type_name -> google.protobuf.Empty
+	43, // 46: windlass.policy.v1.ReleaseAnswer.verdict:type_name -> windlass.policy.v1.ReleaseVerdict
+	17, // 47: windlass.policy.v1.ProvisioningNode.role:type_name -> windlass.policy.v1.ProvisioningNodeRole
+	23, // 48: windlass.policy.v1.ProvisioningQuestion.subject:type_name -> windlass.policy.v1.Subject
+	15, // 49: windlass.policy.v1.ProvisioningQuestion.operation:type_name -> windlass.policy.v1.ProvisioningOperation
+	16, // 50: windlass.policy.v1.ProvisioningQuestion.stage:type_name -> windlass.policy.v1.ProvisioningStage
+	19, // 51: windlass.policy.v1.ProvisioningQuestion.cause:type_name -> windlass.policy.v1.Failure
+	46, // 52: windlass.policy.v1.ProvisioningQuestion.groups:type_name -> windlass.policy.v1.ProvisioningGroup
+	45, // 53: windlass.policy.v1.ProvisioningQuestion.nodes:type_name -> windlass.policy.v1.ProvisioningNode
+	18, // 54: windlass.policy.v1.ProvisioningRecovery.state:type_name -> windlass.policy.v1.ProvisioningClusterState
+	57, // 55: windlass.policy.v1.ProvisioningVerdict.defer:type_name -> google.protobuf.Empty
+	48, // 56: windlass.policy.v1.ProvisioningVerdict.recover:type_name -> windlass.policy.v1.ProvisioningRecovery
+	49, // 57: windlass.policy.v1.ProvisioningAnswer.verdict:type_name -> windlass.policy.v1.ProvisioningVerdict
+	19, // 58: windlass.policy.v1.PlacementPlace.last_failure:type_name -> windlass.policy.v1.Failure
+	20, // 59: windlass.policy.v1.PlacementPlace.price_per_hour:type_name -> windlass.policy.v1.Money
+	23, // 60: windlass.policy.v1.PlacementQuestion.subject:type_name -> windlass.policy.v1.Subject
+	51, // 61: windlass.policy.v1.PlacementQuestion.places:type_name -> windlass.policy.v1.PlacementPlace
+	57, // 62: windlass.policy.v1.PlacementVerdict.defer:type_name -> google.protobuf.Empty
+	55, // 63: windlass.policy.v1.PlacementVerdict.place:type_name -> windlass.policy.v1.PlacementVerdictPlace
+	53, // 64: windlass.policy.v1.PlacementVerdictPlace.items:type_name -> windlass.policy.v1.PlacementAssignment
+	54, // 65: windlass.policy.v1.PlacementAnswer.verdict:type_name -> windlass.policy.v1.PlacementVerdict
+	66, // [66:66] is the sub-list for method output_type
+	66, // [66:66] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_windlass_policy_v1_slots_proto_init() }
@@ -4576,31 +5025,33 @@ func file_windlass_policy_v1_slots_proto_init() {
 		return
 	}
 	file_windlass_policy_v1_slots_proto_msgTypes[0].OneofWrappers = []any{}
-	file_windlass_policy_v1_slots_proto_msgTypes[2].OneofWrappers = []any{}
-	file_windlass_policy_v1_slots_proto_msgTypes[4].OneofWrappers = []any{
+	file_windlass_policy_v1_slots_proto_msgTypes[4].OneofWrappers = []any{}
+	file_windlass_policy_v1_slots_proto_msgTypes[5].OneofWrappers = []any{}
+	file_windlass_policy_v1_slots_proto_msgTypes[8].OneofWrappers = []any{
 		(*StateMappingVerdict_Defer)(nil),
 		(*StateMappingVerdict_Mapped)(nil),
 	}
-	file_windlass_policy_v1_slots_proto_msgTypes[5].OneofWrappers = []any{}
-	file_windlass_policy_v1_slots_proto_msgTypes[6].OneofWrappers = []any{}
-	file_windlass_policy_v1_slots_proto_msgTypes[7].OneofWrappers = []any{
+	file_windlass_policy_v1_slots_proto_msgTypes[9].OneofWrappers = []any{}
+	file_windlass_policy_v1_slots_proto_msgTypes[10].OneofWrappers = []any{}
+	file_windlass_policy_v1_slots_proto_msgTypes[11].OneofWrappers = []any{
 		(*RetryVerdict_Defer)(nil),
 		(*RetryVerdict_GiveUp)(nil),
 		(*RetryVerdict_Wait)(nil),
 	}
-	file_windlass_policy_v1_slots_proto_msgTypes[8].OneofWrappers = []any{}
-	file_windlass_policy_v1_slots_proto_msgTypes[9].OneofWrappers = []any{}
-	file_windlass_policy_v1_slots_proto_msgTypes[10].OneofWrappers = []any{}
-	file_windlass_policy_v1_slots_proto_msgTypes[12].OneofWrappers = []any{
+	file_windlass_policy_v1_slots_proto_msgTypes[12].OneofWrappers = []any{}
+	file_windlass_policy_v1_slots_proto_msgTypes[13].OneofWrappers = []any{}
+	file_windlass_policy_v1_slots_proto_msgTypes[14].OneofWrappers = []any{}
+	file_windlass_policy_v1_slots_proto_msgTypes[16].OneofWrappers = []any{
 		(*RollbackVerdict_Defer)(nil),
 		(*RollbackVerdict_Plan)(nil),
 	}
-	file_windlass_policy_v1_slots_proto_msgTypes[14].OneofWrappers = []any{}
-	file_windlass_policy_v1_slots_proto_msgTypes[15].OneofWrappers = []any{}
-	file_windlass_policy_v1_slots_proto_msgTypes[16].OneofWrappers = []any{}
-	file_windlass_policy_v1_slots_proto_msgTypes[17].OneofWrappers = []any{}
 	file_windlass_policy_v1_slots_proto_msgTypes[18].OneofWrappers = []any{}
-	file_windlass_policy_v1_slots_proto_msgTypes[19].OneofWrappers = []any{
+	file_windlass_policy_v1_slots_proto_msgTypes[19].OneofWrappers = []any{}
+	file_windlass_policy_v1_slots_proto_msgTypes[20].OneofWrappers = []any{}
+	file_windlass_policy_v1_slots_proto_msgTypes[21].OneofWrappers = []any{}
+	file_windlass_policy_v1_slots_proto_msgTypes[22].OneofWrappers = []any{}
+	file_windlass_policy_v1_slots_proto_msgTypes[23].OneofWrappers = []any{}
+	file_windlass_policy_v1_slots_proto_msgTypes[24].OneofWrappers = []any{
 		(*ReleaseVerdict_Defer)(nil),
 		(*ReleaseVerdict_ReturnToPool)(nil),
 		(*ReleaseVerdict_Terminate)(nil),
@@ -4609,26 +5060,25 @@ func file_windlass_policy_v1_slots_proto_init() {
 		(*ReleaseVerdict_RetryAfter)(nil),
 		(*ReleaseVerdict_Reboot)(nil),
 	}
-	file_windlass_policy_v1_slots_proto_msgTypes[20].OneofWrappers = []any{}
-	file_windlass_policy_v1_slots_proto_msgTypes[25].OneofWrappers = []any{
+	file_windlass_policy_v1_slots_proto_msgTypes[25].OneofWrappers = []any{}
+	file_windlass_policy_v1_slots_proto_msgTypes[30].OneofWrappers = []any{
 		(*ProvisioningVerdict_Defer)(nil),
 		(*ProvisioningVerdict_Recover)(nil),
 	}
-	file_windlass_policy_v1_slots_proto_msgTypes[26].OneofWrappers = []any{}
-	file_windlass_policy_v1_slots_proto_msgTypes[28].OneofWrappers = []any{}
-	file_windlass_policy_v1_slots_proto_msgTypes[29].OneofWrappers = []any{}
-	file_windlass_policy_v1_slots_proto_msgTypes[31].OneofWrappers = []any{
+	file_windlass_policy_v1_slots_proto_msgTypes[31].OneofWrappers = []any{}
+	file_windlass_policy_v1_slots_proto_msgTypes[32].OneofWrappers = []any{}
+	file_windlass_policy_v1_slots_proto_msgTypes[35].OneofWrappers = []any{
 		(*PlacementVerdict_Defer)(nil),
 		(*PlacementVerdict_Place)(nil),
 	}
-	file_windlass_policy_v1_slots_proto_msgTypes[33].OneofWrappers = []any{}
+	file_windlass_policy_v1_slots_proto_msgTypes[37].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_windlass_policy_v1_slots_proto_rawDesc), len(file_windlass_policy_v1_slots_proto_rawDesc)),
-			NumEnums:      18,
-			NumMessages:   34,
+			NumEnums:      19,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use windlass_guest_sdk::prelude::*;
 use windlass_guest_sdk::testing::{self, NOW, place, placement_question};
 
-use placement::{Assignment, Money, Place, Question, Verdict};
+use placement::{Assignment, Place, Question, Verdict};
 
 use crate::{DefaultPlacement, Order, Spread};
 

@@ -62,13 +62,13 @@ pub use slots::{placement, provisioning, release, retry, rollback, state_mapping
 /// What more than one slot speaks about.
 pub mod types {
     pub use crate::bindings::imports::windlass::policy::types::{
-        Failure, FailureClass, Milliseconds, ResourceKind, Timestamp,
+        Failure, FailureClass, Label, Milliseconds, Money, Object, Program, Requester, ResourceKind, Subject, Timestamp,
     };
 }
 
 /// Everything a policy needs, in one `use`.
 pub mod prelude {
-    pub use crate::types::{Failure, FailureClass, Milliseconds, ResourceKind, Timestamp};
+    pub use crate::types::{Failure, FailureClass, Milliseconds, Money, Requester, ResourceKind, Subject, Timestamp};
     pub use crate::{
         Placement, Policy, Provisioning, Release, Retry, Rollback, Setting, Settings, StateMapping, choices,
         export_policy, log, placement, provisioning, release, retry, rollback, scaleway, settings, state_mapping,

@@ -6,6 +6,7 @@
 mod cluster;
 mod conformance;
 mod examples;
+mod policy_audit;
 mod policy_author;
 mod policy_distribution;
 mod policy_proof;
@@ -34,6 +35,7 @@ pub(crate) use conformance::Conformance;
 pub(crate) use policy_author::{BuildPolicy, Language, NewPolicy, PolicySchema, SchemaOf, TestPolicy};
 pub(crate) use policy_proof::{BenchPolicy, DiffPolicies, ProvePolicy, SpaceOptions};
 
+pub(crate) use policy_audit::AuditPolicy;
 pub(crate) use policy_distribution::{LockPolicies, PullPolicy, PushPolicy, SignPolicy};
 pub(crate) use policy_serve::{ServePolicies, UnixAddress};
 pub(crate) use policy_shadow::ShadowPolicy;
@@ -500,6 +502,8 @@ pub(crate) enum PolicyCommand {
     Prove(Box<ProvePolicy>),
     /// Compare the answers of two policies to recorded and generated questions
     Diff(Box<DiffPolicies>),
+    /// Show what a policy would decide about the servers that exist now; nothing is changed
+    Audit(AuditPolicy),
     /// Measure a policy's decisions against the built-in default
     Bench(BenchPolicy),
     /// List the configured policies by slot

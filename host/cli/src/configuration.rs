@@ -228,9 +228,9 @@ fn read<'t>(configuration: &mut Configuration, reader: &mut TableReader<'_, 't>,
                 read_chain(configuration, slot, value, problems, base);
             }
         }
-        for key in ["trust", "registries"] {
+        for key in ["trust", "registries", "labels"] {
             if let Some(value) = reader.value(key) {
-                read_distribution(configuration, key, value, problems);
+                read_common(configuration, key, value, problems);
             }
         }
     });
@@ -293,16 +293,12 @@ fn read_chain(
     configuration.policy_lines.insert(slot, lines);
 }
 
-/// `[policies.trust]` and `[policies.registries]`.
-fn read_distribution(
-    configuration: &mut Configuration,
-    key: &str,
-    value: &Spanned<DeValue<'_>>,
-    problems: &mut Problems,
-) {
+/// What all policies share: `trust`, `registries` and `labels`.
+fn read_common(configuration: &mut Configuration, key: &str, value: &Spanned<DeValue<'_>>, problems: &mut Problems) {
     let policies = std::mem::take(&mut configuration.policies);
     let read = without_places(value.get_ref()).and_then(|value| match key {
         "trust" => Trust::from_value(value).map(|trust| policies.clone().with_trust(trust)),
+        "labels" => Policies::read_labels(value).map(|labels| policies.clone().with_labels(labels)),
         _ => RegistrySettings::from_value(value).map(|registries| policies.clone().with_registries(registries)),
     });
     configuration.policies = read.unwrap_or_else(|message| {

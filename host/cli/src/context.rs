@@ -374,10 +374,21 @@ impl Context {
 
     /// A policy host in this folder, with the built-in defaults.
     pub(crate) fn policy_host(&self, folder: Dir) -> Result<Host, Failure> {
+        start(self.policy_host_options(folder)?)
+    }
+
+    /// The same to try policies with: one that fails is asked again, however often it has failed.
+    pub(crate) fn trial_policy_host(&self, folder: Dir) -> Result<Host, Failure> {
+        let mut options = self.policy_host_options(folder)?;
+        options.suspend_after = u32::MAX;
+        start(options)
+    }
+
+    fn policy_host_options(&self, folder: Dir) -> Result<HostOptions, Failure> {
         let mut options = HostOptions::new(folder);
         options.capabilities = self.capabilities()?;
         options.registries = Some(Arc::new(self.registries(Locking::Used)?));
-        start(options)
+        Ok(options)
     }
 
     /// A policy host in this folder that asks nobody, whatever credentials there are.

@@ -119,6 +119,11 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
                 "Credentials, mirrors and certificates: \
                 [reach a registry](distributing-policies.md#reach-a-registry)",
             ),
+            (
+                "labels",
+                "Names of labels, annotations and tags that policies may see: \
+                [whose machine it is](decisions.md#whose-machine-it-is-and-who-asks)",
+            ),
         ],
     ),
 ];
@@ -133,6 +138,7 @@ fn holds(table: &str, key: &str) -> String {
     let cause = failure.causes.first().expect("a cause");
     match cause.split_once("must be ").and_then(|(_, rest)| rest.split_once(", but")) {
         Some((words, _)) => words.to_owned(),
+        None if cause.contains("a list of names") => "a list of texts in quotes".to_owned(),
         None => "a table".to_owned(),
     }
 }

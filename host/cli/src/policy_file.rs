@@ -24,7 +24,7 @@ const TRIAL_FOLDER: &str = "trials";
 
 /// A host beside the one that counts.
 pub(crate) fn trial_host(context: &Context) -> Result<Host, Failure> {
-    context.policy_host(trial_folder(context)?)
+    context.trial_policy_host(trial_folder(context)?)
 }
 
 /// The same without anybody to ask: it needs no credentials.

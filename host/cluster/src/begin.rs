@@ -347,7 +347,8 @@ impl Clusters {
                 stage: begin.operation.stage,
             });
         };
-        let policies = shared.policies.pin();
+        let tenant = shared.objects.as_ref().map(|(_, namespace)| namespace.as_str());
+        let policies = shared.policies.pin_of(tenant);
         begin.operation.policies = serde_json::to_value(policies.identities()).unwrap_or_default();
         let (cluster, mut operation) = (begin.cluster.clone(), begin.operation.clone());
         let nodes = begin.nodes.iter().chain(&unchanged).map(|node| (node.name.clone(), node.clone())).collect();

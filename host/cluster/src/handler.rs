@@ -148,7 +148,7 @@ async fn decide(run: &Run, failed: &StageFailure) -> Result<Recovery, Stop> {
 
 /// The question, and the names behind the positions of its nodes.
 fn question(run: &Run, failed: &StageFailure) -> (provisioning::Question, Vec<String>) {
-    let names = run.names(|_| true);
+    let (names, subject) = (run.names(|_| true), run.subject());
     let book = run.book.lock();
     let nodes = names
         .iter()
@@ -173,7 +173,7 @@ fn question(run: &Run, failed: &StageFailure) -> (provisioning::Question, Vec<St
     let question = provisioning::Question {
         now: run.now(),
         random: run.shared.lifecycle.random_word(),
-        cluster: run.name.to_string(),
+        subject,
         operation: book.operation.kind.for_policy(),
         stage: failed.stage.for_policy(),
         cause: failed.failure.clone(),

@@ -8,9 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use tracing::Instrument as _;
-use windlass_lifecycle::{Attempts, Cancellable, NotNoted};
+use windlass_lifecycle::{Attempts, Cancellable, NotNoted, RequestedBy, Requester, SubjectOf};
 use windlass_policy::PinnedPolicies;
-use windlass_policy::slots::types::{Failure, FailureClass};
+use windlass_policy::slots::types::{Failure, FailureClass, Object, Subject};
 use windlass_policy::slots::{Slot, retry};
 
 use crate::name::ClusterName;
@@ -276,6 +276,24 @@ impl Run {
         }
     }
 
+    /// Says that this operation asks.
+    pub(crate) fn requested_by(&self, why: impl Into<String>) -> RequestedBy {
+        let (cluster, operation) = (self.name.to_string(), self.book.lock().operation.number);
+        let object = self.shared.objects.clone().map(|(kind, namespace)| {
+            let name = cluster.clone();
+            Object { kind, namespace, name }
+        });
+        RequestedBy { object, ..RequestedBy::new(Requester::Cluster { cluster, operation }, why) }
+    }
+
+    /// Whose cluster a question is about. A stage works on the servers of several groups.
+    pub(crate) fn subject(&self) -> Subject {
+        let project = self.book.lock().cluster.specification.project.clone();
+        let requested_by = self.requested_by("");
+        let of = SubjectOf { project: project.as_deref(), requested_by: Some(&requested_by), ..SubjectOf::default() };
+        self.shared.lifecycle.subject(of)
+    }
+
     /// Asks the retry slot and waits as it says. An error means: the step has failed.
     pub(crate) async fn after_failure(&self, step: Step, attempts: &mut Attempts, failed: Failure) -> Result<(), Stop> {
         let attempt = attempts.number();
@@ -295,8 +313,7 @@ impl Run {
             time_left: None,
             failure: failed.clone(),
             zone,
-            // A stage works on the servers of several groups.
-            group: None,
+            subject: self.subject(),
             server_type: None,
         };
         let decided = attempts.decide(&self.policies, question, None, None);

@@ -45,6 +45,8 @@ pub struct ClusterOptions {
     pub hooks: Arc<dyn RunHooks>,
     /// Reads cloud-init.
     pub cloud_inits: Arc<dyn ReadCloudInit>,
+    /// The kind and the namespace of the Kubernetes objects that these clusters are. Absent: they are none.
+    pub objects: Option<(String, String)>,
     /// Bounds.
     pub limits: ClusterLimits,
 }
@@ -60,6 +62,7 @@ impl ClusterOptions {
             store,
             hooks: Arc::new(HookRunner),
             cloud_inits: Arc::new(CloudInitFiles),
+            objects: None,
             limits: ClusterLimits::default(),
         }
     }
@@ -73,6 +76,7 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<dyn ClusterStore>,
     pub(crate) hooks: Arc<dyn RunHooks>,
     pub(crate) cloud_inits: Arc<dyn ReadCloudInit>,
+    pub(crate) objects: Option<(String, String)>,
     /// What the store calls this process.
     pub(crate) runner: String,
     pub(crate) limits: ClusterLimits,
@@ -90,6 +94,7 @@ impl Shared {
             store: options.store,
             hooks: options.hooks,
             cloud_inits: options.cloud_inits,
+            objects: options.objects,
             limits: options.limits,
             active: ActiveKeys::default(),
         }

@@ -564,7 +564,7 @@ impl Look {
             states: count(states),
             reported: count(reported.collect()),
             zone: question.zone,
-            group: question.group,
+            group: question.subject.group,
         })
     }
 }

@@ -131,6 +131,12 @@ pub struct RunArguments {
     /// Folder that relative paths of policies start from [default: the folder of the configuration]
     #[arg(long, env = "WINDLASS_POLICY_FOLDER", value_name = "DIRECTORY")]
     pub policy_folder: Option<PathBuf>,
+    /// Which objects may bring policies
+    #[arg(long, env = "WINDLASS_OBJECT_POLICIES", value_enum, default_value_t)]
+    pub object_policies: ObjectPolicies,
+    /// A registry from which the Policy objects of namespaces may take policies (repeatable) [default: none]
+    #[arg(long, env = "WINDLASS_TENANT_REGISTRIES", value_name = "HOST", value_delimiter = ',')]
+    pub tenant_registry: Vec<String>,
     /// State directory: journal, decision log, compiled policies; must be on a volume that survives the pod
     #[arg(long, env = "WINDLASS_STATE_DIR", value_name = "DIRECTORY", default_value = "/var/lib/windlass")]
     pub state_dir: PathBuf,
@@ -267,6 +273,18 @@ pub enum Orphans {
     Report,
     /// Return them to the pool after the grace period, if the release policy agrees
     Return,
+}
+
+/// Which objects may bring policies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ObjectPolicies {
+    /// None
+    Off,
+    /// ClusterPolicy, which operators write
+    Cluster,
+    /// The same, and Policy, which the teams of namespaces write
+    #[default]
+    All,
 }
 
 /// What becomes of resources that nothing explains.

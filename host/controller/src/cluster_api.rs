@@ -1,5 +1,6 @@
 //! What is read of Cluster API's own kinds: the few fields that its contracts name, in either version.
 
+use jiff::Timestamp;
 use kube::api::{ApiResource, Object};
 use kube::discovery::oneshot;
 use kube::{Client, Resource};
@@ -150,10 +151,29 @@ const HEALTH_CHECK_SUCCEEDED: &str = "HealthCheckSucceeded";
 /// Whether whoever owns a Machine is to replace it.
 const OWNER_REMEDIATED: &str = "OwnerRemediated";
 
+/// Whether a Machine's Node is ready, as v1beta2 says.
+const NODE_READY: &str = "NodeReady";
+/// The same in v1beta1.
+const NODE_HEALTHY: &str = "NodeHealthy";
+
 /// Whether a MachineHealthCheck calls a Machine unhealthy.
 pub(crate) fn is_unhealthy(machine: &Machine) -> bool {
     let conditions = machine.status.iter().flat_map(|status| &status.conditions);
     is_false(conditions, HEALTH_CHECK_SUCCEEDED)
+}
+
+/// Whether the Node of a Machine is ready, and since when, by the condition of v1beta2 or, before it, of v1beta1.
+pub(crate) fn node_ready(machine: &Machine) -> Option<(bool, Option<u64>)> {
+    let conditions = &machine.status.as_ref()?.conditions;
+    let find = |kind| conditions.iter().find(|condition| condition["type"] == kind);
+    let condition = find(NODE_READY).or_else(|| find(NODE_HEALTHY))?;
+    let ready = match condition["status"].as_str()? {
+        "True" => true,
+        "False" => false,
+        _ => return None,
+    };
+    let since = condition["lastTransitionTime"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
+    Some((ready, since.and_then(|at| u64::try_from(at.as_millisecond()).ok())))
 }
 
 fn is_false<'a>(mut conditions: impl Iterator<Item = &'a serde_json::Value>, kind: &str) -> bool {

@@ -60,9 +60,9 @@ impl Settled {
 }
 
 impl Context {
-    /// The policies that decide now.
-    pub(crate) fn policies_in_use(&self, slots: &[SlotName]) -> Vec<PolicyInUse> {
-        let pin = self.policies.pin();
+    /// The policies that decide now about objects of a namespace.
+    pub(crate) fn policies_in_use(&self, namespace: Option<&str>, slots: &[SlotName]) -> Vec<PolicyInUse> {
+        let pin = self.policies.pin_of(namespace);
         slots
             .iter()
             .flat_map(|slot| pin.chain(*slot))

@@ -65,6 +65,7 @@ mod look;
 pub mod metric_names;
 mod names;
 mod next_step;
+mod object_policies;
 mod observe;
 mod orphans;
 mod outcome;

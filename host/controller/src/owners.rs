@@ -4,7 +4,7 @@
 use kube::{Api, Client, Resource, ResourceExt};
 
 use crate::Error;
-use crate::cluster_api::{Cluster, ClusterApi, Machine, infrastructure_ready, owner_machine};
+use crate::cluster_api::{Cluster, ClusterApi, Machine, infrastructure_ready, node_ready, owner_machine};
 use crate::kinds::{annotations, labels};
 
 /// What stands above an object.
@@ -20,6 +20,8 @@ pub(crate) struct Owners {
     pub(crate) machine: Option<String>,
     /// Whether the Machine has become a Node.
     pub(crate) joined: bool,
+    /// Whether its Node is ready, and since when (milliseconds since 1970), as the Machine says.
+    pub(crate) node_ready: Option<(bool, Option<u64>)>,
 }
 
 /// What an object waits for, in the order in which it is looked at.
@@ -116,8 +118,9 @@ pub(crate) fn judge(read: Read<'_>) -> Owners {
     };
     let status = read.machine.and_then(|machine| machine.status.as_ref());
     let joined = status.is_some_and(|status| status.node_ref.as_ref().is_some_and(|node| !node.is_null()));
+    let node_ready = read.machine.and_then(node_ready);
     let owned = |name: Option<&str>| name.map(str::to_owned);
-    Owners { paused, standing, cluster: owned(read.cluster_name), machine: owned(read.owner), joined }
+    Owners { paused, standing, cluster: owned(read.cluster_name), machine: owned(read.owner), joined, node_ready }
 }
 
 /// Reads what stands above an object, from the API server itself: a pause must be seen at once.

@@ -23,6 +23,7 @@ use crate::context::Context;
 use crate::jobs::Jobs;
 use crate::kubernetes::{CONTROLLER, connect, user_agent};
 use crate::lease::{LeaseOptions, lead, lease_name};
+use crate::object_policies::{ObjectPolicies, Rounds};
 use crate::observe::{Health, serve_health, serve_metrics};
 use crate::pools::Pools;
 use crate::server_cluster::clusters::ServerClusters;
@@ -178,6 +179,20 @@ impl Process {
                 None
             }
         };
+        let reporter = Reporter { controller: CONTROLLER.into(), instance: Some(self.identity.clone()) };
+        let recorder = Recorder::new(self.client.clone(), reporter);
+        // Before anything is decided.
+        let mut rounds = Rounds::new(ObjectPolicies {
+            client: self.client.clone(),
+            host: Arc::clone(&self.policies),
+            recorder: recorder.clone(),
+            watched: self.settings.watched.clone(),
+            namespace: self.settings.namespace.clone(),
+            allowed: arguments.object_policies,
+            tenant_registries: arguments.tenant_registry.clone(),
+        });
+        rounds.first(shutdown).await;
+        let following = tokio::spawn(rounds.follow(shutdown.clone()));
         let mut options = Options::new(self.scaleway.clone(), Arc::clone(&self.policies), self.state.clone());
         options.owner = Some(self.owner.clone());
         options.limits.parallel_operations = usize::from(arguments.operations);
@@ -192,7 +207,6 @@ impl Process {
         let jobs = Jobs::new(usize::from(arguments.operations), panicked.clone());
         let supervisor = Supervisor::new(lifecycle.clone(), supervision(arguments, self.settings.zone.as_ref()));
         supervise(supervisor, &jobs, shutdown).await;
-        let reporter = Reporter { controller: CONTROLLER.into(), instance: Some(self.identity.clone()) };
         let liveness = Liveness {
             identity: self.identity.clone(),
             lease: arguments.leader_elect.then(|| {
@@ -220,7 +234,6 @@ impl Process {
             liveness,
             shutdown.clone(),
         ));
-        let recorder = Recorder::new(self.client.clone(), reporter);
         loop {
             let cluster_api =
                 ClusterApi::discover(&self.client).await.map_err(Error::kubernetes("looking for Cluster API"))?;
@@ -247,6 +260,7 @@ impl Process {
                 break;
             }
         }
+        following.abort();
         jobs.leave(arguments.shutdown_grace).await;
         Ok(())
     }

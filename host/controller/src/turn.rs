@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use windlass_lifecycle::{AbandonTarget, Abandonment, Control, Released, RequestedBy, Requester};
 use windlass_policy::slots::SlotName;
+use windlass_policy::slots::release::Activity;
 
 use crate::Error;
 use crate::account_of::OfAccount;
@@ -96,8 +97,11 @@ pub(crate) fn is_quiet<K: Machine>(object: &K, context: &Context) -> bool {
 
 /// By what a settled object is recognised: its own version, what is seen of it at Scaleway, and who decides.
 pub(crate) fn mark_of<K: Machine>(object: &K, context: &Context, seen: fmt::Arguments<'_>) -> String {
-    let policies: String =
-        context.policies_in_use(K::SLOTS).into_iter().map(|policy| policy.digest + &policy.settings_digest).collect();
+    let policies: String = context
+        .policies_in_use(object.meta().namespace.as_deref(), K::SLOTS)
+        .into_iter()
+        .map(|policy| policy.digest + &policy.settings_digest)
+        .collect();
     format!("{} {seen} {policies}", object.meta().resource_version.as_deref().unwrap_or_default())
 }
 
@@ -159,6 +163,11 @@ impl<'a, K: Machine> Reconcile<'a, K> {
         Ok(turn)
     }
 
+    /// The policies that decide now about the object.
+    pub(crate) fn policies_in_use(&self) -> Vec<PolicyInUse> {
+        self.context.policies_in_use(self.object.meta().namespace.as_deref(), K::SLOTS)
+    }
+
     /// Says in the journal that this object asks.
     pub(crate) fn requested_by(&self, why: &str) -> RequestedBy {
         let requester = Requester::Object {
@@ -167,7 +176,15 @@ impl<'a, K: Machine> Reconcile<'a, K> {
             name: self.object.name_any(),
             uid: self.uid.clone(),
         };
-        RequestedBy::new(requester, why)
+        let labels = self.object.labels().iter().chain(self.object.annotations());
+        let labels = labels.map(|(name, value)| (name.as_str(), value.as_str()));
+        RequestedBy::new(requester, why).labelled(self.context.policies.labels(labels))
+    }
+
+    /// What the machine was doing, as its Machine says.
+    pub(crate) fn activity(&self) -> Activity {
+        let (node_ready, node_ready_since) = self.owners.node_ready.unzip();
+        Activity { node_ready, node_ready_since: node_ready_since.flatten(), ..Activity::default() }
     }
 
     pub(crate) fn deleting(&self) -> bool {
@@ -197,7 +214,7 @@ impl<'a, K: Machine> Reconcile<'a, K> {
     /// The last operation, and until when its kind waits.
     pub(crate) fn last(&self) -> Option<OperationStatus> {
         let last = self.context.jobs.last(&self.uid, self.status.operation.as_ref())?;
-        Some(under_policies(last, &self.status.policies, &self.context.policies_in_use(K::SLOTS)))
+        Some(under_policies(last, &self.status.policies, &self.policies_in_use()))
     }
 
     /// Says that the machine is not ready, or not gone, and why.

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 #[cfg(feature = "terminal")]
 use windlass_policy::LinkRecord;
-use windlass_policy::slots::types::Failure;
+use windlass_policy::slots::types::{Failure, Money, Requester, Subject};
 use windlass_policy::slots::{SlotName, placement, provisioning, release, retry, rollback, state_mapping};
 use windlass_policy::{DecidedBy, DecisionRecord, DecisionSummary, FailureKind, Outcome};
 
@@ -188,6 +188,38 @@ fn of_group(group: Option<&String>) -> String {
     group.map(|group| format!(" of group {group}")).unwrap_or_default()
 }
 
+/// Whom it is for, who asks and why, where a question says more than the owner's name.
+fn subject_lines(subject: &Subject) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.extend(
+        subject.object.as_ref().map(|object| format!("for {} {}/{}", object.kind, object.namespace, object.name)),
+    );
+    if !subject.labels.is_empty() {
+        let labels = subject.labels.iter().map(|label| format!("{}={}", label.name, label.value));
+        lines.push(format!("labels: {}", labels.collect::<Vec<_>>().join(", ")));
+    }
+    let why = subject.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+    lines.extend(
+        subject.requester.as_ref().map(|requester| format!("asked for by {}{why}", requester_words(*requester))),
+    );
+    lines
+}
+
+fn requester_words(requester: Requester) -> &'static str {
+    match requester {
+        Requester::User => "somebody at the command line",
+        Requester::Runner => "GitLab Runner",
+        Requester::Plugin => "the runner plugin",
+        Requester::Policy => "a state-mapping policy",
+        Requester::Shutdown => "the shutdown of the runner plugin",
+        Requester::Sweep => "a sweep",
+        Requester::Reclaim => "the clean-up of claimed hosts",
+        Requester::Object => "a Kubernetes object",
+        Requester::Cluster => "an operation on a cluster",
+        Requester::Other => "another requester",
+    }
+}
+
 /// The first of many lines, and how many more there are.
 fn bounded(lines: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut lines: Vec<String> = lines.into_iter().collect();
@@ -208,14 +240,14 @@ fn state_mapping_question(question: &state_mapping::Question) -> Vec<String> {
     vec![format!(
         "what an autoscaler is told about {}{} in {}, and which are removed",
         counted(question.servers.len(), "server"),
-        of_group(question.group.as_ref()),
+        of_group(question.subject.group.as_ref()),
         question.zone
     )]
 }
 
 fn state_mapping_subject(question: &state_mapping::Question) -> String {
     let servers = counted(question.servers.len(), "server");
-    format!("{servers}{} in {}", of_group(question.group.as_ref()), question.zone)
+    format!("{servers}{} in {}", of_group(question.subject.group.as_ref()), question.zone)
 }
 
 /// How many are reported as what, and how many are removed.
@@ -277,7 +309,7 @@ fn state_mapping_answer(
 
 fn retry_question(question: &retry::Question) -> Vec<String> {
     let mut about = vec![format!("in {}", question.zone)];
-    about.extend(question.group.as_ref().map(|group| format!("group {group}")));
+    about.extend(question.subject.group.as_ref().map(|group| format!("group {group}")));
     about.extend(question.server_type.clone());
     let left = match question.time_left {
         Some(left) => format!("{} before the deadline", milliseconds(left)),
@@ -294,10 +326,13 @@ fn retry_question(question: &retry::Question) -> Vec<String> {
         format!("attempt {} failed after {}, {left}:", question.attempt, milliseconds(question.elapsed)),
         caused_by(&question.failure),
     ]
+    .into_iter()
+    .chain(subject_lines(&question.subject))
+    .collect()
 }
 
 fn retry_subject(question: &retry::Question) -> String {
-    format!("{} of {}{}", question.step, question.operation, of_group(question.group.as_ref()))
+    format!("{} of {}{}", question.step, question.operation, of_group(question.subject.group.as_ref()))
 }
 
 fn retry_answer(_: &retry::Question, answer: &retry::Answer) -> Vec<String> {
@@ -315,16 +350,17 @@ fn resource_words(resource: &rollback::Resource) -> String {
 
 fn rollback_question(question: &rollback::Question) -> Vec<String> {
     let mut lines = vec![format!(
-        "what becomes of {} of {} in group {}, and in which order",
+        "what becomes of {} of {}{}, and in which order",
         counted(question.resources.len(), "resource"),
         question.operation,
-        question.group
+        of_group(question.subject.group.as_ref())
     )];
     lines.push(match (&question.failed_step, &question.cause) {
         (_, None) => "nothing failed: the server is no longer wanted".to_owned(),
         (Some(step), Some(cause)) => format!("the step {step} failed: {}", caused_by(cause)),
         (None, Some(cause)) => format!("it failed: {}", caused_by(cause)),
     });
+    lines.extend(subject_lines(&question.subject));
     lines.extend(bounded(question.resources.iter().map(|resource| {
         let state = resource.state.as_ref().map(|state| format!(", {state}")).unwrap_or_default();
         let ours = if resource.owned { "ours" } else { "not ours" };
@@ -334,7 +370,8 @@ fn rollback_question(question: &rollback::Question) -> Vec<String> {
 }
 
 fn rollback_subject(question: &rollback::Question) -> String {
-    format!("{} of {} of group {}", counted(question.resources.len(), "resource"), question.operation, question.group)
+    let resources = counted(question.resources.len(), "resource");
+    format!("{resources} of {}{}", question.operation, of_group(question.subject.group.as_ref()))
 }
 
 /// How many resources what is done with.
@@ -383,6 +420,8 @@ fn release_question(question: &release::Question) -> Vec<String> {
         ),
         format!("it is {}, and asked about for the {} time", machine.status, ordinal(question.attempt)),
     ];
+    lines.extend(subject_lines(&question.subject));
+    lines.extend(activity_lines(machine));
     lines.extend(machine.pool_prefix.as_ref().map(|prefix| format!("it belongs to the pool {prefix}")));
     lines.extend(machine.deletable_at.map(|at| format!("Scaleway refuses to delete it before {}", instant(at))));
     lines.extend(question.requested.map(|requested| format!("its owner asked for: {}", kind_word(&requested))));
@@ -390,6 +429,21 @@ fn release_question(question: &release::Question) -> Vec<String> {
         let until = refusal.not_before.map(|at| format!("; accepted from {} on", instant(at))).unwrap_or_default();
         format!("{} was refused: {}{until}", kind_word(&refusal.action), caused_by(&refusal.failure))
     }));
+    lines
+}
+
+fn activity_lines(machine: &release::Machine) -> Vec<String> {
+    let activity = &machine.activity;
+    let mut lines = Vec::new();
+    lines.extend(machine.price_per_hour.as_ref().map(|price| format!("it costs {}", price_words(price))));
+    if let Some(at) = activity.last_used {
+        let times = activity.connections.map(|count| format!(", {} in all", counted_long(count.into(), "connection")));
+        lines.push(format!("it was last used at {}{}", instant(at), times.unwrap_or_default()));
+    }
+    if let Some(ready) = activity.node_ready {
+        let since = activity.node_ready_since.map(|at| format!(" since {}", instant(at))).unwrap_or_default();
+        lines.push(format!("its Node is {}{since}", if ready { "ready" } else { "not ready" }));
+    }
     lines
 }
 
@@ -425,16 +479,21 @@ fn release_answer(_: &release::Question, answer: &release::Answer) -> Vec<String
     }]
 }
 
+fn cluster_name(subject: &Subject) -> &str {
+    subject.cluster.as_deref().unwrap_or("?")
+}
+
 fn provisioning_question(question: &provisioning::Question) -> Vec<String> {
     let mut lines = vec![
         format!(
             "how cluster {} recovers: {} failed at the stage {}",
-            question.cluster,
+            cluster_name(&question.subject),
             kind_word(&question.operation),
             kind_word(&question.stage)
         ),
         caused_by(&question.cause),
     ];
+    lines.extend(subject_lines(&question.subject));
     lines.extend(bounded(question.groups.iter().map(|group| match group.before == group.wanted {
         true => format!("- group {}: {}", group.name, counted_long(group.wanted.into(), "node")),
         false => format!("- group {}: from {} to {}", group.name, group.before, group.wanted),
@@ -450,7 +509,12 @@ fn provisioning_question(question: &provisioning::Question) -> Vec<String> {
 }
 
 fn provisioning_subject(question: &provisioning::Question) -> String {
-    format!("cluster {}: {} at {}", question.cluster, kind_word(&question.operation), kind_word(&question.stage))
+    format!(
+        "cluster {}: {} at {}",
+        cluster_name(&question.subject),
+        kind_word(&question.operation),
+        kind_word(&question.stage)
+    )
 }
 
 fn provisioning_answer(question: &provisioning::Question, answer: &provisioning::Answer) -> Vec<String> {
@@ -476,9 +540,10 @@ fn placement_question(question: &placement::Question) -> Vec<String> {
     let mut lines = vec![format!(
         "where {}{} are created, of which types ({})",
         counted_long(question.wanted.into(), "server"),
-        of_group(question.group.as_ref()),
+        of_group(question.subject.group.as_ref()),
         question.operation
     )];
+    lines.extend(subject_lines(&question.subject));
     lines.extend(bounded((0..).zip(&question.places).map(|(position, place)| {
         let mut is = vec![format!("{} there", place.servers)];
         if place.creating > 0 {
@@ -499,7 +564,7 @@ fn placement_question(question: &placement::Question) -> Vec<String> {
     lines
 }
 
-fn price_words(price: &placement::Money) -> String {
+fn price_words(price: &Money) -> String {
     const MICROS: u64 = 1_000_000;
     let fraction = format!("{:06}", price.micros % MICROS);
     let fraction = fraction.trim_end_matches('0');
@@ -508,7 +573,7 @@ fn price_words(price: &placement::Money) -> String {
 }
 
 fn placement_subject(question: &placement::Question) -> String {
-    format!("{}{}", counted_long(question.wanted.into(), "server"), of_group(question.group.as_ref()))
+    format!("{}{}", counted_long(question.wanted.into(), "server"), of_group(question.subject.group.as_ref()))
 }
 
 fn placement_answer(question: &placement::Question, answer: &placement::Answer) -> Vec<String> {

@@ -11,13 +11,15 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use windlass_policy::slots::types::{Failure, FailureClass};
+use windlass_policy::slots::types::{Failure, FailureClass, Money};
 use windlass_scaleway::types::instance::{ListImages, ServerType, Stock};
 use windlass_scaleway::{Client, Zone};
 
 use crate::failure::{of_class, of_error, words};
 use crate::lifecycle::Lifecycle;
+use crate::placement::euros;
 use crate::quotas::{QuotaDemand, check_quotas};
+use crate::shared::Shared;
 use crate::specification::{ExtraVolume, ImageChoice, ServerSpecification, VolumeKind};
 
 /// What one field of a specification names, and Scaleway does not have.
@@ -159,6 +161,8 @@ fn shown(bytes: u64) -> String {
 /// How long what a zone offers is taken as it was read, and how long the whole look may take.
 const FRESH: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a question waits for a price.
+const PRICE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the zones offer, as it was read last.
 pub(crate) type Catalogues = Mutex<BTreeMap<Zone, (Instant, Arc<Catalogue>)>>;
@@ -171,7 +175,7 @@ impl Lifecycle {
     pub async fn account_problems(&self, specification: &ServerSpecification, count: usize) -> Vec<AccountProblem> {
         let client = &self.shared.client;
         let look = async {
-            let mut problems = match self.catalogue(&specification.zone).await {
+            let mut problems = match self.shared.catalogue(&specification.zone).await {
                 Ok(catalogue) => account_problems(client, specification, &catalogue).await,
                 Err(error) if error.is_not_found() => {
                     let words = format!("Scaleway offers no servers in a zone {} ({error})", specification.zone);
@@ -190,14 +194,22 @@ impl Lifecycle {
         };
         tokio::time::timeout(PATIENCE, look).await.unwrap_or_default()
     }
+}
+
+impl Shared {
+    /// What an hour of a server type costs, as far as it can be seen soon.
+    pub(crate) async fn price(&self, zone: &Zone, server_type: &str) -> Option<Money> {
+        let catalogue = tokio::time::timeout(PRICE_PATIENCE, self.catalogue(zone)).await.ok()?.ok()?;
+        euros(catalogue.find(server_type)?.hourly_price)
+    }
 
     pub(crate) async fn catalogue(&self, zone: &Zone) -> Result<Arc<Catalogue>, windlass_scaleway::Error> {
         let fresh = |known: &(Instant, Arc<Catalogue>)| (known.0.elapsed() < FRESH).then(|| Arc::clone(&known.1));
-        if let Some(catalogue) = self.shared.catalogues.lock().get(zone).and_then(fresh) {
+        if let Some(catalogue) = self.catalogues.lock().get(zone).and_then(fresh) {
             return Ok(catalogue);
         }
-        let catalogue = Arc::new(Catalogue::of(&self.shared.client, zone).await?);
-        self.shared.catalogues.lock().insert(zone.clone(), (Instant::now(), Arc::clone(&catalogue)));
+        let catalogue = Arc::new(Catalogue::of(&self.client, zone).await?);
+        self.catalogues.lock().insert(zone.clone(), (Instant::now(), Arc::clone(&catalogue)));
         Ok(catalogue)
     }
 }

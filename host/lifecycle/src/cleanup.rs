@@ -184,7 +184,7 @@ impl Lifecycle {
             None => UNKNOWN_GROUP.parse()?,
         };
         shared.check_not_set_back(std::iter::once(&zone)).await?;
-        let policies = shared.policies.pin();
+        let policies = shared.pin(&specification.requested_by, creation.as_ref());
         let row = json!(specification);
         let (id, active) = shared.begin(OperationKind::CleanupServer, &group, &zone, row, &policies).await?;
         Ok(PendingCleanup { shared: Arc::clone(shared), active, id, group, zone, specification, policies })
@@ -324,12 +324,11 @@ async fn remove(
     scope: &mut Scope,
 ) -> Result<(Report, Option<Decided>), Stop> {
     let Removal::Release(asking) = &specification.removal else { return Ok((undo(run, scope, None).await?, None)) };
-    let by = &specification.requested_by;
-    match judge(run, by, asking, &scope.claims, None).await? {
+    match judge(run, asking, &scope.claims, None).await? {
         Course::Goes(decided) => {
             let report = undo(run, scope, None).await?;
             let Some(refused) = refusal(run, &report)? else { return Ok((report, decided)) };
-            match judge(run, by, asking, &scope.claims, Some(refused)).await? {
+            match judge(run, asking, &scope.claims, Some(refused)).await? {
                 Course::Stays(decided) => Ok((keep_all(run, scope).await?, Some(decided))),
                 Course::Goes(decided) | Course::Waits(decided, _) => Ok((report, decided)),
             }

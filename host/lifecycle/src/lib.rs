@@ -41,6 +41,7 @@ mod abandon;
 mod absence;
 mod account;
 mod aftermath;
+mod audit;
 mod cancels;
 mod capabilities;
 mod change;
@@ -75,10 +76,12 @@ mod resume;
 mod retry;
 mod run;
 mod server_action;
+mod server_state;
 mod shared;
 mod specification;
 mod state_directory;
 mod stop;
+mod subject;
 mod supervisor;
 mod sweep;
 mod tags;
@@ -119,12 +122,14 @@ pub use report::{Left, Report};
 pub use requested_by::{RequestedBy, Requester};
 pub use resume::{Resumed, ResumedOperation, UnverifiedOperation, WaitingOperation};
 pub use retry::Attempts;
+pub use server_state::server_state;
 pub use shared::Limits;
 pub use specification::{
     AddressKind, AddressPool, CloudInit, DEFAULT_DEADLINE_MILLISECONDS, ExtraVolume, ImageChoice, RootVolume,
     ServerSpecification, SpecificationProblem, VolumeKind,
 };
 pub use state_directory::StateDirectory;
+pub use subject::SubjectOf;
 pub use supervisor::{Part, Problem, Round, Supervisor, SupervisorOptions};
 pub use sweep::{
     GroupMember, LastSweep, Machine, MachineReader, Sweep, SweepFailure, SweepRequest, Unexplained, members_of_group,

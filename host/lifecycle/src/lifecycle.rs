@@ -234,7 +234,7 @@ impl Lifecycle {
     pub async fn begin_create(&self, mut specification: ServerSpecification) -> Result<PendingCreate, Error> {
         specification.normalize();
         specification.check()?;
-        let policies = self.shared.policies.pin();
+        let policies = self.shared.pin(&specification.requested_by, None);
         let group = specification.group.clone();
         let zone = specification.zone.clone();
         let row = serde_json::to_value(&specification)
@@ -263,7 +263,7 @@ impl Lifecycle {
                 problem: format!("operation {id} is not one of group {}", specification.group),
             });
         }
-        let policies = self.shared.policies.pin();
+        let policies = self.shared.pin(&specification.requested_by, None);
         let row = serde_json::to_value(&specification)
             .map_err(|error| Error::Specification { field: "specification", problem: error.to_string() })?;
         let (group, zone) = (&specification.group, &specification.zone);

@@ -3,12 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use windlass_policy::slots::Placement as Slot;
-use windlass_policy::slots::placement::{Assignment, Money, Place, Question, Verdict};
+use windlass_policy::slots::placement::{Assignment, Place, Question, Verdict};
+use windlass_policy::slots::types::Money;
+use windlass_policy::slots::{Placement as Slot, SlotName};
 
 use crate::journal::OperationKind;
 use crate::lifecycle::Lifecycle;
 use crate::specification::ServerSpecification;
+use crate::subject::SubjectOf;
 
 /// What the placement slot said about servers that are to be created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,8 +22,8 @@ pub struct Placement {
 }
 
 impl Lifecycle {
-    /// Asks the placement slot about so many servers of a specification. Where that names one type only there is
-    /// nothing to decide, and nobody is asked.
+    /// Asks the placement slot about so many servers of a specification. Where that names one type only, and no policy
+    /// is configured, there is nothing to decide, and nobody is asked.
     ///
     /// The question says how many servers of each type the group has in the zone, and what each costs, as far as
     /// Scaleway can be asked.
@@ -31,13 +33,14 @@ impl Lifecycle {
         let mut seen = BTreeSet::new();
         specification.types.retain(|server_type| seen.insert(server_type.clone()));
         let types = &specification.types;
-        if types.len() < 2 || wanted == 0 {
+        let policies = self.shared.pin(&specification.requested_by, None);
+        if wanted == 0 || (types.len() < 2 && !policies.has_configured(SlotName::Placement)) {
             return Placement { types: vec![types.clone(); wanted], reason: None };
         }
         let shared = &self.shared;
         let (zone, group) = (&specification.zone, &specification.group);
         let listed = self.machine_reader().list(std::slice::from_ref(zone), Some(group)).await.unwrap_or_default();
-        let catalogue = self.catalogue(zone).await.ok();
+        let catalogue = shared.catalogue(zone).await.ok();
         let place = |server_type: &String| {
             let is_of_type = |name: &str| name.eq_ignore_ascii_case(server_type);
             let price = catalogue.as_ref().and_then(|catalogue| Some(catalogue.find(server_type)?.hourly_price));
@@ -59,11 +62,17 @@ impl Lifecycle {
             now: shared.clock.now(),
             random: shared.randomness.word(),
             operation: OperationKind::CreateServer.as_str().to_owned(),
-            group: Some(group.to_string()),
+            subject: shared.subject(SubjectOf {
+                group: Some(group),
+                project: specification.project.as_deref(),
+                requested_by: Some(&specification.requested_by),
+                tags: &specification.tags,
+                ..SubjectOf::default()
+            }),
             wanted: u32::try_from(wanted).unwrap_or(u32::MAX),
             places: types.iter().map(place).collect(),
         };
-        let decision = shared.policies.pin().decide::<Slot>(question).await;
+        let decision = policies.decide::<Slot>(question).await;
         for fallback in &decision.fallbacks {
             tracing::warn!(decision = %decision.id, "{fallback}");
         }

@@ -1,8 +1,9 @@
-//! Who asked for a removal, and why. It is journalled with the operation, before anything is removed.
+//! Who asked for an operation, and why. It is journalled with the operation, before anything is done.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use windlass_policy::slots::types::{Label, Object};
 use windlass_policy::{DecisionId, cut};
 
 use crate::journal::Operation;
@@ -12,7 +13,7 @@ const MAX_WHY_LEN: usize = 1_024;
 /// The key in the specification of an operation.
 const KEY: &str = "requested_by";
 
-/// Who asked for a removal, why, and which decisions led to it.
+/// Who asked for an operation, why, and which decisions led to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestedBy {
     #[serde(flatten)]
@@ -23,9 +24,15 @@ pub struct RequestedBy {
     /// The decisions of policies that led to it, as the decision log names them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<DecisionId>,
+    /// Labels and annotations of who asks, as far as the operator lets policies see them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<Label>,
+    /// The Kubernetes object that a cluster is, whose operation asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object: Option<Object>,
 }
 
-/// Who asks for a removal.
+/// Who asks for an operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "kebab-case")]
 pub enum Requester {
@@ -64,13 +71,20 @@ impl RequestedBy {
     /// Records who asks and why. A reason of more than 1,024 bytes is cut.
     #[must_use]
     pub fn new(requester: Requester, why: impl Into<String>) -> Self {
-        Self { requester, why: cut(why.into(), MAX_WHY_LEN), decisions: Vec::new() }
+        Self { requester, why: cut(why.into(), MAX_WHY_LEN), decisions: Vec::new(), labels: Vec::new(), object: None }
     }
 
     /// Somebody at the command line.
     #[must_use]
     pub fn user(command: &str) -> Self {
         Self::new(Requester::User { command: command.to_owned() }, "")
+    }
+
+    /// Adds what policies may see of the labels of who asks.
+    #[must_use]
+    pub fn labelled(mut self, labels: Vec<Label>) -> Self {
+        self.labels = labels;
+        self
     }
 
     /// Adds the decision that led to it.
@@ -159,7 +173,8 @@ mod tests {
             Requester::Unknown,
         ] {
             let decision = "019b2f3c4d5e-9f8a7b6c-0000002a".parse().unwrap();
-            let written = RequestedBy::new(requester, "why").decided(decision);
+            let written =
+                RequestedBy::new(requester, "why").decided(decision).labelled(vec![Label::new("team", "build")]);
             assert_eq!(serde_json::from_value::<RequestedBy>(json!(written)).unwrap(), written);
         }
     }

@@ -258,10 +258,11 @@ impl Run {
         self.deadline.filter(|_| !is_undo)
     }
 
-    /// The group of the server that this is about. What is done to hosts, and what a sweep does, is of no group.
-    fn group_of_server(&self) -> Option<String> {
+    /// Whether its group is one of servers. What is done to hosts, and what a sweep does, is of no group, and of some
+    /// servers nobody knows the group.
+    pub(crate) fn is_of_group(&self) -> bool {
         let of_server = matches!(self.kind, OperationKind::CreateServer | OperationKind::CleanupServer);
-        (of_server && self.group.as_str() != UNKNOWN_GROUP).then(|| self.group.to_string())
+        of_server && self.group.as_str() != UNKNOWN_GROUP
     }
 
     /// Waits for something, as long as the operation is neither left nor called off.
@@ -421,7 +422,7 @@ impl Run {
             time_left: None,
             failure: failed.clone(),
             zone: self.zone.to_string(),
-            group: self.group_of_server(),
+            subject: self.subject(&[]),
             server_type: server_type.map(str::to_owned),
         };
         let (decision, wait) = attempts.decide(&self.policies, question, retry_after, self.last_attempt()).await;

@@ -10,9 +10,9 @@ use windlass_scaleway::types::instance::{
 };
 use windlass_scaleway::types::marketplace::ImageStorage;
 
-use crate::Error;
 use crate::identifier::{GroupName, OperationId};
 use crate::tags;
+use crate::{Error, RequestedBy};
 
 /// Scaleway takes user data of at most 128 KiB. No recording shows the limit; the value is that of its documentation
 /// for cloud-init (assumption: user-data-size).
@@ -87,6 +87,9 @@ pub struct ServerSpecification {
     /// How long the creation may take, in milliseconds, until the server runs.
     #[serde(default = "default_deadline")]
     pub deadline_milliseconds: u64,
+    /// Whom it is for, and why. The journal has it before anything is made.
+    #[serde(default, skip_serializing_if = "RequestedBy::is_unknown")]
+    pub requested_by: RequestedBy,
 }
 
 fn default_deadline() -> u64 {
@@ -363,6 +366,7 @@ impl ServerSpecification {
             cloud_init: None,
             project: None,
             deadline_milliseconds: DEFAULT_DEADLINE_MILLISECONDS,
+            requested_by: RequestedBy::default(),
         }
     }
 

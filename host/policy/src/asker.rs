@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::slot_name::SlotName;
+use crate::slots::types::Program;
 
 /// A program that asks policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,17 @@ impl Asker {
             Self::Instances => &[StateMapping, Retry, Rollback, Release, Placement],
             Self::Macs => &[StateMapping, Retry, Release],
             Self::Server => &SlotName::ALL,
+        }
+    }
+
+    /// What a question calls it.
+    pub(crate) fn program(self) -> Program {
+        match self {
+            Self::CommandLine => Program::CommandLine,
+            Self::Instances | Self::Macs => Program::RunnerPlugin,
+            Self::Controller => Program::Controller,
+            // Its clients' questions say which program asks.
+            Self::Server => Program::Other,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Asking the policies of a slot in their order until one decides.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
@@ -32,19 +33,21 @@ pub(crate) enum ChainLink {
     /// A policy that can be asked.
     Policy(Arc<LoadedPolicy>),
     /// A policy with which an operation began and which can't be loaded any more.
-    Unavailable(PolicyIdentity, Arc<str>),
+    /// Last, what decides in its place, where that is known.
+    Unavailable(PolicyIdentity, Arc<str>, Option<OnFailure>),
 }
 
 impl ChainLink {
     pub(crate) fn identity(&self) -> &PolicyIdentity {
         match self {
             ChainLink::Policy(policy) => &policy.identity,
-            ChainLink::Unavailable(identity, _) => identity,
+            ChainLink::Unavailable(identity, ..) => identity,
         }
     }
 }
 
 /// A policy that is asked and recorded, and never decides.
+#[derive(Clone)]
 pub(crate) struct Shadow {
     /// The place in the chain of the link before which it stands.
     pub(crate) before: usize,
@@ -56,6 +59,8 @@ pub(crate) struct Shadow {
 pub(crate) struct Generation {
     /// Who must have signed what is restored for an operation of an earlier process.
     pub(crate) trust: Option<Arc<Trust>>,
+    /// The names of the labels that a question may have.
+    pub(crate) labels: Arc<[String]>,
     pub(crate) chains: [Vec<ChainLink>; SlotName::ALL.len()],
     pub(crate) shadows: [Vec<Shadow>; SlotName::ALL.len()],
 }
@@ -122,6 +127,11 @@ impl PinnedPolicies {
     /// them: they decide nothing.
     pub fn identities(&self) -> Vec<PolicyIdentity> {
         self.generation.chains.iter().flatten().map(|link| link.identity().clone()).collect()
+    }
+
+    /// Whether another policy than the built-in default is asked.
+    pub fn has_configured(&self, slot: SlotName) -> bool {
+        self.generation.chain(slot).len() > 1 || !self.generation.shadows(slot).is_empty()
     }
 
     /// The identities of one slot's chain.
@@ -317,7 +327,9 @@ impl<S: Slot> PendingDecision<S> {
         };
         let braking = Braking { brake: self.brake, whole, removed: self.removed };
         let (result, trace) = match link {
-            ChainLink::Unavailable(_, why) => (Err(Failure::new(FailureKind::Unavailable, &**why)), Trace::default()),
+            ChainLink::Unavailable(_, why, _) => {
+                (Err(Failure::new(FailureKind::Unavailable, &**why)), Trace::default())
+            }
             ChainLink::Policy(policy) => ask_policy::<S>(policy, question, &braking, circumstances).await,
         };
         let items = match &self.undecided {
@@ -335,13 +347,18 @@ impl<S: Slot> PendingDecision<S> {
                 self.failed(link, &failure, circumstances);
                 let keep = match link {
                     ChainLink::Policy(policy) => policy.configured_on_failure(),
-                    ChainLink::Unavailable(..) => None,
+                    ChainLink::Unavailable(_, _, on_failure) => *on_failure,
                 };
                 let keep = keep.unwrap_or_else(|| S::on_failure(question)) == OnFailure::Keep;
                 self.asked.push(LinkRecord::new(link.identity(), items, Outcome::from(failure), trace));
                 return !keep;
             }
         };
+        if let (ChainLink::Policy(policy), Circumstances::Live(_)) = (link, circumstances)
+            && outcome.decides()
+        {
+            policy.decisions.fetch_add(1, Ordering::Relaxed);
+        }
         self.asked.push(LinkRecord::new(link.identity(), items, outcome, trace));
         !matches!(self.undecided, Undecided::Nothing)
     }
@@ -447,7 +464,7 @@ pub(crate) async fn ask_policy<S: Slot>(
     } else {
         call::ask::<S>(policy, question)
     };
-    let answer = answer.and_then(|answer| checked::<S>(question, answer, braking));
+    let answer = answer.and_then(|answer| checked::<S>(&policy.identity, question, answer, braking));
     if let Circumstances::Live(deciding) = circumstances {
         policy_log::tell(&policy.identity, &policy.line_room, &trace.log);
         if answer.is_ok() && policy.health.failures_in_a_row() > 0 {

@@ -1,6 +1,7 @@
 //! What becomes of an answer before it counts: the slot's check, and the brake.
 
 use crate::brake::Brake;
+use crate::decision::PolicyIdentity;
 use crate::failure_kind::FailureKind;
 use crate::guest::Failure;
 use crate::policy::LoadedPolicy;
@@ -36,13 +37,15 @@ impl<S: Slot> Braking<'_, S> {
     }
 }
 
-/// An answer that passed the slot's check and the brake.
+/// An answer that passed the slot's check, the bounds of a tenant's policy and the brake.
 pub(crate) fn checked<S: Slot>(
+    identity: &PolicyIdentity,
     question: &S::Question,
     answer: S::Answer,
     braking: &Braking<'_, S>,
 ) -> Result<S::Answer, Failure> {
-    match S::check(question, &answer) {
+    let tenants = || if identity.is_tenants() { S::check_tenants(question, &answer) } else { Ok(()) };
+    match S::check(question, &answer).and_then(|()| tenants()) {
         Ok(()) => braking.check(question, &answer).map(|()| answer),
         Err(problem) => Err(Failure::new(FailureKind::RejectedAnswer, format!("{REFUSED}{}", one_line(&problem)))),
     }

@@ -16,6 +16,9 @@
 //! path = "oci://registry.example/policies/next@sha256:..."   # from a registry, by digest or by tag
 //! mode = "shadow"                       # asked and recorded, and never decides
 //!
+//! [policies]
+//! labels = ["team", "cost-center"]      # which labels, annotations and tags of a machine its questions have
+//!
 //! [policies.trust.keys]                 # where it stands, only what one of these keys has signed is used
 //! release = "RWQ..."
 //! ```
@@ -35,6 +38,7 @@ use windlass_distribution::{Reference, RegistrySettings, Trust};
 use crate::limits::Limits;
 use crate::rules::RulesFile;
 use crate::slot_name::{OnFailure, SlotName};
+use crate::slots::types::Subject;
 use crate::source::Source;
 use crate::text::unknown_key;
 
@@ -90,6 +94,11 @@ impl Link {
     /// A policy from memory, without settings or grants.
     pub fn bytes(component: impl Into<Arc<[u8]>>) -> Link {
         Link { source: Source::Bytes(component.into()), ..Link::default() }
+    }
+
+    /// An artifact of a registry, without settings or grants.
+    pub fn registry(reference: Reference) -> Link {
+        Link { source: Source::Registry(Arc::new(reference)), ..Link::default() }
     }
 
     /// What a file of that name holds, from memory: a component, or rules where the name ends in `.rules.toml`.
@@ -235,11 +244,16 @@ pub struct Policies {
     chains: BTreeMap<SlotName, Vec<Link>>,
     trust: Option<Arc<Trust>>,
     registries: RegistrySettings,
+    labels: Vec<String>,
 }
 
 /// The keys of `policies` that are no slots.
 const TRUST: &str = "trust";
 const REGISTRIES: &str = "registries";
+const LABELS: &str = "labels";
+
+/// The longest name of a label, in bytes: a qualified one of Kubernetes has 317.
+const MAX_LABEL_LEN: usize = 320;
 
 impl Policies {
     /// The built-in defaults and nothing else.
@@ -280,6 +294,47 @@ impl Policies {
         &self.registries
     }
 
+    /// Reads the key `labels`.
+    ///
+    /// # Errors
+    /// Where it is no list of names, too long a list, or has one twice.
+    pub fn read_labels(value: Value) -> Result<Vec<String>, String> {
+        let Value::Array(names) = value else {
+            return Err(format!("expected a list of names, found {}", kind(&value)));
+        };
+        if names.len() > Subject::MAX_LABELS {
+            return Err(format!("{} names, and at most {} are allowed", names.len(), Subject::MAX_LABELS));
+        }
+        let mut read: Vec<String> = Vec::with_capacity(names.len());
+        for (index, name) in names.into_iter().enumerate() {
+            match name {
+                Value::String(name) if name.is_empty() || name.contains('=') || name.len() > MAX_LABEL_LEN => {
+                    return Err(format!(
+                        "[{index}]: expected the name of a label, of 1 to {MAX_LABEL_LEN} bytes and without \"=\", found \
+                         {name:?}"
+                    ));
+                }
+                Value::String(name) if read.contains(&name) => {
+                    return Err(format!("[{index}]: {name:?} is there twice"));
+                }
+                Value::String(name) => read.push(name),
+                other => return Err(format!("[{index}]: expected the name of a label, found {}", kind(&other))),
+            }
+        }
+        Ok(read)
+    }
+
+    /// The names of the labels, annotations and tags that questions may have, in this order.
+    pub fn labels(&self) -> &[String] {
+        &self.labels
+    }
+
+    /// These policies with questions that may have labels of these names.
+    pub fn with_labels<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Policies {
+        self.labels = names.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// These policies, and only if one of these keys has signed them.
     pub fn with_trust(mut self, trust: Trust) -> Policies {
         self.trust = Some(Arc::new(trust));
@@ -317,10 +372,14 @@ impl Policies {
                     policies.registries = RegistrySettings::from_value(value).map_err(place)?;
                     continue;
                 }
+                LABELS => {
+                    policies.labels = Self::read_labels(value).map_err(place)?;
+                    continue;
+                }
                 _ => {}
             }
             let names = SlotName::ALL.map(SlotName::as_str);
-            let names: Vec<&str> = names.into_iter().chain([TRUST, REGISTRIES]).collect();
+            let names: Vec<&str> = names.into_iter().chain([TRUST, REGISTRIES, LABELS]).collect();
             let Ok(slot) = key.parse::<SlotName>() else {
                 return Err(format!("policies: {}", unknown_key(&key, &names)));
             };
@@ -374,6 +433,9 @@ impl Serialize for Policies {
         if self.registries != RegistrySettings::default() {
             map.serialize_entry(REGISTRIES, &self.registries)?;
         }
+        if !self.labels.is_empty() {
+            map.serialize_entry(LABELS, &self.labels)?;
+        }
         map.end()
     }
 }
@@ -407,6 +469,26 @@ mod tests {
         let links = "[[policies.retry]]\npath = 'a.wasm'\n".repeat(MAX_LINKS);
         let policies = read(&links).unwrap().with_default_setting(SlotName::Retry, "attempts", 3.into());
         assert_eq!(policies.check(), Ok(()));
+    }
+
+    #[test]
+    fn labels_are_few_short_names_and_each_is_there_once() {
+        let policies = read("[policies]\nlabels = ['team', 'example.com/cost-center']").unwrap();
+        assert_eq!(policies.labels(), ["team", "example.com/cost-center"]);
+        assert_eq!(Policies::from_value(serde_json::to_value(&policies).unwrap()).unwrap(), policies);
+        for (labels, why) in [
+            ("'team'", "expected a list"),
+            ("['']", "[0]: expected the name"),
+            ("['a', 'team=build']", "[1]: expected the name"),
+            ("[7]", "[0]: expected the name"),
+            ("['a', 'a']", "[1]: \"a\" is there twice"),
+        ] {
+            let refused = read(&format!("[policies]\nlabels = {labels}")).unwrap_err();
+            assert!(refused.contains("policies.labels: ") && refused.contains(why), "{labels}: {refused}");
+        }
+        let many: Vec<String> = (0..65).map(|number| format!("'n{number}'")).collect();
+        let refused = read(&format!("[policies]\nlabels = [{}]", many.join(", "))).unwrap_err();
+        assert!(refused.contains("65 names, and at most 64"), "{refused}");
     }
 
     #[test]

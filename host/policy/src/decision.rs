@@ -26,11 +26,45 @@ pub struct PolicyIdentity {
     pub component: Digest,
     /// The digest of its settings.
     pub settings: Digest,
+    /// The object that brought it. Absent: it is configured, or built in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<PolicyOrigin>,
+}
+
+impl PolicyIdentity {
+    /// Whether a tenant brought it: then it decides nothing about what tenants share.
+    pub fn is_tenants(&self) -> bool {
+        self.origin.as_ref().is_some_and(|origin| origin.tenant.is_some())
+    }
 }
 
 impl fmt::Display for PolicyIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} ({})", self.name, self.version, self.component.short())
+        write!(f, "{} {} ({})", self.name, self.version, self.component.short())?;
+        match &self.origin {
+            Some(origin) => write!(f, " of {origin}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The object that brought a policy.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct PolicyOrigin {
+    /// The tenant whose it is. Absent: the operator's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<Arc<str>>,
+    /// The object's name.
+    pub name: Arc<str>,
+}
+
+impl fmt::Display for PolicyOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.tenant {
+            Some(tenant) => write!(f, "{tenant}/{}", self.name),
+            None => f.write_str(&self.name),
+        }
     }
 }
 

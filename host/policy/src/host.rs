@@ -23,7 +23,7 @@ use crate::chain::{ChainLink, Deciding, Generation, PinnedPolicies, Shadow};
 use crate::class::Class;
 use crate::compiler::Compiler;
 use crate::configuration::{Link, Mode, Policies};
-use crate::decision::{DecisionIds, PolicyIdentity, now_ms};
+use crate::decision::{DecisionIds, PolicyIdentity, PolicyOrigin, now_ms};
 use crate::decision_log::{DecisionLog, DecisionLogOptions, DecisionReader};
 use crate::digest::Digest;
 use crate::engine::{CONCURRENT_WAITING_DECISIONS, Engines};
@@ -34,8 +34,10 @@ use crate::limits::{ClassLimits, MAX_COMPONENT_BYTES};
 use crate::load::Loader;
 use crate::policy::LoadedPolicy;
 use crate::rules::RulesFile;
+use crate::scoped::{ScopedPolicies, Scopes};
 use crate::shadow::{ShadowOptions, Shadows};
 use crate::slots::SlotName;
+use crate::slots::types::{Label, Program, Subject};
 use crate::source::Source;
 use crate::status::{StatusSignal, StatusWriter};
 
@@ -118,6 +120,7 @@ struct Inner {
     built_ins: BuiltIns,
     /// Locked while policies are loaded. Never locked by a decision.
     generations: Arc<Generations<Configured, Generation>>,
+    scopes: Arc<Scopes>,
     deciding: Arc<Deciding>,
     /// Policies that were loaded for operations of an earlier process.
     restored: Mutex<Vec<Weak<LoadedPolicy>>>,
@@ -130,6 +133,7 @@ type BuiltIns = [Option<Arc<LoadedPolicy>>; SlotName::ALL.len()];
 struct Configured {
     slots: [Vec<ConfiguredLink>; SlotName::ALL.len()],
     trust: Option<Arc<Trust>>,
+    labels: Arc<[String]>,
     /// When the built-in defaults were put in place.
     since_ms: u64,
 }
@@ -158,6 +162,12 @@ struct Stamp {
 struct FileStamp {
     contents: Stamp,
     signatures: [Option<Stamp>; SignatureFile::ALL.len()],
+}
+
+/// What an object brings beside its policy.
+struct Brought {
+    signatures: Vec<Signature>,
+    origin: PolicyOrigin,
 }
 
 /// What a source held.
@@ -214,8 +224,9 @@ impl Host {
         let configured = Configured { since_ms: now_ms(), ..Configured::default() };
         let generation = generation_of(&configured, &built_ins);
         let generations = Arc::new(Generations::new(configured, generation));
-        let told = (generations.clone(), deciding.clone());
-        let tell = move || status(&told.0, &told.1);
+        let scopes = Arc::<Scopes>::default();
+        let told = (generations.clone(), scopes.clone(), deciding.clone());
+        let tell = move || status(&told.0, &told.1, &told.2);
         let inner = Inner {
             _status: StatusWriter::start(&options.state_dir, process, deciding.status.clone(), tell)?,
             loader,
@@ -228,6 +239,7 @@ impl Host {
             state_dir: options.state_dir,
             built_ins,
             generations,
+            scopes,
             deciding,
             restored: Mutex::default(),
         };
@@ -244,17 +256,16 @@ impl Host {
         policies.check().map_err(Error::Configuration)?;
         let mut configured = self.inner.generations.lock();
         let trust = policies.trust().cloned();
-        let mut next = Configured { trust, since_ms: configured.since_ms, ..Configured::default() };
+        let labels = policies.labels().into();
+        let mut next = Configured { trust, labels, since_ms: configured.since_ms, ..Configured::default() };
         for slot in SlotName::ALL {
-            if let Some(asker) = self.inner.asker
-                && !asker.slots().contains(&slot)
-                && !policies.chain(slot).is_empty()
-            {
-                return Err(Error::Configuration(format!("policies.{slot}: {}", asker.never_asks(slot))));
+            if !policies.chain(slot).is_empty() {
+                self.inner.check_asked(slot)?;
             }
             for link in policies.chain(slot) {
                 let before = configured.slots[slot.index()].iter().find(|known| known.link == *link);
-                next.slots[slot.index()].push(self.inner.load_link(slot, link, before, next.trust.as_deref())?);
+                let before = before.map(|known| (&known.policy, known.loaded_at_ms));
+                next.slots[slot.index()].push(self.inner.load_link(slot, link, before, next.trust.as_deref(), None)?);
             }
         }
         configured.swap(generation_of(&next, &self.inner.built_ins));
@@ -296,7 +307,62 @@ impl Host {
 
     /// The policies as they are now. Costs two reference counts.
     pub fn pin(&self) -> PinnedPolicies {
-        PinnedPolicies { generation: self.inner.generations.current(), deciding: self.inner.deciding.clone() }
+        self.pin_of(None)
+    }
+
+    /// The policies as they are now, for a tenant's questions; without one, for the operator's own.
+    pub fn pin_of(&self, tenant: Option<&str>) -> PinnedPolicies {
+        let generation = self.inner.scopes.generation(self.inner.generations.current(), tenant);
+        PinnedPolicies { generation, deciding: self.inner.deciding.clone() }
+    }
+
+    /// Loads a policy that an object brings, as a configured one: signed by who is trusted, and kept for the operations
+    /// that begin under it. `before`: what the object brought last, which stays where it is the same.
+    ///
+    /// # Errors
+    /// Why it can't be used.
+    pub fn load_scoped(
+        &self,
+        slot: SlotName,
+        link: &Link,
+        signatures: Vec<Signature>,
+        origin: PolicyOrigin,
+        before: Option<&Arc<LoadedPolicy>>,
+    ) -> Result<Arc<LoadedPolicy>, Error> {
+        self.inner.check_asked(slot)?;
+        let trust = self.inner.generations.current().trust.clone();
+        let brought = Brought { signatures, origin };
+        Ok(self.inner.load_link(slot, link, before.map(|policy| (policy, 0)), trust.as_deref(), Some(brought))?.policy)
+    }
+
+    /// How often the policies of objects were put in place.
+    pub fn scoped_version(&self) -> u64 {
+        self.inner.scopes.version()
+    }
+
+    /// Puts the policies that objects bring in place, all at once. Pins that were handed out stay as they are.
+    pub fn set_scoped(&self, policies: ScopedPolicies) {
+        self.inner.scopes.set(policies);
+        self.inner.deciding.status.configured();
+    }
+
+    /// The subject of a question about something of this owner's, with what the operator lets through of these labels.
+    pub fn subject<'a>(&self, owner: &str, labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Subject {
+        let program = self.inner.asker.map_or(Program::Other, Asker::program);
+        Subject { labels: self.labels(labels), ..Subject::of_owner(program, owner) }
+    }
+
+    /// What the operator lets policies see of these names and values, in the operator's order. Where a name is there
+    /// twice, the first one counts.
+    pub fn labels<'a>(&self, given: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<Label> {
+        let wanted = self.inner.generations.current().labels.clone();
+        let mut labels = vec![None; wanted.len()];
+        for (name, value) in given {
+            if let Some(position) = wanted.iter().position(|wanted| wanted == name) {
+                labels[position].get_or_insert_with(|| Label::new(name, value));
+            }
+        }
+        labels.into_iter().flatten().collect()
     }
 
     /// The policies with which an operation began, after a restart: those in use where they are the same, the rest from
@@ -314,7 +380,7 @@ impl Host {
                     Err(why) => {
                         tracing::warn!(policy = %identity, why, "an operation began with a policy that can't be \
                             loaded");
-                        ChainLink::Unavailable(identity.clone(), why.into())
+                        ChainLink::Unavailable(identity.clone(), why.into(), None)
                     }
                 });
             }
@@ -329,7 +395,7 @@ impl Host {
     /// # Errors
     /// Why it can't be used.
     pub fn load(&self, slot: SlotName, link: &Link) -> Result<Arc<LoadedPolicy>, Error> {
-        Ok(self.inner.load_link(slot, link, None, None)?.policy)
+        Ok(self.inner.load_link(slot, link, None, None, None)?.policy)
     }
 
     /// A chain of this policy and the built-in default; the other slots have their built-in defaults.
@@ -351,6 +417,7 @@ impl Host {
     pub fn retain_policies(&self, in_use: &[PolicyIdentity], grace: Duration) -> Result<usize, Error> {
         let mut all: HashSet<PolicyIdentity> = in_use.iter().cloned().collect();
         all.extend(self.inner.generations.current().policies().map(|policy| policy.identity.clone()));
+        all.extend(self.inner.scopes.policies().loaded().map(|(policy, _)| policy.identity.clone()));
         all.extend(self.inner.built_ins.iter().flatten().map(|policy| policy.identity.clone()));
         self.inner
             .kept
@@ -360,7 +427,7 @@ impl Host {
 
     /// How every link of every chain is doing. Waits while policies are loaded.
     pub fn status(&self) -> HostStatus {
-        status(&self.inner.generations, &self.inner.deciding)
+        status(&self.inner.generations, &self.inner.scopes, &self.inner.deciding)
     }
 
     /// Waits until all decisions up to now are written to the log. Blocks for milliseconds, and until their shadows
@@ -400,13 +467,24 @@ impl Drop for Watch {
 }
 
 impl Inner {
+    /// Refuses a policy for a slot that this program never asks.
+    fn check_asked(&self, slot: SlotName) -> Result<(), Error> {
+        match self.asker {
+            Some(asker) if !asker.slots().contains(&slot) => {
+                Err(Error::Configuration(format!("policies.{slot}: {}", asker.never_asks(slot))))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Loads a configured link, unless the policy that was there before is the same.
     fn load_link(
         &self,
         slot: SlotName,
         link: &Link,
-        before: Option<&ConfiguredLink>,
+        before: Option<(&Arc<LoadedPolicy>, u64)>,
         trust: Option<&Trust>,
+        brought: Option<Brought>,
     ) -> Result<ConfiguredLink, Error> {
         let refused = |refusal| Error::Refused { slot, policy: link.source.clone(), refusal };
         let limits = |class: Class| self.limits.of(class).with(&link.limits, "limits").map_err(Error::Configuration);
@@ -415,7 +493,11 @@ impl Inner {
             .into_iter()
             .map(|class| Ok(limits(class)?.component_bytes))
             .try_fold(0, |most, next| next.map(|next: u64| next.max(most)))?;
-        let contents = self.read(slot, &link.source, most).map_err(refused)?;
+        let mut contents = self.read(slot, &link.source, most).map_err(refused)?;
+        let origin = brought.map(|Brought { signatures, origin }| {
+            contents.signatures.extend(signatures);
+            origin
+        });
         // Before anything looks into the bytes.
         let trust = trust.filter(|_| link.source != Source::BuiltIn);
         let signed_by = trust.map(|trust| trust.verify(&contents.bytes, &contents.signatures)).transpose();
@@ -429,11 +511,11 @@ impl Inner {
         };
         let limits = limits(Class::of(&component))?;
         let digest = Digest::of(&component);
-        let same = before.filter(|ConfiguredLink { policy, .. }| {
+        let same = before.filter(|(policy, _)| {
             policy.identity.component == digest && policy.link == effective && policy.limits == limits
         });
         let (policy, loaded_at_ms) = match same {
-            Some(same) => (same.policy.clone(), same.loaded_at_ms),
+            Some((policy, loaded_at_ms)) => (policy.clone(), loaded_at_ms),
             None => {
                 let loaded = self.loader.load(slot, &effective, component.clone(), limits).map_err(|refusal| {
                     refused(match (refusal, &rules) {
@@ -443,7 +525,9 @@ impl Inner {
                         (refusal, _) => refusal,
                     })
                 });
-                (Arc::new(loaded?), now_ms())
+                let mut loaded = loaded?;
+                loaded.identity.origin = origin;
+                (Arc::new(loaded), now_ms())
             }
         };
         if let Some(trust) = trust {
@@ -521,7 +605,8 @@ impl Inner {
                     continue;
                 }
                 changed = true;
-                match self.load_link(slot, &known.link, Some(&*known), trust.as_deref()) {
+                let before = Some((&known.policy, known.loaded_at_ms));
+                match self.load_link(slot, &known.link, before, trust.as_deref(), None) {
                     Ok(loaded) if Arc::ptr_eq(&loaded.policy, &known.policy) => {
                         known.stamp = loaded.stamp;
                         known.refused = None;
@@ -559,9 +644,10 @@ impl Inner {
     /// A policy by identity: from those in use, or from the state folder.
     fn restore(&self, identity: &PolicyIdentity) -> Result<Arc<LoadedPolicy>, String> {
         let built_ins = self.built_ins.iter().flatten();
-        if let Some(policy) =
-            self.generations.current().policies().chain(built_ins).find(|policy| policy.identity == *identity)
-        {
+        let scoped = self.scopes.policies();
+        let configured = self.generations.current();
+        let in_use = configured.policies().chain(built_ins).chain(scoped.loaded().map(|(policy, _)| policy));
+        if let Some(policy) = in_use.into_iter().find(|policy| policy.identity == *identity) {
             return Ok(policy.clone());
         }
         let mut restored = self.restored.lock();
@@ -572,8 +658,9 @@ impl Inner {
         let trust = self.generations.current().trust.clone();
         let (link, component) = self.kept.read(identity, trust.as_deref())?;
         let limits = self.limits.of(Class::of(&component)).with(&link.limits, "limits")?;
-        let policy =
+        let mut policy =
             self.loader.load(identity.slot, &link, component, limits).map_err(|refusal| refusal.to_string())?;
+        policy.identity.origin.clone_from(&identity.origin);
         let policy = Arc::new(policy);
         restored.push(Arc::downgrade(&policy));
         Ok(policy)
@@ -590,7 +677,8 @@ fn rules_for(slot: SlotName, link: &Link, contents: &[u8]) -> Result<RulesFile, 
     Ok(rules)
 }
 
-fn status(generations: &Generations<Configured, Generation>, deciding: &Deciding) -> HostStatus {
+fn status(generations: &Generations<Configured, Generation>, scopes: &Scopes, deciding: &Deciding) -> HostStatus {
+    let scoped = scopes.policies();
     let configured = generations.lock();
     let current = generations.current();
     let mut links = Vec::new();
@@ -609,6 +697,12 @@ fn status(generations: &Generations<Configured, Generation>, deciding: &Deciding
             let ChainLink::Policy(policy) = link else { continue };
             links.push(link_status(policy, known.len(), configured.since_ms));
         }
+    }
+    for (policy, mode) in scoped.loaded() {
+        let origin = policy.identity.origin.as_ref().map(|origin| format!("the object {origin}"));
+        let position = links.iter().filter(|link| link.slot == policy.identity.slot).count();
+        let link = link_status(policy, position, 0);
+        links.push(LinkStatus { mode, source: origin.unwrap_or(link.source), ..link });
     }
     let log = &deciding.log;
     HostStatus { links, lost_records: log.lost_in_all(), dropped_records: log.dropped_in_all() }
@@ -633,7 +727,8 @@ fn link_status(policy: &LoadedPolicy, position: usize, loaded_at_ms: u64) -> Lin
 
 /// The generation of these links, each chain ended by the built-in default.
 fn generation_of(configured: &Configured, built_ins: &BuiltIns) -> Generation {
-    let mut generation = Generation { trust: configured.trust.clone(), ..Generation::default() };
+    let mut generation =
+        Generation { trust: configured.trust.clone(), labels: configured.labels.clone(), ..Generation::default() };
     for slot in SlotName::ALL {
         let chain = &mut generation.chains[slot.index()];
         for link in &configured.slots[slot.index()] {

@@ -176,5 +176,8 @@ fn component_file(component: &Digest) -> String {
 }
 
 fn configuration_file(identity: &PolicyIdentity) -> String {
-    format!("{}-{}-{}.json", identity.slot, identity.component, identity.settings)
+    // What an object brought is configured by it, with its own `on_failure`.
+    let origin =
+        identity.origin.as_ref().map(|origin| format!("@{}", Digest::of(origin.to_string().as_bytes()).short()));
+    format!("{}{}-{}-{}.json", identity.slot, origin.unwrap_or_default(), identity.component, identity.settings)
 }

@@ -73,6 +73,7 @@ mod policy;
 mod policy_log;
 mod replay;
 mod rules;
+mod scoped;
 mod settings_schema;
 mod shadow;
 mod slot_name;
@@ -90,6 +91,7 @@ pub use capability::{CallContext, Capability, CapabilityError, GrantedCapability
 pub use built_in::component as built_in_component;
 pub use configuration::{Link, Mode, Policies};
 pub use rules::RulesFile;
+pub use scoped::{ScopedPolicies, ScopedPolicy};
 pub use source::Source;
 // Compiling them elsewhere.
 pub use changes::{PolicyChange, PolicyHappening, policy_changes};
@@ -105,7 +107,7 @@ pub use status::{RunningHost, running_hosts};
 pub use brake::Brake;
 pub use chain::PinnedPolicies;
 pub use class::Class;
-pub use decision::{DecidedBy, Decision, DecisionId, Fallback, PolicyIdentity};
+pub use decision::{DecidedBy, Decision, DecisionId, Fallback, PolicyIdentity, PolicyOrigin};
 pub use digest::Digest;
 pub use engine::{DECISION_STACK_BYTES, address_space_limit};
 pub use failure_kind::FailureKind;

@@ -1,6 +1,7 @@
 //! A policy that is loaded and ready to decide.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
@@ -47,6 +48,8 @@ pub struct LoadedPolicy {
     /// Whether it can reach a capability, so that a decision may have to wait.
     pub(crate) may_wait: bool,
     pub(crate) health: Health,
+    /// How often it decided something.
+    pub(crate) decisions: AtomicU64,
     /// For its lines in the host's log.
     pub(crate) line_room: LineRoom,
     /// What ends it when its time is over.
@@ -57,6 +60,26 @@ impl LoadedPolicy {
     /// What identifies it.
     pub fn identity(&self) -> &PolicyIdentity {
         &self.identity
+    }
+
+    /// How often it decided something, since it was loaded.
+    pub fn decisions(&self) -> u64 {
+        self.decisions.load(Ordering::Relaxed)
+    }
+
+    /// Its failures in a row.
+    pub fn failures_in_a_row(&self) -> u32 {
+        self.health.failures_in_a_row()
+    }
+
+    /// Its last failure, which successes may have followed.
+    pub fn last_failure(&self) -> Option<String> {
+        self.health.last_failure()
+    }
+
+    /// Whether it is no longer asked, since it failed too often in a row.
+    pub fn is_suspended(&self) -> bool {
+        self.health.is_suspended()
     }
 
     /// What it says about itself.
@@ -82,11 +105,6 @@ impl LoadedPolicy {
     /// Its limits.
     pub fn limits(&self) -> &Limits {
         &self.limits
-    }
-
-    /// Whether it failed too often in a row and is no longer asked.
-    pub fn is_suspended(&self) -> bool {
-        self.health.is_suspended()
     }
 
     pub(crate) fn instance_pre(&self) -> &InstancePre<Guest> {

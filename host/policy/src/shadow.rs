@@ -297,7 +297,7 @@ fn ask_one<S: Slot>(
         call::ask::<S>(policy, question)
     };
     let braking = Braking { brake, whole: &record.question, removed: place.removed };
-    let answer = answer.and_then(|answer| checked::<S>(question, answer, &braking));
+    let answer = answer.and_then(|answer| checked::<S>(&policy.identity, question, answer, &braking));
 
     let is_comparable = trace.host_calls.iter().all(|call| !call.refused);
     if let Err(failure) = &answer

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use windlass_distribution::Reference;
 
+use crate::rules::RulesFile;
+
 /// Where a policy's component comes from.
 #[derive(Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -24,6 +26,13 @@ pub enum Source {
     /// The contents of a file of rules in memory, see [`RulesFile`](crate::RulesFile). Can't be written in a
     /// configuration file.
     Rules(Arc<[u8]>),
+}
+
+impl Source {
+    /// Whether it is known to be rules.
+    pub fn is_rules(&self) -> bool {
+        RulesFile::is_source(self)
+    }
 }
 
 impl fmt::Display for Source {

@@ -128,6 +128,7 @@ fn read(token: &Bytes) -> Result<Vec<PolicyIdentity>, String> {
             version: policy.version.into(),
             component: policy.component.parse()?,
             settings: policy.settings.parse()?,
+            origin: None,
         })
     };
     token.policies.into_iter().map(identity).collect()

@@ -14,6 +14,8 @@ pub enum Kind {
     MachineRemediation,
     MachineRemediationTemplate,
     ServerCluster,
+    Policy,
+    ClusterPolicy,
     Cluster,
     Machine,
     MachineSet,
@@ -40,7 +42,9 @@ impl Kind {
             | Self::ExternalCluster
             | Self::MachineRemediation
             | Self::MachineRemediationTemplate
-            | Self::ServerCluster => ("infrastructure.windlass.dev", "v1alpha1"),
+            | Self::ServerCluster
+            | Self::Policy
+            | Self::ClusterPolicy => ("infrastructure.windlass.dev", "v1alpha1"),
             Self::Cluster | Self::Machine | Self::MachineSet | Self::MachineDeployment | Self::MachineHealthCheck => {
                 ("cluster.x-k8s.io", "v1beta2")
             }
@@ -53,7 +57,7 @@ impl Kind {
             group: group.to_owned(),
             version: version.to_owned(),
             api_version: if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") },
-            plural: format!("{}s", name.to_lowercase()),
+            plural: plural(&name),
             kind: name,
         }
     }
@@ -63,6 +67,14 @@ impl Kind {
     pub fn object(self, name: &str) -> Value {
         let resource = self.resource();
         json!({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}})
+    }
+}
+
+/// The name of a kind's resource.
+pub(crate) fn plural(kind: &str) -> String {
+    match kind.to_lowercase() {
+        kind if kind.ends_with("policy") => kind.replace("policy", "policies"),
+        kind => format!("{kind}s"),
     }
 }
 

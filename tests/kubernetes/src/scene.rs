@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{ApiResource, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use windlass_simulator::Options;
 
 use crate::controller::{LEASE_NAMESPACE, configuration_file};
-use crate::objects::{cluster, deployment};
+use crate::objects::{cluster, deployment, plural};
 use crate::{
     ControlPlane, Controller, ControllerOptions, Host, Kind, MachineOptions, Nodes, Scaleway, User, eventually,
 };
@@ -192,7 +192,14 @@ impl<'plane> Scene<'plane> {
     /// The objects of a kind in the namespace.
     #[must_use]
     pub fn api(&self, kind: Kind) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), &self.namespace, &kind.resource())
+        self.api_of(&kind.resource())
+    }
+
+    fn api_of(&self, resource: &ApiResource) -> Api<DynamicObject> {
+        match resource.kind.as_str() {
+            "ClusterPolicy" => Api::all_with(self.client.clone(), resource),
+            _ => Api::namespaced_with(self.client.clone(), &self.namespace, resource),
+        }
     }
 
     /// Makes an object, or makes it so.
@@ -203,15 +210,17 @@ impl<'plane> Scene<'plane> {
         let typed: DynamicObject = serde_json::from_value(object.clone())?;
         let types = typed.types.clone().context("an object without a kind")?;
         let (group, version) = types.api_version.split_once('/').unwrap_or(("", &types.api_version));
-        let resource = kube::api::ApiResource {
+        let resource = ApiResource {
             group: group.to_owned(),
             version: version.to_owned(),
             api_version: types.api_version.clone(),
-            plural: format!("{}s", types.kind.to_lowercase()),
+            plural: plural(&types.kind),
             kind: types.kind.clone(),
         };
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.namespace, &resource);
-        Ok(api.patch(&typed.name_any(), &PatchParams::apply("test").force(), &Patch::Apply(object)).await?)
+        Ok(self
+            .api_of(&resource)
+            .patch(&typed.name_any(), &PatchParams::apply("test").force(), &Patch::Apply(object))
+            .await?)
     }
 
     /// Merges into an object.

@@ -11,7 +11,10 @@ import (
 // Update reports each machine as the policies of the slot state-mapping say, and deletes those that they want reaped.
 func (g *group) Update(ctx context.Context, report func(instance string, state provider.State)) error {
 	machines := g.list()
-	question := &pb.StateMappingQuestion{Now: uint64(time.Now().UnixMilli()), Zone: "here", ServerTypes: []string{"small"}}
+	question := &pb.StateMappingQuestion{
+		Now: uint64(time.Now().UnixMilli()), Zone: "here", ServerTypes: []string{"small"},
+		Subject: &pb.Subject{Program: pb.Program_PROGRAM_OTHER, Owner: "example"},
+	}
 	for _, machine := range machines {
 		question.Servers = append(question.Servers, machine.asked())
 	}

@@ -4,6 +4,28 @@ use windlass_guest_sdk::{placement, provisioning, release, retry, rollback, stat
 
 use crate::contract::{cases, record};
 
+cases!(types::Program, PROGRAM);
+record!(types::Object, OBJECT, {
+    kind,
+    namespace,
+    name,
+});
+record!(types::Label, LABEL, {
+    name,
+    value,
+});
+cases!(types::Requester, REQUESTER);
+record!(types::Subject, SUBJECT, {
+    program,
+    owner,
+    project,
+    group,
+    cluster,
+    object,
+    labels,
+    requester,
+    why,
+});
 cases!(state_mapping::ServerState, STATE_MAPPING_SERVER_STATE);
 cases!(state_mapping::StateDetail, STATE_MAPPING_STATE_DETAIL);
 cases!(state_mapping::Operation, STATE_MAPPING_OPERATION);
@@ -13,6 +35,7 @@ record!(state_mapping::Server, STATE_MAPPING_SERVER, {
     age,
     state_age,
     has_run,
+    unused_for,
     in_flight,
     suspended,
     server_type,
@@ -21,7 +44,7 @@ record!(state_mapping::Server, STATE_MAPPING_SERVER, {
 record!(state_mapping::Question, STATE_MAPPING_QUESTION, {
     now,
     zone,
-    group,
+    subject,
     server_types,
     watched_tags,
     servers,
@@ -48,7 +71,7 @@ record!(retry::Question, RETRY_QUESTION, {
     time_left,
     failure,
     zone,
-    group,
+    subject,
     server_type,
 });
 cases!(types::ResourceKind, RESOURCE_KIND);
@@ -66,13 +89,23 @@ record!(rollback::Question, ROLLBACK_QUESTION, {
     now,
     random,
     operation,
-    group,
+    subject,
     cause,
     failed_step,
     resources,
 });
 cases!(release::Trigger, RELEASE_TRIGGER);
 cases!(release::MachineKind, RELEASE_MACHINE_KIND);
+record!(types::Money, MONEY, {
+    currency,
+    micros,
+});
+record!(release::Activity, RELEASE_ACTIVITY, {
+    last_used,
+    connections,
+    node_ready,
+    node_ready_since,
+});
 record!(release::Machine, RELEASE_MACHINE, {
     kind,
     id,
@@ -88,8 +121,9 @@ record!(release::Machine, RELEASE_MACHINE, {
     deletion_scheduled,
     bootstrap_failures,
     rebooted,
+    price_per_hour,
+    activity,
 });
-cases!(release::Requester, RELEASE_REQUESTER);
 cases!(release::Requested, RELEASE_REQUESTED);
 cases!(release::Action, RELEASE_ACTION);
 record!(release::Refusal, RELEASE_REFUSAL, {
@@ -101,9 +135,8 @@ record!(release::Question, RELEASE_QUESTION, {
     now,
     random,
     trigger,
+    subject,
     machine,
-    requester,
-    why,
     requested,
     refusal,
     attempt,
@@ -127,16 +160,12 @@ record!(provisioning::Node, PROVISIONING_NODE, {
 record!(provisioning::Question, PROVISIONING_QUESTION, {
     now,
     random,
-    cluster,
+    subject,
     operation,
     stage,
     cause,
     groups,
     nodes,
-});
-record!(placement::Money, PLACEMENT_MONEY, {
-    currency,
-    micros,
 });
 record!(placement::Place, PLACEMENT_PLACE, {
     zone,
@@ -153,7 +182,7 @@ record!(placement::Question, PLACEMENT_QUESTION, {
     now,
     random,
     operation,
-    group,
+    subject,
     wanted,
     places,
 });

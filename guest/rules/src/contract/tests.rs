@@ -1,6 +1,6 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use windlass_guest_sdk::types::{Failure, FailureClass, ResourceKind};
+use windlass_guest_sdk::types::{Failure, FailureClass, Label, Money, Object, Requester, ResourceKind, Subject};
 use windlass_guest_sdk::{placement, provisioning, release, retry, rollback, testing};
 
 use super::*;
@@ -25,6 +25,18 @@ fn gives_its_fields(question: &(impl Node + Serialize)) {
     assert_eq!(as_json(Item::Record(question)), expected);
 }
 
+fn whole_subject() -> Subject {
+    Subject {
+        project: Some("project".into()),
+        cluster: Some("batch".into()),
+        object: Some(Object { kind: "InstanceMachine".into(), namespace: "team-a".into(), name: "builder".into() }),
+        labels: vec![Label { name: "team".into(), value: "build".into() }],
+        requester: Some(Requester::Object),
+        why: Some("the object is being deleted".into()),
+        ..testing::subject()
+    }
+}
+
 #[test]
 fn every_field_gives_what_the_question_holds() {
     let random = 0x1e37_79b9;
@@ -43,14 +55,14 @@ fn every_field_gives_what_the_question_holds() {
         last_failure: Some(failure()),
         failed_at: Some(6),
         backoff_until: Some(7),
-        price_per_hour: Some(placement::Money { currency: "EUR".into(), micros: 8_976 }),
+        price_per_hour: Some(Money { currency: "EUR".into(), micros: 8_976 }),
         ..testing::place("fr-par-1", "DEV1-S")
     };
     let bare = testing::place("fr-par-2", "DEV1-M");
     gives_its_fields(&placement::Question { random, ..testing::placement_question(3, [place(), bare]) });
     let retry = || testing::retry_question(FailureClass::Gateway);
     gives_its_fields(&retry::Question { random, failure: failure(), ..retry() });
-    gives_its_fields(&retry::Question { random, time_left: None, group: None, server_type: None, ..retry() });
+    gives_its_fields(&retry::Question { random, time_left: None, server_type: None, ..retry() });
     let volume = rollback::Resource {
         attached_to: Some(7),
         state: Some("in_use".into()),
@@ -65,6 +77,7 @@ fn every_field_gives_what_the_question_holds() {
         };
         gives_its_fields(&release::Question {
             random,
+            subject: whole_subject(),
             requested: Some(release::Requested::Keep),
             refusal: Some(refusal),
             ..testing::release_question(testing::machine(kind))

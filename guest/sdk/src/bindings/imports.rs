@@ -164,6 +164,132 @@ pub mod windlass {
                     }
                 }
             }
+            /// An amount of money.
+            #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+            #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+            pub struct Money {
+                /// ISO 4217: `EUR`.
+                pub currency: _rt::String,
+                /// Millionths of the currency's unit.
+                pub micros: u64,
+            }
+            /// The programs that ask.
+            #[repr(u8)]
+            #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+            #[serde(rename_all = "kebab-case")]
+            pub enum Program {
+                CommandLine,
+                RunnerPlugin,
+                Controller,
+                /// One that this version of the contract has no word for.
+                Other,
+            }
+            impl Program {
+                #[doc(hidden)]
+                pub unsafe fn _lift(val: u8) -> Program {
+                    if !cfg!(debug_assertions) {
+                        return unsafe { ::core::mem::transmute(val) };
+                    }
+                    match val {
+                        0 => Program::CommandLine,
+                        1 => Program::RunnerPlugin,
+                        2 => Program::Controller,
+                        3 => Program::Other,
+                        _ => panic!("invalid enum discriminant"),
+                    }
+                }
+            }
+            /// Who wants it.
+            #[repr(u8)]
+            #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
+            #[serde(rename_all = "kebab-case")]
+            pub enum Requester {
+                /// Somebody at the command line.
+                User,
+                /// GitLab Runner.
+                Runner,
+                /// The runner plugin itself: the machine vanished, or its creation was cancelled.
+                Plugin,
+                /// A state-mapping policy.
+                Policy,
+                /// A host that shuts down.
+                Shutdown,
+                /// A sweep.
+                Sweep,
+                /// The clean-up of claimed hosts whose claimant is gone.
+                Reclaim,
+                /// A Kubernetes object.
+                Object,
+                /// An operation on a cluster of servers.
+                Cluster,
+                /// One that this version of the contract has no word for.
+                Other,
+            }
+            impl Requester {
+                #[doc(hidden)]
+                pub unsafe fn _lift(val: u8) -> Requester {
+                    if !cfg!(debug_assertions) {
+                        return unsafe { ::core::mem::transmute(val) };
+                    }
+                    match val {
+                        0 => Requester::User,
+                        1 => Requester::Runner,
+                        2 => Requester::Plugin,
+                        3 => Requester::Policy,
+                        4 => Requester::Shutdown,
+                        5 => Requester::Sweep,
+                        6 => Requester::Reclaim,
+                        7 => Requester::Object,
+                        8 => Requester::Cluster,
+                        9 => Requester::Other,
+                        _ => panic!("invalid enum discriminant"),
+                    }
+                }
+            }
+            /// A Kubernetes object.
+            #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+            #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+            pub struct Object {
+                /// `InstanceMachine`, `AppleSiliconMachine`, `ServerCluster`.
+                pub kind: _rt::String,
+                pub namespace: _rt::String,
+                pub name: _rt::String,
+            }
+            /// A label or an annotation of a Kubernetes object, or a tag of a server: `team=build` has the name `team` and the
+            /// value `build`, and a tag without `=` is a name with an empty value.
+            #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+            #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+            pub struct Label {
+                pub name: _rt::String,
+                /// At most 256 bytes: a longer one is cut.
+                pub value: _rt::String,
+            }
+            /// Whose machines a question is about, and who asks.
+            ///
+            /// All of it is as the operator, the journal and Scaleway's tags say. A tenant can write labels, and choose the names
+            /// of groups, clusters and objects.
+            #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+            #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+            pub struct Subject {
+                pub program: Program,
+                /// The owner: the value of the tag that all resources of one installation carry.
+                pub owner: _rt::String,
+                /// The id of Scaleway's project. Absent where it is the default of the API key.
+                pub project: Option<_rt::String>,
+                /// The group of servers. Absent where it is not about servers of one group.
+                pub group: Option<_rt::String>,
+                /// The cluster of servers. Absent where it is about none.
+                pub cluster: Option<_rt::String>,
+                /// The Kubernetes object for which the machine was made or claimed. Absent where there is none.
+                pub object: Option<Object>,
+                /// What the operator lets through (`labels` in the configuration of policies), in the operator's order. At most
+                /// 64.
+                pub labels: _rt::Vec<Label>,
+                /// Who asks for the operation. Absent where it was not recorded.
+                pub requester: Option<Requester>,
+                /// Why, for people. Absent where no reason was given.
+                pub why: Option<_rt::String>,
+            }
         }
         /// Lines for the host's log. Granted to every policy; bounded in number and length per decision; recorded with
         /// the decision.
@@ -1384,9 +1510,9 @@ use super::runtime as _rt;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1611] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xcd\x0b\x01A\x02\x01\
-A\x08\x01B\x0c\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1954] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xa4\x0e\x01A\x02\x01\
+A\x08\x01B\x1b\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
 \x01m\x17\x11invalid-arguments\x15authentication-denied\x11permission-denied\x0e\
 quota-exceeded\x09not-found\x07expired\x08conflict\x13precondition-failed\x0ftra\
 nsient-state\x06locked\x0crate-limited\x0cout-of-stock\x0cserver-error\x07gatewa\
@@ -1395,29 +1521,36 @@ y\x07timeout\x0aconnection\x10malformed-answer\x11deadline-exceeded\x09cancelled
 \x03\0\x04\x01ks\x01k{\x01r\x08\x05class\x05\x07messages\x06method\x06\x04path\x06\
 \x06status\x07\x0aerror-type\x06\x08resource\x06\x09ambiguous\x7f\x04\0\x07failu\
 re\x03\0\x08\x01m\x07\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate\
--nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1b\
-windlass:policy/types@0.1.0\x05\0\x01B\x04\x01m\x04\x05debug\x04info\x04warn\x05\
-error\x04\0\x05level\x03\0\0\x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x05wr\
-ite\x01\x02\x03\0\x19windlass:policy/log@0.1.0\x05\x01\x01B\x1a\x01q\x03\x09not-\
-found\0\0\x0dlimit-reached\x01s\0\x06failed\x01s\0\x04\0\x0dlook-up-error\x03\0\0\
-\x01m\x04\x09available\x06scarce\x08shortage\x07unknown\x04\0\x05stock\x03\0\x02\
-\x01r\x02\x08currencys\x06microsw\x04\0\x05money\x03\0\x04\x01r\x06\x04names\x05\
-stock\x03\x0carchitectures\x0aprocessorsy\x06memoryw\x0chourly-price\x05\x04\0\x0b\
-server-type\x03\0\x06\x01ps\x01r\x07\x02ids\x04names\x0bserver-types\x05states\x0c\
-state-details\x04tags\x08\x0acreated-atw\x04\0\x06server\x03\0\x09\x01p\x07\x01r\
-\x02\x0cserver-types\x0b\x08complete\x7f\x04\0\x10server-type-list\x03\0\x0c\x01\
-p\x0a\x01r\x02\x07servers\x0e\x08complete\x7f\x04\0\x0bserver-list\x03\0\x0f\x01\
-j\x01\x0d\x01\x01\x01@\x02\x04zones\x05names\x08\0\x11\x04\0\x0cserver-types\x01\
-\x12\x01j\x01\x0a\x01\x01\x01@\x02\x04zones\x02ids\0\x13\x04\0\x0aget-server\x01\
-\x14\x01j\x01\x10\x01\x01\x01@\x02\x04zones\x04tags\x08\0\x15\x04\0\x0clist-serv\
-ers\x01\x16\x03\0\x20windlass:scaleway/look-ups@0.1.0\x05\x02\x01B\x0a\x01ks\x01\
-r\x03\x06methods\x04paths\x04body\0\x04\0\x0chttp-request\x03\0\x01\x01r\x02\x06\
-status{\x04bodys\x04\0\x0dhttp-response\x03\0\x03\x01q\x03\x0bnot-granted\x01s\0\
-\x0dlimit-reached\x01s\0\x06failed\x01s\0\x04\0\x0drequest-error\x03\0\x05\x01j\x01\
-\x04\x01\x06\x01@\x01\x07request\x02\0\x07\x04\0\x04send\x01\x08\x03\0\x1fwindla\
-ss:scaleway/request@0.1.0\x05\x03\x04\0\x1awindlass:guest-sdk/imports\x04\0\x0b\x0d\
-\x01\0\x07imports\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-compone\
-nt\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+-nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x01r\x02\x08\
+currencys\x06microsw\x04\0\x05money\x03\0\x0c\x01m\x04\x0ccommand-line\x0drunner\
+-plugin\x0acontroller\x05other\x04\0\x07program\x03\0\x0e\x01m\x0a\x04user\x06ru\
+nner\x06plugin\x06policy\x08shutdown\x05sweep\x07reclaim\x06object\x07cluster\x05\
+other\x04\0\x09requester\x03\0\x10\x01r\x03\x04kinds\x09namespaces\x04names\x04\0\
+\x06object\x03\0\x12\x01r\x02\x04names\x05values\x04\0\x05label\x03\0\x14\x01k\x13\
+\x01p\x15\x01k\x11\x01r\x09\x07program\x0f\x05owners\x07project\x06\x05group\x06\
+\x07cluster\x06\x06object\x16\x06labels\x17\x09requester\x18\x03why\x06\x04\0\x07\
+subject\x03\0\x19\x03\0\x1bwindlass:policy/types@0.1.0\x05\0\x01B\x04\x01m\x04\x05\
+debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\x01@\x02\x05level\x01\x07m\
+essages\x01\0\x04\0\x05write\x01\x02\x03\0\x19windlass:policy/log@0.1.0\x05\x01\x01\
+B\x1a\x01q\x03\x09not-found\0\0\x0dlimit-reached\x01s\0\x06failed\x01s\0\x04\0\x0d\
+look-up-error\x03\0\0\x01m\x04\x09available\x06scarce\x08shortage\x07unknown\x04\
+\0\x05stock\x03\0\x02\x01r\x02\x08currencys\x06microsw\x04\0\x05money\x03\0\x04\x01\
+r\x06\x04names\x05stock\x03\x0carchitectures\x0aprocessorsy\x06memoryw\x0chourly\
+-price\x05\x04\0\x0bserver-type\x03\0\x06\x01ps\x01r\x07\x02ids\x04names\x0bserv\
+er-types\x05states\x0cstate-details\x04tags\x08\x0acreated-atw\x04\0\x06server\x03\
+\0\x09\x01p\x07\x01r\x02\x0cserver-types\x0b\x08complete\x7f\x04\0\x10server-typ\
+e-list\x03\0\x0c\x01p\x0a\x01r\x02\x07servers\x0e\x08complete\x7f\x04\0\x0bserve\
+r-list\x03\0\x0f\x01j\x01\x0d\x01\x01\x01@\x02\x04zones\x05names\x08\0\x11\x04\0\
+\x0cserver-types\x01\x12\x01j\x01\x0a\x01\x01\x01@\x02\x04zones\x02ids\0\x13\x04\
+\0\x0aget-server\x01\x14\x01j\x01\x10\x01\x01\x01@\x02\x04zones\x04tags\x08\0\x15\
+\x04\0\x0clist-servers\x01\x16\x03\0\x20windlass:scaleway/look-ups@0.1.0\x05\x02\
+\x01B\x0a\x01ks\x01r\x03\x06methods\x04paths\x04body\0\x04\0\x0chttp-request\x03\
+\0\x01\x01r\x02\x06status{\x04bodys\x04\0\x0dhttp-response\x03\0\x03\x01q\x03\x0b\
+not-granted\x01s\0\x0dlimit-reached\x01s\0\x06failed\x01s\0\x04\0\x0drequest-err\
+or\x03\0\x05\x01j\x01\x04\x01\x06\x01@\x01\x07request\x02\0\x07\x04\0\x04send\x01\
+\x08\x03\0\x1fwindlass:scaleway/request@0.1.0\x05\x03\x04\0\x1awindlass:guest-sd\
+k/imports\x04\0\x0b\x0d\x01\0\x07imports\x03\0\0\0G\x09producers\x01\x0cprocesse\
+d-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

@@ -26,15 +26,8 @@ pub mod exports {
                 use super::super::super::super::_rt;
                 pub type Timestamp = super::super::super::super::__with_name0::Timestamp;
                 pub type Failure = super::super::super::super::__with_name0::Failure;
-                /// An amount of money.
-                #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
-                #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-                pub struct Money {
-                    /// ISO 4217: `EUR`.
-                    pub currency: _rt::String,
-                    /// Millionths of the currency's unit.
-                    pub micros: u64,
-                }
+                pub type Money = super::super::super::super::__with_name0::Money;
+                pub type Subject = super::super::super::super::__with_name0::Subject;
                 /// A server type in a zone.
                 #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -65,8 +58,8 @@ pub mod exports {
                     pub random: u64,
                     /// The operation that creates them: `create-server`, ...
                     pub operation: _rt::String,
-                    /// The group that the servers are for, where they are for one.
-                    pub group: Option<_rt::String>,
+                    /// Whom the servers are for.
+                    pub subject: Subject,
                     /// How many are wanted now.
                     pub wanted: u32,
                     /// The places that the operator allows, in the operator's order: zone by zone, and in each zone type by type.
@@ -101,305 +94,395 @@ pub mod exports {
                 }
                 #[doc(hidden)]
                 #[allow(non_snake_case, unused_unsafe)]
-                pub unsafe fn _export_decide_cabi<T_: Guest>(
-                    arg0: i64,
-                    arg1: i64,
-                    arg2: *mut u8,
-                    arg3: usize,
-                    arg4: i32,
-                    arg5: *mut u8,
-                    arg6: usize,
-                    arg7: i32,
-                    arg8: *mut u8,
-                    arg9: usize,
-                ) -> *mut u8 {
+                pub unsafe fn _export_decide_cabi<T_: Guest>(arg0: *mut u8) -> *mut u8 {
                     unsafe {
                         #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
-                        let result45 = {
-                            let len0 = arg3;
-                            let bytes0 = _rt::Vec::from_raw_parts(
-                                arg2.cast(),
-                                len0,
-                                len0,
+                        let result92 = {
+                            let l0 = *arg0.add(0).cast::<i64>();
+                            let l1 = *arg0.add(8).cast::<i64>();
+                            let l2 = *arg0.add(16).cast::<*mut u8>();
+                            let l3 = *arg0
+                                .add(16 + 1 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let len4 = l3;
+                            let bytes4 = _rt::Vec::from_raw_parts(l2.cast(), len4, len4);
+                            let l5 = i32::from(
+                                *arg0
+                                    .add(16 + 2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
                             );
-                            let base44 = arg8;
-                            let len44 = arg9;
-                            let mut result44 = _rt::Vec::with_capacity(len44);
-                            for i in 0..len44 {
-                                let base = base44
-                                    .add(i * (64 + 24 * ::core::mem::size_of::<*const u8>()));
-                                let e44 = {
-                                    let l2 = *base.add(0).cast::<*mut u8>();
-                                    let l3 = *base
+                            let l6 = *arg0
+                                .add(16 + 3 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l7 = *arg0
+                                .add(16 + 4 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let len8 = l7;
+                            let bytes8 = _rt::Vec::from_raw_parts(l6.cast(), len8, len8);
+                            let l9 = i32::from(
+                                *arg0
+                                    .add(16 + 5 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l13 = i32::from(
+                                *arg0
+                                    .add(16 + 8 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l17 = i32::from(
+                                *arg0
+                                    .add(16 + 11 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l21 = i32::from(
+                                *arg0
+                                    .add(16 + 14 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l31 = *arg0
+                                .add(16 + 21 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l32 = *arg0
+                                .add(16 + 22 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let base39 = l31;
+                            let len39 = l32;
+                            let mut result39 = _rt::Vec::with_capacity(len39);
+                            for i in 0..len39 {
+                                let base = base39
+                                    .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                                let e39 = {
+                                    let l33 = *base.add(0).cast::<*mut u8>();
+                                    let l34 = *base
                                         .add(::core::mem::size_of::<*const u8>())
                                         .cast::<usize>();
-                                    let len4 = l3;
-                                    let bytes4 = _rt::Vec::from_raw_parts(
-                                        l2.cast(),
-                                        len4,
-                                        len4,
+                                    let len35 = l34;
+                                    let bytes35 = _rt::Vec::from_raw_parts(
+                                        l33.cast(),
+                                        len35,
+                                        len35,
                                     );
-                                    let l5 = *base
+                                    let l36 = *base
                                         .add(2 * ::core::mem::size_of::<*const u8>())
                                         .cast::<*mut u8>();
-                                    let l6 = *base
+                                    let l37 = *base
                                         .add(3 * ::core::mem::size_of::<*const u8>())
                                         .cast::<usize>();
-                                    let len7 = l6;
-                                    let bytes7 = _rt::Vec::from_raw_parts(
-                                        l5.cast(),
-                                        len7,
-                                        len7,
+                                    let len38 = l37;
+                                    let bytes38 = _rt::Vec::from_raw_parts(
+                                        l36.cast(),
+                                        len38,
+                                        len38,
                                     );
-                                    let l8 = *base
+                                    super::super::super::super::__with_name0::Label {
+                                        name: _rt::string_lift(bytes35),
+                                        value: _rt::string_lift(bytes38),
+                                    }
+                                };
+                                result39.push(e39);
+                            }
+                            _rt::cabi_dealloc(
+                                base39,
+                                len39 * (4 * ::core::mem::size_of::<*const u8>()),
+                                ::core::mem::size_of::<*const u8>(),
+                            );
+                            let l40 = i32::from(
+                                *arg0
+                                    .add(16 + 23 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l42 = i32::from(
+                                *arg0
+                                    .add(16 + 24 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l46 = *arg0
+                                .add(16 + 27 * ::core::mem::size_of::<*const u8>())
+                                .cast::<i32>();
+                            let l47 = *arg0
+                                .add(16 + 28 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l48 = *arg0
+                                .add(16 + 29 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let base91 = l47;
+                            let len91 = l48;
+                            let mut result91 = _rt::Vec::with_capacity(len91);
+                            for i in 0..len91 {
+                                let base = base91
+                                    .add(i * (64 + 24 * ::core::mem::size_of::<*const u8>()));
+                                let e91 = {
+                                    let l49 = *base.add(0).cast::<*mut u8>();
+                                    let l50 = *base
+                                        .add(::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len51 = l50;
+                                    let bytes51 = _rt::Vec::from_raw_parts(
+                                        l49.cast(),
+                                        len51,
+                                        len51,
+                                    );
+                                    let l52 = *base
+                                        .add(2 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<*mut u8>();
+                                    let l53 = *base
+                                        .add(3 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len54 = l53;
+                                    let bytes54 = _rt::Vec::from_raw_parts(
+                                        l52.cast(),
+                                        len54,
+                                        len54,
+                                    );
+                                    let l55 = *base
                                         .add(4 * ::core::mem::size_of::<*const u8>())
                                         .cast::<i32>();
-                                    let l9 = *base
+                                    let l56 = *base
                                         .add(4 + 4 * ::core::mem::size_of::<*const u8>())
                                         .cast::<i32>();
-                                    let l10 = *base
+                                    let l57 = *base
                                         .add(8 + 4 * ::core::mem::size_of::<*const u8>())
                                         .cast::<i32>();
-                                    let l11 = i32::from(
+                                    let l58 = i32::from(
                                         *base
                                             .add(8 + 5 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>(),
                                     );
-                                    let l35 = i32::from(
+                                    let l82 = i32::from(
                                         *base
                                             .add(16 + 22 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>(),
                                     );
-                                    let l37 = i32::from(
+                                    let l84 = i32::from(
                                         *base
                                             .add(32 + 22 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>(),
                                     );
-                                    let l39 = i32::from(
+                                    let l86 = i32::from(
                                         *base
                                             .add(48 + 22 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>(),
                                     );
                                     Place {
-                                        zone: _rt::string_lift(bytes4),
-                                        server_type: _rt::string_lift(bytes7),
-                                        servers: l8 as u32,
-                                        creating: l9 as u32,
-                                        failures: l10 as u32,
-                                        last_failure: match l11 {
+                                        zone: _rt::string_lift(bytes51),
+                                        server_type: _rt::string_lift(bytes54),
+                                        servers: l55 as u32,
+                                        creating: l56 as u32,
+                                        failures: l57 as u32,
+                                        last_failure: match l58 {
                                             0 => None,
                                             1 => {
                                                 let e = {
-                                                    let l12 = i32::from(
+                                                    let l59 = i32::from(
                                                         *base
                                                             .add(8 + 6 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<u8>(),
                                                     );
-                                                    let l13 = *base
+                                                    let l60 = *base
                                                         .add(8 + 7 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<*mut u8>();
-                                                    let l14 = *base
+                                                    let l61 = *base
                                                         .add(8 + 8 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<usize>();
-                                                    let len15 = l14;
-                                                    let bytes15 = _rt::Vec::from_raw_parts(
-                                                        l13.cast(),
-                                                        len15,
-                                                        len15,
+                                                    let len62 = l61;
+                                                    let bytes62 = _rt::Vec::from_raw_parts(
+                                                        l60.cast(),
+                                                        len62,
+                                                        len62,
                                                     );
-                                                    let l16 = i32::from(
+                                                    let l63 = i32::from(
                                                         *base
                                                             .add(8 + 9 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<u8>(),
                                                     );
-                                                    let l20 = i32::from(
+                                                    let l67 = i32::from(
                                                         *base
                                                             .add(8 + 12 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<u8>(),
                                                     );
-                                                    let l24 = i32::from(
+                                                    let l71 = i32::from(
                                                         *base
                                                             .add(8 + 15 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<u8>(),
                                                     );
-                                                    let l26 = i32::from(
+                                                    let l73 = i32::from(
                                                         *base
                                                             .add(8 + 16 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<u8>(),
                                                     );
-                                                    let l30 = i32::from(
+                                                    let l77 = i32::from(
                                                         *base
                                                             .add(8 + 19 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<u8>(),
                                                     );
-                                                    let l34 = i32::from(
+                                                    let l81 = i32::from(
                                                         *base
                                                             .add(8 + 22 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<u8>(),
                                                     );
                                                     super::super::super::super::__with_name0::Failure {
                                                         class: super::super::super::super::__with_name0::FailureClass::_lift(
-                                                            l12 as u8,
+                                                            l59 as u8,
                                                         ),
-                                                        message: _rt::string_lift(bytes15),
-                                                        method: match l16 {
+                                                        message: _rt::string_lift(bytes62),
+                                                        method: match l63 {
                                                             0 => None,
                                                             1 => {
                                                                 let e = {
-                                                                    let l17 = *base
+                                                                    let l64 = *base
                                                                         .add(8 + 10 * ::core::mem::size_of::<*const u8>())
                                                                         .cast::<*mut u8>();
-                                                                    let l18 = *base
+                                                                    let l65 = *base
                                                                         .add(8 + 11 * ::core::mem::size_of::<*const u8>())
                                                                         .cast::<usize>();
-                                                                    let len19 = l18;
-                                                                    let bytes19 = _rt::Vec::from_raw_parts(
-                                                                        l17.cast(),
-                                                                        len19,
-                                                                        len19,
+                                                                    let len66 = l65;
+                                                                    let bytes66 = _rt::Vec::from_raw_parts(
+                                                                        l64.cast(),
+                                                                        len66,
+                                                                        len66,
                                                                     );
-                                                                    _rt::string_lift(bytes19)
+                                                                    _rt::string_lift(bytes66)
                                                                 };
                                                                 Some(e)
                                                             }
                                                             _ => _rt::invalid_enum_discriminant(),
                                                         },
-                                                        path: match l20 {
+                                                        path: match l67 {
                                                             0 => None,
                                                             1 => {
                                                                 let e = {
-                                                                    let l21 = *base
+                                                                    let l68 = *base
                                                                         .add(8 + 13 * ::core::mem::size_of::<*const u8>())
                                                                         .cast::<*mut u8>();
-                                                                    let l22 = *base
+                                                                    let l69 = *base
                                                                         .add(8 + 14 * ::core::mem::size_of::<*const u8>())
                                                                         .cast::<usize>();
-                                                                    let len23 = l22;
-                                                                    let bytes23 = _rt::Vec::from_raw_parts(
-                                                                        l21.cast(),
-                                                                        len23,
-                                                                        len23,
+                                                                    let len70 = l69;
+                                                                    let bytes70 = _rt::Vec::from_raw_parts(
+                                                                        l68.cast(),
+                                                                        len70,
+                                                                        len70,
                                                                     );
-                                                                    _rt::string_lift(bytes23)
+                                                                    _rt::string_lift(bytes70)
                                                                 };
                                                                 Some(e)
                                                             }
                                                             _ => _rt::invalid_enum_discriminant(),
                                                         },
-                                                        status: match l24 {
+                                                        status: match l71 {
                                                             0 => None,
                                                             1 => {
                                                                 let e = {
-                                                                    let l25 = i32::from(
+                                                                    let l72 = i32::from(
                                                                         *base
                                                                             .add(10 + 15 * ::core::mem::size_of::<*const u8>())
                                                                             .cast::<u16>(),
                                                                     );
-                                                                    l25 as u16
+                                                                    l72 as u16
                                                                 };
                                                                 Some(e)
                                                             }
                                                             _ => _rt::invalid_enum_discriminant(),
                                                         },
-                                                        error_type: match l26 {
+                                                        error_type: match l73 {
                                                             0 => None,
                                                             1 => {
                                                                 let e = {
-                                                                    let l27 = *base
+                                                                    let l74 = *base
                                                                         .add(8 + 17 * ::core::mem::size_of::<*const u8>())
                                                                         .cast::<*mut u8>();
-                                                                    let l28 = *base
+                                                                    let l75 = *base
                                                                         .add(8 + 18 * ::core::mem::size_of::<*const u8>())
                                                                         .cast::<usize>();
-                                                                    let len29 = l28;
-                                                                    let bytes29 = _rt::Vec::from_raw_parts(
-                                                                        l27.cast(),
-                                                                        len29,
-                                                                        len29,
+                                                                    let len76 = l75;
+                                                                    let bytes76 = _rt::Vec::from_raw_parts(
+                                                                        l74.cast(),
+                                                                        len76,
+                                                                        len76,
                                                                     );
-                                                                    _rt::string_lift(bytes29)
+                                                                    _rt::string_lift(bytes76)
                                                                 };
                                                                 Some(e)
                                                             }
                                                             _ => _rt::invalid_enum_discriminant(),
                                                         },
-                                                        resource: match l30 {
+                                                        resource: match l77 {
                                                             0 => None,
                                                             1 => {
                                                                 let e = {
-                                                                    let l31 = *base
+                                                                    let l78 = *base
                                                                         .add(8 + 20 * ::core::mem::size_of::<*const u8>())
                                                                         .cast::<*mut u8>();
-                                                                    let l32 = *base
+                                                                    let l79 = *base
                                                                         .add(8 + 21 * ::core::mem::size_of::<*const u8>())
                                                                         .cast::<usize>();
-                                                                    let len33 = l32;
-                                                                    let bytes33 = _rt::Vec::from_raw_parts(
-                                                                        l31.cast(),
-                                                                        len33,
-                                                                        len33,
+                                                                    let len80 = l79;
+                                                                    let bytes80 = _rt::Vec::from_raw_parts(
+                                                                        l78.cast(),
+                                                                        len80,
+                                                                        len80,
                                                                     );
-                                                                    _rt::string_lift(bytes33)
+                                                                    _rt::string_lift(bytes80)
                                                                 };
                                                                 Some(e)
                                                             }
                                                             _ => _rt::invalid_enum_discriminant(),
                                                         },
-                                                        ambiguous: _rt::bool_lift(l34 as u8),
+                                                        ambiguous: _rt::bool_lift(l81 as u8),
                                                     }
                                                 };
                                                 Some(e)
                                             }
                                             _ => _rt::invalid_enum_discriminant(),
                                         },
-                                        failed_at: match l35 {
+                                        failed_at: match l82 {
                                             0 => None,
                                             1 => {
                                                 let e = {
-                                                    let l36 = *base
+                                                    let l83 = *base
                                                         .add(24 + 22 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<i64>();
-                                                    l36 as u64
+                                                    l83 as u64
                                                 };
                                                 Some(e)
                                             }
                                             _ => _rt::invalid_enum_discriminant(),
                                         },
-                                        backoff_until: match l37 {
+                                        backoff_until: match l84 {
                                             0 => None,
                                             1 => {
                                                 let e = {
-                                                    let l38 = *base
+                                                    let l85 = *base
                                                         .add(40 + 22 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<i64>();
-                                                    l38 as u64
+                                                    l85 as u64
                                                 };
                                                 Some(e)
                                             }
                                             _ => _rt::invalid_enum_discriminant(),
                                         },
-                                        price_per_hour: match l39 {
+                                        price_per_hour: match l86 {
                                             0 => None,
                                             1 => {
                                                 let e = {
-                                                    let l40 = *base
+                                                    let l87 = *base
                                                         .add(56 + 22 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<*mut u8>();
-                                                    let l41 = *base
+                                                    let l88 = *base
                                                         .add(56 + 23 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<usize>();
-                                                    let len42 = l41;
-                                                    let bytes42 = _rt::Vec::from_raw_parts(
-                                                        l40.cast(),
-                                                        len42,
-                                                        len42,
+                                                    let len89 = l88;
+                                                    let bytes89 = _rt::Vec::from_raw_parts(
+                                                        l87.cast(),
+                                                        len89,
+                                                        len89,
                                                     );
-                                                    let l43 = *base
+                                                    let l90 = *base
                                                         .add(56 + 24 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<i64>();
-                                                    Money {
-                                                        currency: _rt::string_lift(bytes42),
-                                                        micros: l43 as u64,
+                                                    super::super::super::super::__with_name0::Money {
+                                                        currency: _rt::string_lift(bytes89),
+                                                        micros: l90 as u64,
                                                     }
                                                 };
                                                 Some(e)
@@ -408,108 +491,259 @@ pub mod exports {
                                         },
                                     }
                                 };
-                                result44.push(e44);
+                                result91.push(e91);
                             }
                             _rt::cabi_dealloc(
-                                base44,
-                                len44 * (64 + 24 * ::core::mem::size_of::<*const u8>()),
+                                base91,
+                                len91 * (64 + 24 * ::core::mem::size_of::<*const u8>()),
                                 8,
                             );
                             T_::decide(Question {
-                                now: arg0 as u64,
-                                random: arg1 as u64,
-                                operation: _rt::string_lift(bytes0),
-                                group: match arg4 {
-                                    0 => None,
-                                    1 => {
-                                        let e = {
-                                            let len1 = arg6;
-                                            let bytes1 = _rt::Vec::from_raw_parts(
-                                                arg5.cast(),
-                                                len1,
-                                                len1,
-                                            );
-                                            _rt::string_lift(bytes1)
-                                        };
-                                        Some(e)
-                                    }
-                                    _ => _rt::invalid_enum_discriminant(),
+                                now: l0 as u64,
+                                random: l1 as u64,
+                                operation: _rt::string_lift(bytes4),
+                                subject: super::super::super::super::__with_name0::Subject {
+                                    program: super::super::super::super::__with_name0::Program::_lift(
+                                        l5 as u8,
+                                    ),
+                                    owner: _rt::string_lift(bytes8),
+                                    project: match l9 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l10 = *arg0
+                                                    .add(16 + 6 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l11 = *arg0
+                                                    .add(16 + 7 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len12 = l11;
+                                                let bytes12 = _rt::Vec::from_raw_parts(
+                                                    l10.cast(),
+                                                    len12,
+                                                    len12,
+                                                );
+                                                _rt::string_lift(bytes12)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    group: match l13 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l14 = *arg0
+                                                    .add(16 + 9 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l15 = *arg0
+                                                    .add(16 + 10 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len16 = l15;
+                                                let bytes16 = _rt::Vec::from_raw_parts(
+                                                    l14.cast(),
+                                                    len16,
+                                                    len16,
+                                                );
+                                                _rt::string_lift(bytes16)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    cluster: match l17 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l18 = *arg0
+                                                    .add(16 + 12 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l19 = *arg0
+                                                    .add(16 + 13 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len20 = l19;
+                                                let bytes20 = _rt::Vec::from_raw_parts(
+                                                    l18.cast(),
+                                                    len20,
+                                                    len20,
+                                                );
+                                                _rt::string_lift(bytes20)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    object: match l21 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l22 = *arg0
+                                                    .add(16 + 15 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l23 = *arg0
+                                                    .add(16 + 16 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len24 = l23;
+                                                let bytes24 = _rt::Vec::from_raw_parts(
+                                                    l22.cast(),
+                                                    len24,
+                                                    len24,
+                                                );
+                                                let l25 = *arg0
+                                                    .add(16 + 17 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l26 = *arg0
+                                                    .add(16 + 18 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len27 = l26;
+                                                let bytes27 = _rt::Vec::from_raw_parts(
+                                                    l25.cast(),
+                                                    len27,
+                                                    len27,
+                                                );
+                                                let l28 = *arg0
+                                                    .add(16 + 19 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l29 = *arg0
+                                                    .add(16 + 20 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len30 = l29;
+                                                let bytes30 = _rt::Vec::from_raw_parts(
+                                                    l28.cast(),
+                                                    len30,
+                                                    len30,
+                                                );
+                                                super::super::super::super::__with_name0::Object {
+                                                    kind: _rt::string_lift(bytes24),
+                                                    namespace: _rt::string_lift(bytes27),
+                                                    name: _rt::string_lift(bytes30),
+                                                }
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    labels: result39,
+                                    requester: match l40 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l41 = i32::from(
+                                                    *arg0
+                                                        .add(17 + 23 * ::core::mem::size_of::<*const u8>())
+                                                        .cast::<u8>(),
+                                                );
+                                                super::super::super::super::__with_name0::Requester::_lift(
+                                                    l41 as u8,
+                                                )
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    why: match l42 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l43 = *arg0
+                                                    .add(16 + 25 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l44 = *arg0
+                                                    .add(16 + 26 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len45 = l44;
+                                                let bytes45 = _rt::Vec::from_raw_parts(
+                                                    l43.cast(),
+                                                    len45,
+                                                    len45,
+                                                );
+                                                _rt::string_lift(bytes45)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
                                 },
-                                wanted: arg7 as u32,
-                                places: result44,
+                                wanted: l46 as u32,
+                                places: result91,
                             })
                         };
-                        let ptr46 = (&raw mut _RET_AREA.0).cast::<u8>();
-                        let Answer { verdict: verdict47, reason: reason47 } = result45;
-                        match verdict47 {
+                        _rt::cabi_dealloc(
+                            arg0,
+                            16 + 30 * ::core::mem::size_of::<*const u8>(),
+                            8,
+                        );
+                        let ptr93 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        let Answer { verdict: verdict94, reason: reason94 } = result92;
+                        match verdict94 {
                             Verdict::Defer => {
-                                *ptr46.add(0).cast::<u8>() = (0i32) as u8;
+                                *ptr93.add(0).cast::<u8>() = (0i32) as u8;
                             }
                             Verdict::Place(e) => {
-                                *ptr46.add(0).cast::<u8>() = (1i32) as u8;
-                                let vec50 = e;
-                                let len50 = vec50.len();
-                                let layout50 = _rt::alloc::Layout::from_size_align(
-                                        vec50.len() * (3 * ::core::mem::size_of::<*const u8>()),
+                                *ptr93.add(0).cast::<u8>() = (1i32) as u8;
+                                let vec97 = e;
+                                let len97 = vec97.len();
+                                let layout97 = _rt::alloc::Layout::from_size_align(
+                                        vec97.len() * (3 * ::core::mem::size_of::<*const u8>()),
                                         ::core::mem::size_of::<*const u8>(),
                                     )
                                     .unwrap();
-                                let (result50, _cleanup50) = wit_bindgen::rt::Cleanup::new(
-                                    layout50,
+                                let (result97, _cleanup97) = wit_bindgen::rt::Cleanup::new(
+                                    layout97,
                                 );
-                                if let Some(cleanup) = _cleanup50 {
+                                if let Some(cleanup) = _cleanup97 {
                                     cleanup.forget();
                                 }
-                                for (i, e) in vec50.into_iter().enumerate() {
-                                    let base = result50
+                                for (i, e) in vec97.into_iter().enumerate() {
+                                    let base = result97
                                         .add(i * (3 * ::core::mem::size_of::<*const u8>()));
                                     {
-                                        let Assignment { count: count48, places: places48 } = e;
-                                        *base.add(0).cast::<i32>() = _rt::as_i32(count48);
-                                        let vec49 = <_ as Into<_rt::Vec<_>>>::into(places48)
+                                        let Assignment { count: count95, places: places95 } = e;
+                                        *base.add(0).cast::<i32>() = _rt::as_i32(count95);
+                                        let vec96 = <_ as Into<_rt::Vec<_>>>::into(places95)
                                             .into_boxed_slice();
-                                        let ptr49 = vec49.as_ptr().cast::<u8>();
-                                        let len49 = vec49.len();
-                                        ::core::mem::forget(vec49);
+                                        let ptr96 = vec96.as_ptr().cast::<u8>();
+                                        let len96 = vec96.len();
+                                        ::core::mem::forget(vec96);
                                         *base
                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len49;
+                                            .cast::<usize>() = len96;
                                         *base
                                             .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr49.cast_mut();
+                                            .cast::<*mut u8>() = ptr96.cast_mut();
                                     }
                                 }
-                                *ptr46
+                                *ptr93
                                     .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len50;
-                                *ptr46
+                                    .cast::<usize>() = len97;
+                                *ptr93
                                     .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = result50;
+                                    .cast::<*mut u8>() = result97;
                             }
                         }
-                        match reason47 {
+                        match reason94 {
                             Some(e) => {
-                                *ptr46
+                                *ptr93
                                     .add(3 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>() = (1i32) as u8;
-                                let vec51 = (e.into_bytes()).into_boxed_slice();
-                                let ptr51 = vec51.as_ptr().cast::<u8>();
-                                let len51 = vec51.len();
-                                ::core::mem::forget(vec51);
-                                *ptr46
+                                let vec98 = (e.into_bytes()).into_boxed_slice();
+                                let ptr98 = vec98.as_ptr().cast::<u8>();
+                                let len98 = vec98.len();
+                                ::core::mem::forget(vec98);
+                                *ptr93
                                     .add(5 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len51;
-                                *ptr46
+                                    .cast::<usize>() = len98;
+                                *ptr93
                                     .add(4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr51.cast_mut();
+                                    .cast::<*mut u8>() = ptr98.cast_mut();
                             }
                             None => {
-                                *ptr46
+                                *ptr93
                                     .add(3 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>() = (0i32) as u8;
                             }
                         };
-                        ptr46
+                        ptr93
                     }
                 }
                 #[doc(hidden)]
@@ -579,12 +813,9 @@ pub mod exports {
                     ($ty:ident with_types_in $($path_to_types:tt)*) => {
                         const _ : () = { #[unsafe (export_name =
                         "windlass:policy/placement@0.1.0#decide")] unsafe extern "C" fn
-                        export_decide(arg0 : i64, arg1 : i64, arg2 : * mut u8, arg3 :
-                        usize, arg4 : i32, arg5 : * mut u8, arg6 : usize, arg7 : i32,
-                        arg8 : * mut u8, arg9 : usize,) -> * mut u8 { unsafe {
-                        $($path_to_types)*:: _export_decide_cabi::<$ty > (arg0, arg1,
-                        arg2, arg3, arg4, arg5, arg6, arg7, arg8, arg9) } } #[unsafe
-                        (export_name =
+                        export_decide(arg0 : * mut u8,) -> * mut u8 { unsafe {
+                        $($path_to_types)*:: _export_decide_cabi::<$ty > (arg0) } }
+                        #[unsafe (export_name =
                         "cabi_post_windlass:policy/placement@0.1.0#decide")] unsafe
                         extern "C" fn _post_return_decide(arg0 : * mut u8,) { unsafe {
                         $($path_to_types)*:: __post_return_decide::<$ty > (arg0) } } };
@@ -640,10 +871,10 @@ macro_rules! __export_placement_impl {
         (link_section =
         "component-type:wit-bindgen:0.60.0:windlass:guest-sdk:placement:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1213] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1582] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xbd\x08\x01A\x02\x01\
-A\x06\x01B\x0c\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xae\x0b\x01A\x02\x01\
+A\x08\x01B\x1b\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
 \x01m\x17\x11invalid-arguments\x15authentication-denied\x11permission-denied\x0e\
 quota-exceeded\x09not-found\x07expired\x08conflict\x13precondition-failed\x0ftra\
 nsient-state\x06locked\x0crate-limited\x0cout-of-stock\x0cserver-error\x07gatewa\
@@ -652,21 +883,29 @@ y\x07timeout\x0aconnection\x10malformed-answer\x11deadline-exceeded\x09cancelled
 \x03\0\x04\x01ks\x01k{\x01r\x08\x05class\x05\x07messages\x06method\x06\x04path\x06\
 \x06status\x07\x0aerror-type\x06\x08resource\x06\x09ambiguous\x7f\x04\0\x07failu\
 re\x03\0\x08\x01m\x07\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate\
--nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1b\
-windlass:policy/types@0.1.0\x05\0\x02\x03\0\0\x09timestamp\x02\x03\0\0\x07failur\
-e\x01B\x19\x02\x03\x02\x01\x01\x04\0\x09timestamp\x03\0\0\x02\x03\x02\x01\x02\x04\
-\0\x07failure\x03\0\x02\x01r\x02\x08currencys\x06microsw\x04\0\x05money\x03\0\x04\
-\x01k\x03\x01k\x01\x01k\x05\x01r\x09\x04zones\x0bserver-types\x07serversy\x08cre\
-atingy\x08failuresy\x0clast-failure\x06\x09failed-at\x07\x0dbackoff-until\x07\x0e\
-price-per-hour\x08\x04\0\x05place\x03\0\x09\x01ks\x01p\x0a\x01r\x06\x03now\x01\x06\
-randomw\x09operations\x05group\x0b\x06wantedy\x06places\x0c\x04\0\x08question\x03\
-\0\x0d\x01py\x01r\x02\x05county\x06places\x0f\x04\0\x0aassignment\x03\0\x10\x01p\
-\x11\x01q\x02\x05defer\0\0\x05place\x01\x12\0\x04\0\x07verdict\x03\0\x13\x01r\x02\
-\x07verdict\x14\x06reason\x0b\x04\0\x06answer\x03\0\x15\x01@\x01\x08question\x0e\
-\0\x16\x04\0\x06decide\x01\x17\x04\0\x1fwindlass:policy/placement@0.1.0\x05\x03\x04\
-\0\x1cwindlass:guest-sdk/placement\x04\0\x0b\x0f\x01\0\x09placement\x03\0\0\0G\x09\
-producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rus\
-t\x060.60.0";
+-nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x01r\x02\x08\
+currencys\x06microsw\x04\0\x05money\x03\0\x0c\x01m\x04\x0ccommand-line\x0drunner\
+-plugin\x0acontroller\x05other\x04\0\x07program\x03\0\x0e\x01m\x0a\x04user\x06ru\
+nner\x06plugin\x06policy\x08shutdown\x05sweep\x07reclaim\x06object\x07cluster\x05\
+other\x04\0\x09requester\x03\0\x10\x01r\x03\x04kinds\x09namespaces\x04names\x04\0\
+\x06object\x03\0\x12\x01r\x02\x04names\x05values\x04\0\x05label\x03\0\x14\x01k\x13\
+\x01p\x15\x01k\x11\x01r\x09\x07program\x0f\x05owners\x07project\x06\x05group\x06\
+\x07cluster\x06\x06object\x16\x06labels\x17\x09requester\x18\x03why\x06\x04\0\x07\
+subject\x03\0\x19\x03\0\x1bwindlass:policy/types@0.1.0\x05\0\x02\x03\0\0\x09time\
+stamp\x02\x03\0\0\x07failure\x02\x03\0\0\x05money\x02\x03\0\0\x07subject\x01B\x1b\
+\x02\x03\x02\x01\x01\x04\0\x09timestamp\x03\0\0\x02\x03\x02\x01\x02\x04\0\x07fai\
+lure\x03\0\x02\x02\x03\x02\x01\x03\x04\0\x05money\x03\0\x04\x02\x03\x02\x01\x04\x04\
+\0\x07subject\x03\0\x06\x01k\x03\x01k\x01\x01k\x05\x01r\x09\x04zones\x0bserver-t\
+ypes\x07serversy\x08creatingy\x08failuresy\x0clast-failure\x08\x09failed-at\x09\x0d\
+backoff-until\x09\x0eprice-per-hour\x0a\x04\0\x05place\x03\0\x0b\x01p\x0c\x01r\x06\
+\x03now\x01\x06randomw\x09operations\x07subject\x07\x06wantedy\x06places\x0d\x04\
+\0\x08question\x03\0\x0e\x01py\x01r\x02\x05county\x06places\x10\x04\0\x0aassignm\
+ent\x03\0\x11\x01p\x12\x01q\x02\x05defer\0\0\x05place\x01\x13\0\x04\0\x07verdict\
+\x03\0\x14\x01ks\x01r\x02\x07verdict\x15\x06reason\x16\x04\0\x06answer\x03\0\x17\
+\x01@\x01\x08question\x0f\0\x18\x04\0\x06decide\x01\x19\x04\0\x1fwindlass:policy\
+/placement@0.1.0\x05\x05\x04\0\x1cwindlass:guest-sdk/placement\x04\0\x0b\x0f\x01\
+\0\x09placement\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\
+\x070.254.2\x10wit-bindgen-rust\x060.60.0";
         };
     };
 }
@@ -679,9 +918,9 @@ pub use __export_placement_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 814] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x8e\x05\x01A\x02\x01\
-A\x02\x01B\x0c\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1157] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xe5\x07\x01A\x02\x01\
+A\x02\x01B\x1b\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
 \x01m\x17\x11invalid-arguments\x15authentication-denied\x11permission-denied\x0e\
 quota-exceeded\x09not-found\x07expired\x08conflict\x13precondition-failed\x0ftra\
 nsient-state\x06locked\x0crate-limited\x0cout-of-stock\x0cserver-error\x07gatewa\
@@ -690,11 +929,18 @@ y\x07timeout\x0aconnection\x10malformed-answer\x11deadline-exceeded\x09cancelled
 \x03\0\x04\x01ks\x01k{\x01r\x08\x05class\x05\x07messages\x06method\x06\x04path\x06\
 \x06status\x07\x0aerror-type\x06\x08resource\x06\x09ambiguous\x7f\x04\0\x07failu\
 re\x03\0\x08\x01m\x07\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate\
--nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1b\
-windlass:policy/types@0.1.0\x05\0\x04\0<windlass:guest-sdk/placement-with-all-of\
--its-exports-removed\x04\0\x0b/\x01\0)placement-with-all-of-its-exports-removed\x03\
-\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-\
-bindgen-rust\x060.60.0";
+-nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x01r\x02\x08\
+currencys\x06microsw\x04\0\x05money\x03\0\x0c\x01m\x04\x0ccommand-line\x0drunner\
+-plugin\x0acontroller\x05other\x04\0\x07program\x03\0\x0e\x01m\x0a\x04user\x06ru\
+nner\x06plugin\x06policy\x08shutdown\x05sweep\x07reclaim\x06object\x07cluster\x05\
+other\x04\0\x09requester\x03\0\x10\x01r\x03\x04kinds\x09namespaces\x04names\x04\0\
+\x06object\x03\0\x12\x01r\x02\x04names\x05values\x04\0\x05label\x03\0\x14\x01k\x13\
+\x01p\x15\x01k\x11\x01r\x09\x07program\x0f\x05owners\x07project\x06\x05group\x06\
+\x07cluster\x06\x06object\x16\x06labels\x17\x09requester\x18\x03why\x06\x04\0\x07\
+subject\x03\0\x19\x03\0\x1bwindlass:policy/types@0.1.0\x05\0\x04\0<windlass:gues\
+t-sdk/placement-with-all-of-its-exports-removed\x04\0\x0b/\x01\0)placement-with-\
+all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwi\
+t-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

@@ -25,6 +25,7 @@ pub mod exports {
                 use super::super::super::super::_rt;
                 pub type Timestamp = super::super::super::super::__with_name0::Timestamp;
                 pub type Failure = super::super::super::super::__with_name0::Failure;
+                pub type Subject = super::super::super::super::__with_name0::Subject;
                 /// What was being done.
                 #[repr(u8)]
                 #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
@@ -145,7 +146,8 @@ pub mod exports {
                 pub struct Question {
                     pub now: Timestamp,
                     pub random: u64,
-                    pub cluster: _rt::String,
+                    /// Whose cluster it is. It names the cluster.
+                    pub subject: Subject,
                     pub operation: Operation,
                     pub stage: Stage,
                     pub cause: Failure,
@@ -200,264 +202,360 @@ pub mod exports {
                 pub unsafe fn _export_decide_cabi<T_: Guest>(arg0: *mut u8) -> *mut u8 {
                     unsafe {
                         #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
-                        let result51 = {
+                        let result89 = {
                             let l0 = *arg0.add(0).cast::<i64>();
                             let l1 = *arg0.add(8).cast::<i64>();
-                            let l2 = *arg0.add(16).cast::<*mut u8>();
+                            let l2 = i32::from(*arg0.add(16).cast::<u8>());
                             let l3 = *arg0
                                 .add(16 + 1 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l4 = *arg0
+                                .add(16 + 2 * ::core::mem::size_of::<*const u8>())
                                 .cast::<usize>();
-                            let len4 = l3;
-                            let bytes4 = _rt::Vec::from_raw_parts(l2.cast(), len4, len4);
-                            let l5 = i32::from(
-                                *arg0
-                                    .add(16 + 2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<u8>(),
-                            );
+                            let len5 = l4;
+                            let bytes5 = _rt::Vec::from_raw_parts(l3.cast(), len5, len5);
                             let l6 = i32::from(
-                                *arg0
-                                    .add(17 + 2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<u8>(),
-                            );
-                            let l7 = i32::from(
                                 *arg0
                                     .add(16 + 3 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>(),
                             );
-                            let l8 = *arg0
-                                .add(16 + 4 * ::core::mem::size_of::<*const u8>())
-                                .cast::<*mut u8>();
-                            let l9 = *arg0
-                                .add(16 + 5 * ::core::mem::size_of::<*const u8>())
-                                .cast::<usize>();
-                            let len10 = l9;
-                            let bytes10 = _rt::Vec::from_raw_parts(
-                                l8.cast(),
-                                len10,
-                                len10,
-                            );
-                            let l11 = i32::from(
+                            let l10 = i32::from(
                                 *arg0
                                     .add(16 + 6 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>(),
                             );
-                            let l15 = i32::from(
+                            let l14 = i32::from(
                                 *arg0
                                     .add(16 + 9 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>(),
                             );
-                            let l19 = i32::from(
+                            let l18 = i32::from(
                                 *arg0
                                     .add(16 + 12 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>(),
                             );
-                            let l21 = i32::from(
-                                *arg0
-                                    .add(16 + 13 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<u8>(),
-                            );
-                            let l25 = i32::from(
-                                *arg0
-                                    .add(16 + 16 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<u8>(),
-                            );
-                            let l29 = i32::from(
-                                *arg0
-                                    .add(16 + 19 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<u8>(),
-                            );
-                            let l30 = *arg0
-                                .add(16 + 20 * ::core::mem::size_of::<*const u8>())
+                            let l28 = *arg0
+                                .add(16 + 19 * ::core::mem::size_of::<*const u8>())
                                 .cast::<*mut u8>();
-                            let l31 = *arg0
-                                .add(16 + 21 * ::core::mem::size_of::<*const u8>())
+                            let l29 = *arg0
+                                .add(16 + 20 * ::core::mem::size_of::<*const u8>())
                                 .cast::<usize>();
-                            let base37 = l30;
-                            let len37 = l31;
-                            let mut result37 = _rt::Vec::with_capacity(len37);
-                            for i in 0..len37 {
-                                let base = base37
-                                    .add(i * (8 + 2 * ::core::mem::size_of::<*const u8>()));
-                                let e37 = {
-                                    let l32 = *base.add(0).cast::<*mut u8>();
-                                    let l33 = *base
+                            let base36 = l28;
+                            let len36 = l29;
+                            let mut result36 = _rt::Vec::with_capacity(len36);
+                            for i in 0..len36 {
+                                let base = base36
+                                    .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                                let e36 = {
+                                    let l30 = *base.add(0).cast::<*mut u8>();
+                                    let l31 = *base
                                         .add(::core::mem::size_of::<*const u8>())
                                         .cast::<usize>();
-                                    let len34 = l33;
-                                    let bytes34 = _rt::Vec::from_raw_parts(
-                                        l32.cast(),
-                                        len34,
-                                        len34,
+                                    let len32 = l31;
+                                    let bytes32 = _rt::Vec::from_raw_parts(
+                                        l30.cast(),
+                                        len32,
+                                        len32,
                                     );
-                                    let l35 = *base
+                                    let l33 = *base
+                                        .add(2 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<*mut u8>();
+                                    let l34 = *base
+                                        .add(3 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len35 = l34;
+                                    let bytes35 = _rt::Vec::from_raw_parts(
+                                        l33.cast(),
+                                        len35,
+                                        len35,
+                                    );
+                                    super::super::super::super::__with_name0::Label {
+                                        name: _rt::string_lift(bytes32),
+                                        value: _rt::string_lift(bytes35),
+                                    }
+                                };
+                                result36.push(e36);
+                            }
+                            _rt::cabi_dealloc(
+                                base36,
+                                len36 * (4 * ::core::mem::size_of::<*const u8>()),
+                                ::core::mem::size_of::<*const u8>(),
+                            );
+                            let l37 = i32::from(
+                                *arg0
+                                    .add(16 + 21 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l39 = i32::from(
+                                *arg0
+                                    .add(16 + 22 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l43 = i32::from(
+                                *arg0
+                                    .add(16 + 25 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l44 = i32::from(
+                                *arg0
+                                    .add(17 + 25 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l45 = i32::from(
+                                *arg0
+                                    .add(16 + 26 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l46 = *arg0
+                                .add(16 + 27 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l47 = *arg0
+                                .add(16 + 28 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let len48 = l47;
+                            let bytes48 = _rt::Vec::from_raw_parts(
+                                l46.cast(),
+                                len48,
+                                len48,
+                            );
+                            let l49 = i32::from(
+                                *arg0
+                                    .add(16 + 29 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l53 = i32::from(
+                                *arg0
+                                    .add(16 + 32 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l57 = i32::from(
+                                *arg0
+                                    .add(16 + 35 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l59 = i32::from(
+                                *arg0
+                                    .add(16 + 36 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l63 = i32::from(
+                                *arg0
+                                    .add(16 + 39 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l67 = i32::from(
+                                *arg0
+                                    .add(16 + 42 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l68 = *arg0
+                                .add(16 + 43 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l69 = *arg0
+                                .add(16 + 44 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let base75 = l68;
+                            let len75 = l69;
+                            let mut result75 = _rt::Vec::with_capacity(len75);
+                            for i in 0..len75 {
+                                let base = base75
+                                    .add(i * (8 + 2 * ::core::mem::size_of::<*const u8>()));
+                                let e75 = {
+                                    let l70 = *base.add(0).cast::<*mut u8>();
+                                    let l71 = *base
+                                        .add(::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len72 = l71;
+                                    let bytes72 = _rt::Vec::from_raw_parts(
+                                        l70.cast(),
+                                        len72,
+                                        len72,
+                                    );
+                                    let l73 = *base
                                         .add(2 * ::core::mem::size_of::<*const u8>())
                                         .cast::<i32>();
-                                    let l36 = *base
+                                    let l74 = *base
                                         .add(4 + 2 * ::core::mem::size_of::<*const u8>())
                                         .cast::<i32>();
                                     Group {
-                                        name: _rt::string_lift(bytes34),
-                                        before: l35 as u32,
-                                        wanted: l36 as u32,
+                                        name: _rt::string_lift(bytes72),
+                                        before: l73 as u32,
+                                        wanted: l74 as u32,
                                     }
                                 };
-                                result37.push(e37);
+                                result75.push(e75);
                             }
                             _rt::cabi_dealloc(
-                                base37,
-                                len37 * (8 + 2 * ::core::mem::size_of::<*const u8>()),
+                                base75,
+                                len75 * (8 + 2 * ::core::mem::size_of::<*const u8>()),
                                 ::core::mem::size_of::<*const u8>(),
                             );
-                            let l38 = *arg0
-                                .add(16 + 22 * ::core::mem::size_of::<*const u8>())
+                            let l76 = *arg0
+                                .add(16 + 45 * ::core::mem::size_of::<*const u8>())
                                 .cast::<*mut u8>();
-                            let l39 = *arg0
-                                .add(16 + 23 * ::core::mem::size_of::<*const u8>())
+                            let l77 = *arg0
+                                .add(16 + 46 * ::core::mem::size_of::<*const u8>())
                                 .cast::<usize>();
-                            let base50 = l38;
-                            let len50 = l39;
-                            let mut result50 = _rt::Vec::with_capacity(len50);
-                            for i in 0..len50 {
-                                let base = base50
+                            let base88 = l76;
+                            let len88 = l77;
+                            let mut result88 = _rt::Vec::with_capacity(len88);
+                            for i in 0..len88 {
+                                let base = base88
                                     .add(i * (5 * ::core::mem::size_of::<*const u8>()));
-                                let e50 = {
-                                    let l40 = *base.add(0).cast::<*mut u8>();
-                                    let l41 = *base
+                                let e88 = {
+                                    let l78 = *base.add(0).cast::<*mut u8>();
+                                    let l79 = *base
                                         .add(::core::mem::size_of::<*const u8>())
                                         .cast::<usize>();
-                                    let len42 = l41;
-                                    let bytes42 = _rt::Vec::from_raw_parts(
-                                        l40.cast(),
-                                        len42,
-                                        len42,
+                                    let len80 = l79;
+                                    let bytes80 = _rt::Vec::from_raw_parts(
+                                        l78.cast(),
+                                        len80,
+                                        len80,
                                     );
-                                    let l43 = *base
+                                    let l81 = *base
                                         .add(2 * ::core::mem::size_of::<*const u8>())
                                         .cast::<*mut u8>();
-                                    let l44 = *base
+                                    let l82 = *base
                                         .add(3 * ::core::mem::size_of::<*const u8>())
                                         .cast::<usize>();
-                                    let len45 = l44;
-                                    let bytes45 = _rt::Vec::from_raw_parts(
-                                        l43.cast(),
-                                        len45,
-                                        len45,
+                                    let len83 = l82;
+                                    let bytes83 = _rt::Vec::from_raw_parts(
+                                        l81.cast(),
+                                        len83,
+                                        len83,
                                     );
-                                    let l46 = i32::from(
+                                    let l84 = i32::from(
                                         *base
                                             .add(4 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>(),
                                     );
-                                    let l47 = i32::from(
+                                    let l85 = i32::from(
                                         *base
                                             .add(1 + 4 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>(),
                                     );
-                                    let l48 = i32::from(
+                                    let l86 = i32::from(
                                         *base
                                             .add(2 + 4 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>(),
                                     );
-                                    let l49 = i32::from(
+                                    let l87 = i32::from(
                                         *base
                                             .add(3 + 4 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>(),
                                     );
                                     Node {
-                                        name: _rt::string_lift(bytes42),
-                                        group: _rt::string_lift(bytes45),
-                                        role: NodeRole::_lift(l46 as u8),
-                                        exists: _rt::bool_lift(l47 as u8),
-                                        decommissioned: _rt::bool_lift(l48 as u8),
-                                        configured: _rt::bool_lift(l49 as u8),
+                                        name: _rt::string_lift(bytes80),
+                                        group: _rt::string_lift(bytes83),
+                                        role: NodeRole::_lift(l84 as u8),
+                                        exists: _rt::bool_lift(l85 as u8),
+                                        decommissioned: _rt::bool_lift(l86 as u8),
+                                        configured: _rt::bool_lift(l87 as u8),
                                     }
                                 };
-                                result50.push(e50);
+                                result88.push(e88);
                             }
                             _rt::cabi_dealloc(
-                                base50,
-                                len50 * (5 * ::core::mem::size_of::<*const u8>()),
+                                base88,
+                                len88 * (5 * ::core::mem::size_of::<*const u8>()),
                                 ::core::mem::size_of::<*const u8>(),
                             );
                             T_::decide(Question {
                                 now: l0 as u64,
                                 random: l1 as u64,
-                                cluster: _rt::string_lift(bytes4),
-                                operation: Operation::_lift(l5 as u8),
-                                stage: Stage::_lift(l6 as u8),
-                                cause: super::super::super::super::__with_name0::Failure {
-                                    class: super::super::super::super::__with_name0::FailureClass::_lift(
-                                        l7 as u8,
+                                subject: super::super::super::super::__with_name0::Subject {
+                                    program: super::super::super::super::__with_name0::Program::_lift(
+                                        l2 as u8,
                                     ),
-                                    message: _rt::string_lift(bytes10),
-                                    method: match l11 {
+                                    owner: _rt::string_lift(bytes5),
+                                    project: match l6 {
                                         0 => None,
                                         1 => {
                                             let e = {
-                                                let l12 = *arg0
+                                                let l7 = *arg0
+                                                    .add(16 + 4 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l8 = *arg0
+                                                    .add(16 + 5 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len9 = l8;
+                                                let bytes9 = _rt::Vec::from_raw_parts(
+                                                    l7.cast(),
+                                                    len9,
+                                                    len9,
+                                                );
+                                                _rt::string_lift(bytes9)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    group: match l10 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l11 = *arg0
                                                     .add(16 + 7 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>();
-                                                let l13 = *arg0
+                                                let l12 = *arg0
                                                     .add(16 + 8 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
-                                                let len14 = l13;
-                                                let bytes14 = _rt::Vec::from_raw_parts(
-                                                    l12.cast(),
-                                                    len14,
-                                                    len14,
+                                                let len13 = l12;
+                                                let bytes13 = _rt::Vec::from_raw_parts(
+                                                    l11.cast(),
+                                                    len13,
+                                                    len13,
                                                 );
-                                                _rt::string_lift(bytes14)
+                                                _rt::string_lift(bytes13)
                                             };
                                             Some(e)
                                         }
                                         _ => _rt::invalid_enum_discriminant(),
                                     },
-                                    path: match l15 {
+                                    cluster: match l14 {
                                         0 => None,
                                         1 => {
                                             let e = {
-                                                let l16 = *arg0
+                                                let l15 = *arg0
                                                     .add(16 + 10 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>();
-                                                let l17 = *arg0
+                                                let l16 = *arg0
                                                     .add(16 + 11 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
-                                                let len18 = l17;
-                                                let bytes18 = _rt::Vec::from_raw_parts(
-                                                    l16.cast(),
-                                                    len18,
-                                                    len18,
+                                                let len17 = l16;
+                                                let bytes17 = _rt::Vec::from_raw_parts(
+                                                    l15.cast(),
+                                                    len17,
+                                                    len17,
                                                 );
-                                                _rt::string_lift(bytes18)
+                                                _rt::string_lift(bytes17)
                                             };
                                             Some(e)
                                         }
                                         _ => _rt::invalid_enum_discriminant(),
                                     },
-                                    status: match l19 {
+                                    object: match l18 {
                                         0 => None,
                                         1 => {
                                             let e = {
-                                                let l20 = i32::from(
-                                                    *arg0
-                                                        .add(18 + 12 * ::core::mem::size_of::<*const u8>())
-                                                        .cast::<u16>(),
-                                                );
-                                                l20 as u16
-                                            };
-                                            Some(e)
-                                        }
-                                        _ => _rt::invalid_enum_discriminant(),
-                                    },
-                                    error_type: match l21 {
-                                        0 => None,
-                                        1 => {
-                                            let e = {
-                                                let l22 = *arg0
+                                                let l19 = *arg0
+                                                    .add(16 + 13 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l20 = *arg0
                                                     .add(16 + 14 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len21 = l20;
+                                                let bytes21 = _rt::Vec::from_raw_parts(
+                                                    l19.cast(),
+                                                    len21,
+                                                    len21,
+                                                );
+                                                let l22 = *arg0
+                                                    .add(16 + 15 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>();
                                                 let l23 = *arg0
-                                                    .add(16 + 15 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 16 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
                                                 let len24 = l23;
                                                 let bytes24 = _rt::Vec::from_raw_parts(
@@ -465,93 +563,238 @@ pub mod exports {
                                                     len24,
                                                     len24,
                                                 );
-                                                _rt::string_lift(bytes24)
+                                                let l25 = *arg0
+                                                    .add(16 + 17 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l26 = *arg0
+                                                    .add(16 + 18 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len27 = l26;
+                                                let bytes27 = _rt::Vec::from_raw_parts(
+                                                    l25.cast(),
+                                                    len27,
+                                                    len27,
+                                                );
+                                                super::super::super::super::__with_name0::Object {
+                                                    kind: _rt::string_lift(bytes21),
+                                                    namespace: _rt::string_lift(bytes24),
+                                                    name: _rt::string_lift(bytes27),
+                                                }
                                             };
                                             Some(e)
                                         }
                                         _ => _rt::invalid_enum_discriminant(),
                                     },
-                                    resource: match l25 {
+                                    labels: result36,
+                                    requester: match l37 {
                                         0 => None,
                                         1 => {
                                             let e = {
-                                                let l26 = *arg0
-                                                    .add(16 + 17 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>();
-                                                let l27 = *arg0
-                                                    .add(16 + 18 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>();
-                                                let len28 = l27;
-                                                let bytes28 = _rt::Vec::from_raw_parts(
-                                                    l26.cast(),
-                                                    len28,
-                                                    len28,
+                                                let l38 = i32::from(
+                                                    *arg0
+                                                        .add(17 + 21 * ::core::mem::size_of::<*const u8>())
+                                                        .cast::<u8>(),
                                                 );
-                                                _rt::string_lift(bytes28)
+                                                super::super::super::super::__with_name0::Requester::_lift(
+                                                    l38 as u8,
+                                                )
                                             };
                                             Some(e)
                                         }
                                         _ => _rt::invalid_enum_discriminant(),
                                     },
-                                    ambiguous: _rt::bool_lift(l29 as u8),
+                                    why: match l39 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l40 = *arg0
+                                                    .add(16 + 23 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l41 = *arg0
+                                                    .add(16 + 24 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len42 = l41;
+                                                let bytes42 = _rt::Vec::from_raw_parts(
+                                                    l40.cast(),
+                                                    len42,
+                                                    len42,
+                                                );
+                                                _rt::string_lift(bytes42)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
                                 },
-                                groups: result37,
-                                nodes: result50,
+                                operation: Operation::_lift(l43 as u8),
+                                stage: Stage::_lift(l44 as u8),
+                                cause: super::super::super::super::__with_name0::Failure {
+                                    class: super::super::super::super::__with_name0::FailureClass::_lift(
+                                        l45 as u8,
+                                    ),
+                                    message: _rt::string_lift(bytes48),
+                                    method: match l49 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l50 = *arg0
+                                                    .add(16 + 30 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l51 = *arg0
+                                                    .add(16 + 31 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len52 = l51;
+                                                let bytes52 = _rt::Vec::from_raw_parts(
+                                                    l50.cast(),
+                                                    len52,
+                                                    len52,
+                                                );
+                                                _rt::string_lift(bytes52)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    path: match l53 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l54 = *arg0
+                                                    .add(16 + 33 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l55 = *arg0
+                                                    .add(16 + 34 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len56 = l55;
+                                                let bytes56 = _rt::Vec::from_raw_parts(
+                                                    l54.cast(),
+                                                    len56,
+                                                    len56,
+                                                );
+                                                _rt::string_lift(bytes56)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    status: match l57 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l58 = i32::from(
+                                                    *arg0
+                                                        .add(18 + 35 * ::core::mem::size_of::<*const u8>())
+                                                        .cast::<u16>(),
+                                                );
+                                                l58 as u16
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    error_type: match l59 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l60 = *arg0
+                                                    .add(16 + 37 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l61 = *arg0
+                                                    .add(16 + 38 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len62 = l61;
+                                                let bytes62 = _rt::Vec::from_raw_parts(
+                                                    l60.cast(),
+                                                    len62,
+                                                    len62,
+                                                );
+                                                _rt::string_lift(bytes62)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    resource: match l63 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l64 = *arg0
+                                                    .add(16 + 40 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l65 = *arg0
+                                                    .add(16 + 41 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len66 = l65;
+                                                let bytes66 = _rt::Vec::from_raw_parts(
+                                                    l64.cast(),
+                                                    len66,
+                                                    len66,
+                                                );
+                                                _rt::string_lift(bytes66)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    ambiguous: _rt::bool_lift(l67 as u8),
+                                },
+                                groups: result75,
+                                nodes: result88,
                             })
                         };
                         _rt::cabi_dealloc(
                             arg0,
-                            16 + 24 * ::core::mem::size_of::<*const u8>(),
+                            24 + 46 * ::core::mem::size_of::<*const u8>(),
                             8,
                         );
-                        let ptr52 = (&raw mut _RET_AREA.0).cast::<u8>();
-                        let Answer { verdict: verdict53, reason: reason53 } = result51;
-                        match verdict53 {
+                        let ptr90 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        let Answer { verdict: verdict91, reason: reason91 } = result89;
+                        match verdict91 {
                             Verdict::Defer => {
-                                *ptr52.add(0).cast::<u8>() = (0i32) as u8;
+                                *ptr90.add(0).cast::<u8>() = (0i32) as u8;
                             }
                             Verdict::Recover(e) => {
-                                *ptr52.add(0).cast::<u8>() = (1i32) as u8;
-                                let Recovery { state: state54, delete: delete54 } = e;
-                                *ptr52
+                                *ptr90.add(0).cast::<u8>() = (1i32) as u8;
+                                let Recovery { state: state92, delete: delete92 } = e;
+                                *ptr90
                                     .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<u8>() = (state54.clone() as i32) as u8;
-                                let vec55 = <_ as Into<_rt::Vec<_>>>::into(delete54)
+                                    .cast::<u8>() = (state92.clone() as i32) as u8;
+                                let vec93 = <_ as Into<_rt::Vec<_>>>::into(delete92)
                                     .into_boxed_slice();
-                                let ptr55 = vec55.as_ptr().cast::<u8>();
-                                let len55 = vec55.len();
-                                ::core::mem::forget(vec55);
-                                *ptr52
+                                let ptr93 = vec93.as_ptr().cast::<u8>();
+                                let len93 = vec93.len();
+                                ::core::mem::forget(vec93);
+                                *ptr90
                                     .add(3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len55;
-                                *ptr52
+                                    .cast::<usize>() = len93;
+                                *ptr90
                                     .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr55.cast_mut();
+                                    .cast::<*mut u8>() = ptr93.cast_mut();
                             }
                         }
-                        match reason53 {
+                        match reason91 {
                             Some(e) => {
-                                *ptr52
+                                *ptr90
                                     .add(4 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>() = (1i32) as u8;
-                                let vec56 = (e.into_bytes()).into_boxed_slice();
-                                let ptr56 = vec56.as_ptr().cast::<u8>();
-                                let len56 = vec56.len();
-                                ::core::mem::forget(vec56);
-                                *ptr52
+                                let vec94 = (e.into_bytes()).into_boxed_slice();
+                                let ptr94 = vec94.as_ptr().cast::<u8>();
+                                let len94 = vec94.len();
+                                ::core::mem::forget(vec94);
+                                *ptr90
                                     .add(6 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len56;
-                                *ptr52
+                                    .cast::<usize>() = len94;
+                                *ptr90
                                     .add(5 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr56.cast_mut();
+                                    .cast::<*mut u8>() = ptr94.cast_mut();
                             }
                             None => {
-                                *ptr52
+                                *ptr90
                                     .add(4 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>() = (0i32) as u8;
                             }
                         };
-                        ptr52
+                        ptr90
                     }
                 }
                 #[doc(hidden)]
@@ -660,10 +903,10 @@ macro_rules! __export_provisioning_impl {
         (link_section =
         "component-type:wit-bindgen:0.60.0:windlass:guest-sdk:provisioning:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1395] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1768] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xf0\x09\x01A\x02\x01\
-A\x06\x01B\x0c\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xe5\x0c\x01A\x02\x01\
+A\x07\x01B\x1b\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
 \x01m\x17\x11invalid-arguments\x15authentication-denied\x11permission-denied\x0e\
 quota-exceeded\x09not-found\x07expired\x08conflict\x13precondition-failed\x0ftra\
 nsient-state\x06locked\x0crate-limited\x0cout-of-stock\x0cserver-error\x07gatewa\
@@ -672,25 +915,33 @@ y\x07timeout\x0aconnection\x10malformed-answer\x11deadline-exceeded\x09cancelled
 \x03\0\x04\x01ks\x01k{\x01r\x08\x05class\x05\x07messages\x06method\x06\x04path\x06\
 \x06status\x07\x0aerror-type\x06\x08resource\x06\x09ambiguous\x7f\x04\0\x07failu\
 re\x03\0\x08\x01m\x07\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate\
--nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1b\
-windlass:policy/types@0.1.0\x05\0\x02\x03\0\0\x09timestamp\x02\x03\0\0\x07failur\
-e\x01B\x1e\x02\x03\x02\x01\x01\x04\0\x09timestamp\x03\0\0\x02\x03\x02\x01\x02\x04\
-\0\x07failure\x03\0\x02\x01m\x04\x06create\x05scale\x09terminate\x05other\x04\0\x09\
-operation\x03\0\x04\x01m\x09\x08validate\x07servers\x04wait\x07prepare\x0cdecomm\
-ission\x06resize\x09configure\x05start\x05other\x04\0\x05stage\x03\0\x06\x01m\x04\
-\x07staying\x07leaving\x04made\x05other\x04\0\x09node-role\x03\0\x08\x01r\x06\x04\
-names\x05groups\x04role\x09\x06exists\x7f\x0edecommissioned\x7f\x0aconfigured\x7f\
-\x04\0\x04node\x03\0\x0a\x01r\x03\x04names\x06beforey\x06wantedy\x04\0\x05group\x03\
-\0\x0c\x01p\x0d\x01p\x0b\x01r\x08\x03now\x01\x06randomw\x07clusters\x09operation\
-\x05\x05stage\x07\x05cause\x03\x06groups\x0e\x05nodes\x0f\x04\0\x08question\x03\0\
-\x10\x01m\x02\x06active\x05error\x04\0\x0dcluster-state\x03\0\x12\x01py\x01r\x02\
-\x05state\x13\x06delete\x14\x04\0\x08recovery\x03\0\x15\x01q\x02\x05defer\0\0\x07\
-recover\x01\x16\0\x04\0\x07verdict\x03\0\x17\x01ks\x01r\x02\x07verdict\x18\x06re\
-ason\x19\x04\0\x06answer\x03\0\x1a\x01@\x01\x08question\x11\0\x1b\x04\0\x06decid\
-e\x01\x1c\x04\0\"windlass:policy/provisioning@0.1.0\x05\x03\x04\0\x1fwindlass:gu\
-est-sdk/provisioning\x04\0\x0b\x12\x01\0\x0cprovisioning\x03\0\0\0G\x09producers\
-\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60\
-.0";
+-nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x01r\x02\x08\
+currencys\x06microsw\x04\0\x05money\x03\0\x0c\x01m\x04\x0ccommand-line\x0drunner\
+-plugin\x0acontroller\x05other\x04\0\x07program\x03\0\x0e\x01m\x0a\x04user\x06ru\
+nner\x06plugin\x06policy\x08shutdown\x05sweep\x07reclaim\x06object\x07cluster\x05\
+other\x04\0\x09requester\x03\0\x10\x01r\x03\x04kinds\x09namespaces\x04names\x04\0\
+\x06object\x03\0\x12\x01r\x02\x04names\x05values\x04\0\x05label\x03\0\x14\x01k\x13\
+\x01p\x15\x01k\x11\x01r\x09\x07program\x0f\x05owners\x07project\x06\x05group\x06\
+\x07cluster\x06\x06object\x16\x06labels\x17\x09requester\x18\x03why\x06\x04\0\x07\
+subject\x03\0\x19\x03\0\x1bwindlass:policy/types@0.1.0\x05\0\x02\x03\0\0\x09time\
+stamp\x02\x03\0\0\x07failure\x02\x03\0\0\x07subject\x01B\x20\x02\x03\x02\x01\x01\
+\x04\0\x09timestamp\x03\0\0\x02\x03\x02\x01\x02\x04\0\x07failure\x03\0\x02\x02\x03\
+\x02\x01\x03\x04\0\x07subject\x03\0\x04\x01m\x04\x06create\x05scale\x09terminate\
+\x05other\x04\0\x09operation\x03\0\x06\x01m\x09\x08validate\x07servers\x04wait\x07\
+prepare\x0cdecommission\x06resize\x09configure\x05start\x05other\x04\0\x05stage\x03\
+\0\x08\x01m\x04\x07staying\x07leaving\x04made\x05other\x04\0\x09node-role\x03\0\x0a\
+\x01r\x06\x04names\x05groups\x04role\x0b\x06exists\x7f\x0edecommissioned\x7f\x0a\
+configured\x7f\x04\0\x04node\x03\0\x0c\x01r\x03\x04names\x06beforey\x06wantedy\x04\
+\0\x05group\x03\0\x0e\x01p\x0f\x01p\x0d\x01r\x08\x03now\x01\x06randomw\x07subjec\
+t\x05\x09operation\x07\x05stage\x09\x05cause\x03\x06groups\x10\x05nodes\x11\x04\0\
+\x08question\x03\0\x12\x01m\x02\x06active\x05error\x04\0\x0dcluster-state\x03\0\x14\
+\x01py\x01r\x02\x05state\x15\x06delete\x16\x04\0\x08recovery\x03\0\x17\x01q\x02\x05\
+defer\0\0\x07recover\x01\x18\0\x04\0\x07verdict\x03\0\x19\x01ks\x01r\x02\x07verd\
+ict\x1a\x06reason\x1b\x04\0\x06answer\x03\0\x1c\x01@\x01\x08question\x13\0\x1d\x04\
+\0\x06decide\x01\x1e\x04\0\"windlass:policy/provisioning@0.1.0\x05\x04\x04\0\x1f\
+windlass:guest-sdk/provisioning\x04\0\x0b\x12\x01\0\x0cprovisioning\x03\0\0\0G\x09\
+producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rus\
+t\x060.60.0";
         };
     };
 }
@@ -703,9 +954,9 @@ pub use __export_provisioning_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 820] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x91\x05\x01A\x02\x01\
-A\x02\x01B\x0c\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1163] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xe8\x07\x01A\x02\x01\
+A\x02\x01B\x1b\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
 \x01m\x17\x11invalid-arguments\x15authentication-denied\x11permission-denied\x0e\
 quota-exceeded\x09not-found\x07expired\x08conflict\x13precondition-failed\x0ftra\
 nsient-state\x06locked\x0crate-limited\x0cout-of-stock\x0cserver-error\x07gatewa\
@@ -714,11 +965,18 @@ y\x07timeout\x0aconnection\x10malformed-answer\x11deadline-exceeded\x09cancelled
 \x03\0\x04\x01ks\x01k{\x01r\x08\x05class\x05\x07messages\x06method\x06\x04path\x06\
 \x06status\x07\x0aerror-type\x06\x08resource\x06\x09ambiguous\x7f\x04\0\x07failu\
 re\x03\0\x08\x01m\x07\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate\
--nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1b\
-windlass:policy/types@0.1.0\x05\0\x04\0?windlass:guest-sdk/provisioning-with-all\
--of-its-exports-removed\x04\0\x0b2\x01\0,provisioning-with-all-of-its-exports-re\
-moved\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.\
-2\x10wit-bindgen-rust\x060.60.0";
+-nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x01r\x02\x08\
+currencys\x06microsw\x04\0\x05money\x03\0\x0c\x01m\x04\x0ccommand-line\x0drunner\
+-plugin\x0acontroller\x05other\x04\0\x07program\x03\0\x0e\x01m\x0a\x04user\x06ru\
+nner\x06plugin\x06policy\x08shutdown\x05sweep\x07reclaim\x06object\x07cluster\x05\
+other\x04\0\x09requester\x03\0\x10\x01r\x03\x04kinds\x09namespaces\x04names\x04\0\
+\x06object\x03\0\x12\x01r\x02\x04names\x05values\x04\0\x05label\x03\0\x14\x01k\x13\
+\x01p\x15\x01k\x11\x01r\x09\x07program\x0f\x05owners\x07project\x06\x05group\x06\
+\x07cluster\x06\x06object\x16\x06labels\x17\x09requester\x18\x03why\x06\x04\0\x07\
+subject\x03\0\x19\x03\0\x1bwindlass:policy/types@0.1.0\x05\0\x04\0?windlass:gues\
+t-sdk/provisioning-with-all-of-its-exports-removed\x04\0\x0b2\x01\0,provisioning\
+-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\
+\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

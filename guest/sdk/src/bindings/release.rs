@@ -26,6 +26,8 @@ pub mod exports {
                 pub type Milliseconds = super::super::super::super::__with_name0::Milliseconds;
                 pub type Timestamp = super::super::super::super::__with_name0::Timestamp;
                 pub type Failure = super::super::super::super::__with_name0::Failure;
+                pub type Money = super::super::super::super::__with_name0::Money;
+                pub type Subject = super::super::super::super::__with_name0::Subject;
                 /// What sort of machine it is.
                 #[repr(u8)]
                 #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
@@ -79,53 +81,6 @@ pub mod exports {
                         }
                     }
                 }
-                /// Who asks.
-                #[repr(u8)]
-                #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
-                #[serde(rename_all = "kebab-case")]
-                pub enum Requester {
-                    /// Somebody at the command line.
-                    User,
-                    /// GitLab Runner.
-                    Runner,
-                    /// The runner plugin itself: the machine vanished, or its creation was cancelled.
-                    Plugin,
-                    /// A state-mapping policy.
-                    Policy,
-                    /// A host that shuts down.
-                    Shutdown,
-                    /// A sweep.
-                    Sweep,
-                    /// The clean-up of claimed hosts whose claimant is gone.
-                    Reclaim,
-                    /// A Kubernetes object.
-                    Object,
-                    /// An operation on a cluster of servers.
-                    Cluster,
-                    /// One that this version of the contract has no word for.
-                    Other,
-                }
-                impl Requester {
-                    #[doc(hidden)]
-                    pub unsafe fn _lift(val: u8) -> Requester {
-                        if !cfg!(debug_assertions) {
-                            return unsafe { ::core::mem::transmute(val) };
-                        }
-                        match val {
-                            0 => Requester::User,
-                            1 => Requester::Runner,
-                            2 => Requester::Plugin,
-                            3 => Requester::Policy,
-                            4 => Requester::Shutdown,
-                            5 => Requester::Sweep,
-                            6 => Requester::Reclaim,
-                            7 => Requester::Object,
-                            8 => Requester::Cluster,
-                            9 => Requester::Other,
-                            _ => panic!("invalid enum discriminant"),
-                        }
-                    }
-                }
                 /// What the owner asked for (an annotation, for example). A policy may refuse it.
                 #[repr(u8)]
                 #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
@@ -151,6 +106,22 @@ pub mod exports {
                             _ => panic!("invalid enum discriminant"),
                         }
                     }
+                }
+                /// What a machine was doing, as far as its host can tell.
+                #[repr(C)]
+                #[derive(Debug, Clone, Copy, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+                #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+                pub struct Activity {
+                    /// When it was last used: GitLab Runner asked how to connect to it or whether it is alive, as it does before each
+                    /// job. Absent where that was not seen.
+                    pub last_used: Option<Timestamp>,
+                    /// How often GitLab Runner asked how to connect to it: at least once for each job. Absent where that is not
+                    /// counted.
+                    pub connections: Option<u32>,
+                    /// Whether its Kubernetes Node is ready, as its Machine says. Absent where it has none or nobody says.
+                    pub node_ready: Option<bool>,
+                    /// Since when it is so. Absent where nobody says.
+                    pub node_ready_since: Option<Timestamp>,
                 }
                 /// The machine.
                 #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
@@ -179,6 +150,10 @@ pub mod exports {
                     pub bootstrap_failures: u32,
                     /// Whether it was rebooted for recovery since it was claimed.
                     pub rebooted: bool,
+                    /// What an hour of it costs by Scaleway's catalogue. Absent where that is not known.
+                    pub price_per_hour: Option<Money>,
+                    /// What it was doing.
+                    pub activity: Activity,
                 }
                 /// The actions that can be refused.
                 #[repr(u8)]
@@ -224,11 +199,9 @@ pub mod exports {
                     pub now: Timestamp,
                     pub random: u64,
                     pub trigger: Trigger,
+                    /// Whose machine it is, and who asks.
+                    pub subject: Subject,
                     pub machine: Machine,
-                    /// Absent where it was not recorded.
-                    pub requester: Option<Requester>,
-                    /// Why it asks, for people. Absent where no reason was given.
-                    pub why: Option<_rt::String>,
                     pub requested: Option<Requested>,
                     /// Absent at the first asking.
                     pub refusal: Option<Refusal>,
@@ -272,142 +245,323 @@ pub mod exports {
                 pub unsafe fn _export_decide_cabi<T_: Guest>(arg0: *mut u8) -> *mut u8 {
                     unsafe {
                         #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
-                        let result70 = {
+                        let result118 = {
                             let l0 = *arg0.add(0).cast::<i64>();
                             let l1 = *arg0.add(8).cast::<i64>();
                             let l2 = i32::from(*arg0.add(16).cast::<u8>());
-                            let l3 = i32::from(*arg0.add(24).cast::<u8>());
+                            let l3 = i32::from(
+                                *arg0
+                                    .add(16 + 1 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
                             let l4 = *arg0
-                                .add(24 + 1 * ::core::mem::size_of::<*const u8>())
+                                .add(16 + 2 * ::core::mem::size_of::<*const u8>())
                                 .cast::<*mut u8>();
                             let l5 = *arg0
-                                .add(24 + 2 * ::core::mem::size_of::<*const u8>())
+                                .add(16 + 3 * ::core::mem::size_of::<*const u8>())
                                 .cast::<usize>();
                             let len6 = l5;
                             let bytes6 = _rt::Vec::from_raw_parts(l4.cast(), len6, len6);
-                            let l7 = *arg0
-                                .add(24 + 3 * ::core::mem::size_of::<*const u8>())
-                                .cast::<*mut u8>();
-                            let l8 = *arg0
-                                .add(24 + 4 * ::core::mem::size_of::<*const u8>())
-                                .cast::<usize>();
-                            let len9 = l8;
-                            let bytes9 = _rt::Vec::from_raw_parts(l7.cast(), len9, len9);
-                            let l10 = *arg0
-                                .add(24 + 5 * ::core::mem::size_of::<*const u8>())
-                                .cast::<*mut u8>();
-                            let l11 = *arg0
-                                .add(24 + 6 * ::core::mem::size_of::<*const u8>())
-                                .cast::<usize>();
-                            let len12 = l11;
-                            let bytes12 = _rt::Vec::from_raw_parts(
-                                l10.cast(),
-                                len12,
-                                len12,
+                            let l7 = i32::from(
+                                *arg0
+                                    .add(16 + 4 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
                             );
-                            let l13 = *arg0
-                                .add(24 + 7 * ::core::mem::size_of::<*const u8>())
-                                .cast::<*mut u8>();
-                            let l14 = *arg0
-                                .add(24 + 8 * ::core::mem::size_of::<*const u8>())
-                                .cast::<usize>();
-                            let len15 = l14;
-                            let bytes15 = _rt::Vec::from_raw_parts(
-                                l13.cast(),
-                                len15,
-                                len15,
+                            let l11 = i32::from(
+                                *arg0
+                                    .add(16 + 7 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
                             );
-                            let l16 = *arg0
-                                .add(24 + 9 * ::core::mem::size_of::<*const u8>())
-                                .cast::<*mut u8>();
-                            let l17 = *arg0
-                                .add(24 + 10 * ::core::mem::size_of::<*const u8>())
-                                .cast::<usize>();
-                            let len18 = l17;
-                            let bytes18 = _rt::Vec::from_raw_parts(
-                                l16.cast(),
-                                len18,
-                                len18,
+                            let l15 = i32::from(
+                                *arg0
+                                    .add(16 + 10 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
                             );
                             let l19 = i32::from(
                                 *arg0
-                                    .add(24 + 11 * ::core::mem::size_of::<*const u8>())
+                                    .add(16 + 13 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>(),
                             );
-                            let l23 = i32::from(
-                                *arg0
-                                    .add(24 + 14 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<u8>(),
+                            let l29 = *arg0
+                                .add(16 + 20 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l30 = *arg0
+                                .add(16 + 21 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let base37 = l29;
+                            let len37 = l30;
+                            let mut result37 = _rt::Vec::with_capacity(len37);
+                            for i in 0..len37 {
+                                let base = base37
+                                    .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                                let e37 = {
+                                    let l31 = *base.add(0).cast::<*mut u8>();
+                                    let l32 = *base
+                                        .add(::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len33 = l32;
+                                    let bytes33 = _rt::Vec::from_raw_parts(
+                                        l31.cast(),
+                                        len33,
+                                        len33,
+                                    );
+                                    let l34 = *base
+                                        .add(2 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<*mut u8>();
+                                    let l35 = *base
+                                        .add(3 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len36 = l35;
+                                    let bytes36 = _rt::Vec::from_raw_parts(
+                                        l34.cast(),
+                                        len36,
+                                        len36,
+                                    );
+                                    super::super::super::super::__with_name0::Label {
+                                        name: _rt::string_lift(bytes33),
+                                        value: _rt::string_lift(bytes36),
+                                    }
+                                };
+                                result37.push(e37);
+                            }
+                            _rt::cabi_dealloc(
+                                base37,
+                                len37 * (4 * ::core::mem::size_of::<*const u8>()),
+                                ::core::mem::size_of::<*const u8>(),
                             );
-                            let l27 = i32::from(
+                            let l38 = i32::from(
                                 *arg0
-                                    .add(24 + 17 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<u8>(),
-                            );
-                            let l28 = *arg0
-                                .add(24 + 18 * ::core::mem::size_of::<*const u8>())
-                                .cast::<i64>();
-                            let l29 = i32::from(
-                                *arg0
-                                    .add(32 + 18 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<u8>(),
-                            );
-                            let l31 = i32::from(
-                                *arg0
-                                    .add(48 + 18 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<u8>(),
-                            );
-                            let l32 = *arg0
-                                .add(52 + 18 * ::core::mem::size_of::<*const u8>())
-                                .cast::<i32>();
-                            let l33 = i32::from(
-                                *arg0
-                                    .add(56 + 18 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<u8>(),
-                            );
-                            let l34 = i32::from(
-                                *arg0
-                                    .add(64 + 18 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<u8>(),
-                            );
-                            let l36 = i32::from(
-                                *arg0
-                                    .add(64 + 19 * ::core::mem::size_of::<*const u8>())
+                                    .add(16 + 22 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>(),
                             );
                             let l40 = i32::from(
                                 *arg0
-                                    .add(64 + 22 * ::core::mem::size_of::<*const u8>())
+                                    .add(16 + 23 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>(),
                             );
-                            let l42 = i32::from(
+                            let l44 = i32::from(
                                 *arg0
-                                    .add(72 + 22 * ::core::mem::size_of::<*const u8>())
+                                    .add(16 + 26 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l45 = *arg0
+                                .add(16 + 27 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l46 = *arg0
+                                .add(16 + 28 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let len47 = l46;
+                            let bytes47 = _rt::Vec::from_raw_parts(
+                                l45.cast(),
+                                len47,
+                                len47,
+                            );
+                            let l48 = *arg0
+                                .add(16 + 29 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l49 = *arg0
+                                .add(16 + 30 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let len50 = l49;
+                            let bytes50 = _rt::Vec::from_raw_parts(
+                                l48.cast(),
+                                len50,
+                                len50,
+                            );
+                            let l51 = *arg0
+                                .add(16 + 31 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l52 = *arg0
+                                .add(16 + 32 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let len53 = l52;
+                            let bytes53 = _rt::Vec::from_raw_parts(
+                                l51.cast(),
+                                len53,
+                                len53,
+                            );
+                            let l54 = *arg0
+                                .add(16 + 33 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l55 = *arg0
+                                .add(16 + 34 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let len56 = l55;
+                            let bytes56 = _rt::Vec::from_raw_parts(
+                                l54.cast(),
+                                len56,
+                                len56,
+                            );
+                            let l57 = *arg0
+                                .add(16 + 35 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l58 = *arg0
+                                .add(16 + 36 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let len59 = l58;
+                            let bytes59 = _rt::Vec::from_raw_parts(
+                                l57.cast(),
+                                len59,
+                                len59,
+                            );
+                            let l60 = i32::from(
+                                *arg0
+                                    .add(16 + 37 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l64 = i32::from(
+                                *arg0
+                                    .add(16 + 40 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l68 = i32::from(
+                                *arg0
+                                    .add(16 + 43 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>(),
                             );
                             let l69 = *arg0
-                                .add(96 + 40 * ::core::mem::size_of::<*const u8>())
+                                .add(16 + 44 * ::core::mem::size_of::<*const u8>())
+                                .cast::<i64>();
+                            let l70 = i32::from(
+                                *arg0
+                                    .add(24 + 44 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l72 = i32::from(
+                                *arg0
+                                    .add(40 + 44 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l73 = *arg0
+                                .add(44 + 44 * ::core::mem::size_of::<*const u8>())
+                                .cast::<i32>();
+                            let l74 = i32::from(
+                                *arg0
+                                    .add(48 + 44 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l75 = i32::from(
+                                *arg0
+                                    .add(56 + 44 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l80 = i32::from(
+                                *arg0
+                                    .add(72 + 46 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l82 = i32::from(
+                                *arg0
+                                    .add(88 + 46 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l84 = i32::from(
+                                *arg0
+                                    .add(96 + 46 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l86 = i32::from(
+                                *arg0
+                                    .add(104 + 46 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l88 = i32::from(
+                                *arg0
+                                    .add(120 + 46 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l90 = i32::from(
+                                *arg0
+                                    .add(128 + 46 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l117 = *arg0
+                                .add(152 + 64 * ::core::mem::size_of::<*const u8>())
                                 .cast::<i32>();
                             T_::decide(Question {
                                 now: l0 as u64,
                                 random: l1 as u64,
                                 trigger: Trigger::_lift(l2 as u8),
-                                machine: Machine {
-                                    kind: MachineKind::_lift(l3 as u8),
-                                    id: _rt::string_lift(bytes6),
-                                    name: _rt::string_lift(bytes9),
-                                    zone: _rt::string_lift(bytes12),
-                                    machine_type: _rt::string_lift(bytes15),
-                                    status: _rt::string_lift(bytes18),
-                                    operating_system: match l19 {
+                                subject: super::super::super::super::__with_name0::Subject {
+                                    program: super::super::super::super::__with_name0::Program::_lift(
+                                        l3 as u8,
+                                    ),
+                                    owner: _rt::string_lift(bytes6),
+                                    project: match l7 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l8 = *arg0
+                                                    .add(16 + 5 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l9 = *arg0
+                                                    .add(16 + 6 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len10 = l9;
+                                                let bytes10 = _rt::Vec::from_raw_parts(
+                                                    l8.cast(),
+                                                    len10,
+                                                    len10,
+                                                );
+                                                _rt::string_lift(bytes10)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    group: match l11 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l12 = *arg0
+                                                    .add(16 + 8 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l13 = *arg0
+                                                    .add(16 + 9 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len14 = l13;
+                                                let bytes14 = _rt::Vec::from_raw_parts(
+                                                    l12.cast(),
+                                                    len14,
+                                                    len14,
+                                                );
+                                                _rt::string_lift(bytes14)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    cluster: match l15 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l16 = *arg0
+                                                    .add(16 + 11 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l17 = *arg0
+                                                    .add(16 + 12 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len18 = l17;
+                                                let bytes18 = _rt::Vec::from_raw_parts(
+                                                    l16.cast(),
+                                                    len18,
+                                                    len18,
+                                                );
+                                                _rt::string_lift(bytes18)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    object: match l19 {
                                         0 => None,
                                         1 => {
                                             let e = {
                                                 let l20 = *arg0
-                                                    .add(24 + 12 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 14 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>();
                                                 let l21 = *arg0
-                                                    .add(24 + 13 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 15 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
                                                 let len22 = l21;
                                                 let bytes22 = _rt::Vec::from_raw_parts(
@@ -415,286 +569,431 @@ pub mod exports {
                                                     len22,
                                                     len22,
                                                 );
-                                                _rt::string_lift(bytes22)
-                                            };
-                                            Some(e)
-                                        }
-                                        _ => _rt::invalid_enum_discriminant(),
-                                    },
-                                    pool_prefix: match l23 {
-                                        0 => None,
-                                        1 => {
-                                            let e = {
-                                                let l24 = *arg0
-                                                    .add(24 + 15 * ::core::mem::size_of::<*const u8>())
+                                                let l23 = *arg0
+                                                    .add(16 + 16 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>();
-                                                let l25 = *arg0
-                                                    .add(24 + 16 * ::core::mem::size_of::<*const u8>())
+                                                let l24 = *arg0
+                                                    .add(16 + 17 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
-                                                let len26 = l25;
-                                                let bytes26 = _rt::Vec::from_raw_parts(
-                                                    l24.cast(),
-                                                    len26,
-                                                    len26,
+                                                let len25 = l24;
+                                                let bytes25 = _rt::Vec::from_raw_parts(
+                                                    l23.cast(),
+                                                    len25,
+                                                    len25,
                                                 );
-                                                _rt::string_lift(bytes26)
+                                                let l26 = *arg0
+                                                    .add(16 + 18 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l27 = *arg0
+                                                    .add(16 + 19 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len28 = l27;
+                                                let bytes28 = _rt::Vec::from_raw_parts(
+                                                    l26.cast(),
+                                                    len28,
+                                                    len28,
+                                                );
+                                                super::super::super::super::__with_name0::Object {
+                                                    kind: _rt::string_lift(bytes22),
+                                                    namespace: _rt::string_lift(bytes25),
+                                                    name: _rt::string_lift(bytes28),
+                                                }
                                             };
                                             Some(e)
                                         }
                                         _ => _rt::invalid_enum_discriminant(),
                                     },
-                                    adopted: _rt::bool_lift(l27 as u8),
-                                    created_at: l28 as u64,
-                                    deletable_at: match l29 {
+                                    labels: result37,
+                                    requester: match l38 {
                                         0 => None,
                                         1 => {
                                             let e = {
-                                                let l30 = *arg0
-                                                    .add(40 + 18 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<i64>();
-                                                l30 as u64
+                                                let l39 = i32::from(
+                                                    *arg0
+                                                        .add(17 + 22 * ::core::mem::size_of::<*const u8>())
+                                                        .cast::<u8>(),
+                                                );
+                                                super::super::super::super::__with_name0::Requester::_lift(
+                                                    l39 as u8,
+                                                )
                                             };
                                             Some(e)
                                         }
                                         _ => _rt::invalid_enum_discriminant(),
                                     },
-                                    deletion_scheduled: _rt::bool_lift(l31 as u8),
-                                    bootstrap_failures: l32 as u32,
-                                    rebooted: _rt::bool_lift(l33 as u8),
+                                    why: match l40 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l41 = *arg0
+                                                    .add(16 + 24 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l42 = *arg0
+                                                    .add(16 + 25 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len43 = l42;
+                                                let bytes43 = _rt::Vec::from_raw_parts(
+                                                    l41.cast(),
+                                                    len43,
+                                                    len43,
+                                                );
+                                                _rt::string_lift(bytes43)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
                                 },
-                                requester: match l34 {
+                                machine: Machine {
+                                    kind: MachineKind::_lift(l44 as u8),
+                                    id: _rt::string_lift(bytes47),
+                                    name: _rt::string_lift(bytes50),
+                                    zone: _rt::string_lift(bytes53),
+                                    machine_type: _rt::string_lift(bytes56),
+                                    status: _rt::string_lift(bytes59),
+                                    operating_system: match l60 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l61 = *arg0
+                                                    .add(16 + 38 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l62 = *arg0
+                                                    .add(16 + 39 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len63 = l62;
+                                                let bytes63 = _rt::Vec::from_raw_parts(
+                                                    l61.cast(),
+                                                    len63,
+                                                    len63,
+                                                );
+                                                _rt::string_lift(bytes63)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    pool_prefix: match l64 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l65 = *arg0
+                                                    .add(16 + 41 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l66 = *arg0
+                                                    .add(16 + 42 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len67 = l66;
+                                                let bytes67 = _rt::Vec::from_raw_parts(
+                                                    l65.cast(),
+                                                    len67,
+                                                    len67,
+                                                );
+                                                _rt::string_lift(bytes67)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    adopted: _rt::bool_lift(l68 as u8),
+                                    created_at: l69 as u64,
+                                    deletable_at: match l70 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l71 = *arg0
+                                                    .add(32 + 44 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<i64>();
+                                                l71 as u64
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    deletion_scheduled: _rt::bool_lift(l72 as u8),
+                                    bootstrap_failures: l73 as u32,
+                                    rebooted: _rt::bool_lift(l74 as u8),
+                                    price_per_hour: match l75 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l76 = *arg0
+                                                    .add(64 + 44 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l77 = *arg0
+                                                    .add(64 + 45 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len78 = l77;
+                                                let bytes78 = _rt::Vec::from_raw_parts(
+                                                    l76.cast(),
+                                                    len78,
+                                                    len78,
+                                                );
+                                                let l79 = *arg0
+                                                    .add(64 + 46 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<i64>();
+                                                super::super::super::super::__with_name0::Money {
+                                                    currency: _rt::string_lift(bytes78),
+                                                    micros: l79 as u64,
+                                                }
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    activity: Activity {
+                                        last_used: match l80 {
+                                            0 => None,
+                                            1 => {
+                                                let e = {
+                                                    let l81 = *arg0
+                                                        .add(80 + 46 * ::core::mem::size_of::<*const u8>())
+                                                        .cast::<i64>();
+                                                    l81 as u64
+                                                };
+                                                Some(e)
+                                            }
+                                            _ => _rt::invalid_enum_discriminant(),
+                                        },
+                                        connections: match l82 {
+                                            0 => None,
+                                            1 => {
+                                                let e = {
+                                                    let l83 = *arg0
+                                                        .add(92 + 46 * ::core::mem::size_of::<*const u8>())
+                                                        .cast::<i32>();
+                                                    l83 as u32
+                                                };
+                                                Some(e)
+                                            }
+                                            _ => _rt::invalid_enum_discriminant(),
+                                        },
+                                        node_ready: match l84 {
+                                            0 => None,
+                                            1 => {
+                                                let e = {
+                                                    let l85 = i32::from(
+                                                        *arg0
+                                                            .add(97 + 46 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<u8>(),
+                                                    );
+                                                    _rt::bool_lift(l85 as u8)
+                                                };
+                                                Some(e)
+                                            }
+                                            _ => _rt::invalid_enum_discriminant(),
+                                        },
+                                        node_ready_since: match l86 {
+                                            0 => None,
+                                            1 => {
+                                                let e = {
+                                                    let l87 = *arg0
+                                                        .add(112 + 46 * ::core::mem::size_of::<*const u8>())
+                                                        .cast::<i64>();
+                                                    l87 as u64
+                                                };
+                                                Some(e)
+                                            }
+                                            _ => _rt::invalid_enum_discriminant(),
+                                        },
+                                    },
+                                },
+                                requested: match l88 {
                                     0 => None,
                                     1 => {
                                         let e = {
-                                            let l35 = i32::from(
+                                            let l89 = i32::from(
                                                 *arg0
-                                                    .add(65 + 18 * ::core::mem::size_of::<*const u8>())
+                                                    .add(121 + 46 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
-                                            Requester::_lift(l35 as u8)
+                                            Requested::_lift(l89 as u8)
                                         };
                                         Some(e)
                                     }
                                     _ => _rt::invalid_enum_discriminant(),
                                 },
-                                why: match l36 {
+                                refusal: match l90 {
                                     0 => None,
                                     1 => {
                                         let e = {
-                                            let l37 = *arg0
-                                                .add(64 + 20 * ::core::mem::size_of::<*const u8>())
+                                            let l91 = i32::from(
+                                                *arg0
+                                                    .add(136 + 46 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>(),
+                                            );
+                                            let l92 = i32::from(
+                                                *arg0
+                                                    .add(136 + 47 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>(),
+                                            );
+                                            let l93 = *arg0
+                                                .add(136 + 48 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l38 = *arg0
-                                                .add(64 + 21 * ::core::mem::size_of::<*const u8>())
+                                            let l94 = *arg0
+                                                .add(136 + 49 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len39 = l38;
-                                            let bytes39 = _rt::Vec::from_raw_parts(
-                                                l37.cast(),
-                                                len39,
-                                                len39,
+                                            let len95 = l94;
+                                            let bytes95 = _rt::Vec::from_raw_parts(
+                                                l93.cast(),
+                                                len95,
+                                                len95,
                                             );
-                                            _rt::string_lift(bytes39)
-                                        };
-                                        Some(e)
-                                    }
-                                    _ => _rt::invalid_enum_discriminant(),
-                                },
-                                requested: match l40 {
-                                    0 => None,
-                                    1 => {
-                                        let e = {
-                                            let l41 = i32::from(
+                                            let l96 = i32::from(
                                                 *arg0
-                                                    .add(65 + 22 * ::core::mem::size_of::<*const u8>())
+                                                    .add(136 + 50 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
-                                            Requested::_lift(l41 as u8)
-                                        };
-                                        Some(e)
-                                    }
-                                    _ => _rt::invalid_enum_discriminant(),
-                                },
-                                refusal: match l42 {
-                                    0 => None,
-                                    1 => {
-                                        let e = {
-                                            let l43 = i32::from(
+                                            let l100 = i32::from(
                                                 *arg0
-                                                    .add(80 + 22 * ::core::mem::size_of::<*const u8>())
+                                                    .add(136 + 53 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
-                                            let l44 = i32::from(
+                                            let l104 = i32::from(
                                                 *arg0
-                                                    .add(80 + 23 * ::core::mem::size_of::<*const u8>())
+                                                    .add(136 + 56 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
-                                            let l45 = *arg0
-                                                .add(80 + 24 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<*mut u8>();
-                                            let l46 = *arg0
-                                                .add(80 + 25 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<usize>();
-                                            let len47 = l46;
-                                            let bytes47 = _rt::Vec::from_raw_parts(
-                                                l45.cast(),
-                                                len47,
-                                                len47,
-                                            );
-                                            let l48 = i32::from(
+                                            let l106 = i32::from(
                                                 *arg0
-                                                    .add(80 + 26 * ::core::mem::size_of::<*const u8>())
+                                                    .add(136 + 57 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
-                                            let l52 = i32::from(
+                                            let l110 = i32::from(
                                                 *arg0
-                                                    .add(80 + 29 * ::core::mem::size_of::<*const u8>())
+                                                    .add(136 + 60 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
-                                            let l56 = i32::from(
+                                            let l114 = i32::from(
                                                 *arg0
-                                                    .add(80 + 32 * ::core::mem::size_of::<*const u8>())
+                                                    .add(136 + 63 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
-                                            let l58 = i32::from(
+                                            let l115 = i32::from(
                                                 *arg0
-                                                    .add(80 + 33 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<u8>(),
-                                            );
-                                            let l62 = i32::from(
-                                                *arg0
-                                                    .add(80 + 36 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<u8>(),
-                                            );
-                                            let l66 = i32::from(
-                                                *arg0
-                                                    .add(80 + 39 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<u8>(),
-                                            );
-                                            let l67 = i32::from(
-                                                *arg0
-                                                    .add(80 + 40 * ::core::mem::size_of::<*const u8>())
+                                                    .add(136 + 64 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
                                             Refusal {
-                                                action: Action::_lift(l43 as u8),
+                                                action: Action::_lift(l91 as u8),
                                                 failure: super::super::super::super::__with_name0::Failure {
                                                     class: super::super::super::super::__with_name0::FailureClass::_lift(
-                                                        l44 as u8,
+                                                        l92 as u8,
                                                     ),
-                                                    message: _rt::string_lift(bytes47),
-                                                    method: match l48 {
+                                                    message: _rt::string_lift(bytes95),
+                                                    method: match l96 {
                                                         0 => None,
                                                         1 => {
                                                             let e = {
-                                                                let l49 = *arg0
-                                                                    .add(80 + 27 * ::core::mem::size_of::<*const u8>())
+                                                                let l97 = *arg0
+                                                                    .add(136 + 51 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<*mut u8>();
-                                                                let l50 = *arg0
-                                                                    .add(80 + 28 * ::core::mem::size_of::<*const u8>())
+                                                                let l98 = *arg0
+                                                                    .add(136 + 52 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<usize>();
-                                                                let len51 = l50;
-                                                                let bytes51 = _rt::Vec::from_raw_parts(
-                                                                    l49.cast(),
-                                                                    len51,
-                                                                    len51,
+                                                                let len99 = l98;
+                                                                let bytes99 = _rt::Vec::from_raw_parts(
+                                                                    l97.cast(),
+                                                                    len99,
+                                                                    len99,
                                                                 );
-                                                                _rt::string_lift(bytes51)
+                                                                _rt::string_lift(bytes99)
                                                             };
                                                             Some(e)
                                                         }
                                                         _ => _rt::invalid_enum_discriminant(),
                                                     },
-                                                    path: match l52 {
+                                                    path: match l100 {
                                                         0 => None,
                                                         1 => {
                                                             let e = {
-                                                                let l53 = *arg0
-                                                                    .add(80 + 30 * ::core::mem::size_of::<*const u8>())
+                                                                let l101 = *arg0
+                                                                    .add(136 + 54 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<*mut u8>();
-                                                                let l54 = *arg0
-                                                                    .add(80 + 31 * ::core::mem::size_of::<*const u8>())
+                                                                let l102 = *arg0
+                                                                    .add(136 + 55 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<usize>();
-                                                                let len55 = l54;
-                                                                let bytes55 = _rt::Vec::from_raw_parts(
-                                                                    l53.cast(),
-                                                                    len55,
-                                                                    len55,
+                                                                let len103 = l102;
+                                                                let bytes103 = _rt::Vec::from_raw_parts(
+                                                                    l101.cast(),
+                                                                    len103,
+                                                                    len103,
                                                                 );
-                                                                _rt::string_lift(bytes55)
+                                                                _rt::string_lift(bytes103)
                                                             };
                                                             Some(e)
                                                         }
                                                         _ => _rt::invalid_enum_discriminant(),
                                                     },
-                                                    status: match l56 {
+                                                    status: match l104 {
                                                         0 => None,
                                                         1 => {
                                                             let e = {
-                                                                let l57 = i32::from(
+                                                                let l105 = i32::from(
                                                                     *arg0
-                                                                        .add(82 + 32 * ::core::mem::size_of::<*const u8>())
+                                                                        .add(138 + 56 * ::core::mem::size_of::<*const u8>())
                                                                         .cast::<u16>(),
                                                                 );
-                                                                l57 as u16
+                                                                l105 as u16
                                                             };
                                                             Some(e)
                                                         }
                                                         _ => _rt::invalid_enum_discriminant(),
                                                     },
-                                                    error_type: match l58 {
+                                                    error_type: match l106 {
                                                         0 => None,
                                                         1 => {
                                                             let e = {
-                                                                let l59 = *arg0
-                                                                    .add(80 + 34 * ::core::mem::size_of::<*const u8>())
+                                                                let l107 = *arg0
+                                                                    .add(136 + 58 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<*mut u8>();
-                                                                let l60 = *arg0
-                                                                    .add(80 + 35 * ::core::mem::size_of::<*const u8>())
+                                                                let l108 = *arg0
+                                                                    .add(136 + 59 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<usize>();
-                                                                let len61 = l60;
-                                                                let bytes61 = _rt::Vec::from_raw_parts(
-                                                                    l59.cast(),
-                                                                    len61,
-                                                                    len61,
+                                                                let len109 = l108;
+                                                                let bytes109 = _rt::Vec::from_raw_parts(
+                                                                    l107.cast(),
+                                                                    len109,
+                                                                    len109,
                                                                 );
-                                                                _rt::string_lift(bytes61)
+                                                                _rt::string_lift(bytes109)
                                                             };
                                                             Some(e)
                                                         }
                                                         _ => _rt::invalid_enum_discriminant(),
                                                     },
-                                                    resource: match l62 {
+                                                    resource: match l110 {
                                                         0 => None,
                                                         1 => {
                                                             let e = {
-                                                                let l63 = *arg0
-                                                                    .add(80 + 37 * ::core::mem::size_of::<*const u8>())
+                                                                let l111 = *arg0
+                                                                    .add(136 + 61 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<*mut u8>();
-                                                                let l64 = *arg0
-                                                                    .add(80 + 38 * ::core::mem::size_of::<*const u8>())
+                                                                let l112 = *arg0
+                                                                    .add(136 + 62 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<usize>();
-                                                                let len65 = l64;
-                                                                let bytes65 = _rt::Vec::from_raw_parts(
-                                                                    l63.cast(),
-                                                                    len65,
-                                                                    len65,
+                                                                let len113 = l112;
+                                                                let bytes113 = _rt::Vec::from_raw_parts(
+                                                                    l111.cast(),
+                                                                    len113,
+                                                                    len113,
                                                                 );
-                                                                _rt::string_lift(bytes65)
+                                                                _rt::string_lift(bytes113)
                                                             };
                                                             Some(e)
                                                         }
                                                         _ => _rt::invalid_enum_discriminant(),
                                                     },
-                                                    ambiguous: _rt::bool_lift(l66 as u8),
+                                                    ambiguous: _rt::bool_lift(l114 as u8),
                                                 },
-                                                not_before: match l67 {
+                                                not_before: match l115 {
                                                     0 => None,
                                                     1 => {
                                                         let e = {
-                                                            let l68 = *arg0
-                                                                .add(88 + 40 * ::core::mem::size_of::<*const u8>())
+                                                            let l116 = *arg0
+                                                                .add(144 + 64 * ::core::mem::size_of::<*const u8>())
                                                                 .cast::<i64>();
-                                                            l68 as u64
+                                                            l116 as u64
                                                         };
                                                         Some(e)
                                                     }
@@ -706,82 +1005,82 @@ pub mod exports {
                                     }
                                     _ => _rt::invalid_enum_discriminant(),
                                 },
-                                attempt: l69 as u32,
+                                attempt: l117 as u32,
                             })
                         };
                         _rt::cabi_dealloc(
                             arg0,
-                            104 + 40 * ::core::mem::size_of::<*const u8>(),
+                            160 + 64 * ::core::mem::size_of::<*const u8>(),
                             8,
                         );
-                        let ptr71 = (&raw mut _RET_AREA.0).cast::<u8>();
-                        let Answer { verdict: verdict72, reason: reason72 } = result70;
-                        match verdict72 {
+                        let ptr119 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        let Answer { verdict: verdict120, reason: reason120 } = result118;
+                        match verdict120 {
                             Verdict::Defer => {
-                                *ptr71.add(0).cast::<u8>() = (0i32) as u8;
+                                *ptr119.add(0).cast::<u8>() = (0i32) as u8;
                             }
                             Verdict::ReturnToPool(e) => {
-                                *ptr71.add(0).cast::<u8>() = (1i32) as u8;
-                                let PoolReturn { operating_system: operating_system73 } = e;
-                                match operating_system73 {
+                                *ptr119.add(0).cast::<u8>() = (1i32) as u8;
+                                let PoolReturn { operating_system: operating_system121 } = e;
+                                match operating_system121 {
                                     Some(e) => {
-                                        *ptr71.add(8).cast::<u8>() = (1i32) as u8;
-                                        let vec74 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr74 = vec74.as_ptr().cast::<u8>();
-                                        let len74 = vec74.len();
-                                        ::core::mem::forget(vec74);
-                                        *ptr71
+                                        *ptr119.add(8).cast::<u8>() = (1i32) as u8;
+                                        let vec122 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr122 = vec122.as_ptr().cast::<u8>();
+                                        let len122 = vec122.len();
+                                        ::core::mem::forget(vec122);
+                                        *ptr119
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len74;
-                                        *ptr71
+                                            .cast::<usize>() = len122;
+                                        *ptr119
                                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr74.cast_mut();
+                                            .cast::<*mut u8>() = ptr122.cast_mut();
                                     }
                                     None => {
-                                        *ptr71.add(8).cast::<u8>() = (0i32) as u8;
+                                        *ptr119.add(8).cast::<u8>() = (0i32) as u8;
                                     }
                                 };
                             }
                             Verdict::Terminate => {
-                                *ptr71.add(0).cast::<u8>() = (2i32) as u8;
+                                *ptr119.add(0).cast::<u8>() = (2i32) as u8;
                             }
                             Verdict::ScheduleDeletion => {
-                                *ptr71.add(0).cast::<u8>() = (3i32) as u8;
+                                *ptr119.add(0).cast::<u8>() = (3i32) as u8;
                             }
                             Verdict::Keep => {
-                                *ptr71.add(0).cast::<u8>() = (4i32) as u8;
+                                *ptr119.add(0).cast::<u8>() = (4i32) as u8;
                             }
                             Verdict::RetryAfter(e) => {
-                                *ptr71.add(0).cast::<u8>() = (5i32) as u8;
-                                *ptr71.add(8).cast::<i64>() = _rt::as_i64(e);
+                                *ptr119.add(0).cast::<u8>() = (5i32) as u8;
+                                *ptr119.add(8).cast::<i64>() = _rt::as_i64(e);
                             }
                             Verdict::Reboot => {
-                                *ptr71.add(0).cast::<u8>() = (6i32) as u8;
+                                *ptr119.add(0).cast::<u8>() = (6i32) as u8;
                             }
                         }
-                        match reason72 {
+                        match reason120 {
                             Some(e) => {
-                                *ptr71
+                                *ptr119
                                     .add(16 + 2 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>() = (1i32) as u8;
-                                let vec75 = (e.into_bytes()).into_boxed_slice();
-                                let ptr75 = vec75.as_ptr().cast::<u8>();
-                                let len75 = vec75.len();
-                                ::core::mem::forget(vec75);
-                                *ptr71
+                                let vec123 = (e.into_bytes()).into_boxed_slice();
+                                let ptr123 = vec123.as_ptr().cast::<u8>();
+                                let len123 = vec123.len();
+                                ::core::mem::forget(vec123);
+                                *ptr119
                                     .add(16 + 4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len75;
-                                *ptr71
+                                    .cast::<usize>() = len123;
+                                *ptr119
                                     .add(16 + 3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr75.cast_mut();
+                                    .cast::<*mut u8>() = ptr123.cast_mut();
                             }
                             None => {
-                                *ptr71
+                                *ptr119
                                     .add(16 + 2 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>() = (0i32) as u8;
                             }
                         };
-                        ptr71
+                        ptr119
                     }
                 }
                 #[doc(hidden)]
@@ -898,10 +1197,10 @@ macro_rules! __export_release_impl {
         (link_section =
         "component-type:wit-bindgen:0.60.0:windlass:guest-sdk:release:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1743] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2150] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xd1\x0c\x01A\x02\x01\
-A\x07\x01B\x0c\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xe8\x0f\x01A\x02\x01\
+A\x09\x01B\x1b\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
 \x01m\x17\x11invalid-arguments\x15authentication-denied\x11permission-denied\x0e\
 quota-exceeded\x09not-found\x07expired\x08conflict\x13precondition-failed\x0ftra\
 nsient-state\x06locked\x0crate-limited\x0cout-of-stock\x0cserver-error\x07gatewa\
@@ -910,29 +1209,38 @@ y\x07timeout\x0aconnection\x10malformed-answer\x11deadline-exceeded\x09cancelled
 \x03\0\x04\x01ks\x01k{\x01r\x08\x05class\x05\x07messages\x06method\x06\x04path\x06\
 \x06status\x07\x0aerror-type\x06\x08resource\x06\x09ambiguous\x7f\x04\0\x07failu\
 re\x03\0\x08\x01m\x07\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate\
--nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1b\
-windlass:policy/types@0.1.0\x05\0\x02\x03\0\0\x0cmilliseconds\x02\x03\0\0\x09tim\
-estamp\x02\x03\0\0\x07failure\x01B#\x02\x03\x02\x01\x01\x04\0\x0cmilliseconds\x03\
-\0\0\x02\x03\x02\x01\x02\x04\0\x09timestamp\x03\0\x02\x02\x03\x02\x01\x03\x04\0\x07\
-failure\x03\0\x04\x01m\x03\x08instance\x14apple-silicon-server\x05other\x04\0\x0c\
-machine-kind\x03\0\x06\x01m\x04\x08released\x10bootstrap-failed\x07reclaim\x05ot\
-her\x04\0\x07trigger\x03\0\x08\x01m\x0a\x04user\x06runner\x06plugin\x06policy\x08\
-shutdown\x05sweep\x07reclaim\x06object\x07cluster\x05other\x04\0\x09requester\x03\
-\0\x0a\x01m\x04\x0ereturn-to-pool\x09terminate\x04keep\x05other\x04\0\x09request\
-ed\x03\0\x0c\x01ks\x01k\x03\x01r\x0e\x04kind\x07\x02ids\x04names\x04zones\x0cmac\
-hine-types\x06statuss\x10operating-system\x0e\x0bpool-prefix\x0e\x07adopted\x7f\x0a\
-created-at\x03\x0cdeletable-at\x0f\x12deletion-scheduled\x7f\x12bootstrap-failur\
-esy\x08rebooted\x7f\x04\0\x07machine\x03\0\x10\x01m\x05\x0ereturn-to-pool\x09ter\
-minate\x11schedule-deletion\x06reboot\x05other\x04\0\x06action\x03\0\x12\x01r\x03\
-\x06action\x13\x07failure\x05\x0anot-before\x0f\x04\0\x07refusal\x03\0\x14\x01k\x0b\
-\x01k\x0d\x01k\x15\x01r\x09\x03now\x03\x06randomw\x07trigger\x09\x07machine\x11\x09\
-requester\x16\x03why\x0e\x09requested\x17\x07refusal\x18\x07attempty\x04\0\x08qu\
-estion\x03\0\x19\x01r\x01\x10operating-system\x0e\x04\0\x0bpool-return\x03\0\x1b\
-\x01q\x07\x05defer\0\0\x0ereturn-to-pool\x01\x1c\0\x09terminate\0\0\x11schedule-\
-deletion\0\0\x04keep\0\0\x0bretry-after\x01\x01\0\x06reboot\0\0\x04\0\x07verdict\
-\x03\0\x1d\x01r\x02\x07verdict\x1e\x06reason\x0e\x04\0\x06answer\x03\0\x1f\x01@\x01\
-\x08question\x1a\0\x20\x04\0\x06decide\x01!\x04\0\x1dwindlass:policy/release@0.1\
-.0\x05\x04\x04\0\x1awindlass:guest-sdk/release\x04\0\x0b\x0d\x01\0\x07release\x03\
+-nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x01r\x02\x08\
+currencys\x06microsw\x04\0\x05money\x03\0\x0c\x01m\x04\x0ccommand-line\x0drunner\
+-plugin\x0acontroller\x05other\x04\0\x07program\x03\0\x0e\x01m\x0a\x04user\x06ru\
+nner\x06plugin\x06policy\x08shutdown\x05sweep\x07reclaim\x06object\x07cluster\x05\
+other\x04\0\x09requester\x03\0\x10\x01r\x03\x04kinds\x09namespaces\x04names\x04\0\
+\x06object\x03\0\x12\x01r\x02\x04names\x05values\x04\0\x05label\x03\0\x14\x01k\x13\
+\x01p\x15\x01k\x11\x01r\x09\x07program\x0f\x05owners\x07project\x06\x05group\x06\
+\x07cluster\x06\x06object\x16\x06labels\x17\x09requester\x18\x03why\x06\x04\0\x07\
+subject\x03\0\x19\x03\0\x1bwindlass:policy/types@0.1.0\x05\0\x02\x03\0\0\x0cmill\
+iseconds\x02\x03\0\0\x09timestamp\x02\x03\0\0\x07failure\x02\x03\0\0\x05money\x02\
+\x03\0\0\x07subject\x01B)\x02\x03\x02\x01\x01\x04\0\x0cmilliseconds\x03\0\0\x02\x03\
+\x02\x01\x02\x04\0\x09timestamp\x03\0\x02\x02\x03\x02\x01\x03\x04\0\x07failure\x03\
+\0\x04\x02\x03\x02\x01\x04\x04\0\x05money\x03\0\x06\x02\x03\x02\x01\x05\x04\0\x07\
+subject\x03\0\x08\x01m\x03\x08instance\x14apple-silicon-server\x05other\x04\0\x0c\
+machine-kind\x03\0\x0a\x01m\x04\x08released\x10bootstrap-failed\x07reclaim\x05ot\
+her\x04\0\x07trigger\x03\0\x0c\x01m\x04\x0ereturn-to-pool\x09terminate\x04keep\x05\
+other\x04\0\x09requested\x03\0\x0e\x01k\x03\x01ky\x01k\x7f\x01r\x04\x09last-used\
+\x10\x0bconnections\x11\x0anode-ready\x12\x10node-ready-since\x10\x04\0\x08activ\
+ity\x03\0\x13\x01ks\x01k\x07\x01r\x10\x04kind\x0b\x02ids\x04names\x04zones\x0cma\
+chine-types\x06statuss\x10operating-system\x15\x0bpool-prefix\x15\x07adopted\x7f\
+\x0acreated-at\x03\x0cdeletable-at\x10\x12deletion-scheduled\x7f\x12bootstrap-fa\
+iluresy\x08rebooted\x7f\x0eprice-per-hour\x16\x08activity\x14\x04\0\x07machine\x03\
+\0\x17\x01m\x05\x0ereturn-to-pool\x09terminate\x11schedule-deletion\x06reboot\x05\
+other\x04\0\x06action\x03\0\x19\x01r\x03\x06action\x1a\x07failure\x05\x0anot-bef\
+ore\x10\x04\0\x07refusal\x03\0\x1b\x01k\x0f\x01k\x1c\x01r\x08\x03now\x03\x06rand\
+omw\x07trigger\x0d\x07subject\x09\x07machine\x18\x09requested\x1d\x07refusal\x1e\
+\x07attempty\x04\0\x08question\x03\0\x1f\x01r\x01\x10operating-system\x15\x04\0\x0b\
+pool-return\x03\0!\x01q\x07\x05defer\0\0\x0ereturn-to-pool\x01\"\0\x09terminate\0\
+\0\x11schedule-deletion\0\0\x04keep\0\0\x0bretry-after\x01\x01\0\x06reboot\0\0\x04\
+\0\x07verdict\x03\0#\x01r\x02\x07verdict$\x06reason\x15\x04\0\x06answer\x03\0%\x01\
+@\x01\x08question\x20\0&\x04\0\x06decide\x01'\x04\0\x1dwindlass:policy/release@0\
+.1.0\x05\x06\x04\0\x1awindlass:guest-sdk/release\x04\0\x0b\x0d\x01\0\x07release\x03\
 \0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-\
 bindgen-rust\x060.60.0";
         };
@@ -947,9 +1255,9 @@ pub use __export_release_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 810] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x8c\x05\x01A\x02\x01\
-A\x02\x01B\x0c\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1153] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xe3\x07\x01A\x02\x01\
+A\x02\x01B\x1b\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
 \x01m\x17\x11invalid-arguments\x15authentication-denied\x11permission-denied\x0e\
 quota-exceeded\x09not-found\x07expired\x08conflict\x13precondition-failed\x0ftra\
 nsient-state\x06locked\x0crate-limited\x0cout-of-stock\x0cserver-error\x07gatewa\
@@ -958,11 +1266,18 @@ y\x07timeout\x0aconnection\x10malformed-answer\x11deadline-exceeded\x09cancelled
 \x03\0\x04\x01ks\x01k{\x01r\x08\x05class\x05\x07messages\x06method\x06\x04path\x06\
 \x06status\x07\x0aerror-type\x06\x08resource\x06\x09ambiguous\x7f\x04\0\x07failu\
 re\x03\0\x08\x01m\x07\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate\
--nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1b\
-windlass:policy/types@0.1.0\x05\0\x04\0:windlass:guest-sdk/release-with-all-of-i\
-ts-exports-removed\x04\0\x0b-\x01\0'release-with-all-of-its-exports-removed\x03\0\
-\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bi\
-ndgen-rust\x060.60.0";
+-nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x01r\x02\x08\
+currencys\x06microsw\x04\0\x05money\x03\0\x0c\x01m\x04\x0ccommand-line\x0drunner\
+-plugin\x0acontroller\x05other\x04\0\x07program\x03\0\x0e\x01m\x0a\x04user\x06ru\
+nner\x06plugin\x06policy\x08shutdown\x05sweep\x07reclaim\x06object\x07cluster\x05\
+other\x04\0\x09requester\x03\0\x10\x01r\x03\x04kinds\x09namespaces\x04names\x04\0\
+\x06object\x03\0\x12\x01r\x02\x04names\x05values\x04\0\x05label\x03\0\x14\x01k\x13\
+\x01p\x15\x01k\x11\x01r\x09\x07program\x0f\x05owners\x07project\x06\x05group\x06\
+\x07cluster\x06\x06object\x16\x06labels\x17\x09requester\x18\x03why\x06\x04\0\x07\
+subject\x03\0\x19\x03\0\x1bwindlass:policy/types@0.1.0\x05\0\x04\0:windlass:gues\
+t-sdk/release-with-all-of-its-exports-removed\x04\0\x0b-\x01\0'release-with-all-\
+of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-co\
+mponent\x070.254.2\x10wit-bindgen-rust\x060.60.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

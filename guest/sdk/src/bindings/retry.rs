@@ -24,6 +24,7 @@ pub mod exports {
                 pub type Milliseconds = super::super::super::super::__with_name0::Milliseconds;
                 pub type Timestamp = super::super::super::super::__with_name0::Timestamp;
                 pub type Failure = super::super::super::super::__with_name0::Failure;
+                pub type Subject = super::super::super::super::__with_name0::Subject;
                 /// A failed attempt.
                 #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -47,8 +48,8 @@ pub mod exports {
                     pub failure: Failure,
                     /// Where it happened.
                     pub zone: _rt::String,
-                    /// The group that the server belongs or was to belong to, where it is about one.
-                    pub group: Option<_rt::String>,
+                    /// Whom the operation works for.
+                    pub subject: Subject,
                     /// The server type (Scaleway's commercial type) that was asked for, where one was.
                     pub server_type: Option<_rt::String>,
                 }
@@ -74,7 +75,7 @@ pub mod exports {
                 pub unsafe fn _export_decide_cabi<T_: Guest>(arg0: *mut u8) -> *mut u8 {
                     unsafe {
                         #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
-                        let result47 = {
+                        let result84 = {
                             let l0 = *arg0.add(0).cast::<i64>();
                             let l1 = *arg0.add(8).cast::<i64>();
                             let l2 = *arg0.add(16).cast::<*mut u8>();
@@ -171,9 +172,98 @@ pub mod exports {
                                     .add(48 + 23 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>(),
                             );
+                            let l40 = *arg0
+                                .add(48 + 24 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l41 = *arg0
+                                .add(48 + 25 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let len42 = l41;
+                            let bytes42 = _rt::Vec::from_raw_parts(
+                                l40.cast(),
+                                len42,
+                                len42,
+                            );
                             let l43 = i32::from(
                                 *arg0
                                     .add(48 + 26 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l47 = i32::from(
+                                *arg0
+                                    .add(48 + 29 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l51 = i32::from(
+                                *arg0
+                                    .add(48 + 32 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l55 = i32::from(
+                                *arg0
+                                    .add(48 + 35 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l65 = *arg0
+                                .add(48 + 42 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l66 = *arg0
+                                .add(48 + 43 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let base73 = l65;
+                            let len73 = l66;
+                            let mut result73 = _rt::Vec::with_capacity(len73);
+                            for i in 0..len73 {
+                                let base = base73
+                                    .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                                let e73 = {
+                                    let l67 = *base.add(0).cast::<*mut u8>();
+                                    let l68 = *base
+                                        .add(::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len69 = l68;
+                                    let bytes69 = _rt::Vec::from_raw_parts(
+                                        l67.cast(),
+                                        len69,
+                                        len69,
+                                    );
+                                    let l70 = *base
+                                        .add(2 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<*mut u8>();
+                                    let l71 = *base
+                                        .add(3 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len72 = l71;
+                                    let bytes72 = _rt::Vec::from_raw_parts(
+                                        l70.cast(),
+                                        len72,
+                                        len72,
+                                    );
+                                    super::super::super::super::__with_name0::Label {
+                                        name: _rt::string_lift(bytes69),
+                                        value: _rt::string_lift(bytes72),
+                                    }
+                                };
+                                result73.push(e73);
+                            }
+                            _rt::cabi_dealloc(
+                                base73,
+                                len73 * (4 * ::core::mem::size_of::<*const u8>()),
+                                ::core::mem::size_of::<*const u8>(),
+                            );
+                            let l74 = i32::from(
+                                *arg0
+                                    .add(48 + 44 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l76 = i32::from(
+                                *arg0
+                                    .add(48 + 45 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l80 = i32::from(
+                                *arg0
+                                    .add(48 + 48 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>(),
                             );
                             T_::decide(Question {
@@ -308,45 +398,185 @@ pub mod exports {
                                     ambiguous: _rt::bool_lift(l35 as u8),
                                 },
                                 zone: _rt::string_lift(bytes38),
-                                group: match l39 {
-                                    0 => None,
-                                    1 => {
-                                        let e = {
-                                            let l40 = *arg0
-                                                .add(48 + 24 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<*mut u8>();
-                                            let l41 = *arg0
-                                                .add(48 + 25 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<usize>();
-                                            let len42 = l41;
-                                            let bytes42 = _rt::Vec::from_raw_parts(
-                                                l40.cast(),
-                                                len42,
-                                                len42,
-                                            );
-                                            _rt::string_lift(bytes42)
-                                        };
-                                        Some(e)
-                                    }
-                                    _ => _rt::invalid_enum_discriminant(),
+                                subject: super::super::super::super::__with_name0::Subject {
+                                    program: super::super::super::super::__with_name0::Program::_lift(
+                                        l39 as u8,
+                                    ),
+                                    owner: _rt::string_lift(bytes42),
+                                    project: match l43 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l44 = *arg0
+                                                    .add(48 + 27 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l45 = *arg0
+                                                    .add(48 + 28 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len46 = l45;
+                                                let bytes46 = _rt::Vec::from_raw_parts(
+                                                    l44.cast(),
+                                                    len46,
+                                                    len46,
+                                                );
+                                                _rt::string_lift(bytes46)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    group: match l47 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l48 = *arg0
+                                                    .add(48 + 30 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l49 = *arg0
+                                                    .add(48 + 31 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len50 = l49;
+                                                let bytes50 = _rt::Vec::from_raw_parts(
+                                                    l48.cast(),
+                                                    len50,
+                                                    len50,
+                                                );
+                                                _rt::string_lift(bytes50)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    cluster: match l51 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l52 = *arg0
+                                                    .add(48 + 33 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l53 = *arg0
+                                                    .add(48 + 34 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len54 = l53;
+                                                let bytes54 = _rt::Vec::from_raw_parts(
+                                                    l52.cast(),
+                                                    len54,
+                                                    len54,
+                                                );
+                                                _rt::string_lift(bytes54)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    object: match l55 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l56 = *arg0
+                                                    .add(48 + 36 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l57 = *arg0
+                                                    .add(48 + 37 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len58 = l57;
+                                                let bytes58 = _rt::Vec::from_raw_parts(
+                                                    l56.cast(),
+                                                    len58,
+                                                    len58,
+                                                );
+                                                let l59 = *arg0
+                                                    .add(48 + 38 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l60 = *arg0
+                                                    .add(48 + 39 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len61 = l60;
+                                                let bytes61 = _rt::Vec::from_raw_parts(
+                                                    l59.cast(),
+                                                    len61,
+                                                    len61,
+                                                );
+                                                let l62 = *arg0
+                                                    .add(48 + 40 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l63 = *arg0
+                                                    .add(48 + 41 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len64 = l63;
+                                                let bytes64 = _rt::Vec::from_raw_parts(
+                                                    l62.cast(),
+                                                    len64,
+                                                    len64,
+                                                );
+                                                super::super::super::super::__with_name0::Object {
+                                                    kind: _rt::string_lift(bytes58),
+                                                    namespace: _rt::string_lift(bytes61),
+                                                    name: _rt::string_lift(bytes64),
+                                                }
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    labels: result73,
+                                    requester: match l74 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l75 = i32::from(
+                                                    *arg0
+                                                        .add(49 + 44 * ::core::mem::size_of::<*const u8>())
+                                                        .cast::<u8>(),
+                                                );
+                                                super::super::super::super::__with_name0::Requester::_lift(
+                                                    l75 as u8,
+                                                )
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    why: match l76 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l77 = *arg0
+                                                    .add(48 + 46 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l78 = *arg0
+                                                    .add(48 + 47 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len79 = l78;
+                                                let bytes79 = _rt::Vec::from_raw_parts(
+                                                    l77.cast(),
+                                                    len79,
+                                                    len79,
+                                                );
+                                                _rt::string_lift(bytes79)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
                                 },
-                                server_type: match l43 {
+                                server_type: match l80 {
                                     0 => None,
                                     1 => {
                                         let e = {
-                                            let l44 = *arg0
-                                                .add(48 + 27 * ::core::mem::size_of::<*const u8>())
+                                            let l81 = *arg0
+                                                .add(48 + 49 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l45 = *arg0
-                                                .add(48 + 28 * ::core::mem::size_of::<*const u8>())
+                                            let l82 = *arg0
+                                                .add(48 + 50 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len46 = l45;
-                                            let bytes46 = _rt::Vec::from_raw_parts(
-                                                l44.cast(),
-                                                len46,
-                                                len46,
+                                            let len83 = l82;
+                                            let bytes83 = _rt::Vec::from_raw_parts(
+                                                l81.cast(),
+                                                len83,
+                                                len83,
                                             );
-                                            _rt::string_lift(bytes46)
+                                            _rt::string_lift(bytes83)
                                         };
                                         Some(e)
                                     }
@@ -356,42 +586,42 @@ pub mod exports {
                         };
                         _rt::cabi_dealloc(
                             arg0,
-                            56 + 28 * ::core::mem::size_of::<*const u8>(),
+                            56 + 50 * ::core::mem::size_of::<*const u8>(),
                             8,
                         );
-                        let ptr48 = (&raw mut _RET_AREA.0).cast::<u8>();
-                        let Answer { verdict: verdict49, reason: reason49 } = result47;
-                        match verdict49 {
+                        let ptr85 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        let Answer { verdict: verdict86, reason: reason86 } = result84;
+                        match verdict86 {
                             Verdict::Defer => {
-                                *ptr48.add(0).cast::<u8>() = (0i32) as u8;
+                                *ptr85.add(0).cast::<u8>() = (0i32) as u8;
                             }
                             Verdict::GiveUp => {
-                                *ptr48.add(0).cast::<u8>() = (1i32) as u8;
+                                *ptr85.add(0).cast::<u8>() = (1i32) as u8;
                             }
                             Verdict::Wait(e) => {
-                                *ptr48.add(0).cast::<u8>() = (2i32) as u8;
-                                *ptr48.add(8).cast::<i64>() = _rt::as_i64(e);
+                                *ptr85.add(0).cast::<u8>() = (2i32) as u8;
+                                *ptr85.add(8).cast::<i64>() = _rt::as_i64(e);
                             }
                         }
-                        match reason49 {
+                        match reason86 {
                             Some(e) => {
-                                *ptr48.add(16).cast::<u8>() = (1i32) as u8;
-                                let vec50 = (e.into_bytes()).into_boxed_slice();
-                                let ptr50 = vec50.as_ptr().cast::<u8>();
-                                let len50 = vec50.len();
-                                ::core::mem::forget(vec50);
-                                *ptr48
+                                *ptr85.add(16).cast::<u8>() = (1i32) as u8;
+                                let vec87 = (e.into_bytes()).into_boxed_slice();
+                                let ptr87 = vec87.as_ptr().cast::<u8>();
+                                let len87 = vec87.len();
+                                ::core::mem::forget(vec87);
+                                *ptr85
                                     .add(16 + 2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len50;
-                                *ptr48
+                                    .cast::<usize>() = len87;
+                                *ptr85
                                     .add(16 + 1 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr50.cast_mut();
+                                    .cast::<*mut u8>() = ptr87.cast_mut();
                             }
                             None => {
-                                *ptr48.add(16).cast::<u8>() = (0i32) as u8;
+                                *ptr85.add(16).cast::<u8>() = (0i32) as u8;
                             }
                         };
-                        ptr48
+                        ptr85
                     }
                 }
                 #[doc(hidden)]
@@ -480,10 +710,10 @@ macro_rules! __export_retry_impl {
         =
         "component-type:wit-bindgen:0.60.0:windlass:guest-sdk:retry:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1107] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1482] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xd7\x07\x01A\x02\x01\
-A\x07\x01B\x0c\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xce\x0a\x01A\x02\x01\
+A\x08\x01B\x1b\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
 \x01m\x17\x11invalid-arguments\x15authentication-denied\x11permission-denied\x0e\
 quota-exceeded\x09not-found\x07expired\x08conflict\x13precondition-failed\x0ftra\
 nsient-state\x06locked\x0crate-limited\x0cout-of-stock\x0cserver-error\x07gatewa\
@@ -492,19 +722,27 @@ y\x07timeout\x0aconnection\x10malformed-answer\x11deadline-exceeded\x09cancelled
 \x03\0\x04\x01ks\x01k{\x01r\x08\x05class\x05\x07messages\x06method\x06\x04path\x06\
 \x06status\x07\x0aerror-type\x06\x08resource\x06\x09ambiguous\x7f\x04\0\x07failu\
 re\x03\0\x08\x01m\x07\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate\
--nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1b\
-windlass:policy/types@0.1.0\x05\0\x02\x03\0\0\x0cmilliseconds\x02\x03\0\0\x09tim\
-estamp\x02\x03\0\0\x07failure\x01B\x10\x02\x03\x02\x01\x01\x04\0\x0cmilliseconds\
-\x03\0\0\x02\x03\x02\x01\x02\x04\0\x09timestamp\x03\0\x02\x02\x03\x02\x01\x03\x04\
-\0\x07failure\x03\0\x04\x01k\x01\x01ks\x01r\x0c\x03now\x03\x06randomw\x09operati\
-ons\x04steps\x07undoing\x7f\x07attempty\x07elapsed\x01\x09time-left\x06\x07failu\
-re\x05\x04zones\x05group\x07\x0bserver-type\x07\x04\0\x08question\x03\0\x08\x01q\
-\x03\x05defer\0\0\x07give-up\0\0\x04wait\x01\x01\0\x04\0\x07verdict\x03\0\x0a\x01\
-r\x02\x07verdict\x0b\x06reason\x07\x04\0\x06answer\x03\0\x0c\x01@\x01\x08questio\
-n\x09\0\x0d\x04\0\x06decide\x01\x0e\x04\0\x1bwindlass:policy/retry@0.1.0\x05\x04\
-\x04\0\x18windlass:guest-sdk/retry\x04\0\x0b\x0b\x01\0\x05retry\x03\0\0\0G\x09pr\
-oducers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x06\
-0.60.0";
+-nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x01r\x02\x08\
+currencys\x06microsw\x04\0\x05money\x03\0\x0c\x01m\x04\x0ccommand-line\x0drunner\
+-plugin\x0acontroller\x05other\x04\0\x07program\x03\0\x0e\x01m\x0a\x04user\x06ru\
+nner\x06plugin\x06policy\x08shutdown\x05sweep\x07reclaim\x06object\x07cluster\x05\
+other\x04\0\x09requester\x03\0\x10\x01r\x03\x04kinds\x09namespaces\x04names\x04\0\
+\x06object\x03\0\x12\x01r\x02\x04names\x05values\x04\0\x05label\x03\0\x14\x01k\x13\
+\x01p\x15\x01k\x11\x01r\x09\x07program\x0f\x05owners\x07project\x06\x05group\x06\
+\x07cluster\x06\x06object\x16\x06labels\x17\x09requester\x18\x03why\x06\x04\0\x07\
+subject\x03\0\x19\x03\0\x1bwindlass:policy/types@0.1.0\x05\0\x02\x03\0\0\x0cmill\
+iseconds\x02\x03\0\0\x09timestamp\x02\x03\0\0\x07failure\x02\x03\0\0\x07subject\x01\
+B\x12\x02\x03\x02\x01\x01\x04\0\x0cmilliseconds\x03\0\0\x02\x03\x02\x01\x02\x04\0\
+\x09timestamp\x03\0\x02\x02\x03\x02\x01\x03\x04\0\x07failure\x03\0\x04\x02\x03\x02\
+\x01\x04\x04\0\x07subject\x03\0\x06\x01k\x01\x01ks\x01r\x0c\x03now\x03\x06random\
+w\x09operations\x04steps\x07undoing\x7f\x07attempty\x07elapsed\x01\x09time-left\x08\
+\x07failure\x05\x04zones\x07subject\x07\x0bserver-type\x09\x04\0\x08question\x03\
+\0\x0a\x01q\x03\x05defer\0\0\x07give-up\0\0\x04wait\x01\x01\0\x04\0\x07verdict\x03\
+\0\x0c\x01r\x02\x07verdict\x0d\x06reason\x09\x04\0\x06answer\x03\0\x0e\x01@\x01\x08\
+question\x0b\0\x0f\x04\0\x06decide\x01\x10\x04\0\x1bwindlass:policy/retry@0.1.0\x05\
+\x05\x04\0\x18windlass:guest-sdk/retry\x04\0\x0b\x0b\x01\0\x05retry\x03\0\0\0G\x09\
+producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rus\
+t\x060.60.0";
         };
     };
 }
@@ -517,9 +755,9 @@ pub use __export_retry_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 806] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x8a\x05\x01A\x02\x01\
-A\x02\x01B\x0c\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1149] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xe1\x07\x01A\x02\x01\
+A\x02\x01B\x1b\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
 \x01m\x17\x11invalid-arguments\x15authentication-denied\x11permission-denied\x0e\
 quota-exceeded\x09not-found\x07expired\x08conflict\x13precondition-failed\x0ftra\
 nsient-state\x06locked\x0crate-limited\x0cout-of-stock\x0cserver-error\x07gatewa\
@@ -528,11 +766,18 @@ y\x07timeout\x0aconnection\x10malformed-answer\x11deadline-exceeded\x09cancelled
 \x03\0\x04\x01ks\x01k{\x01r\x08\x05class\x05\x07messages\x06method\x06\x04path\x06\
 \x06status\x07\x0aerror-type\x06\x08resource\x06\x09ambiguous\x7f\x04\0\x07failu\
 re\x03\0\x08\x01m\x07\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate\
--nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1b\
-windlass:policy/types@0.1.0\x05\0\x04\08windlass:guest-sdk/retry-with-all-of-its\
--exports-removed\x04\0\x0b+\x01\0%retry-with-all-of-its-exports-removed\x03\0\0\0\
-G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindge\
-n-rust\x060.60.0";
+-nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x01r\x02\x08\
+currencys\x06microsw\x04\0\x05money\x03\0\x0c\x01m\x04\x0ccommand-line\x0drunner\
+-plugin\x0acontroller\x05other\x04\0\x07program\x03\0\x0e\x01m\x0a\x04user\x06ru\
+nner\x06plugin\x06policy\x08shutdown\x05sweep\x07reclaim\x06object\x07cluster\x05\
+other\x04\0\x09requester\x03\0\x10\x01r\x03\x04kinds\x09namespaces\x04names\x04\0\
+\x06object\x03\0\x12\x01r\x02\x04names\x05values\x04\0\x05label\x03\0\x14\x01k\x13\
+\x01p\x15\x01k\x11\x01r\x09\x07program\x0f\x05owners\x07project\x06\x05group\x06\
+\x07cluster\x06\x06object\x16\x06labels\x17\x09requester\x18\x03why\x06\x04\0\x07\
+subject\x03\0\x19\x03\0\x1bwindlass:policy/types@0.1.0\x05\0\x04\08windlass:gues\
+t-sdk/retry-with-all-of-its-exports-removed\x04\0\x0b+\x01\0%retry-with-all-of-i\
+ts-exports-removed\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-compon\
+ent\x070.254.2\x10wit-bindgen-rust\x060.60.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

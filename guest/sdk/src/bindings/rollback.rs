@@ -26,6 +26,7 @@ pub mod exports {
                 pub type Timestamp = super::super::super::super::__with_name0::Timestamp;
                 pub type Failure = super::super::super::super::__with_name0::Failure;
                 pub type ResourceKind = super::super::super::super::__with_name0::ResourceKind;
+                pub type Subject = super::super::super::super::__with_name0::Subject;
                 /// How the host came to know of a resource.
                 #[repr(u8)]
                 #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
@@ -78,8 +79,8 @@ pub mod exports {
                     pub random: u64,
                     /// The operation that failed: `create-server`, or `cleanup-server` for an ordinary deletion.
                     pub operation: _rt::String,
-                    /// The group the server was to belong to.
-                    pub group: _rt::String,
+                    /// Whose the resources are.
+                    pub subject: Subject,
                     /// What failed. Absent when nothing did and the server is simply no longer wanted.
                     pub cause: Option<Failure>,
                     /// The step that failed, with the cause.
@@ -145,7 +146,7 @@ pub mod exports {
                 pub unsafe fn _export_decide_cabi<T_: Guest>(arg0: *mut u8) -> *mut u8 {
                     unsafe {
                         #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
-                        let result54 = {
+                        let result92 = {
                             let l0 = *arg0.add(0).cast::<i64>();
                             let l1 = *arg0.add(8).cast::<i64>();
                             let l2 = *arg0.add(16).cast::<*mut u8>();
@@ -154,409 +155,652 @@ pub mod exports {
                                 .cast::<usize>();
                             let len4 = l3;
                             let bytes4 = _rt::Vec::from_raw_parts(l2.cast(), len4, len4);
-                            let l5 = *arg0
-                                .add(16 + 2 * ::core::mem::size_of::<*const u8>())
-                                .cast::<*mut u8>();
+                            let l5 = i32::from(
+                                *arg0
+                                    .add(16 + 2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
                             let l6 = *arg0
                                 .add(16 + 3 * ::core::mem::size_of::<*const u8>())
-                                .cast::<usize>();
-                            let len7 = l6;
-                            let bytes7 = _rt::Vec::from_raw_parts(l5.cast(), len7, len7);
-                            let l8 = i32::from(
-                                *arg0
-                                    .add(16 + 4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<u8>(),
-                            );
-                            let l32 = i32::from(
-                                *arg0
-                                    .add(16 + 22 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<u8>(),
-                            );
-                            let l36 = *arg0
-                                .add(16 + 25 * ::core::mem::size_of::<*const u8>())
                                 .cast::<*mut u8>();
-                            let l37 = *arg0
-                                .add(16 + 26 * ::core::mem::size_of::<*const u8>())
+                            let l7 = *arg0
+                                .add(16 + 4 * ::core::mem::size_of::<*const u8>())
                                 .cast::<usize>();
-                            let base53 = l36;
-                            let len53 = l37;
-                            let mut result53 = _rt::Vec::with_capacity(len53);
-                            for i in 0..len53 {
-                                let base = base53
+                            let len8 = l7;
+                            let bytes8 = _rt::Vec::from_raw_parts(l6.cast(), len8, len8);
+                            let l9 = i32::from(
+                                *arg0
+                                    .add(16 + 5 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l13 = i32::from(
+                                *arg0
+                                    .add(16 + 8 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l17 = i32::from(
+                                *arg0
+                                    .add(16 + 11 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l21 = i32::from(
+                                *arg0
+                                    .add(16 + 14 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l31 = *arg0
+                                .add(16 + 21 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l32 = *arg0
+                                .add(16 + 22 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let base39 = l31;
+                            let len39 = l32;
+                            let mut result39 = _rt::Vec::with_capacity(len39);
+                            for i in 0..len39 {
+                                let base = base39
+                                    .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                                let e39 = {
+                                    let l33 = *base.add(0).cast::<*mut u8>();
+                                    let l34 = *base
+                                        .add(::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len35 = l34;
+                                    let bytes35 = _rt::Vec::from_raw_parts(
+                                        l33.cast(),
+                                        len35,
+                                        len35,
+                                    );
+                                    let l36 = *base
+                                        .add(2 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<*mut u8>();
+                                    let l37 = *base
+                                        .add(3 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len38 = l37;
+                                    let bytes38 = _rt::Vec::from_raw_parts(
+                                        l36.cast(),
+                                        len38,
+                                        len38,
+                                    );
+                                    super::super::super::super::__with_name0::Label {
+                                        name: _rt::string_lift(bytes35),
+                                        value: _rt::string_lift(bytes38),
+                                    }
+                                };
+                                result39.push(e39);
+                            }
+                            _rt::cabi_dealloc(
+                                base39,
+                                len39 * (4 * ::core::mem::size_of::<*const u8>()),
+                                ::core::mem::size_of::<*const u8>(),
+                            );
+                            let l40 = i32::from(
+                                *arg0
+                                    .add(16 + 23 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l42 = i32::from(
+                                *arg0
+                                    .add(16 + 24 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l46 = i32::from(
+                                *arg0
+                                    .add(16 + 27 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l70 = i32::from(
+                                *arg0
+                                    .add(16 + 45 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l74 = *arg0
+                                .add(16 + 48 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l75 = *arg0
+                                .add(16 + 49 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let base91 = l74;
+                            let len91 = l75;
+                            let mut result91 = _rt::Vec::with_capacity(len91);
+                            for i in 0..len91 {
+                                let base = base91
                                     .add(i * (8 + 9 * ::core::mem::size_of::<*const u8>()));
-                                let e53 = {
-                                    let l38 = i32::from(*base.add(0).cast::<u8>());
-                                    let l39 = *base
+                                let e91 = {
+                                    let l76 = i32::from(*base.add(0).cast::<u8>());
+                                    let l77 = *base
                                         .add(::core::mem::size_of::<*const u8>())
                                         .cast::<*mut u8>();
-                                    let l40 = *base
+                                    let l78 = *base
                                         .add(2 * ::core::mem::size_of::<*const u8>())
                                         .cast::<usize>();
-                                    let len41 = l40;
-                                    let bytes41 = _rt::Vec::from_raw_parts(
-                                        l39.cast(),
-                                        len41,
-                                        len41,
+                                    let len79 = l78;
+                                    let bytes79 = _rt::Vec::from_raw_parts(
+                                        l77.cast(),
+                                        len79,
+                                        len79,
                                     );
-                                    let l42 = *base
+                                    let l80 = *base
                                         .add(3 * ::core::mem::size_of::<*const u8>())
                                         .cast::<*mut u8>();
-                                    let l43 = *base
+                                    let l81 = *base
                                         .add(4 * ::core::mem::size_of::<*const u8>())
                                         .cast::<usize>();
-                                    let len44 = l43;
-                                    let bytes44 = _rt::Vec::from_raw_parts(
-                                        l42.cast(),
-                                        len44,
-                                        len44,
+                                    let len82 = l81;
+                                    let bytes82 = _rt::Vec::from_raw_parts(
+                                        l80.cast(),
+                                        len82,
+                                        len82,
                                     );
-                                    let l45 = i32::from(
+                                    let l83 = i32::from(
                                         *base
                                             .add(5 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>(),
                                     );
-                                    let l49 = i32::from(
+                                    let l87 = i32::from(
                                         *base
                                             .add(8 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>(),
                                     );
-                                    let l51 = i32::from(
+                                    let l89 = i32::from(
                                         *base
                                             .add(8 + 8 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>(),
                                     );
-                                    let l52 = i32::from(
+                                    let l90 = i32::from(
                                         *base
                                             .add(9 + 8 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>(),
                                     );
                                     Resource {
                                         kind: super::super::super::super::__with_name0::ResourceKind::_lift(
-                                            l38 as u8,
+                                            l76 as u8,
                                         ),
-                                        id: _rt::string_lift(bytes41),
-                                        name: _rt::string_lift(bytes44),
-                                        state: match l45 {
+                                        id: _rt::string_lift(bytes79),
+                                        name: _rt::string_lift(bytes82),
+                                        state: match l83 {
                                             0 => None,
                                             1 => {
                                                 let e = {
-                                                    let l46 = *base
+                                                    let l84 = *base
                                                         .add(6 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<*mut u8>();
-                                                    let l47 = *base
+                                                    let l85 = *base
                                                         .add(7 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<usize>();
-                                                    let len48 = l47;
-                                                    let bytes48 = _rt::Vec::from_raw_parts(
-                                                        l46.cast(),
-                                                        len48,
-                                                        len48,
+                                                    let len86 = l85;
+                                                    let bytes86 = _rt::Vec::from_raw_parts(
+                                                        l84.cast(),
+                                                        len86,
+                                                        len86,
                                                     );
-                                                    _rt::string_lift(bytes48)
+                                                    _rt::string_lift(bytes86)
                                                 };
                                                 Some(e)
                                             }
                                             _ => _rt::invalid_enum_discriminant(),
                                         },
-                                        attached_to: match l49 {
+                                        attached_to: match l87 {
                                             0 => None,
                                             1 => {
                                                 let e = {
-                                                    let l50 = *base
+                                                    let l88 = *base
                                                         .add(4 + 8 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<i32>();
-                                                    l50 as u32
+                                                    l88 as u32
                                                 };
                                                 Some(e)
                                             }
                                             _ => _rt::invalid_enum_discriminant(),
                                         },
-                                        owned: _rt::bool_lift(l51 as u8),
-                                        evidence: Evidence::_lift(l52 as u8),
+                                        owned: _rt::bool_lift(l89 as u8),
+                                        evidence: Evidence::_lift(l90 as u8),
                                     }
                                 };
-                                result53.push(e53);
+                                result91.push(e91);
                             }
                             _rt::cabi_dealloc(
-                                base53,
-                                len53 * (8 + 9 * ::core::mem::size_of::<*const u8>()),
+                                base91,
+                                len91 * (8 + 9 * ::core::mem::size_of::<*const u8>()),
                                 ::core::mem::size_of::<*const u8>(),
                             );
                             T_::decide(Question {
                                 now: l0 as u64,
                                 random: l1 as u64,
                                 operation: _rt::string_lift(bytes4),
-                                group: _rt::string_lift(bytes7),
-                                cause: match l8 {
+                                subject: super::super::super::super::__with_name0::Subject {
+                                    program: super::super::super::super::__with_name0::Program::_lift(
+                                        l5 as u8,
+                                    ),
+                                    owner: _rt::string_lift(bytes8),
+                                    project: match l9 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l10 = *arg0
+                                                    .add(16 + 6 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l11 = *arg0
+                                                    .add(16 + 7 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len12 = l11;
+                                                let bytes12 = _rt::Vec::from_raw_parts(
+                                                    l10.cast(),
+                                                    len12,
+                                                    len12,
+                                                );
+                                                _rt::string_lift(bytes12)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    group: match l13 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l14 = *arg0
+                                                    .add(16 + 9 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l15 = *arg0
+                                                    .add(16 + 10 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len16 = l15;
+                                                let bytes16 = _rt::Vec::from_raw_parts(
+                                                    l14.cast(),
+                                                    len16,
+                                                    len16,
+                                                );
+                                                _rt::string_lift(bytes16)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    cluster: match l17 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l18 = *arg0
+                                                    .add(16 + 12 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l19 = *arg0
+                                                    .add(16 + 13 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len20 = l19;
+                                                let bytes20 = _rt::Vec::from_raw_parts(
+                                                    l18.cast(),
+                                                    len20,
+                                                    len20,
+                                                );
+                                                _rt::string_lift(bytes20)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    object: match l21 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l22 = *arg0
+                                                    .add(16 + 15 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l23 = *arg0
+                                                    .add(16 + 16 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len24 = l23;
+                                                let bytes24 = _rt::Vec::from_raw_parts(
+                                                    l22.cast(),
+                                                    len24,
+                                                    len24,
+                                                );
+                                                let l25 = *arg0
+                                                    .add(16 + 17 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l26 = *arg0
+                                                    .add(16 + 18 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len27 = l26;
+                                                let bytes27 = _rt::Vec::from_raw_parts(
+                                                    l25.cast(),
+                                                    len27,
+                                                    len27,
+                                                );
+                                                let l28 = *arg0
+                                                    .add(16 + 19 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l29 = *arg0
+                                                    .add(16 + 20 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len30 = l29;
+                                                let bytes30 = _rt::Vec::from_raw_parts(
+                                                    l28.cast(),
+                                                    len30,
+                                                    len30,
+                                                );
+                                                super::super::super::super::__with_name0::Object {
+                                                    kind: _rt::string_lift(bytes24),
+                                                    namespace: _rt::string_lift(bytes27),
+                                                    name: _rt::string_lift(bytes30),
+                                                }
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    labels: result39,
+                                    requester: match l40 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l41 = i32::from(
+                                                    *arg0
+                                                        .add(17 + 23 * ::core::mem::size_of::<*const u8>())
+                                                        .cast::<u8>(),
+                                                );
+                                                super::super::super::super::__with_name0::Requester::_lift(
+                                                    l41 as u8,
+                                                )
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    why: match l42 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l43 = *arg0
+                                                    .add(16 + 25 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l44 = *arg0
+                                                    .add(16 + 26 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len45 = l44;
+                                                let bytes45 = _rt::Vec::from_raw_parts(
+                                                    l43.cast(),
+                                                    len45,
+                                                    len45,
+                                                );
+                                                _rt::string_lift(bytes45)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                },
+                                cause: match l46 {
                                     0 => None,
                                     1 => {
                                         let e = {
-                                            let l9 = i32::from(
+                                            let l47 = i32::from(
                                                 *arg0
-                                                    .add(16 + 5 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 28 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
-                                            let l10 = *arg0
-                                                .add(16 + 6 * ::core::mem::size_of::<*const u8>())
+                                            let l48 = *arg0
+                                                .add(16 + 29 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l11 = *arg0
-                                                .add(16 + 7 * ::core::mem::size_of::<*const u8>())
+                                            let l49 = *arg0
+                                                .add(16 + 30 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len12 = l11;
-                                            let bytes12 = _rt::Vec::from_raw_parts(
-                                                l10.cast(),
-                                                len12,
-                                                len12,
+                                            let len50 = l49;
+                                            let bytes50 = _rt::Vec::from_raw_parts(
+                                                l48.cast(),
+                                                len50,
+                                                len50,
                                             );
-                                            let l13 = i32::from(
+                                            let l51 = i32::from(
                                                 *arg0
-                                                    .add(16 + 8 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 31 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
-                                            let l17 = i32::from(
+                                            let l55 = i32::from(
                                                 *arg0
-                                                    .add(16 + 11 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 34 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
-                                            let l21 = i32::from(
+                                            let l59 = i32::from(
                                                 *arg0
-                                                    .add(16 + 14 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 37 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
-                                            let l23 = i32::from(
+                                            let l61 = i32::from(
                                                 *arg0
-                                                    .add(16 + 15 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 38 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
-                                            let l27 = i32::from(
+                                            let l65 = i32::from(
                                                 *arg0
-                                                    .add(16 + 18 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 41 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
-                                            let l31 = i32::from(
+                                            let l69 = i32::from(
                                                 *arg0
-                                                    .add(16 + 21 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 44 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<u8>(),
                                             );
                                             super::super::super::super::__with_name0::Failure {
                                                 class: super::super::super::super::__with_name0::FailureClass::_lift(
-                                                    l9 as u8,
+                                                    l47 as u8,
                                                 ),
-                                                message: _rt::string_lift(bytes12),
-                                                method: match l13 {
+                                                message: _rt::string_lift(bytes50),
+                                                method: match l51 {
                                                     0 => None,
                                                     1 => {
                                                         let e = {
-                                                            let l14 = *arg0
-                                                                .add(16 + 9 * ::core::mem::size_of::<*const u8>())
+                                                            let l52 = *arg0
+                                                                .add(16 + 32 * ::core::mem::size_of::<*const u8>())
                                                                 .cast::<*mut u8>();
-                                                            let l15 = *arg0
-                                                                .add(16 + 10 * ::core::mem::size_of::<*const u8>())
+                                                            let l53 = *arg0
+                                                                .add(16 + 33 * ::core::mem::size_of::<*const u8>())
                                                                 .cast::<usize>();
-                                                            let len16 = l15;
-                                                            let bytes16 = _rt::Vec::from_raw_parts(
-                                                                l14.cast(),
-                                                                len16,
-                                                                len16,
+                                                            let len54 = l53;
+                                                            let bytes54 = _rt::Vec::from_raw_parts(
+                                                                l52.cast(),
+                                                                len54,
+                                                                len54,
                                                             );
-                                                            _rt::string_lift(bytes16)
+                                                            _rt::string_lift(bytes54)
                                                         };
                                                         Some(e)
                                                     }
                                                     _ => _rt::invalid_enum_discriminant(),
                                                 },
-                                                path: match l17 {
+                                                path: match l55 {
                                                     0 => None,
                                                     1 => {
                                                         let e = {
-                                                            let l18 = *arg0
-                                                                .add(16 + 12 * ::core::mem::size_of::<*const u8>())
+                                                            let l56 = *arg0
+                                                                .add(16 + 35 * ::core::mem::size_of::<*const u8>())
                                                                 .cast::<*mut u8>();
-                                                            let l19 = *arg0
-                                                                .add(16 + 13 * ::core::mem::size_of::<*const u8>())
+                                                            let l57 = *arg0
+                                                                .add(16 + 36 * ::core::mem::size_of::<*const u8>())
                                                                 .cast::<usize>();
-                                                            let len20 = l19;
-                                                            let bytes20 = _rt::Vec::from_raw_parts(
-                                                                l18.cast(),
-                                                                len20,
-                                                                len20,
+                                                            let len58 = l57;
+                                                            let bytes58 = _rt::Vec::from_raw_parts(
+                                                                l56.cast(),
+                                                                len58,
+                                                                len58,
                                                             );
-                                                            _rt::string_lift(bytes20)
+                                                            _rt::string_lift(bytes58)
                                                         };
                                                         Some(e)
                                                     }
                                                     _ => _rt::invalid_enum_discriminant(),
                                                 },
-                                                status: match l21 {
+                                                status: match l59 {
                                                     0 => None,
                                                     1 => {
                                                         let e = {
-                                                            let l22 = i32::from(
+                                                            let l60 = i32::from(
                                                                 *arg0
-                                                                    .add(18 + 14 * ::core::mem::size_of::<*const u8>())
+                                                                    .add(18 + 37 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<u16>(),
                                                             );
-                                                            l22 as u16
+                                                            l60 as u16
                                                         };
                                                         Some(e)
                                                     }
                                                     _ => _rt::invalid_enum_discriminant(),
                                                 },
-                                                error_type: match l23 {
+                                                error_type: match l61 {
                                                     0 => None,
                                                     1 => {
                                                         let e = {
-                                                            let l24 = *arg0
-                                                                .add(16 + 16 * ::core::mem::size_of::<*const u8>())
+                                                            let l62 = *arg0
+                                                                .add(16 + 39 * ::core::mem::size_of::<*const u8>())
                                                                 .cast::<*mut u8>();
-                                                            let l25 = *arg0
-                                                                .add(16 + 17 * ::core::mem::size_of::<*const u8>())
+                                                            let l63 = *arg0
+                                                                .add(16 + 40 * ::core::mem::size_of::<*const u8>())
                                                                 .cast::<usize>();
-                                                            let len26 = l25;
-                                                            let bytes26 = _rt::Vec::from_raw_parts(
-                                                                l24.cast(),
-                                                                len26,
-                                                                len26,
+                                                            let len64 = l63;
+                                                            let bytes64 = _rt::Vec::from_raw_parts(
+                                                                l62.cast(),
+                                                                len64,
+                                                                len64,
                                                             );
-                                                            _rt::string_lift(bytes26)
+                                                            _rt::string_lift(bytes64)
                                                         };
                                                         Some(e)
                                                     }
                                                     _ => _rt::invalid_enum_discriminant(),
                                                 },
-                                                resource: match l27 {
+                                                resource: match l65 {
                                                     0 => None,
                                                     1 => {
                                                         let e = {
-                                                            let l28 = *arg0
-                                                                .add(16 + 19 * ::core::mem::size_of::<*const u8>())
+                                                            let l66 = *arg0
+                                                                .add(16 + 42 * ::core::mem::size_of::<*const u8>())
                                                                 .cast::<*mut u8>();
-                                                            let l29 = *arg0
-                                                                .add(16 + 20 * ::core::mem::size_of::<*const u8>())
+                                                            let l67 = *arg0
+                                                                .add(16 + 43 * ::core::mem::size_of::<*const u8>())
                                                                 .cast::<usize>();
-                                                            let len30 = l29;
-                                                            let bytes30 = _rt::Vec::from_raw_parts(
-                                                                l28.cast(),
-                                                                len30,
-                                                                len30,
+                                                            let len68 = l67;
+                                                            let bytes68 = _rt::Vec::from_raw_parts(
+                                                                l66.cast(),
+                                                                len68,
+                                                                len68,
                                                             );
-                                                            _rt::string_lift(bytes30)
+                                                            _rt::string_lift(bytes68)
                                                         };
                                                         Some(e)
                                                     }
                                                     _ => _rt::invalid_enum_discriminant(),
                                                 },
-                                                ambiguous: _rt::bool_lift(l31 as u8),
+                                                ambiguous: _rt::bool_lift(l69 as u8),
                                             }
                                         };
                                         Some(e)
                                     }
                                     _ => _rt::invalid_enum_discriminant(),
                                 },
-                                failed_step: match l32 {
+                                failed_step: match l70 {
                                     0 => None,
                                     1 => {
                                         let e = {
-                                            let l33 = *arg0
-                                                .add(16 + 23 * ::core::mem::size_of::<*const u8>())
+                                            let l71 = *arg0
+                                                .add(16 + 46 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l34 = *arg0
-                                                .add(16 + 24 * ::core::mem::size_of::<*const u8>())
+                                            let l72 = *arg0
+                                                .add(16 + 47 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len35 = l34;
-                                            let bytes35 = _rt::Vec::from_raw_parts(
-                                                l33.cast(),
-                                                len35,
-                                                len35,
+                                            let len73 = l72;
+                                            let bytes73 = _rt::Vec::from_raw_parts(
+                                                l71.cast(),
+                                                len73,
+                                                len73,
                                             );
-                                            _rt::string_lift(bytes35)
+                                            _rt::string_lift(bytes73)
                                         };
                                         Some(e)
                                     }
                                     _ => _rt::invalid_enum_discriminant(),
                                 },
-                                resources: result53,
+                                resources: result91,
                             })
                         };
                         _rt::cabi_dealloc(
                             arg0,
-                            24 + 26 * ::core::mem::size_of::<*const u8>(),
+                            16 + 50 * ::core::mem::size_of::<*const u8>(),
                             8,
                         );
-                        let ptr55 = (&raw mut _RET_AREA.0).cast::<u8>();
-                        let Answer { verdict: verdict56, reason: reason56 } = result54;
-                        match verdict56 {
+                        let ptr93 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        let Answer { verdict: verdict94, reason: reason94 } = result92;
+                        match verdict94 {
                             Verdict::Defer => {
-                                *ptr55.add(0).cast::<u8>() = (0i32) as u8;
+                                *ptr93.add(0).cast::<u8>() = (0i32) as u8;
                             }
                             Verdict::Plan(e) => {
-                                *ptr55.add(0).cast::<u8>() = (1i32) as u8;
-                                let vec59 = e;
-                                let len59 = vec59.len();
-                                let layout59 = _rt::alloc::Layout::from_size_align(
-                                        vec59.len() * (8 + 2 * ::core::mem::size_of::<*const u8>()),
+                                *ptr93.add(0).cast::<u8>() = (1i32) as u8;
+                                let vec97 = e;
+                                let len97 = vec97.len();
+                                let layout97 = _rt::alloc::Layout::from_size_align(
+                                        vec97.len() * (8 + 2 * ::core::mem::size_of::<*const u8>()),
                                         ::core::mem::size_of::<*const u8>(),
                                     )
                                     .unwrap();
-                                let (result59, _cleanup59) = wit_bindgen::rt::Cleanup::new(
-                                    layout59,
+                                let (result97, _cleanup97) = wit_bindgen::rt::Cleanup::new(
+                                    layout97,
                                 );
-                                if let Some(cleanup) = _cleanup59 {
+                                if let Some(cleanup) = _cleanup97 {
                                     cleanup.forget();
                                 }
-                                for (i, e) in vec59.into_iter().enumerate() {
-                                    let base = result59
+                                for (i, e) in vec97.into_iter().enumerate() {
+                                    let base = result97
                                         .add(i * (8 + 2 * ::core::mem::size_of::<*const u8>()));
                                     {
                                         let Step {
-                                            resource: resource57,
-                                            action: action57,
-                                            after: after57,
+                                            resource: resource95,
+                                            action: action95,
+                                            after: after95,
                                         } = e;
-                                        *base.add(0).cast::<i32>() = _rt::as_i32(resource57);
-                                        *base.add(4).cast::<u8>() = (action57.clone() as i32) as u8;
-                                        let vec58 = <_ as Into<_rt::Vec<_>>>::into(after57)
+                                        *base.add(0).cast::<i32>() = _rt::as_i32(resource95);
+                                        *base.add(4).cast::<u8>() = (action95.clone() as i32) as u8;
+                                        let vec96 = <_ as Into<_rt::Vec<_>>>::into(after95)
                                             .into_boxed_slice();
-                                        let ptr58 = vec58.as_ptr().cast::<u8>();
-                                        let len58 = vec58.len();
-                                        ::core::mem::forget(vec58);
+                                        let ptr96 = vec96.as_ptr().cast::<u8>();
+                                        let len96 = vec96.len();
+                                        ::core::mem::forget(vec96);
                                         *base
                                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len58;
-                                        *base.add(8).cast::<*mut u8>() = ptr58.cast_mut();
+                                            .cast::<usize>() = len96;
+                                        *base.add(8).cast::<*mut u8>() = ptr96.cast_mut();
                                     }
                                 }
-                                *ptr55
+                                *ptr93
                                     .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len59;
-                                *ptr55
+                                    .cast::<usize>() = len97;
+                                *ptr93
                                     .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = result59;
+                                    .cast::<*mut u8>() = result97;
                             }
                         }
-                        match reason56 {
+                        match reason94 {
                             Some(e) => {
-                                *ptr55
+                                *ptr93
                                     .add(3 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>() = (1i32) as u8;
-                                let vec60 = (e.into_bytes()).into_boxed_slice();
-                                let ptr60 = vec60.as_ptr().cast::<u8>();
-                                let len60 = vec60.len();
-                                ::core::mem::forget(vec60);
-                                *ptr55
+                                let vec98 = (e.into_bytes()).into_boxed_slice();
+                                let ptr98 = vec98.as_ptr().cast::<u8>();
+                                let len98 = vec98.len();
+                                ::core::mem::forget(vec98);
+                                *ptr93
                                     .add(5 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len60;
-                                *ptr55
+                                    .cast::<usize>() = len98;
+                                *ptr93
                                     .add(4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr60.cast_mut();
+                                    .cast::<*mut u8>() = ptr98.cast_mut();
                             }
                             None => {
-                                *ptr55
+                                *ptr93
                                     .add(3 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>() = (0i32) as u8;
                             }
                         };
-                        ptr55
+                        ptr93
                     }
                 }
                 #[doc(hidden)]
@@ -682,10 +926,10 @@ macro_rules! __export_rollback_impl {
         (link_section =
         "component-type:wit-bindgen:0.60.0:windlass:guest-sdk:rollback:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1284] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1659] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x85\x09\x01A\x02\x01\
-A\x07\x01B\x0c\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xfc\x0b\x01A\x02\x01\
+A\x08\x01B\x1b\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
 \x01m\x17\x11invalid-arguments\x15authentication-denied\x11permission-denied\x0e\
 quota-exceeded\x09not-found\x07expired\x08conflict\x13precondition-failed\x0ftra\
 nsient-state\x06locked\x0crate-limited\x0cout-of-stock\x0cserver-error\x07gatewa\
@@ -694,22 +938,31 @@ y\x07timeout\x0aconnection\x10malformed-answer\x11deadline-exceeded\x09cancelled
 \x03\0\x04\x01ks\x01k{\x01r\x08\x05class\x05\x07messages\x06method\x06\x04path\x06\
 \x06status\x07\x0aerror-type\x06\x08resource\x06\x09ambiguous\x7f\x04\0\x07failu\
 re\x03\0\x08\x01m\x07\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate\
--nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1b\
-windlass:policy/types@0.1.0\x05\0\x02\x03\0\0\x09timestamp\x02\x03\0\0\x07failur\
-e\x02\x03\0\0\x0dresource-kind\x01B\x1c\x02\x03\x02\x01\x01\x04\0\x09timestamp\x03\
-\0\0\x02\x03\x02\x01\x02\x04\0\x07failure\x03\0\x02\x02\x03\x02\x01\x03\x04\0\x0d\
-resource-kind\x03\0\x04\x01m\x04\x07journal\x0atag-search\x0aattachment\x05other\
-\x04\0\x08evidence\x03\0\x06\x01ks\x01ky\x01r\x07\x04kind\x05\x02ids\x04names\x05\
-state\x08\x0battached-to\x09\x05owned\x7f\x08evidence\x07\x04\0\x08resource\x03\0\
-\x0a\x01k\x03\x01p\x0b\x01r\x07\x03now\x01\x06randomw\x09operations\x05groups\x05\
-cause\x0c\x0bfailed-step\x08\x09resources\x0d\x04\0\x08question\x03\0\x0e\x01m\x04\
-\x06delete\x06detach\x09power-off\x04keep\x04\0\x06action\x03\0\x10\x01py\x01r\x03\
-\x08resourcey\x06action\x11\x05after\x12\x04\0\x04step\x03\0\x13\x01p\x14\x01q\x02\
-\x05defer\0\0\x04plan\x01\x15\0\x04\0\x07verdict\x03\0\x16\x01r\x02\x07verdict\x17\
-\x06reason\x08\x04\0\x06answer\x03\0\x18\x01@\x01\x08question\x0f\0\x19\x04\0\x06\
-decide\x01\x1a\x04\0\x1ewindlass:policy/rollback@0.1.0\x05\x04\x04\0\x1bwindlass\
-:guest-sdk/rollback\x04\0\x0b\x0e\x01\0\x08rollback\x03\0\0\0G\x09producers\x01\x0c\
-processed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+-nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x01r\x02\x08\
+currencys\x06microsw\x04\0\x05money\x03\0\x0c\x01m\x04\x0ccommand-line\x0drunner\
+-plugin\x0acontroller\x05other\x04\0\x07program\x03\0\x0e\x01m\x0a\x04user\x06ru\
+nner\x06plugin\x06policy\x08shutdown\x05sweep\x07reclaim\x06object\x07cluster\x05\
+other\x04\0\x09requester\x03\0\x10\x01r\x03\x04kinds\x09namespaces\x04names\x04\0\
+\x06object\x03\0\x12\x01r\x02\x04names\x05values\x04\0\x05label\x03\0\x14\x01k\x13\
+\x01p\x15\x01k\x11\x01r\x09\x07program\x0f\x05owners\x07project\x06\x05group\x06\
+\x07cluster\x06\x06object\x16\x06labels\x17\x09requester\x18\x03why\x06\x04\0\x07\
+subject\x03\0\x19\x03\0\x1bwindlass:policy/types@0.1.0\x05\0\x02\x03\0\0\x09time\
+stamp\x02\x03\0\0\x07failure\x02\x03\0\0\x0dresource-kind\x02\x03\0\0\x07subject\
+\x01B\x1e\x02\x03\x02\x01\x01\x04\0\x09timestamp\x03\0\0\x02\x03\x02\x01\x02\x04\
+\0\x07failure\x03\0\x02\x02\x03\x02\x01\x03\x04\0\x0dresource-kind\x03\0\x04\x02\
+\x03\x02\x01\x04\x04\0\x07subject\x03\0\x06\x01m\x04\x07journal\x0atag-search\x0a\
+attachment\x05other\x04\0\x08evidence\x03\0\x08\x01ks\x01ky\x01r\x07\x04kind\x05\
+\x02ids\x04names\x05state\x0a\x0battached-to\x0b\x05owned\x7f\x08evidence\x09\x04\
+\0\x08resource\x03\0\x0c\x01k\x03\x01p\x0d\x01r\x07\x03now\x01\x06randomw\x09ope\
+rations\x07subject\x07\x05cause\x0e\x0bfailed-step\x0a\x09resources\x0f\x04\0\x08\
+question\x03\0\x10\x01m\x04\x06delete\x06detach\x09power-off\x04keep\x04\0\x06ac\
+tion\x03\0\x12\x01py\x01r\x03\x08resourcey\x06action\x13\x05after\x14\x04\0\x04s\
+tep\x03\0\x15\x01p\x16\x01q\x02\x05defer\0\0\x04plan\x01\x17\0\x04\0\x07verdict\x03\
+\0\x18\x01r\x02\x07verdict\x19\x06reason\x0a\x04\0\x06answer\x03\0\x1a\x01@\x01\x08\
+question\x11\0\x1b\x04\0\x06decide\x01\x1c\x04\0\x1ewindlass:policy/rollback@0.1\
+.0\x05\x05\x04\0\x1bwindlass:guest-sdk/rollback\x04\0\x0b\x0e\x01\0\x08rollback\x03\
+\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-\
+bindgen-rust\x060.60.0";
         };
     };
 }
@@ -722,9 +975,9 @@ pub use __export_rollback_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 812] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x8d\x05\x01A\x02\x01\
-A\x02\x01B\x0c\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1155] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xe4\x07\x01A\x02\x01\
+A\x02\x01B\x1b\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
 \x01m\x17\x11invalid-arguments\x15authentication-denied\x11permission-denied\x0e\
 quota-exceeded\x09not-found\x07expired\x08conflict\x13precondition-failed\x0ftra\
 nsient-state\x06locked\x0crate-limited\x0cout-of-stock\x0cserver-error\x07gatewa\
@@ -733,11 +986,18 @@ y\x07timeout\x0aconnection\x10malformed-answer\x11deadline-exceeded\x09cancelled
 \x03\0\x04\x01ks\x01k{\x01r\x08\x05class\x05\x07messages\x06method\x06\x04path\x06\
 \x06status\x07\x0aerror-type\x06\x08resource\x06\x09ambiguous\x7f\x04\0\x07failu\
 re\x03\0\x08\x01m\x07\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate\
--nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1b\
-windlass:policy/types@0.1.0\x05\0\x04\0;windlass:guest-sdk/rollback-with-all-of-\
-its-exports-removed\x04\0\x0b.\x01\0(rollback-with-all-of-its-exports-removed\x03\
-\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-\
-bindgen-rust\x060.60.0";
+-nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x01r\x02\x08\
+currencys\x06microsw\x04\0\x05money\x03\0\x0c\x01m\x04\x0ccommand-line\x0drunner\
+-plugin\x0acontroller\x05other\x04\0\x07program\x03\0\x0e\x01m\x0a\x04user\x06ru\
+nner\x06plugin\x06policy\x08shutdown\x05sweep\x07reclaim\x06object\x07cluster\x05\
+other\x04\0\x09requester\x03\0\x10\x01r\x03\x04kinds\x09namespaces\x04names\x04\0\
+\x06object\x03\0\x12\x01r\x02\x04names\x05values\x04\0\x05label\x03\0\x14\x01k\x13\
+\x01p\x15\x01k\x11\x01r\x09\x07program\x0f\x05owners\x07project\x06\x05group\x06\
+\x07cluster\x06\x06object\x16\x06labels\x17\x09requester\x18\x03why\x06\x04\0\x07\
+subject\x03\0\x19\x03\0\x1bwindlass:policy/types@0.1.0\x05\0\x04\0;windlass:gues\
+t-sdk/rollback-with-all-of-its-exports-removed\x04\0\x0b.\x01\0(rollback-with-al\
+l-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-\
+component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

@@ -28,6 +28,7 @@ pub mod exports {
                 use super::super::super::super::_rt;
                 pub type Milliseconds = super::super::super::super::__with_name0::Milliseconds;
                 pub type Timestamp = super::super::super::super::__with_name0::Timestamp;
+                pub type Subject = super::super::super::super::__with_name0::Subject;
                 /// Scaleway's states of an Instance server. It has no error state.
                 #[repr(u8)]
                 #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
@@ -148,6 +149,9 @@ pub mod exports {
                     pub state_age: Milliseconds,
                     /// Whether it was ever seen running.
                     pub has_run: bool,
+                    /// Since GitLab Runner last asked how to connect to it, or whether it is alive: it does so before each job. A job
+                    /// that began then may still run. Absent where this process has not seen it.
+                    pub unused_for: Option<Milliseconds>,
                     /// What we are doing to it now.
                     pub in_flight: Operation,
                     /// Whether it was stopped in place by a suspension of ours that nobody has resumed.
@@ -166,8 +170,8 @@ pub mod exports {
                     pub now: Timestamp,
                     /// The zone of all these servers.
                     pub zone: _rt::String,
-                    /// The group of all these servers, where they were listed for one.
-                    pub group: Option<_rt::String>,
+                    /// Whose servers these are. It names their group.
+                    pub subject: Subject,
                     /// The server types (Scaleway's commercial types) of these servers, each once.
                     pub server_types: _rt::Vec<_rt::String>,
                     /// The tags that the operator has a policy watch, at most 64. Absent on all servers of a kind without tags.
@@ -259,180 +263,439 @@ pub mod exports {
                 }
                 #[doc(hidden)]
                 #[allow(non_snake_case, unused_unsafe)]
-                pub unsafe fn _export_decide_cabi<T_: Guest>(
-                    arg0: i64,
-                    arg1: *mut u8,
-                    arg2: usize,
-                    arg3: i32,
-                    arg4: *mut u8,
-                    arg5: usize,
-                    arg6: *mut u8,
-                    arg7: usize,
-                    arg8: *mut u8,
-                    arg9: usize,
-                    arg10: *mut u8,
-                    arg11: usize,
-                ) -> *mut u8 {
+                pub unsafe fn _export_decide_cabi<T_: Guest>(arg0: *mut u8) -> *mut u8 {
                     unsafe {
                         #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
-                        let result20 = {
-                            let len0 = arg2;
-                            let bytes0 = _rt::Vec::from_raw_parts(
-                                arg1.cast(),
-                                len0,
-                                len0,
+                        let result71 = {
+                            let l0 = *arg0.add(0).cast::<i64>();
+                            let l1 = *arg0.add(8).cast::<*mut u8>();
+                            let l2 = *arg0
+                                .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let len3 = l2;
+                            let bytes3 = _rt::Vec::from_raw_parts(l1.cast(), len3, len3);
+                            let l4 = i32::from(
+                                *arg0
+                                    .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
                             );
-                            let base5 = arg6;
-                            let len5 = arg7;
-                            let mut result5 = _rt::Vec::with_capacity(len5);
-                            for i in 0..len5 {
-                                let base = base5
-                                    .add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                                let e5 = {
-                                    let l2 = *base.add(0).cast::<*mut u8>();
-                                    let l3 = *base
+                            let l5 = *arg0
+                                .add(8 + 3 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l6 = *arg0
+                                .add(8 + 4 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let len7 = l6;
+                            let bytes7 = _rt::Vec::from_raw_parts(l5.cast(), len7, len7);
+                            let l8 = i32::from(
+                                *arg0
+                                    .add(8 + 5 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l12 = i32::from(
+                                *arg0
+                                    .add(8 + 8 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l16 = i32::from(
+                                *arg0
+                                    .add(8 + 11 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l20 = i32::from(
+                                *arg0
+                                    .add(8 + 14 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l30 = *arg0
+                                .add(8 + 21 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l31 = *arg0
+                                .add(8 + 22 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let base38 = l30;
+                            let len38 = l31;
+                            let mut result38 = _rt::Vec::with_capacity(len38);
+                            for i in 0..len38 {
+                                let base = base38
+                                    .add(i * (4 * ::core::mem::size_of::<*const u8>()));
+                                let e38 = {
+                                    let l32 = *base.add(0).cast::<*mut u8>();
+                                    let l33 = *base
                                         .add(::core::mem::size_of::<*const u8>())
                                         .cast::<usize>();
-                                    let len4 = l3;
-                                    let bytes4 = _rt::Vec::from_raw_parts(
-                                        l2.cast(),
-                                        len4,
-                                        len4,
+                                    let len34 = l33;
+                                    let bytes34 = _rt::Vec::from_raw_parts(
+                                        l32.cast(),
+                                        len34,
+                                        len34,
                                     );
-                                    _rt::string_lift(bytes4)
+                                    let l35 = *base
+                                        .add(2 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<*mut u8>();
+                                    let l36 = *base
+                                        .add(3 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len37 = l36;
+                                    let bytes37 = _rt::Vec::from_raw_parts(
+                                        l35.cast(),
+                                        len37,
+                                        len37,
+                                    );
+                                    super::super::super::super::__with_name0::Label {
+                                        name: _rt::string_lift(bytes34),
+                                        value: _rt::string_lift(bytes37),
+                                    }
                                 };
-                                result5.push(e5);
+                                result38.push(e38);
                             }
                             _rt::cabi_dealloc(
-                                base5,
-                                len5 * (2 * ::core::mem::size_of::<*const u8>()),
+                                base38,
+                                len38 * (4 * ::core::mem::size_of::<*const u8>()),
                                 ::core::mem::size_of::<*const u8>(),
                             );
-                            let base9 = arg8;
-                            let len9 = arg9;
-                            let mut result9 = _rt::Vec::with_capacity(len9);
-                            for i in 0..len9 {
-                                let base = base9
+                            let l39 = i32::from(
+                                *arg0
+                                    .add(8 + 23 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l41 = i32::from(
+                                *arg0
+                                    .add(8 + 24 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l45 = *arg0
+                                .add(8 + 27 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l46 = *arg0
+                                .add(8 + 28 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let base50 = l45;
+                            let len50 = l46;
+                            let mut result50 = _rt::Vec::with_capacity(len50);
+                            for i in 0..len50 {
+                                let base = base50
                                     .add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                                let e9 = {
-                                    let l6 = *base.add(0).cast::<*mut u8>();
-                                    let l7 = *base
+                                let e50 = {
+                                    let l47 = *base.add(0).cast::<*mut u8>();
+                                    let l48 = *base
                                         .add(::core::mem::size_of::<*const u8>())
                                         .cast::<usize>();
-                                    let len8 = l7;
-                                    let bytes8 = _rt::Vec::from_raw_parts(
-                                        l6.cast(),
-                                        len8,
-                                        len8,
+                                    let len49 = l48;
+                                    let bytes49 = _rt::Vec::from_raw_parts(
+                                        l47.cast(),
+                                        len49,
+                                        len49,
                                     );
-                                    _rt::string_lift(bytes8)
+                                    _rt::string_lift(bytes49)
                                 };
-                                result9.push(e9);
+                                result50.push(e50);
                             }
                             _rt::cabi_dealloc(
-                                base9,
-                                len9 * (2 * ::core::mem::size_of::<*const u8>()),
+                                base50,
+                                len50 * (2 * ::core::mem::size_of::<*const u8>()),
                                 ::core::mem::size_of::<*const u8>(),
                             );
-                            let base19 = arg10;
-                            let len19 = arg11;
-                            let mut result19 = _rt::Vec::with_capacity(len19);
-                            for i in 0..len19 {
-                                let base = base19.add(i * 40);
-                                let e19 = {
-                                    let l10 = i32::from(*base.add(0).cast::<u8>());
-                                    let l11 = i32::from(*base.add(1).cast::<u8>());
-                                    let l12 = *base.add(8).cast::<i64>();
-                                    let l13 = *base.add(16).cast::<i64>();
-                                    let l14 = i32::from(*base.add(24).cast::<u8>());
-                                    let l15 = i32::from(*base.add(25).cast::<u8>());
-                                    let l16 = i32::from(*base.add(26).cast::<u8>());
-                                    let l17 = *base.add(28).cast::<i32>();
-                                    let l18 = *base.add(32).cast::<i64>();
+                            let l51 = *arg0
+                                .add(8 + 29 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l52 = *arg0
+                                .add(8 + 30 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let base56 = l51;
+                            let len56 = l52;
+                            let mut result56 = _rt::Vec::with_capacity(len56);
+                            for i in 0..len56 {
+                                let base = base56
+                                    .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                let e56 = {
+                                    let l53 = *base.add(0).cast::<*mut u8>();
+                                    let l54 = *base
+                                        .add(::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len55 = l54;
+                                    let bytes55 = _rt::Vec::from_raw_parts(
+                                        l53.cast(),
+                                        len55,
+                                        len55,
+                                    );
+                                    _rt::string_lift(bytes55)
+                                };
+                                result56.push(e56);
+                            }
+                            _rt::cabi_dealloc(
+                                base56,
+                                len56 * (2 * ::core::mem::size_of::<*const u8>()),
+                                ::core::mem::size_of::<*const u8>(),
+                            );
+                            let l57 = *arg0
+                                .add(8 + 31 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l58 = *arg0
+                                .add(8 + 32 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let base70 = l57;
+                            let len70 = l58;
+                            let mut result70 = _rt::Vec::with_capacity(len70);
+                            for i in 0..len70 {
+                                let base = base70.add(i * 64);
+                                let e70 = {
+                                    let l59 = i32::from(*base.add(0).cast::<u8>());
+                                    let l60 = i32::from(*base.add(1).cast::<u8>());
+                                    let l61 = *base.add(8).cast::<i64>();
+                                    let l62 = *base.add(16).cast::<i64>();
+                                    let l63 = i32::from(*base.add(24).cast::<u8>());
+                                    let l64 = i32::from(*base.add(32).cast::<u8>());
+                                    let l66 = i32::from(*base.add(48).cast::<u8>());
+                                    let l67 = i32::from(*base.add(49).cast::<u8>());
+                                    let l68 = *base.add(52).cast::<i32>();
+                                    let l69 = *base.add(56).cast::<i64>();
                                     Server {
-                                        state: ServerState::_lift(l10 as u8),
-                                        detail: StateDetail::_lift(l11 as u8),
-                                        age: l12 as u64,
-                                        state_age: l13 as u64,
-                                        has_run: _rt::bool_lift(l14 as u8),
-                                        in_flight: Operation::_lift(l15 as u8),
-                                        suspended: _rt::bool_lift(l16 as u8),
-                                        server_type: l17 as u32,
-                                        watched_tags: l18 as u64,
+                                        state: ServerState::_lift(l59 as u8),
+                                        detail: StateDetail::_lift(l60 as u8),
+                                        age: l61 as u64,
+                                        state_age: l62 as u64,
+                                        has_run: _rt::bool_lift(l63 as u8),
+                                        unused_for: match l64 {
+                                            0 => None,
+                                            1 => {
+                                                let e = {
+                                                    let l65 = *base.add(40).cast::<i64>();
+                                                    l65 as u64
+                                                };
+                                                Some(e)
+                                            }
+                                            _ => _rt::invalid_enum_discriminant(),
+                                        },
+                                        in_flight: Operation::_lift(l66 as u8),
+                                        suspended: _rt::bool_lift(l67 as u8),
+                                        server_type: l68 as u32,
+                                        watched_tags: l69 as u64,
                                     }
                                 };
-                                result19.push(e19);
+                                result70.push(e70);
                             }
-                            _rt::cabi_dealloc(base19, len19 * 40, 8);
+                            _rt::cabi_dealloc(base70, len70 * 64, 8);
                             T_::decide(Question {
-                                now: arg0 as u64,
-                                zone: _rt::string_lift(bytes0),
-                                group: match arg3 {
-                                    0 => None,
-                                    1 => {
-                                        let e = {
-                                            let len1 = arg5;
-                                            let bytes1 = _rt::Vec::from_raw_parts(
-                                                arg4.cast(),
-                                                len1,
-                                                len1,
-                                            );
-                                            _rt::string_lift(bytes1)
-                                        };
-                                        Some(e)
-                                    }
-                                    _ => _rt::invalid_enum_discriminant(),
+                                now: l0 as u64,
+                                zone: _rt::string_lift(bytes3),
+                                subject: super::super::super::super::__with_name0::Subject {
+                                    program: super::super::super::super::__with_name0::Program::_lift(
+                                        l4 as u8,
+                                    ),
+                                    owner: _rt::string_lift(bytes7),
+                                    project: match l8 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l9 = *arg0
+                                                    .add(8 + 6 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l10 = *arg0
+                                                    .add(8 + 7 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len11 = l10;
+                                                let bytes11 = _rt::Vec::from_raw_parts(
+                                                    l9.cast(),
+                                                    len11,
+                                                    len11,
+                                                );
+                                                _rt::string_lift(bytes11)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    group: match l12 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l13 = *arg0
+                                                    .add(8 + 9 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l14 = *arg0
+                                                    .add(8 + 10 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len15 = l14;
+                                                let bytes15 = _rt::Vec::from_raw_parts(
+                                                    l13.cast(),
+                                                    len15,
+                                                    len15,
+                                                );
+                                                _rt::string_lift(bytes15)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    cluster: match l16 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l17 = *arg0
+                                                    .add(8 + 12 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l18 = *arg0
+                                                    .add(8 + 13 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len19 = l18;
+                                                let bytes19 = _rt::Vec::from_raw_parts(
+                                                    l17.cast(),
+                                                    len19,
+                                                    len19,
+                                                );
+                                                _rt::string_lift(bytes19)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    object: match l20 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l21 = *arg0
+                                                    .add(8 + 15 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l22 = *arg0
+                                                    .add(8 + 16 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len23 = l22;
+                                                let bytes23 = _rt::Vec::from_raw_parts(
+                                                    l21.cast(),
+                                                    len23,
+                                                    len23,
+                                                );
+                                                let l24 = *arg0
+                                                    .add(8 + 17 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l25 = *arg0
+                                                    .add(8 + 18 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len26 = l25;
+                                                let bytes26 = _rt::Vec::from_raw_parts(
+                                                    l24.cast(),
+                                                    len26,
+                                                    len26,
+                                                );
+                                                let l27 = *arg0
+                                                    .add(8 + 19 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l28 = *arg0
+                                                    .add(8 + 20 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len29 = l28;
+                                                let bytes29 = _rt::Vec::from_raw_parts(
+                                                    l27.cast(),
+                                                    len29,
+                                                    len29,
+                                                );
+                                                super::super::super::super::__with_name0::Object {
+                                                    kind: _rt::string_lift(bytes23),
+                                                    namespace: _rt::string_lift(bytes26),
+                                                    name: _rt::string_lift(bytes29),
+                                                }
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    labels: result38,
+                                    requester: match l39 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l40 = i32::from(
+                                                    *arg0
+                                                        .add(9 + 23 * ::core::mem::size_of::<*const u8>())
+                                                        .cast::<u8>(),
+                                                );
+                                                super::super::super::super::__with_name0::Requester::_lift(
+                                                    l40 as u8,
+                                                )
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                    why: match l41 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l42 = *arg0
+                                                    .add(8 + 25 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l43 = *arg0
+                                                    .add(8 + 26 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len44 = l43;
+                                                let bytes44 = _rt::Vec::from_raw_parts(
+                                                    l42.cast(),
+                                                    len44,
+                                                    len44,
+                                                );
+                                                _rt::string_lift(bytes44)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
                                 },
-                                server_types: result5,
-                                watched_tags: result9,
-                                servers: result19,
+                                server_types: result50,
+                                watched_tags: result56,
+                                servers: result70,
                             })
                         };
-                        let ptr21 = (&raw mut _RET_AREA.0).cast::<u8>();
-                        let vec25 = result20;
-                        let len25 = vec25.len();
-                        let layout25 = _rt::alloc::Layout::from_size_align(
-                                vec25.len() * (4 * ::core::mem::size_of::<*const u8>()),
+                        _rt::cabi_dealloc(
+                            arg0,
+                            16 + 32 * ::core::mem::size_of::<*const u8>(),
+                            8,
+                        );
+                        let ptr72 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        let vec76 = result71;
+                        let len76 = vec76.len();
+                        let layout76 = _rt::alloc::Layout::from_size_align(
+                                vec76.len() * (4 * ::core::mem::size_of::<*const u8>()),
                                 ::core::mem::size_of::<*const u8>(),
                             )
                             .unwrap();
-                        let (result25, _cleanup25) = wit_bindgen::rt::Cleanup::new(
-                            layout25,
+                        let (result76, _cleanup76) = wit_bindgen::rt::Cleanup::new(
+                            layout76,
                         );
-                        if let Some(cleanup) = _cleanup25 {
+                        if let Some(cleanup) = _cleanup76 {
                             cleanup.forget();
                         }
-                        for (i, e) in vec25.into_iter().enumerate() {
-                            let base = result25
+                        for (i, e) in vec76.into_iter().enumerate() {
+                            let base = result76
                                 .add(i * (4 * ::core::mem::size_of::<*const u8>()));
                             {
-                                let Answer { verdict: verdict22, reason: reason22 } = e;
-                                match verdict22 {
+                                let Answer { verdict: verdict73, reason: reason73 } = e;
+                                match verdict73 {
                                     Verdict::Defer => {
                                         *base.add(0).cast::<u8>() = (0i32) as u8;
                                     }
                                     Verdict::Mapped(e) => {
                                         *base.add(0).cast::<u8>() = (1i32) as u8;
-                                        let Mapping { report: report23, action: action23 } = e;
-                                        *base.add(1).cast::<u8>() = (report23.clone() as i32) as u8;
-                                        *base.add(2).cast::<u8>() = (action23.clone() as i32) as u8;
+                                        let Mapping { report: report74, action: action74 } = e;
+                                        *base.add(1).cast::<u8>() = (report74.clone() as i32) as u8;
+                                        *base.add(2).cast::<u8>() = (action74.clone() as i32) as u8;
                                     }
                                 }
-                                match reason22 {
+                                match reason73 {
                                     Some(e) => {
                                         *base
                                             .add(::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (1i32) as u8;
-                                        let vec24 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr24 = vec24.as_ptr().cast::<u8>();
-                                        let len24 = vec24.len();
-                                        ::core::mem::forget(vec24);
+                                        let vec75 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr75 = vec75.as_ptr().cast::<u8>();
+                                        let len75 = vec75.len();
+                                        ::core::mem::forget(vec75);
                                         *base
                                             .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len24;
+                                            .cast::<usize>() = len75;
                                         *base
                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr24.cast_mut();
+                                            .cast::<*mut u8>() = ptr75.cast_mut();
                                     }
                                     None => {
                                         *base
@@ -442,11 +705,11 @@ pub mod exports {
                                 };
                             }
                         }
-                        *ptr21
+                        *ptr72
                             .add(::core::mem::size_of::<*const u8>())
-                            .cast::<usize>() = len25;
-                        *ptr21.add(0).cast::<*mut u8>() = result25;
-                        ptr21
+                            .cast::<usize>() = len76;
+                        *ptr72.add(0).cast::<*mut u8>() = result76;
+                        ptr72
                     }
                 }
                 #[doc(hidden)]
@@ -498,12 +761,9 @@ pub mod exports {
                     ($ty:ident with_types_in $($path_to_types:tt)*) => {
                         const _ : () = { #[unsafe (export_name =
                         "windlass:policy/state-mapping@0.1.0#decide")] unsafe extern "C"
-                        fn export_decide(arg0 : i64, arg1 : * mut u8, arg2 : usize, arg3
-                        : i32, arg4 : * mut u8, arg5 : usize, arg6 : * mut u8, arg7 :
-                        usize, arg8 : * mut u8, arg9 : usize, arg10 : * mut u8, arg11 :
-                        usize,) -> * mut u8 { unsafe { $($path_to_types)*::
-                        _export_decide_cabi::<$ty > (arg0, arg1, arg2, arg3, arg4, arg5,
-                        arg6, arg7, arg8, arg9, arg10, arg11) } } #[unsafe (export_name =
+                        fn export_decide(arg0 : * mut u8,) -> * mut u8 { unsafe {
+                        $($path_to_types)*:: _export_decide_cabi::<$ty > (arg0) } }
+                        #[unsafe (export_name =
                         "cabi_post_windlass:policy/state-mapping@0.1.0#decide")] unsafe
                         extern "C" fn _post_return_decide(arg0 : * mut u8,) { unsafe {
                         $($path_to_types)*:: __post_return_decide::<$ty > (arg0) } } };
@@ -559,10 +819,10 @@ macro_rules! __export_state_mapping_impl {
         #[cfg(target_arch = "wasm32")] #[unsafe (link_section =
         "component-type:wit-bindgen:0.60.0:windlass:guest-sdk:state-mapping:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1617] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2007] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xcd\x0b\x01A\x02\x01\
-A\x06\x01B\x0c\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xd3\x0e\x01A\x02\x01\
+A\x07\x01B\x1b\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
 \x01m\x17\x11invalid-arguments\x15authentication-denied\x11permission-denied\x0e\
 quota-exceeded\x09not-found\x07expired\x08conflict\x13precondition-failed\x0ftra\
 nsient-state\x06locked\x0crate-limited\x0cout-of-stock\x0cserver-error\x07gatewa\
@@ -571,28 +831,36 @@ y\x07timeout\x0aconnection\x10malformed-answer\x11deadline-exceeded\x09cancelled
 \x03\0\x04\x01ks\x01k{\x01r\x08\x05class\x05\x07messages\x06method\x06\x04path\x06\
 \x06status\x07\x0aerror-type\x06\x08resource\x06\x09ambiguous\x7f\x04\0\x07failu\
 re\x03\0\x08\x01m\x07\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate\
--nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1b\
-windlass:policy/types@0.1.0\x05\0\x02\x03\0\0\x0cmilliseconds\x02\x03\0\0\x09tim\
-estamp\x01B\x1e\x02\x03\x02\x01\x01\x04\0\x0cmilliseconds\x03\0\0\x02\x03\x02\x01\
-\x02\x04\0\x09timestamp\x03\0\x02\x01m\x07\x08starting\x07running\x08stopping\x07\
-stopped\x10stopped-in-place\x06locked\x05other\x04\0\x0cserver-state\x03\0\x04\x01\
-m\x0d\x04none\x0fallocating-node\x11provisioning-node\x08starting\x0ebooting-ker\
-nel\x06booted\x05ready\x08stopping\x11stopping-in-place\x10stopped-in-place\x0bt\
-erminating\x09rebooting\x05other\x04\0\x0cstate-detail\x03\0\x06\x01m\x06\x04non\
-e\x06create\x07cleanup\x07suspend\x06resume\x05other\x04\0\x09operation\x03\0\x08\
-\x01r\x09\x05state\x05\x06detail\x07\x03age\x01\x09state-age\x01\x07has-run\x7f\x09\
-in-flight\x09\x09suspended\x7f\x0bserver-typey\x0cwatched-tagsw\x04\0\x06server\x03\
-\0\x0a\x01ks\x01ps\x01p\x0b\x01r\x06\x03now\x03\x04zones\x05group\x0c\x0cserver-\
-types\x0d\x0cwatched-tags\x0d\x07servers\x0e\x04\0\x08question\x03\0\x0f\x01m\x09\
-\x04none\x08creating\x07running\x08deleting\x07deleted\x07timeout\x0asuspending\x09\
-suspended\x08resuming\x04\0\x06report\x03\0\x11\x01m\x02\x04none\x04reap\x04\0\x06\
-action\x03\0\x13\x01r\x02\x06report\x12\x06action\x14\x04\0\x07mapping\x03\0\x15\
-\x01q\x02\x05defer\0\0\x06mapped\x01\x16\0\x04\0\x07verdict\x03\0\x17\x01r\x02\x07\
-verdict\x18\x06reason\x0c\x04\0\x06answer\x03\0\x19\x01p\x1a\x01@\x01\x08questio\
-n\x10\0\x1b\x04\0\x06decide\x01\x1c\x04\0#windlass:policy/state-mapping@0.1.0\x05\
-\x03\x04\0\x20windlass:guest-sdk/state-mapping\x04\0\x0b\x13\x01\0\x0dstate-mapp\
-ing\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10\
-wit-bindgen-rust\x060.60.0";
+-nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x01r\x02\x08\
+currencys\x06microsw\x04\0\x05money\x03\0\x0c\x01m\x04\x0ccommand-line\x0drunner\
+-plugin\x0acontroller\x05other\x04\0\x07program\x03\0\x0e\x01m\x0a\x04user\x06ru\
+nner\x06plugin\x06policy\x08shutdown\x05sweep\x07reclaim\x06object\x07cluster\x05\
+other\x04\0\x09requester\x03\0\x10\x01r\x03\x04kinds\x09namespaces\x04names\x04\0\
+\x06object\x03\0\x12\x01r\x02\x04names\x05values\x04\0\x05label\x03\0\x14\x01k\x13\
+\x01p\x15\x01k\x11\x01r\x09\x07program\x0f\x05owners\x07project\x06\x05group\x06\
+\x07cluster\x06\x06object\x16\x06labels\x17\x09requester\x18\x03why\x06\x04\0\x07\
+subject\x03\0\x19\x03\0\x1bwindlass:policy/types@0.1.0\x05\0\x02\x03\0\0\x0cmill\
+iseconds\x02\x03\0\0\x09timestamp\x02\x03\0\0\x07subject\x01B!\x02\x03\x02\x01\x01\
+\x04\0\x0cmilliseconds\x03\0\0\x02\x03\x02\x01\x02\x04\0\x09timestamp\x03\0\x02\x02\
+\x03\x02\x01\x03\x04\0\x07subject\x03\0\x04\x01m\x07\x08starting\x07running\x08s\
+topping\x07stopped\x10stopped-in-place\x06locked\x05other\x04\0\x0cserver-state\x03\
+\0\x06\x01m\x0d\x04none\x0fallocating-node\x11provisioning-node\x08starting\x0eb\
+ooting-kernel\x06booted\x05ready\x08stopping\x11stopping-in-place\x10stopped-in-\
+place\x0bterminating\x09rebooting\x05other\x04\0\x0cstate-detail\x03\0\x08\x01m\x06\
+\x04none\x06create\x07cleanup\x07suspend\x06resume\x05other\x04\0\x09operation\x03\
+\0\x0a\x01k\x01\x01r\x0a\x05state\x07\x06detail\x09\x03age\x01\x09state-age\x01\x07\
+has-run\x7f\x0aunused-for\x0c\x09in-flight\x0b\x09suspended\x7f\x0bserver-typey\x0c\
+watched-tagsw\x04\0\x06server\x03\0\x0d\x01ps\x01p\x0e\x01r\x06\x03now\x03\x04zo\
+nes\x07subject\x05\x0cserver-types\x0f\x0cwatched-tags\x0f\x07servers\x10\x04\0\x08\
+question\x03\0\x11\x01m\x09\x04none\x08creating\x07running\x08deleting\x07delete\
+d\x07timeout\x0asuspending\x09suspended\x08resuming\x04\0\x06report\x03\0\x13\x01\
+m\x02\x04none\x04reap\x04\0\x06action\x03\0\x15\x01r\x02\x06report\x14\x06action\
+\x16\x04\0\x07mapping\x03\0\x17\x01q\x02\x05defer\0\0\x06mapped\x01\x18\0\x04\0\x07\
+verdict\x03\0\x19\x01ks\x01r\x02\x07verdict\x1a\x06reason\x1b\x04\0\x06answer\x03\
+\0\x1c\x01p\x1d\x01@\x01\x08question\x12\0\x1e\x04\0\x06decide\x01\x1f\x04\0#win\
+dlass:policy/state-mapping@0.1.0\x05\x04\x04\0\x20windlass:guest-sdk/state-mappi\
+ng\x04\0\x0b\x13\x01\0\x0dstate-mapping\x03\0\0\0G\x09producers\x01\x0cprocessed\
+-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
         };
     };
 }
@@ -605,9 +873,9 @@ pub use __export_state_mapping_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 822] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x92\x05\x01A\x02\x01\
-A\x02\x01B\x0c\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1165] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xe9\x07\x01A\x02\x01\
+A\x02\x01B\x1b\x01w\x04\0\x0cmilliseconds\x03\0\0\x01w\x04\0\x09timestamp\x03\0\x02\
 \x01m\x17\x11invalid-arguments\x15authentication-denied\x11permission-denied\x0e\
 quota-exceeded\x09not-found\x07expired\x08conflict\x13precondition-failed\x0ftra\
 nsient-state\x06locked\x0crate-limited\x0cout-of-stock\x0cserver-error\x07gatewa\
@@ -616,11 +884,18 @@ y\x07timeout\x0aconnection\x10malformed-answer\x11deadline-exceeded\x09cancelled
 \x03\0\x04\x01ks\x01k{\x01r\x08\x05class\x05\x07messages\x06method\x06\x04path\x06\
 \x06status\x07\x0aerror-type\x06\x08resource\x06\x09ambiguous\x7f\x04\0\x07failu\
 re\x03\0\x08\x01m\x07\x06server\x02ip\x0cblock-volume\x0clocal-volume\x0bprivate\
--nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x03\0\x1b\
-windlass:policy/types@0.1.0\x05\0\x04\0@windlass:guest-sdk/state-mapping-with-al\
-l-of-its-exports-removed\x04\0\x0b3\x01\0-state-mapping-with-all-of-its-exports-\
-removed\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.25\
-4.2\x10wit-bindgen-rust\x060.60.0";
+-nic\x14apple-silicon-server\x05other\x04\0\x0dresource-kind\x03\0\x0a\x01r\x02\x08\
+currencys\x06microsw\x04\0\x05money\x03\0\x0c\x01m\x04\x0ccommand-line\x0drunner\
+-plugin\x0acontroller\x05other\x04\0\x07program\x03\0\x0e\x01m\x0a\x04user\x06ru\
+nner\x06plugin\x06policy\x08shutdown\x05sweep\x07reclaim\x06object\x07cluster\x05\
+other\x04\0\x09requester\x03\0\x10\x01r\x03\x04kinds\x09namespaces\x04names\x04\0\
+\x06object\x03\0\x12\x01r\x02\x04names\x05values\x04\0\x05label\x03\0\x14\x01k\x13\
+\x01p\x15\x01k\x11\x01r\x09\x07program\x0f\x05owners\x07project\x06\x05group\x06\
+\x07cluster\x06\x06object\x16\x06labels\x17\x09requester\x18\x03why\x06\x04\0\x07\
+subject\x03\0\x19\x03\0\x1bwindlass:policy/types@0.1.0\x05\0\x04\0@windlass:gues\
+t-sdk/state-mapping-with-all-of-its-exports-removed\x04\0\x0b3\x01\0-state-mappi\
+ng-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\
+\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

@@ -1,7 +1,7 @@
 //! Slot `placement`: in which zone, and of which server type, servers are created next.
 
 pub use crate::bindings::placement::exports::windlass::policy::placement::{
-    Answer, Assignment, Money, Place, Question, Verdict,
+    Answer, Assignment, Place, Question, Verdict,
 };
 use crate::types::Timestamp;
 

@@ -1,7 +1,7 @@
 //! Slot `release`: what becomes of a machine that its owner no longer wants.
 
 pub use crate::bindings::release::exports::windlass::policy::release::{
-    Action, Answer, Machine, MachineKind, PoolReturn, Question, Refusal, Requested, Requester, Trigger, Verdict,
+    Action, Activity, Answer, Machine, MachineKind, PoolReturn, Question, Refusal, Requested, Trigger, Verdict,
 };
 use crate::types::Milliseconds;
 

@@ -325,11 +325,11 @@ mod tests {
     fn the_question_is_the_example_with_the_changes() {
         let case = fixture(
             r#"{"slot": "retry", "expect": {},
-                "question": {"attempt": 4, "failure": {"class": "locked"}, "group": null}}"#,
+                "question": {"attempt": 4, "failure": {"class": "locked"}, "subject": {"group": null}}}"#,
         );
         let question: retry::Question = case.question();
         assert_eq!((question.attempt, question.failure.class), (4, FailureClass::Locked));
-        assert_eq!((question.group, question.zone.as_str()), (None, "fr-par-1"));
+        assert_eq!((question.subject.group, question.zone.as_str()), (None, "fr-par-1"));
         let case = fixture(r#"{"slot": "state-mapping", "question": {"servers": [{"age": 7}]}, "expect": {}}"#);
         let question: state_mapping::Question = case.question();
         assert_eq!((question.servers.len(), question.servers[0].age), (1, 7));

@@ -31,7 +31,7 @@ pub use fake::{FakeHost, LogLine, Run};
 pub use fixtures::{Fixture, fixtures};
 pub use questions::{
     NOW, failure, machine, place, placement_question, provisioning_question, release_question, resource,
-    retry_question, rollback_question, server, state_mapping_question,
+    retry_question, rollback_question, server, state_mapping_question, subject,
 };
 
 use crate::Policy;

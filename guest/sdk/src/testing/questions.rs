@@ -1,6 +1,6 @@
 //! Questions with sensible contents, to be changed with `..`: `Question { attempt: 3, ..retry_question(class) }`.
 
-use crate::types::{Failure, FailureClass, ResourceKind, Timestamp};
+use crate::types::{Failure, FailureClass, Program, Requester, ResourceKind, Subject, Timestamp};
 use crate::{placement, provisioning, release, retry, rollback, state_mapping};
 
 /// The instant of all these questions: 2026-01-01T00:00:00Z.
@@ -21,6 +21,22 @@ pub fn failure(class: FailureClass) -> Failure {
     }
 }
 
+/// Servers of the group `runners` of a runner plugin; nobody is known to ask.
+#[must_use]
+pub fn subject() -> Subject {
+    Subject {
+        program: Program::RunnerPlugin,
+        owner: "windlass".into(),
+        project: None,
+        group: Some("runners".into()),
+        cluster: None,
+        object: None,
+        labels: Vec::new(),
+        requester: None,
+        why: None,
+    }
+}
+
 /// The first attempt to create a DEV1-S in fr-par-1 has just failed.
 #[must_use]
 pub fn retry_question(class: FailureClass) -> retry::Question {
@@ -35,7 +51,7 @@ pub fn retry_question(class: FailureClass) -> retry::Question {
         time_left: Some(600_000),
         failure: failure(class),
         zone: "fr-par-1".into(),
-        group: Some("runners".into()),
+        subject: subject(),
         server_type: Some("DEV1-S".into()),
     }
 }
@@ -50,6 +66,7 @@ pub const fn server(state: state_mapping::ServerState) -> state_mapping::Server 
         age: 3_600_000,
         state_age: 60_000,
         has_run: true,
+        unused_for: None,
         in_flight: state_mapping::Operation::None,
         suspended: false,
         server_type: 0,
@@ -63,7 +80,7 @@ pub fn state_mapping_question(servers: impl Into<Vec<state_mapping::Server>>) ->
     state_mapping::Question {
         now: NOW,
         zone: "fr-par-1".into(),
-        group: Some("runners".into()),
+        subject: subject(),
         server_types: vec!["DEV1-S".into()],
         watched_tags: Vec::new(),
         servers: servers.into(),
@@ -91,7 +108,7 @@ pub fn rollback_question(resources: impl Into<Vec<rollback::Resource>>) -> rollb
         now: NOW,
         random: 0x9e37_79b9_7f4a_7c15,
         operation: "create-server".into(),
-        group: "runners".into(),
+        subject: subject(),
         cause: Some(failure(FailureClass::ServerError)),
         failed_step: Some("power-on".into()),
         resources: resources.into(),
@@ -117,19 +134,20 @@ pub fn machine(kind: release::MachineKind) -> release::Machine {
         deletion_scheduled: false,
         bootstrap_failures: 0,
         rebooted: false,
+        price_per_hour: None,
+        activity: release::Activity { last_used: None, connections: None, node_ready: None, node_ready_since: None },
     }
 }
 
 /// The owner of that machine has released it and asked for nothing special; asked for the first time.
 #[must_use]
-pub const fn release_question(machine: release::Machine) -> release::Question {
+pub fn release_question(machine: release::Machine) -> release::Question {
     release::Question {
         now: NOW,
         random: 0x9e37_79b9_7f4a_7c15,
         trigger: release::Trigger::Released,
+        subject: Subject { requester: Some(Requester::Runner), ..subject() },
         machine,
-        requester: Some(release::Requester::Runner),
-        why: None,
         requested: None,
         refusal: None,
         attempt: 1,
@@ -142,7 +160,7 @@ pub fn provisioning_question(class: FailureClass) -> provisioning::Question {
     provisioning::Question {
         now: NOW,
         random: 0x9e37_79b9_7f4a_7c15,
-        cluster: "batch".into(),
+        subject: Subject { group: None, cluster: Some("batch".into()), ..subject() },
         operation: provisioning::Operation::Create,
         stage: provisioning::Stage::Servers,
         cause: failure(class),
@@ -174,7 +192,7 @@ pub fn placement_question(wanted: u32, places: impl Into<Vec<placement::Place>>)
         now: NOW,
         random: 0x9e37_79b9_7f4a_7c15,
         operation: "create-server".into(),
-        group: Some("runners".into()),
+        subject: subject(),
         wanted,
         places: places.into(),
     }

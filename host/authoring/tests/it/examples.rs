@@ -42,7 +42,7 @@ fn a_fixture_asks_the_same_question_in_the_sdk_and_in_the_host() {
     let failure = json!({"class": "locked", "message": "no", "ambiguous": true});
     let refusal = json!({"action": "terminate", "failure": failure, "not-before": 7});
     for (slot, question) in [
-        (SlotName::StateMapping, json!({"group": null, "servers": [{"age": 1}, {}, {"state": "locked"}]})),
+        (SlotName::StateMapping, json!({"subject": {"group": null}, "servers": [{"age": 1}, {}, {"state": "locked"}]})),
         (SlotName::StateMapping, json!({"servers": []})),
         (SlotName::Retry, json!({"attempt": 9, "failure": {"class": "gateway", "status": null}})),
         (SlotName::Rollback, json!({"cause": null, "resources": [{"owned": false}, {}, {}, {}, {}, {"id": "x"}]})),

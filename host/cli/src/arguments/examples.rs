@@ -93,6 +93,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("policy run", &["windlass policy run gentle-retry.wasm --slot retry --example"]),
     ("policy prove", &["windlass policy prove gentle-retry.wasm --slot retry"]),
     ("policy diff", &["windlass policy diff old.wasm new.wasm --slot retry"]),
+    (
+        "policy audit",
+        &[
+            "windlass policy audit keep-all.rules.toml",
+            "windlass policy audit keep-all.rules.toml --fail-on-destructive",
+        ],
+    ),
     ("policy bench", &["windlass policy bench gentle-retry.wasm"]),
     ("policy list", &["windlass policy list"]),
     ("policy status", &["windlass policy status"]),

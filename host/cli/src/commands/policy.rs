@@ -1,5 +1,6 @@
 //! `windlass policy`: what a policy file is, whether it can be used, and what it answers.
 
+mod audit;
 mod author;
 mod bench;
 mod diff;
@@ -43,6 +44,7 @@ pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<(),
         PolicyCommand::Run(arguments) => ask(context, arguments).await,
         PolicyCommand::Prove(arguments) => prove::run(context, &arguments),
         PolicyCommand::Diff(arguments) => diff::run(context, &arguments),
+        PolicyCommand::Audit(arguments) => audit::run(context, &arguments).await,
         PolicyCommand::Bench(arguments) => bench::run(context, &arguments),
         PolicyCommand::List => list(context),
         PolicyCommand::Status => status(context),

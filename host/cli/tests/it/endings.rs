@@ -38,7 +38,7 @@ const COMMANDS: [&[&str]; 17] = [
 ];
 
 /// What changes neither the account nor the journal, or, like `demo`, works on an account of its own.
-const OTHERS: [&str; 46] = [
+const OTHERS: [&str; 47] = [
     "completions",
     "conformance",
     "console",
@@ -64,6 +64,7 @@ const OTHERS: [&str; 46] = [
     "operation list",
     "operation show",
     "operation watch",
+    "policy audit",
     "policy bench",
     "policy build",
     "policy check",

@@ -98,6 +98,8 @@ fn each_example_of_each_help_does_what_it_shows() {
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("farm.toml"), FARM).unwrap();
     KEEP_NEW_NODES_FOR_INSPECTION.write_to(&folder).unwrap();
+    let keep = "slot = \"release\"\n[[rules]]\nwhen = \"true\"\nanswer = \"keep\"\n";
+    std::fs::write(folder.join("keep-all.rules.toml"), keep).unwrap();
     let components = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../policy/components");
     for name in ["gentle-retry.wasm", "old.wasm", "new.wasm"] {
         std::fs::copy(components.join("retry.wasm"), folder.join(name)).unwrap();

@@ -3,6 +3,7 @@
 
 mod abandoning;
 mod asking;
+mod auditing;
 mod authors;
 mod bad_input;
 mod beginning;
@@ -24,6 +25,7 @@ mod policies;
 mod servers;
 mod serving;
 mod shapes;
+mod slots;
 mod state;
 mod support;
 mod telemetry;

@@ -72,7 +72,8 @@ fn run_puts_a_question_from_a_file_from_stdin_or_the_example() {
         "attempt": 1, "elapsed": 0,
         "failure": {"class": "out-of-stock", "message": "none left", "method": "POST", "path": "/", "status": 503,
                     "error-type": "out_of_stock", "resource": null, "ambiguous": false},
-        "zone": "fr-par-1", "server-type": "DEV1-S"}"#;
+        "zone": "fr-par-1", "server-type": "DEV1-S",
+        "subject": {"program": "command-line", "owner": "team", "labels": []}}"#;
     let path = world.write("question.json", question.as_bytes());
     let from_file = world.json(&["policy", "run", file, "--slot", "retry", "--input-file", path.to_str().unwrap()]);
     assert_eq!(from_file["answer"]["verdict"], "give-up");

@@ -235,7 +235,7 @@ fn a_placement_policy_decides_which_types_the_servers_get() {
     place("last");
     let created = create("DEV1-S,DEV1-M").expect(0).json();
     assert_eq!(created["servers"][0]["server_type"], "DEV1-M");
-    // One type leaves nothing to decide.
+    // The rule is about one type; the other is placed as without it.
     assert_eq!(create("DEV1-S").expect(0).json()["servers"][0]["server_type"], "DEV1-S");
     // Now there is one of the group, so that the rule does not hold any more.
     assert_eq!(create("DEV1-S,DEV1-M").expect(0).json()["servers"][0]["server_type"], "DEV1-S");

@@ -43,6 +43,7 @@ const ASKED: &[(&str, &[&str])] = &[
     ("policy list", &["policy", "list"]),
     ("policy status", &["policy", "status"]),
     ("policy shadow", &["policy", "shadow"]),
+    ("policy audit", &["policy", "audit", "POLICY"]),
     ("decision list", &["decision", "list", "--slot", "retry"]),
     ("decision show", &["decision", "show", "DECISION"]),
     ("decision replay", &["decision", "replay", "DECISION"]),
@@ -95,6 +96,7 @@ fn every_document_has_the_fields_that_it_had() {
     world.configure(IMPATIENT);
     let file = |name: &str, text: &str| world.write(name, text.as_bytes()).to_str().unwrap().to_owned();
     let (farm, other) = (file("farm.toml", FARM), file("other.toml", &FARM.replace("count = 2", "count = 3")));
+    let keep = file("keep.rules.toml", "slot = \"release\"\n[[rules]]\nwhen = \"true\"\nanswer = \"keep\"\n");
     let mut shapes = Map::new();
     let mut note = |name: &str, document: &Value| {
         shapes.insert(name.to_owned(), shape(document));
@@ -116,6 +118,7 @@ fn every_document_has_the_fields_that_it_had() {
                 "ID" => name,
                 "LAST" => created["servers"][0]["operation"].as_str().unwrap(),
                 "DECISION" => decision,
+                "POLICY" => &keep,
                 "farm.toml" => &farm,
                 "other.toml" => &other,
                 other => other,

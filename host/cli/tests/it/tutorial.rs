@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use windlass_test_guests::{
-    GRACE_FOR_STOPPED, KEEP_NEW_NODES_FOR_INSPECTION, KEEP_VOLUMES_FOR_INSPECTION, STOCK_AWARE_RETRY,
+    GRACE_FOR_STOPPED, KEEP_NEW_NODES_FOR_INSPECTION, KEEP_UNTIL, KEEP_VOLUMES_FOR_INSPECTION, MAXIMUM_AGE,
+    NAMESPACE_BUDGET, STOCK_AWARE_RETRY,
 };
 
 use crate::distribution::{OTHERS, Registry};
@@ -220,6 +221,7 @@ const FOLLOWED: [(&str, &str, &str); 20] = [
     ("docs/policies-to-production.md", "# From a laptop to production", ""),
     ("docs/policy-server.md", "# Policies for programs", "## Control access"),
     ("docs/proving-policies.md", "# Proving policies", "<!-- end -->"),
+    ("docs/ready-made-policies.md", "# Ready-made policies", ""),
     ("docs/rules.md", "# Rules", "## Conditions"),
     ("docs/simulator.md", "# The simulator", ""),
     ("docs/console.md", "# The console", ""),
@@ -390,7 +392,7 @@ fn operating_does_what_it_says_of_servers_and_of_what_fails() {
 
 #[test]
 fn the_page_about_decisions_does_what_it_says() {
-    assert_eq!(impatient().follow(&part("docs/decisions.md", "# What is decided")), 9);
+    assert_eq!(impatient().follow(&part("docs/decisions.md", "# What is decided")), 11);
 }
 
 #[test]
@@ -489,6 +491,19 @@ fn proving_policies_does_what_it_says() {
     let mut reader = Reader::new();
     let commands = reader.follow(&part("docs/proving-policies.md", "# Proving policies"));
     assert!(commands >= 8, "only {commands} commands were found");
+}
+
+#[test]
+fn ready_made_policies_do_what_the_page_says() {
+    let mut reader = Reader::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    std::os::unix::fs::symlink(root.join("guest"), reader.folder.join("guest")).unwrap();
+    let policies = reader.folder.join("target/policies");
+    std::fs::create_dir_all(&policies).unwrap();
+    for guest in [KEEP_UNTIL, MAXIMUM_AGE, NAMESPACE_BUDGET] {
+        guest.write_to(&policies).unwrap();
+    }
+    assert_eq!(reader.follow(&part("docs/ready-made-policies.md", "# Ready-made policies")), 22);
 }
 
 #[test]

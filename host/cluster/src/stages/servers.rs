@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::StreamExt as _;
 use futures::stream;
 use windlass_lifecycle::{
-    Asking, CloudInit, Control, Error as LifecycleError, OperationId, ReleaseOutcome, Report, RequestedBy, Requester,
-    ResourceKind, ResourceName, Target,
+    Asking, CloudInit, Control, Error as LifecycleError, OperationId, ReleaseOutcome, Report, ResourceKind,
+    ResourceName, Target,
 };
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::Zone;
@@ -93,7 +93,8 @@ async fn place(run: &Run, stage: Stage, nodes: &[String]) -> Result<BTreeMap<Str
     let mut types = BTreeMap::new();
     for (group, names) in groups {
         let Some(first) = names.first() else { continue };
-        let specification = run.book.lock().cluster.specification.server(&group, first, None);
+        let mut specification = run.book.lock().cluster.specification.server(&group, first, None);
+        specification.requested_by = run.requested_by("");
         let placement = run.shared.lifecycle.place(&specification, names.len()).await;
         if placement.types.len() < names.len() {
             let why = placement.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
@@ -127,6 +128,7 @@ async fn make_one(
         book.cluster.specification.server(&node.group, name, cloud_inits.get(&node.group).cloned())
     };
     specification.types = types;
+    specification.requested_by = run.requested_by("");
     let unstarted = |error: LifecycleError| {
         Stop::failed(step.stage, failure::of_class(FailureClass::Other, format!("{name}: {error}")))
     };
@@ -312,16 +314,12 @@ async fn clean_up(run: &Run, node: &Node, control: &Control) -> Result<Removed, 
         }
         _ => Target::Operation(creation.clone()),
     };
-    let (requested_by, kind) = {
-        let book = run.book.lock();
-        let (operation, number) = (&book.operation, book.operation.number);
-        let why = operation.reasons.first().map_or_else(
-            || format!("the {} of the cluster removes {}", operation.kind, node.name),
-            |reason| format!("the {} of the cluster removes {}: {reason}", operation.kind, node.name),
-        );
-        let requester = Requester::Cluster { cluster: run.name.to_string(), operation: number };
-        (RequestedBy::new(requester, why), operation.kind)
+    let (why, kind) = {
+        let operation = &run.book.lock().operation;
+        let reason = operation.reasons.first().map(|reason| format!(": {reason}")).unwrap_or_default();
+        (format!("the {} of the cluster removes {}{reason}", operation.kind, node.name), operation.kind)
     };
+    let requested_by = run.requested_by(why);
     let request = match node.role == NodeRole::Made && kind != OperationKind::Terminate {
         true => target.requested_by(requested_by),
         false => target.released_by(requested_by, Asking::default()),

@@ -27,8 +27,8 @@ use windlass_cluster::{
 };
 use windlass_console::{Candidates, Console, Endpoint, Prices, ServeOptions};
 use windlass_lifecycle::{
-    Control, Durability, ImageChoice, Lifecycle, Options, OrderRequest, ServerSpecification, StateDirectory,
-    SweepRequest, Target,
+    Control, Durability, ImageChoice, Lifecycle, Options, OrderRequest, RequestedBy, ServerSpecification,
+    StateDirectory, SweepRequest, Target,
 };
 use windlass_policy::slots::{Retry, Slot as _, SlotName, StateMapping, state_mapping};
 use windlass_policy::{Host, HostOptions, Link, Policies};
@@ -172,7 +172,7 @@ impl World {
             let mut question = StateMapping::example();
             let server = question.servers[0];
             let states = [state_mapping::ServerState::Running, state_mapping::ServerState::Stopped];
-            question.group = Some("ci".to_owned());
+            question.subject.group = Some("ci".to_owned());
             question.servers = (0..24)
                 .map(|number| state_mapping::Server {
                     state: states[usize::from(number < round)],
@@ -235,6 +235,7 @@ impl World {
             limit: 3,
             claim_prefix: "ci-mac-".into(),
             pool_prefix: None,
+            requested_by: RequestedBy::default(),
         };
         self.lifecycle.order_machine(&request, &control).await.unwrap();
         // Somebody deletes a server behind our back: what belonged to it is unexplained.

@@ -49,6 +49,54 @@ pub const RESOURCE_KIND: Shape = Shape::Enum(&[
     "other",
 ]);
 
+pub const MONEY: Shape = Shape::Record(&[
+    ("currency", Shape::Text),
+    ("micros", Shape::Number { bits: 64 }),
+]);
+
+pub const PROGRAM: Shape = Shape::Enum(&[
+    "command-line",
+    "runner-plugin",
+    "controller",
+    "other",
+]);
+
+pub const REQUESTER: Shape = Shape::Enum(&[
+    "user",
+    "runner",
+    "plugin",
+    "policy",
+    "shutdown",
+    "sweep",
+    "reclaim",
+    "object",
+    "cluster",
+    "other",
+]);
+
+pub const OBJECT: Shape = Shape::Record(&[
+    ("kind", Shape::Text),
+    ("namespace", Shape::Text),
+    ("name", Shape::Text),
+]);
+
+pub const LABEL: Shape = Shape::Record(&[
+    ("name", Shape::Text),
+    ("value", Shape::Text),
+]);
+
+pub const SUBJECT: Shape = Shape::Record(&[
+    ("program", PROGRAM),
+    ("owner", Shape::Text),
+    ("project", Shape::Option(&Shape::Text)),
+    ("group", Shape::Option(&Shape::Text)),
+    ("cluster", Shape::Option(&Shape::Text)),
+    ("object", Shape::Option(&OBJECT)),
+    ("labels", Shape::List(&LABEL)),
+    ("requester", Shape::Option(&REQUESTER)),
+    ("why", Shape::Option(&Shape::Text)),
+]);
+
 pub const STATE_MAPPING_SERVER_STATE: Shape = Shape::Enum(&[
     "starting",
     "running",
@@ -90,6 +138,7 @@ pub const STATE_MAPPING_SERVER: Shape = Shape::Record(&[
     ("age", Shape::Number { bits: 64 }),
     ("state-age", Shape::Number { bits: 64 }),
     ("has-run", Shape::Bool),
+    ("unused-for", Shape::Option(&Shape::Number { bits: 64 })),
     ("in-flight", STATE_MAPPING_OPERATION),
     ("suspended", Shape::Bool),
     ("server-type", Shape::Number { bits: 32 }),
@@ -99,7 +148,7 @@ pub const STATE_MAPPING_SERVER: Shape = Shape::Record(&[
 pub const STATE_MAPPING_QUESTION: Shape = Shape::Record(&[
     ("now", Shape::Number { bits: 64 }),
     ("zone", Shape::Text),
-    ("group", Shape::Option(&Shape::Text)),
+    ("subject", SUBJECT),
     ("server-types", Shape::List(&Shape::Text)),
     ("watched-tags", Shape::List(&Shape::Text)),
     ("servers", Shape::List(&STATE_MAPPING_SERVER)),
@@ -150,7 +199,7 @@ pub const RETRY_QUESTION: Shape = Shape::Record(&[
     ("time-left", Shape::Option(&Shape::Number { bits: 64 })),
     ("failure", FAILURE),
     ("zone", Shape::Text),
-    ("group", Shape::Option(&Shape::Text)),
+    ("subject", SUBJECT),
     ("server-type", Shape::Option(&Shape::Text)),
 ]);
 
@@ -188,7 +237,7 @@ pub const ROLLBACK_QUESTION: Shape = Shape::Record(&[
     ("now", Shape::Number { bits: 64 }),
     ("random", Shape::Number { bits: 64 }),
     ("operation", Shape::Text),
-    ("group", Shape::Text),
+    ("subject", SUBJECT),
     ("cause", Shape::Option(&FAILURE)),
     ("failed-step", Shape::Option(&Shape::Text)),
     ("resources", Shape::List(&ROLLBACK_RESOURCE)),
@@ -232,24 +281,18 @@ pub const RELEASE_TRIGGER: Shape = Shape::Enum(&[
     "other",
 ]);
 
-pub const RELEASE_REQUESTER: Shape = Shape::Enum(&[
-    "user",
-    "runner",
-    "plugin",
-    "policy",
-    "shutdown",
-    "sweep",
-    "reclaim",
-    "object",
-    "cluster",
-    "other",
-]);
-
 pub const RELEASE_REQUESTED: Shape = Shape::Enum(&[
     "return-to-pool",
     "terminate",
     "keep",
     "other",
+]);
+
+pub const RELEASE_ACTIVITY: Shape = Shape::Record(&[
+    ("last-used", Shape::Option(&Shape::Number { bits: 64 })),
+    ("connections", Shape::Option(&Shape::Number { bits: 32 })),
+    ("node-ready", Shape::Option(&Shape::Bool)),
+    ("node-ready-since", Shape::Option(&Shape::Number { bits: 64 })),
 ]);
 
 pub const RELEASE_MACHINE: Shape = Shape::Record(&[
@@ -267,6 +310,8 @@ pub const RELEASE_MACHINE: Shape = Shape::Record(&[
     ("deletion-scheduled", Shape::Bool),
     ("bootstrap-failures", Shape::Number { bits: 32 }),
     ("rebooted", Shape::Bool),
+    ("price-per-hour", Shape::Option(&MONEY)),
+    ("activity", RELEASE_ACTIVITY),
 ]);
 
 pub const RELEASE_ACTION: Shape = Shape::Enum(&[
@@ -287,9 +332,8 @@ pub const RELEASE_QUESTION: Shape = Shape::Record(&[
     ("now", Shape::Number { bits: 64 }),
     ("random", Shape::Number { bits: 64 }),
     ("trigger", RELEASE_TRIGGER),
+    ("subject", SUBJECT),
     ("machine", RELEASE_MACHINE),
-    ("requester", Shape::Option(&RELEASE_REQUESTER)),
-    ("why", Shape::Option(&Shape::Text)),
     ("requested", Shape::Option(&RELEASE_REQUESTED)),
     ("refusal", Shape::Option(&RELEASE_REFUSAL)),
     ("attempt", Shape::Number { bits: 32 }),
@@ -360,7 +404,7 @@ pub const PROVISIONING_GROUP: Shape = Shape::Record(&[
 pub const PROVISIONING_QUESTION: Shape = Shape::Record(&[
     ("now", Shape::Number { bits: 64 }),
     ("random", Shape::Number { bits: 64 }),
-    ("cluster", Shape::Text),
+    ("subject", SUBJECT),
     ("operation", PROVISIONING_OPERATION),
     ("stage", PROVISIONING_STAGE),
     ("cause", FAILURE),
@@ -390,11 +434,6 @@ pub const PROVISIONING_ANSWER: Shape = Shape::Record(&[
 
 pub const PROVISIONING: SlotShapes = SlotShapes { question: PROVISIONING_QUESTION, answer: PROVISIONING_ANSWER };
 
-pub const PLACEMENT_MONEY: Shape = Shape::Record(&[
-    ("currency", Shape::Text),
-    ("micros", Shape::Number { bits: 64 }),
-]);
-
 pub const PLACEMENT_PLACE: Shape = Shape::Record(&[
     ("zone", Shape::Text),
     ("server-type", Shape::Text),
@@ -404,14 +443,14 @@ pub const PLACEMENT_PLACE: Shape = Shape::Record(&[
     ("last-failure", Shape::Option(&FAILURE)),
     ("failed-at", Shape::Option(&Shape::Number { bits: 64 })),
     ("backoff-until", Shape::Option(&Shape::Number { bits: 64 })),
-    ("price-per-hour", Shape::Option(&PLACEMENT_MONEY)),
+    ("price-per-hour", Shape::Option(&MONEY)),
 ]);
 
 pub const PLACEMENT_QUESTION: Shape = Shape::Record(&[
     ("now", Shape::Number { bits: 64 }),
     ("random", Shape::Number { bits: 64 }),
     ("operation", Shape::Text),
-    ("group", Shape::Option(&Shape::Text)),
+    ("subject", SUBJECT),
     ("wanted", Shape::Number { bits: 32 }),
     ("places", Shape::List(&PLACEMENT_PLACE)),
 ]);

@@ -22,7 +22,7 @@ fn what_is_well_said_passes() {
         ("failure.class == 'out-of-stock' && attempt < 5", &RETRY),
         ("failure.class in ['gateway', 'timeout'] || failure.ambiguous", &RETRY),
         ("question.failure.class != 'other'", &RETRY),
-        ("group == 'runners' && server_type != null && server_type.startsWith('GP1')", &RETRY),
+        ("subject.group == 'runners' && server_type != null && server_type.startsWith('GP1')", &RETRY),
         ("has(failure.status) && failure.status >= 500 && failure.status / 100 == 5", &RETRY),
         ("time_left == null || time_left > 60000u", &RETRY),
         ("!(time_left == null) && time_left > 1", &RETRY),
@@ -74,7 +74,7 @@ fn what_may_be_absent_has_to_be_asked_for_first() {
         ("failure.status >= 500", "`failure.status` may be absent: ask first, as in `has(failure.status) && ...`"),
         ("has(failure.status) || failure.status >= 500", "`failure.status` may be absent"),
         ("failure.status >= 500 && has(failure.status)", "`failure.status` may be absent"),
-        ("group.startsWith('a')", "`group` may be absent"),
+        ("subject.group.startsWith('a')", "`subject.group` may be absent"),
         ("time_left == null ? time_left > 1 : true", "`time_left` may be absent"),
     ] {
         assert!(problem(text, &RETRY).starts_with(expected), "{text}: {}", problem(text, &RETRY));

@@ -247,7 +247,7 @@ mod tests {
     const CLAIM: &str = "team-mini-0011aabb";
 
     fn owners(standing: ProvisioningGate) -> Owners {
-        Owners { paused: None, standing, cluster: None, machine: None, joined: false }
+        Owners { paused: None, standing, cluster: None, machine: None, joined: false, node_ready: None }
     }
 
     fn host() -> Host {

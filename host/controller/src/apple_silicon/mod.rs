@@ -338,7 +338,7 @@ impl Mac<'_> {
         {
             turn.status.server_id = Some(id.clone());
         }
-        turn.status.policies = turn.context.policies_in_use(AppleSiliconMachine::SLOTS);
+        turn.status.policies = turn.policies_in_use();
         turn.begin_in_project();
         turn.write_beginning(kind).await?;
         let context = Arc::clone(turn.context);
@@ -355,8 +355,9 @@ impl Mac<'_> {
                     operating_system: spec.operating_system.clone(),
                 };
                 let orders = work::Orders::of(spec.order.as_ref(), context.settings.allow_orders);
+                let requested_by = self.turn.requested_by("");
                 self.turn.launch(kind, move |control, _| async move {
-                    work::adopt(&context, &pool, &claim, orders, &control).await
+                    work::adopt(&context, &pool, &claim, orders, requested_by, &control).await
                 });
             }
             (JobKind::Inspect, Some((zone, id))) => {
@@ -392,6 +393,7 @@ impl Mac<'_> {
             setup: turn.object.spec.setup.clone()?,
             namespace: turn.object.namespace().unwrap_or_default(),
             name: turn.object.name_any(),
+            requested_by: self.turn.requested_by(""),
             provider_id: ProviderId::AppleSilicon { zone: zone.clone(), id: id.clone() }.to_string(),
             zone,
             id,
@@ -432,6 +434,7 @@ impl Mac<'_> {
             adopted: self.was_adopted(&id, &claim),
             bootstrap_failures: failures(self.turn.object).saturating_sub(bootstrap.failures_before),
             rebooted: bootstrap.rebooted,
+            activity: self.turn.activity(),
             // A Machine's provider id never changes: another host is another Machine.
             replaced_with_claimant: kind == JobKind::Recover && self.turn.owners.machine.is_some(),
             requested_by: self.turn.requested_by(match kind {
@@ -445,6 +448,7 @@ impl Mac<'_> {
     /// Writes where the host is reached, and who decides about it.
     async fn publish(&mut self, host: &Host) -> Result<(), Error> {
         let bootstrap = self.bootstrap();
+        let policies = self.turn.policies_in_use();
         let (object, status) = (self.turn.object, &mut self.turn.status);
         status.server_id = Some(host.id.clone());
         status.server_name = Some(host.name.clone());
@@ -452,7 +456,7 @@ impl Mac<'_> {
             status.failure_domain = Some(host.zone.clone());
         }
         status.addresses = addresses(host, &object.name_any());
-        status.policies = self.turn.context.policies_in_use(AppleSiliconMachine::SLOTS);
+        status.policies = policies;
         status.bootstrap = Some(bootstrap);
         // Who has taken the set-up away sets the condition from then on.
         if object.spec.setup.is_none() && status.setup.take().is_some() {

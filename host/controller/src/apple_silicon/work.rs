@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use windlass_lifecycle::{ClaimName, Control, Error as LifecycleError, OrderRequest, Pool, ReleaseRequest};
+use windlass_lifecycle::{
+    ClaimName, Control, Error as LifecycleError, OrderRequest, Pool, ReleaseRequest, RequestedBy,
+};
 use windlass_scaleway::Zone;
 
 use super::credentials;
@@ -53,9 +55,10 @@ pub(super) async fn adopt(
     pool: &Pool,
     claim: &ClaimName,
     orders: Orders,
+    requested_by: RequestedBy,
     control: &Control,
 ) -> Outcome {
-    let none = match context.lifecycle.adopt_machine(pool, claim, control).await {
+    let none = match context.lifecycle.adopt_machine(pool, claim, &requested_by, control).await {
         Ok(machine) => return Outcome::Adopted { machine: Box::new(machine), ordered: false },
         Err(error @ LifecycleError::NoEligibleMachine { .. }) => error.to_string(),
         Err(error) => return failed(error, "AdoptionFailed"),
@@ -79,6 +82,7 @@ pub(super) async fn adopt(
         limit: limit as usize,
         claim_prefix: claim_prefix(&context.settings.owner),
         pool_prefix: Some(pool.prefix.clone()),
+        requested_by,
     };
     match context.lifecycle.order_machine(&request, control).await {
         Ok(machine) => Outcome::Adopted { machine: Box::new(machine), ordered: true },

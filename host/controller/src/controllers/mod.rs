@@ -220,11 +220,12 @@ where
 
 /// An item each time that other policies decide: what waited for the word of the former is looked at again.
 fn replaced_policies(context: Arc<Context>) -> impl Stream<Item = ()> + Send + Sync + 'static {
-    let before = context.policies_in_use(&SlotName::ALL);
-    futures::stream::unfold((context, before), |(context, before)| async move {
+    let look = |context: &Context| (context.policies_in_use(None, &SlotName::ALL), context.policies.scoped_version());
+    let before = look(&context);
+    futures::stream::unfold((context, before), move |(context, before)| async move {
         loop {
             tokio::time::sleep(POLICIES_INTERVAL).await;
-            let now = context.policies_in_use(&SlotName::ALL);
+            let now = look(&context);
             if now != before {
                 return Some(((), (context, now)));
             }

@@ -8,8 +8,9 @@ use kube::{CustomResourceExt, Resource, ResourceExt};
 use serde_json::Value;
 
 use crate::kinds::{
-    AppleSiliconMachine, AppleSiliconMachineTemplate, ExternalCluster, ExternalClusterTemplate, InstanceMachine,
-    InstanceMachineTemplate, MachineRemediation, MachineRemediationTemplate, ServerCluster, VERSION,
+    AppleSiliconMachine, AppleSiliconMachineTemplate, ClusterPolicy, ExternalCluster, ExternalClusterTemplate,
+    InstanceMachine, InstanceMachineTemplate, MachineRemediation, MachineRemediationTemplate, Policy, ServerCluster,
+    VERSION,
 };
 
 /// The contracts of Cluster API that the kinds fulfil: their fields and both labels are there.
@@ -36,21 +37,34 @@ pub fn definitions() -> Vec<CustomResourceDefinition> {
         MachineRemediation::crd(),
         MachineRemediationTemplate::crd(),
         ServerCluster::crd(),
+        Policy::crd(),
+        ClusterPolicy::crd(),
     ]
     .map(|mut definition| {
-        // A cluster of servers is no part of Cluster API's contracts.
-        if definition.spec.names.kind != ServerCluster::kind(&()) {
+        if is_of_cluster_api(&definition.spec.names.kind) {
             for contract in CONTRACTS {
                 definition.labels_mut().insert(contract.to_owned(), VERSION.to_owned());
             }
         }
         definition.labels_mut().insert(PROVIDER.0.to_owned(), PROVIDER.1.to_owned());
-        definition.labels_mut().insert(MOVED.to_owned(), String::new());
+        // Policies belong to an installation, and not to the clusters that are moved.
+        if !is_policy(&definition.spec.names.kind) {
+            definition.labels_mut().insert(MOVED.to_owned(), String::new());
+        }
         let mut value = serde_json::to_value(&definition).expect("a definition is plain data");
         tidy(&mut value);
         serde_json::from_value(value).expect("only keys that may be absent were removed")
     })
     .into()
+}
+
+fn is_policy(kind: &str) -> bool {
+    kind == Policy::kind(&()) || kind == ClusterPolicy::kind(&())
+}
+
+/// Whether a kind is part of Cluster API's contracts.
+fn is_of_cluster_api(kind: &str) -> bool {
+    kind != ServerCluster::kind(&()) && !is_policy(kind)
 }
 
 /// The same as one YAML stream.
@@ -132,7 +146,7 @@ mod tests {
 
     #[test]
     fn every_definition_has_what_cluster_api_looks_for() {
-        for definition in definitions().into_iter().filter(|one| one.spec.names.kind != "ServerCluster") {
+        for definition in definitions().into_iter().filter(|one| is_of_cluster_api(&one.spec.names.kind)) {
             let name = definition.name_any();
             assert_eq!(definition.labels()["cluster.x-k8s.io/v1beta1"], "v1alpha1", "{name}");
             assert_eq!(definition.labels()["cluster.x-k8s.io/v1beta2"], "v1alpha1", "{name}");

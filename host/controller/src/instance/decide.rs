@@ -161,7 +161,7 @@ mod tests {
     use crate::owners::Gate;
 
     fn owners(standing: ProvisioningGate) -> Owners {
-        Owners { paused: None, standing, cluster: None, machine: None, joined: false }
+        Owners { paused: None, standing, cluster: None, machine: None, joined: false, node_ready: None }
     }
 
     fn last(kind: JobKind, state: &str) -> OperationStatus {

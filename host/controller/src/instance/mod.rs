@@ -41,7 +41,7 @@ const INTERNAL: &str = "InternalIP";
 impl Machine for InstanceMachine {
     const LEAVING: Phase = Phase::Deleting;
     const CALLING_OFF: &'static str = "the creation is being called off and undone";
-    const SLOTS: &'static [SlotName] = &[SlotName::Release, SlotName::Rollback, SlotName::Retry];
+    const SLOTS: &'static [SlotName] = &[SlotName::Placement, SlotName::Release, SlotName::Rollback, SlotName::Retry];
 }
 
 /// One reconcile of one instance.
@@ -289,7 +289,7 @@ impl Instance<'_> {
         if let Ok(zone) = &self.zone {
             turn.status.failure_domain = Some(zone.to_string());
         }
-        turn.status.policies = turn.context.policies_in_use(InstanceMachine::SLOTS);
+        turn.status.policies = turn.policies_in_use();
         turn.begin_in_project();
         turn.write_beginning(kind).await?;
         let (context, object) = (Arc::clone(turn.context), turn.object);
@@ -305,6 +305,7 @@ impl Instance<'_> {
                 };
                 let namespace = object.namespace().unwrap_or_default();
                 let write = self.operation_writer();
+                wanted.requested_by = self.turn.requested_by("");
                 let requested_by = self.turn.requested_by("an earlier creation for the object was not finished");
                 self.turn.launch(kind, move |control, _| async move {
                     if let Some(secret) = secret {
@@ -320,18 +321,14 @@ impl Instance<'_> {
             }
             JobKind::CleanUp => {
                 let server = self.server.as_ref().map(|(_, id)| id.clone());
-                let what = work::ServerRelease {
-                    server,
-                    operation,
-                    requested: self.requested().await,
-                    requested_by: self.turn.requested_by("the object is being deleted"),
-                };
+                let what =
+                    work::ServerRelease { server, operation, asked: self.asked("the object is being deleted").await };
                 self.turn.launch(kind, move |control, attempt| async move {
                     work::clean_up(&context.lifecycle, &zone, what, attempt, &control).await
                 });
             }
             JobKind::Recover => {
-                let asked = (self.requested().await, self.turn.requested_by("its server could not be set up"));
+                let asked = self.asked("its server could not be set up").await;
                 let known = self.turn.status.remediation.clone().unwrap_or_default();
                 if let Some((zone, id)) = self.server.clone() {
                     self.turn.launch(kind, move |control, attempt| async move {
@@ -348,6 +345,11 @@ impl Instance<'_> {
             _ => {}
         }
         Ok(Action::requeue(JOB_CHECK))
+    }
+
+    async fn asked(&self, why: &str) -> work::Asked {
+        let (requested, requested_by) = (self.requested().await, self.turn.requested_by(why));
+        work::Asked { requested, requested_by, activity: self.turn.activity() }
     }
 
     /// What the owner asks for by an annotation.
@@ -454,6 +456,7 @@ impl Instance<'_> {
     /// Writes where the server is reached, and who decides about it.
     async fn publish(&mut self, server: &Server) -> Result<(), Error> {
         let private = self.private_addresses(server).await;
+        let policies = self.turn.policies_in_use();
         let (object, status) = (self.turn.object, &mut self.turn.status);
         status.server_id = Some(server.id.clone());
         status.server_name = Some(server.name.clone());
@@ -464,7 +467,7 @@ impl Instance<'_> {
                 status.addresses.push(internal);
             }
         }
-        status.policies = self.turn.context.policies_in_use(InstanceMachine::SLOTS);
+        status.policies = policies;
         if let Some((zone, id)) = &self.server {
             status.failure_domain = Some(zone.to_string());
             if object.spec.provider_id.is_none() {

@@ -7,7 +7,7 @@ use windlass_lifecycle::{
     Asking, CleanupRequest, Control, CreatedServer, Error as LifecycleError, Lifecycle, OperationId, OperationState,
     RequestedBy, ServerSpecification, Target, read_or_absent,
 };
-use windlass_policy::slots::release::{Requested, Trigger};
+use windlass_policy::slots::release::{Activity, Requested, Trigger};
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::{Server, ServerState};
@@ -138,8 +138,15 @@ pub(super) struct ServerRelease {
     /// Scaleway's id; absent when the server was never handed over, so that there is nothing to judge.
     pub(super) server: Option<String>,
     pub(super) operation: Option<OperationId>,
+    pub(super) asked: Asked,
+}
+
+/// What the object asks of a release.
+pub(super) struct Asked {
     pub(super) requested: Option<Requested>,
     pub(super) requested_by: RequestedBy,
+    /// What the server was doing.
+    pub(super) activity: Activity,
 }
 
 /// Has the release slot judge a server whose Machine is unhealthy: it was not set up as it should be, each time that
@@ -148,13 +155,20 @@ pub(super) async fn recover(
     lifecycle: &Lifecycle,
     target: Target,
     known: &RemediationStatus,
-    (requested, requested_by): (Option<Requested>, RequestedBy),
+    asked: Asked,
     attempt: u32,
     control: &Control,
 ) -> Outcome {
     let RemediationStatus { requests, rebooted, .. } = *known;
-    let asking =
-        Asking { trigger: Trigger::BootstrapFailed, requested, bootstrap_failures: requests, rebooted, attempt };
+    let Asked { requested, requested_by, activity } = asked;
+    let asking = Asking {
+        trigger: Trigger::BootstrapFailed,
+        requested,
+        bootstrap_failures: requests,
+        rebooted,
+        activity,
+        attempt,
+    };
     release(lifecycle, target.released_by(requested_by, asking), control, "RestartFailed").await
 }
 
@@ -162,7 +176,7 @@ pub(super) async fn recover(
 pub(super) async fn clean_up(
     lifecycle: &Lifecycle,
     zone: &Zone,
-    ServerRelease { server, operation, requested, requested_by }: ServerRelease,
+    ServerRelease { server, operation, asked: Asked { requested, requested_by, activity } }: ServerRelease,
     attempt: u32,
     control: &Control,
 ) -> Outcome {
@@ -197,7 +211,7 @@ pub(super) async fn clean_up(
         (_, None, None) => return Outcome::NothingMade,
     };
     let request = match is_handed_over {
-        true => target.released_by(requested_by, Asking { requested, attempt, ..Asking::default() }),
+        true => target.released_by(requested_by, Asking { requested, activity, attempt, ..Asking::default() }),
         false => target.requested_by(requested_by),
     };
     release(lifecycle, request, control, "DeletionFailed").await
@@ -287,7 +301,8 @@ mod tests {
             let outcome = match name {
                 "deleted" => {
                     let (server, operation, requested_by) = (Some(server), Some(operation), object(name));
-                    let what = ServerRelease { server, operation, requested, requested_by };
+                    let asked = Asked { requested, requested_by, activity: Activity::default() };
+                    let what = ServerRelease { server, operation, asked };
                     clean_up(&lifecycle, &zone, what, 1, &control).await
                 }
                 _ => {

@@ -7,6 +7,7 @@ mod apple_silicon_machine;
 mod common;
 mod external_cluster;
 mod instance_machine;
+mod policy;
 mod remediation;
 mod rules;
 mod server_cluster;
@@ -28,6 +29,10 @@ pub use external_cluster::{
 pub use instance_machine::{
     Bootstrap, InstanceMachine, InstanceMachineResource, InstanceMachineSpec, InstanceMachineTemplate,
     InstanceMachineTemplateSpec, PublicIp, Volume, VolumeType,
+};
+pub use policy::{
+    ClusterPolicy, ClusterPolicySpec, ConfigMapKey, Policy, PolicyInForce, PolicyMode, PolicyOnFailure, PolicyPosition,
+    PolicySlot, PolicySource, PolicySpec, PolicyStatus,
 };
 pub use remediation::{
     MachineRemediation, MachineRemediationResource, MachineRemediationSpec, MachineRemediationStatus,
@@ -107,7 +112,9 @@ pub mod conditions {
     pub const JUDGED: &str = "Judged";
     /// Of a template: whether what a machine of it has is known from Scaleway's catalogue.
     pub const CAPACITY_KNOWN: &str = "CapacityKnown";
+    /// Of a policy: whether what is there now is in force.
+    pub const LOADED: &str = "Loaded";
     /// Those that the controller always sets; [`BOOTSTRAPPED`] as well where it sets a Mac up.
-    pub(crate) const OURS: [&str; 8] =
-        [READY, AVAILABLE, PROVISIONED, PAUSED, PROGRESSING, RELEASED, JUDGED, CAPACITY_KNOWN];
+    pub(crate) const OURS: [&str; 9] =
+        [READY, AVAILABLE, PROVISIONED, PAUSED, PROGRESSING, RELEASED, JUDGED, CAPACITY_KNOWN, LOADED];
 }

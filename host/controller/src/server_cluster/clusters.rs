@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use kube::Client;
+use kube::{Client, Resource as _};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use windlass_cluster::{ClusterOptions, Clusters};
@@ -57,6 +57,7 @@ impl ServerClusters {
         let (lifecycle, scaleway) = (self.lifecycle.clone(), self.scaleway.clone());
         let mut options = ClusterOptions::new(lifecycle, scaleway, Arc::clone(&self.policies), store);
         options.cloud_inits = Arc::new(CloudInits { client: client.clone(), namespace: namespace.clone() });
+        options.objects = Some((ServerCluster::kind(&()).into_owned(), namespace.clone()));
         let hooks = KubernetesHooks { jobs: HookJobs { client, namespace, leaving: self.leaving.clone() } };
         options.hooks = Arc::new(hooks.clone());
         Part { clusters: Clusters::new(options), hooks }

@@ -58,7 +58,7 @@ fn the_printed_definitions_are_the_committed_ones() {
             count += 1;
         }
     }
-    assert_eq!(count, 9);
+    assert_eq!(count, 11);
     assert_eq!(printed.matches("\nkind: CustomResourceDefinition\n").count(), count);
 }
 

@@ -141,6 +141,14 @@ impl Book {
         self.entries.retain(|_, entry| *entry.phase() != Phase::Gone || entry.is_awaited() || !entry.is_forgotten());
     }
 
+    /// Notes that the runner uses a member: it asked whether it is alive, or how to connect to it.
+    pub(crate) fn used(&mut self, id: &str, now: u64, connects: bool) {
+        let Some(entry) = self.entries.get_mut(id) else { return };
+        let activity = &mut entry.activity;
+        activity.last_used = Some(now);
+        activity.connections = Some(activity.connections.unwrap_or_default().saturating_add(connects.into()));
+    }
+
     /// Notes in which state a server was listed.
     pub(crate) fn saw(&mut self, id: &str, server: &str, state: ServerState, now: u64) {
         let Some(entry) = self.entries.get_mut(id) else { return };

@@ -10,7 +10,8 @@
 
 use std::time::Duration;
 
-use windlass_lifecycle::{OperationId, RequestedBy};
+use windlass_lifecycle::{Asking, OperationId, RequestedBy};
+use windlass_policy::slots::release::Activity;
 use windlass_policy::slots::state_mapping::{Action, Mapping, Operation, Report, ServerState};
 
 use super::places::Place;
@@ -166,6 +167,8 @@ pub(crate) struct Entry {
     pub(crate) seen: Option<(ServerState, u64)>,
     /// Whether it ever ran.
     pub(crate) has_run: bool,
+    /// What the runner did with it, as far as this process has seen.
+    pub(crate) activity: Activity,
     /// Who asked for its end first while it was being created.
     pub(super) unwanted_by: Option<RequestedBy>,
     /// Since when it has been seen on its way out, in milliseconds since 1970.
@@ -189,10 +192,16 @@ impl Entry {
             server: None,
             seen: None,
             has_run: false,
+            activity: Activity::default(),
             unwanted_by: None,
             leaving: None,
             known: Known::Forgotten,
         }
+    }
+
+    /// What the release slot is asked when the runner no longer wants it.
+    pub(super) fn asking(&self) -> Asking {
+        Asking { activity: self.activity, ..Asking::default() }
     }
 
     /// What is being done with it.

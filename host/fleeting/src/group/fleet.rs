@@ -10,10 +10,10 @@ use futures::future::join_all;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::Instrument as _;
-use windlass_lifecycle::{Error, Lifecycle, Part, RequestedBy, Requester, Supervisor, Tasks};
+use windlass_lifecycle::{Error, Lifecycle, Part, RequestedBy, Requester, SubjectOf, Supervisor, Tasks};
 use windlass_policy::Host;
 use windlass_policy::slots::retry;
-use windlass_policy::slots::types::{Failure as Cause, FailureClass};
+use windlass_policy::slots::types::{Failure as Cause, FailureClass, Subject};
 use windlass_scaleway::{Client, Zone};
 
 use super::book::{self, Book};
@@ -150,7 +150,9 @@ impl<K: MachineKind> Calls for Fleet<K> {
     }
 
     async fn connect_info(&self, id: &str) -> Result<ConnectInfo, Failure> {
-        K::connect_info(self, id).await
+        let connected = K::connect_info(self, id).await?;
+        self.book.lock().used(id, self.lifecycle.now(), true);
+        Ok(connected)
     }
 
     async fn heartbeat(self: Arc<Self>, id: &str) -> Result<(), Failure> {
@@ -162,7 +164,9 @@ impl<K: MachineKind> Calls for Fleet<K> {
             // One that takes longer goes on without this call.
             let _ = tokio::time::timeout(HEARTBEAT_PATIENCE, look).await;
         }
-        self.looks.health(id)
+        self.looks.health(id)?;
+        self.book.lock().used(id, self.lifecycle.now(), false);
+        Ok(())
     }
 
     fn turn(self: Arc<Self>, instances: Vec<String>, direction: Direction) -> Partial {
@@ -298,6 +302,12 @@ impl<K: MachineKind> Fleet<K> {
         }
     }
 
+    /// Whose machines a question about the group is about.
+    pub(crate) fn subject(&self) -> Subject {
+        let of = SubjectOf { group: Some(&self.common().group), ..SubjectOf::default() };
+        self.lifecycle.subject(of)
+    }
+
     /// Asks the retry policy of each place how long nothing is created there, as the operation `increase-group`.
     async fn back_off(&self, creation: &Creation, step: String, cause: Cause) {
         let class = cause.class;
@@ -315,7 +325,7 @@ impl<K: MachineKind> Fleet<K> {
                 time_left: None,
                 failure: cause.clone(),
                 zone: place.zone.to_string(),
-                group: Some(self.common().group.to_string()),
+                subject: self.subject(),
                 server_type: Some(place.server_type.clone()),
             };
             if let Some(rest) = pause_after(&pause, &self.policies, creation.accepted, question).await {

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use windlass_lifecycle::euros;
 use windlass_policy::slots::placement::{self as policy, Answer, Assignment, Question, Verdict};
-use windlass_policy::slots::types::{Failure, FailureClass};
+use windlass_policy::slots::types::{Failure, FailureClass, Subject};
 use windlass_scaleway::Zone;
 
 use super::pause::Pause;
@@ -181,8 +181,8 @@ impl Places {
             }
         };
         let places = self.all.iter().zip(backoffs).map(place).collect();
-        let Ask { now, random, group, wanted } = ask;
-        Question { now, random, operation: "create-server".to_owned(), group: Some(group), wanted, places }
+        let Ask { now, random, subject, wanted } = ask;
+        Question { now, random, operation: "create-server".to_owned(), subject, wanted, places }
     }
 
     /// What an answer to such a question means.
@@ -207,7 +207,7 @@ pub(crate) struct Ask {
     /// In milliseconds since 1970.
     pub(crate) now: u64,
     pub(crate) random: u64,
-    pub(crate) group: String,
+    pub(crate) subject: Subject,
     pub(crate) wanted: u32,
 }
 
@@ -227,7 +227,8 @@ impl PlaceState {
 
 #[cfg(test)]
 mod tests {
-    use windlass_policy::slots::placement::{Answer, Money};
+    use windlass_policy::slots::placement::Answer;
+    use windlass_policy::slots::types::Money;
 
     use super::*;
 
@@ -268,7 +269,7 @@ mod tests {
     }
 
     fn asked(places: &Places, now: Instant) -> Question {
-        let ask = Ask { now: 1_000_000, random: 7, group: "ci".to_owned(), wanted: 2 };
+        let ask = Ask { now: 1_000_000, random: 7, subject: Subject::example(), wanted: 2 };
         places.question(ask, |_| (3, 1), &places.backoffs(now))
     }
 

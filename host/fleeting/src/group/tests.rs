@@ -1,5 +1,6 @@
 //! The group on a simulated Scaleway, under simulated time.
 
+pub(super) mod asking;
 mod leftovers;
 mod registry;
 pub(super) mod unwritable;
@@ -150,7 +151,7 @@ async fn the_policy_is_told_place_group_types_and_watched_tags_once_and_each_ser
     filter.limit = 1;
     let last = log.list(&filter).unwrap().decisions[0].id;
     let question = log.show(&last.to_string()).unwrap().question;
-    assert_eq!((&question["zone"], &question["group"]), (&json!("fr-par-1"), &json!("ci")));
+    assert_eq!((&question["zone"], &question["subject"]["group"]), (&json!("fr-par-1"), &json!("ci")));
     assert_eq!(question["server-types"], json!(["DEV1-S"]));
     assert_eq!(question["watched-tags"], json!(["debug", "role=runner"]));
     let server = &question["servers"][0];

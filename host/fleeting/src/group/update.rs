@@ -28,39 +28,6 @@ const ZONE_PATIENCE: Duration = Duration::from_secs(10);
 /// Servers that a listing left out are asked for by their ids, so many at a time.
 const PARALLEL_LOOKS: usize = 8;
 
-/// One bit for each watched tag, from the lowest, that is set where it is among these tags.
-fn watched(watched_tags: &[String], tags: &[String]) -> u64 {
-    let bits = (0..u64::BITS).zip(watched_tags).filter(|(_, watched)| tags.contains(watched));
-    bits.fold(0, |bits, (position, _)| bits | (1 << position))
-}
-
-/// The server types of a listing, each once: servers refer to them by position.
-#[derive(Default)]
-struct ServerTypes(Vec<String>);
-
-impl ServerTypes {
-    fn position(&mut self, name: &str) -> u32 {
-        let known = self.0.iter().position(|known| known == name);
-        let position = known.unwrap_or_else(|| {
-            self.0.push(name.to_owned());
-            self.0.len() - 1
-        });
-        u32::try_from(position).unwrap_or(u32::MAX)
-    }
-
-    fn names(self) -> Vec<String> {
-        self.0
-    }
-}
-
-/// What is asked about the machines of one zone.
-#[derive(Default)]
-struct OfZone {
-    ids: Vec<String>,
-    servers: Vec<Server>,
-    server_types: ServerTypes,
-}
-
 impl<K: MachineKind> Fleet<K> {
     /// Lists, judges, begins the reaps, and answers what to tell about each instance.
     ///
@@ -256,29 +223,37 @@ impl<K: MachineKind> Fleet<K> {
     fn questions(&self, machines: &BTreeMap<String, K::Machine>, now: u64) -> (Vec<(Vec<String>, Question)>, Reports) {
         let watched_tags = K::watched_tags(&self.configuration);
         let book = self.book.lock();
-        let mut of_zones: BTreeMap<&Zone, OfZone> = BTreeMap::new();
+        let subject = self.subject();
+        let begin = |zone: &Zone| {
+            let question = Question::of_listing(now, zone.as_str(), subject.clone(), watched_tags.to_vec());
+            (Vec::new(), question)
+        };
+        let mut of_zones: BTreeMap<&Zone, (Vec<String>, Question)> = BTreeMap::new();
         let mut reports = Reports::new();
         for (id, entry) in book.iter() {
             match machines.get(id).filter(|_| entry.phase().is_judged()) {
                 Some(machine) => {
-                    let of_zone = of_zones.entry(&entry.place.zone).or_default();
+                    let zone = &entry.place.zone;
+                    let (ids, question) = of_zones.entry(zone).or_insert_with(|| begin(zone));
                     // Two clocks: Scaleway's may differ from ours, and no machine is older than its operation or claim.
                     let created = machine.created_at().and_then(|at| u64::try_from(at.as_millisecond()).ok());
                     let created = created.unwrap_or(now).max(entry.began());
                     let since = entry.seen.map_or(now, |(_, since)| since);
                     let (state, detail) = machine.state();
-                    of_zone.ids.push(id.clone());
-                    of_zone.servers.push(Server {
+                    ids.push(id.clone());
+                    let server = Server {
                         state,
                         detail,
                         age: now.saturating_sub(created),
                         state_age: now.saturating_sub(since),
                         has_run: machine.has_run(entry),
+                        unused_for: entry.activity.last_used.map(|at| now.saturating_sub(at)),
                         in_flight: entry.phase().in_flight(),
                         suspended: entry.is_suspended(),
-                        server_type: of_zone.server_types.position(machine.server_type()),
-                        watched_tags: watched(watched_tags, machine.tags()),
-                    });
+                        server_type: 0,
+                        watched_tags: 0,
+                    };
+                    question.push(server, machine.server_type(), machine.tags());
                 }
                 None => {
                     if let Some(state) = entry.without_server() {
@@ -287,18 +262,7 @@ impl<K: MachineKind> Fleet<K> {
                 }
             }
         }
-        let question = |(zone, of_zone): (&Zone, OfZone)| {
-            let question = Question {
-                now,
-                zone: zone.to_string(),
-                group: Some(self.common().group.to_string()),
-                server_types: of_zone.server_types.names(),
-                watched_tags: watched_tags.to_vec(),
-                servers: of_zone.servers,
-            };
-            (of_zone.ids, question)
-        };
-        (of_zones.into_iter().map(question).collect(), reports)
+        (of_zones.into_values().collect(), reports)
     }
 
     /// Removes a member because the policy says so.
@@ -362,28 +326,5 @@ fn count(reports: &Reports) {
     ] {
         let count = reports.values().filter(|told| **told == state).count();
         metrics::gauge!(names::INSTANCES, "state" => state.to_string()).set(count as f64);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_watched_tag_sets_its_own_bit_and_no_other_tag_any() {
-        let names = |names: &[&str]| -> Vec<String> { names.iter().map(|name| (*name).to_owned()).collect() };
-        let watch: Vec<String> = (0..64).map(|number| format!("tag-{number}")).collect();
-        assert_eq!(watched(&watch, &names(&["tag-63", "role=runner", "tag-0"])), (1 << 63) | 1);
-        assert_eq!(watched(&watch, &watch), u64::MAX);
-        assert_eq!(watched(&names(&["debug"]), &names(&["debug=1", "windlass-group=ci"])), 0);
-        assert_eq!(watched(&[], &watch), 0);
-    }
-
-    #[test]
-    fn a_type_has_one_position_in_a_listing() {
-        let mut types = ServerTypes::default();
-        let positions = ["DEV1-S", "GP1-XS", "DEV1-S"].map(|name| types.position(name));
-        assert_eq!(positions, [0, 1, 0]);
-        assert_eq!(types.names(), ["DEV1-S", "GP1-XS"]);
     }
 }

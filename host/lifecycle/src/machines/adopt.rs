@@ -23,7 +23,7 @@ use crate::report::{Left, Report};
 use crate::run::{Run, cancelled};
 use crate::shared::{Active, Shared};
 use crate::stop::{StepFailure, Stop};
-use crate::{Error, OperationId};
+use crate::{Error, OperationId, RequestedBy};
 
 pub(crate) const CLAIM_STEP: &str = "claim";
 pub(crate) const PUT_BACK_STEP: &str = "put-back";
@@ -49,6 +49,8 @@ const LATE_LOOKS: u32 = 6;
 pub(crate) struct AdoptSpecification {
     pub(crate) pool: Pool,
     pub(crate) claim: ClaimName,
+    #[serde(default, skip_serializing_if = "RequestedBy::is_unknown")]
+    pub(crate) requested_by: RequestedBy,
 }
 
 /// How far one candidate got.
@@ -89,6 +91,7 @@ impl Lifecycle {
         &self,
         pool: &Pool,
         claim: &ClaimName,
+        requested_by: &RequestedBy,
         control: &Control,
     ) -> Result<AdoptedMachine, Error> {
         claim.check_against(&pool.prefix)?;
@@ -115,8 +118,10 @@ impl Lifecycle {
         if candidates.is_empty() {
             return Err(Error::NoEligibleMachine { prefix: pool.prefix.clone(), zone: pool.zone.clone(), counts });
         }
-        let policies = shared.policies.pin();
-        let row = json!(AdoptSpecification { pool: pool.clone(), claim: claim.clone() });
+        let policies = shared.pin(requested_by, None);
+        let specification =
+            AdoptSpecification { pool: pool.clone(), claim: claim.clone(), requested_by: requested_by.clone() };
+        let row = json!(specification);
         let (id, active) = shared.begin(OperationKind::AdoptMachine, &group(), &pool.zone, row, &policies).await?;
         let span = tracing::info_span!("adopt-machine", operation = %id, zone = %pool.zone, %claim);
         let run = Run::new(

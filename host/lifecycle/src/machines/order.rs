@@ -24,7 +24,7 @@ use crate::run::{Run, cancelled};
 use crate::shared::Active;
 use crate::stop::stored_cause;
 use crate::stop::{StepFailure, Stop};
-use crate::{Error, failure};
+use crate::{Error, RequestedBy, failure};
 
 /// No further attempt begins after this: the lock is held, since hosts are counted.
 const HELD: std::time::Duration = std::time::Duration::from_secs(60);
@@ -46,6 +46,9 @@ pub struct OrderRequest {
     pub claim_prefix: String,
     /// Hosts of this pool are counted as well.
     pub pool_prefix: Option<PoolPrefix>,
+    /// For whom it is ordered, and why.
+    #[serde(default, skip_serializing_if = "RequestedBy::is_unknown")]
+    pub requested_by: RequestedBy,
 }
 
 impl Lifecycle {
@@ -105,7 +108,7 @@ impl Lifecycle {
         if existing >= request.limit {
             return Err(full(existing));
         }
-        let policies = shared.policies.pin();
+        let policies = shared.pin(&request.requested_by, None);
         let (id, active) =
             shared.begin(OperationKind::OrderMachine, &group(), &request.zone, json!(request), &policies).await?;
         let span = tracing::info_span!("order-machine", operation = %id, zone = %request.zone, claim = %request.claim);
@@ -153,7 +156,7 @@ impl Lifecycle {
             operation.kind,
             group(),
             request.zone.clone(),
-            shared.policies.pin(),
+            shared.pin(&request.requested_by, None),
             control.clone(),
             Some(HELD),
         );

@@ -31,6 +31,7 @@ use crate::machines::steps::PENDING_STEP;
 use crate::run::Run;
 use crate::shared::{Active, Shared};
 use crate::stop::Stop;
+use crate::subject::SubjectOf;
 use crate::{Error, OperationId};
 
 impl Lifecycle {
@@ -47,9 +48,10 @@ impl Lifecycle {
         }
         let shared = &self.shared;
         let span = tracing::info_span!("release-machine", host = request.host, claim = %request.claim);
+        let policies = shared.pin(&request.requested_by, None);
         let specification = ReleaseSpecification { request };
         async move {
-            let mut releasing = Releasing::new(shared, specification, shared.policies.pin(), control.clone())?;
+            let mut releasing = Releasing::new(shared, specification, policies, control.clone())?;
             let ended = releasing.perform().await;
             releasing.close(ended).await
         }
@@ -240,6 +242,7 @@ impl<'s> Releasing<'s> {
             requested: request.requested,
             bootstrap_failures: request.bootstrap_failures,
             rebooted: request.rebooted,
+            activity: request.activity,
             attempt,
         };
         let refusal = refusal.map(|(action, refused)| Refusal {
@@ -247,7 +250,13 @@ impl<'s> Releasing<'s> {
             failure: refused.failure,
             not_before: refused.not_before,
         });
-        let question = question(self.shared, &request.requested_by, &asking, machine(request, host), refusal);
+        let subject = self.shared.subject(SubjectOf {
+            group: request.group.as_ref(),
+            requested_by: Some(&request.requested_by),
+            ..SubjectOf::default()
+        });
+        let (now, random) = (self.shared.clock.now(), self.shared.randomness.word());
+        let question = question(now, random, subject, &asking, machine(request, host), refusal);
         let decision = self.policies.decide::<Release>(question).await;
         self.told.decision(&decision);
         Ok((decision.answer.verdict, decision.decided_by))
@@ -432,6 +441,8 @@ fn machine(request: &ReleaseRequest, host: &Server) -> Machine {
         deletion_scheduled: host.deletion_scheduled,
         bootstrap_failures: request.bootstrap_failures,
         rebooted: request.rebooted,
+        price_per_hour: None,
+        activity: request.activity,
     }
 }
 

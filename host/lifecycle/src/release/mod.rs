@@ -9,14 +9,14 @@ mod stage;
 
 use std::sync::Arc;
 
-use windlass_policy::slots::release::{self, Machine, Question, Refusal};
-use windlass_policy::slots::types::FailureClass;
+use windlass_policy::slots::release::{Machine, Question, Refusal};
+use windlass_policy::slots::types::{FailureClass, Subject};
 
 pub(crate) use host::kept;
 pub use request::{Asking, Release, ReleaseOutcome, ReleaseRequest, Released, Removal};
 pub(crate) use request::{ReleaseSpecification, instant};
 pub use server::Decided;
-pub(crate) use server::{Answer, Course, judge};
+pub(crate) use server::{Answer, Course, judge, machine_of};
 
 use crate::control::Control;
 use crate::journal::Operation;
@@ -24,7 +24,7 @@ use crate::lifecycle::Lifecycle;
 use crate::machines::specification;
 use crate::run::Run;
 use crate::shared::{Active, Shared};
-use crate::{Error, OperationId, RequestedBy, Requester};
+use crate::{Error, OperationId};
 
 impl Lifecycle {
     /// Releases a machine as the release slot decides.
@@ -64,35 +64,20 @@ pub(crate) async fn resume(shared: &Arc<Shared>, operation: &Operation, run: Run
     }
 }
 
-fn requester(requester: &Requester) -> Option<release::Requester> {
-    Some(match requester {
-        Requester::User { .. } => release::Requester::User,
-        Requester::Runner => release::Requester::Runner,
-        Requester::Plugin => release::Requester::Plugin,
-        Requester::Policy => release::Requester::Policy,
-        Requester::Shutdown => release::Requester::Shutdown,
-        Requester::Sweep => release::Requester::Sweep,
-        Requester::Reclaim => release::Requester::Reclaim,
-        Requester::Object { .. } => release::Requester::Object,
-        Requester::Cluster { .. } => release::Requester::Cluster,
-        Requester::Unknown => return None,
-    })
-}
-
-fn question(
-    shared: &Shared,
-    requested_by: &RequestedBy,
+pub(crate) fn question(
+    now: u64,
+    random: u64,
+    subject: Subject,
     asking: &Asking,
     machine: Machine,
     refusal: Option<Refusal>,
 ) -> Question {
     Question {
-        now: shared.clock.now(),
-        random: shared.randomness.word(),
+        now,
+        random,
         trigger: asking.trigger,
+        subject,
         machine,
-        requester: requester(&requested_by.requester),
-        why: Some(requested_by.why.clone()).filter(|why| !why.is_empty()),
         requested: asking.requested,
         refusal,
         attempt: asking.attempt,

@@ -1,11 +1,12 @@
 //! What is asked of a release, and how it ends.
 
 use serde::{Deserialize, Serialize};
-use windlass_policy::slots::release::{Requested, Trigger};
+use windlass_policy::slots::release::{Activity, Requested, Trigger};
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::Zone;
 
 use crate::cleanup::{CleanedUp, CleanupRequest};
+use crate::identifier::GroupName;
 use crate::machines::names::{ClaimName, PoolPrefix, is_returning};
 use crate::report::{Report, instant_words};
 use crate::{OperationId, RequestedBy};
@@ -73,13 +74,23 @@ pub struct Asking {
     /// Whether it was rebooted for recovery since.
     #[serde(default)]
     pub rebooted: bool,
+    /// What the server was doing.
+    #[serde(default)]
+    pub activity: Activity,
     /// Which asking this is, from 1.
     pub attempt: u32,
 }
 
 impl Default for Asking {
     fn default() -> Self {
-        Self { trigger: Trigger::Released, requested: None, bootstrap_failures: 0, rebooted: false, attempt: 1 }
+        Self {
+            trigger: Trigger::Released,
+            requested: None,
+            bootstrap_failures: 0,
+            rebooted: false,
+            activity: Activity::default(),
+            attempt: 1,
+        }
     }
 }
 
@@ -103,6 +114,12 @@ pub struct ReleaseRequest {
     pub bootstrap_failures: u32,
     /// Whether it was rebooted for recovery since it was claimed.
     pub rebooted: bool,
+    /// What the host was doing.
+    #[serde(default)]
+    pub activity: Activity,
+    /// The runner's group that claimed it. Absent: it was claimed for no group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupName>,
     /// Whether the claimant is replaced together with its host: then a verdict that ends the claim is told
     /// ([`ReleaseOutcome::GivenUp`]) and not carried out. The release of the claimant asks again.
     #[serde(default)]
@@ -129,6 +146,8 @@ impl ReleaseRequest {
             trigger: Trigger::Released,
             bootstrap_failures: 0,
             rebooted: false,
+            activity: Activity::default(),
+            group: None,
             replaced_with_claimant: false,
             attempt: 1,
             requested_by: RequestedBy::default(),

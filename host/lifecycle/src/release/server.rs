@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use windlass_policy::DecidedBy;
 use windlass_policy::slots::release::{Action, Machine, MachineKind, Refusal, Verdict};
-use windlass_policy::slots::types::Failure;
+use windlass_policy::slots::types::{Failure, Money};
 use windlass_policy::slots::{Release, SlotName};
+use windlass_policy::{DecidedBy, PinnedPolicies};
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::Server;
 
@@ -15,17 +15,19 @@ use super::request::{Asking, ReleaseOutcome, Released, instant};
 use super::stage::{ASK_AGAIN, waits};
 use super::{ReleaseReport, question};
 use crate::absence::read_or_absent;
+use crate::cleanup::creation_of;
 use crate::control::{Control, EventKind};
 use crate::journal::note::{Note, Record};
 use crate::journal::{Entry, Operation, OperationKind, OperationState, ResourceKind, ResourceName};
 use crate::lifecycle::{Lifecycle, left_open};
+use crate::machines;
 use crate::machines::actions::REBOOT_STEP;
-use crate::machines::group;
 use crate::ownership::Claims;
 use crate::report::{Left, instant_words};
 use crate::run::{Run, milliseconds, reasons_of};
-use crate::shared::Active;
+use crate::shared::{Active, Shared};
 use crate::stop::Stop;
+use crate::subject::SubjectOf;
 use crate::{Error, RequestedBy, tags};
 
 /// What is to become of the server of a cleanup.
@@ -76,7 +78,6 @@ impl Decided {
 /// again: what Scaleway refused, it may do now.
 pub(crate) async fn judge(
     run: &Run,
-    requested_by: &RequestedBy,
     asking: &Asking,
     claims: &Claims,
     refused: Option<Failure>,
@@ -112,7 +113,10 @@ pub(crate) async fn judge(
     let asking = Asking { attempt: asking.attempt.max(1).saturating_add(earlier), ..asking.clone() };
     let refused_with = refused.as_ref().map(crate::failure::words);
     let refusal = refused.map(|failure| Refusal { action: Action::Terminate, failure, not_before: None });
-    let question = question(&run.shared, requested_by, &asking, machine(&run.zone, &server, &asking), refusal);
+    let price = price(&run.shared, &run.policies, &run.zone, &server).await;
+    let machine = machine_of(run.zone.as_str(), &server, &asking, price);
+    let random = run.shared.randomness.word();
+    let question = question(run.now(), random, run.subject(&server.tags), &asking, machine, refusal);
     let decision = run.policies.decide::<Release>(question).await;
     run.warn_of_fallbacks("release", &decision.fallbacks);
     let answer = Answer {
@@ -229,7 +233,16 @@ async fn server_there(run: &Run, claims: &Claims) -> Result<Option<(ResourceName
     Ok(None)
 }
 
-fn machine(zone: &Zone, server: &Server, asking: &Asking) -> Machine {
+/// What an hour of a server costs, where a policy is asked that may want to know it.
+async fn price(shared: &Shared, policies: &PinnedPolicies, zone: &Zone, server: &Server) -> Option<Money> {
+    match policies.has_configured(SlotName::Release) {
+        true => shared.price(zone, &server.commercial_type).await,
+        false => None,
+    }
+}
+
+/// A server as the slot is asked about it.
+pub(crate) fn machine_of(zone: &str, server: &Server, asking: &Asking, price_per_hour: Option<Money>) -> Machine {
     Machine {
         kind: MachineKind::Instance,
         id: server.id.clone(),
@@ -245,6 +258,8 @@ fn machine(zone: &Zone, server: &Server, asking: &Asking) -> Machine {
         deletion_scheduled: false,
         bootstrap_failures: asking.bootstrap_failures,
         rebooted: asking.rebooted,
+        price_per_hour,
+        activity: asking.activity,
     }
 }
 
@@ -266,8 +281,20 @@ impl Lifecycle {
         let seen = seen.map_err(|error| Error::scaleway("reading the server whose owner cannot use it", error))?;
         let mut report = ReleaseReport::default();
         let Some(server) = seen else { return Ok(report.released(ReleaseOutcome::AlreadyGone, None)) };
-        let policies = shared.policies.pin();
-        let question = question(shared, requested_by, asking, machine(zone, &server, asking), None);
+        let creation = creation_of(shared, id)?;
+        let policies = shared.pin(requested_by, creation.as_ref());
+        let of_group = creation.as_ref().and_then(|creation| creation.group.parse().ok());
+        let subject = shared.subject(SubjectOf {
+            group: of_group.as_ref(),
+            requested_by: Some(requested_by),
+            creation: creation.as_ref(),
+            tags: &server.tags,
+            ..SubjectOf::default()
+        });
+        let price = price(shared, &policies, zone, &server).await;
+        let machine = machine_of(zone.as_str(), &server, asking, price);
+        let (now, random) = (shared.clock.now(), shared.randomness.word());
+        let question = question(now, random, subject, asking, machine, None);
         let decision = policies.decide::<Release>(question).await;
         report.decision(&decision);
         let outcome = match decision.answer.verdict {
@@ -278,9 +305,9 @@ impl Lifecycle {
             Verdict::Reboot => {
                 let row = json!({ "server": id, "asking": asking });
                 let kind = OperationKind::ReleaseMachine;
-                let (operation, active) = shared.begin(kind, &group(), zone, row, &policies).await?;
+                let (operation, active) = shared.begin(kind, &machines::group(), zone, row, &policies).await?;
                 let (shared, control) = (Arc::clone(shared), control.clone());
-                let run = Run::new(shared, operation, kind, group(), zone.clone(), policies, control, None);
+                let run = Run::new(shared, operation, kind, machines::group(), zone.clone(), policies, control, None);
                 run.event(EventKind::Opened);
                 let outcome = self.restart(&run, &active, id).await?;
                 return Ok(report.released(outcome, Some(run.id.clone())));

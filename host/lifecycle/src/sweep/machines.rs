@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
+use windlass_policy::slots::state_mapping;
 use windlass_scaleway::types::instance::{ListServers, Server};
 use windlass_scaleway::{Client, Zone};
 
@@ -10,6 +11,8 @@ use crate::cleanup::CleanupSpecification;
 use crate::identifier::{GroupName, OperationId, OwnerName};
 use crate::journal::{Journal, Operation, OperationFilter, OperationKind, OperationState};
 use crate::lifecycle::Lifecycle;
+use crate::release::instant;
+use crate::server_state::server_state;
 use crate::{Error, read_or_absent, tags};
 
 /// A server of ours, with what the journal knows of it.
@@ -51,6 +54,32 @@ pub struct Machine {
     pub abandoned: bool,
     /// When Scaleway created it, RFC 3339.
     pub created_at: String,
+}
+
+impl Machine {
+    /// What the slot `state-mapping` is asked about it, as far as Scaleway and the journal say; in a question, the listing
+    /// says its type and tags. It counts as being in its state since Scaleway last changed it.
+    #[must_use]
+    pub fn for_policy(&self, now: u64) -> state_mapping::Server {
+        let (state, detail) = server_state(&self.server);
+        let since = |at| now.saturating_sub(instant(at).unwrap_or(now));
+        state_mapping::Server {
+            state,
+            detail,
+            age: since(self.server.created_at()),
+            state_age: since(self.server.modified_at()),
+            has_run: self.operation_state == Some(OperationState::Done),
+            unused_for: None,
+            in_flight: match self.in_flight {
+                Some(OperationKind::CreateServer) => state_mapping::Operation::Create,
+                Some(_) => state_mapping::Operation::Cleanup,
+                None => state_mapping::Operation::None,
+            },
+            suspended: false,
+            server_type: 0,
+            watched_tags: 0,
+        }
+    }
 }
 
 /// Lists and reads the servers of an owner, with what a journal knows of them. Nothing is written.

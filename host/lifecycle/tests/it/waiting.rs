@@ -254,7 +254,7 @@ fn the_retry_policy_is_told_whether_a_step_undoes_how_much_time_is_left_and_of_w
         let mut asked: Vec<(String, bool)> = Vec::new();
         for question in asked_of(&host, SlotName::Retry) {
             let (step, undoing) = (question["step"].as_str().unwrap(), question["undoing"].as_bool().unwrap());
-            assert_eq!(question["group"], "ci", "{question}");
+            assert_eq!(question["subject"]["group"], "ci", "{question}");
             match question["time-left"].as_u64() {
                 Some(left) => assert!(!undoing && left < deadline, "{question}"),
                 None => assert!(undoing, "{question}"),

@@ -2,18 +2,7 @@
 use serde::{Deserialize, Serialize};
 use wasmtime::component::{ComponentType, Lift, Lower};
 
-use super::types::{Failure, Timestamp};
-
-/// An amount of money.
-#[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
-#[component(record)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Money {
-    /// ISO 4217: `EUR`.
-    pub currency: String,
-    /// Millionths of the currency's unit.
-    pub micros: u64,
-}
+use super::types::{Failure, Money, Subject, Timestamp};
 
 /// A server type in a zone.
 #[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
@@ -53,8 +42,8 @@ pub struct Question {
     pub random: u64,
     /// The operation that creates them: `create-server`, ...
     pub operation: String,
-    /// The group that the servers are for, where they are for one.
-    pub group: Option<String>,
+    /// Whom the servers are for.
+    pub subject: Subject,
     /// How many are wanted now.
     pub wanted: u32,
     /// The places that the operator allows, in the operator's order: zone by zone, and in each zone type by type.

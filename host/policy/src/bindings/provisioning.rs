@@ -2,7 +2,7 @@
 use serde::{Deserialize, Serialize};
 use wasmtime::component::{ComponentType, Lift, Lower};
 
-use super::types::{Failure, Timestamp};
+use super::types::{Failure, Subject, Timestamp};
 
 /// What was being done.
 #[derive(Clone, Copy, Hash, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
@@ -102,7 +102,8 @@ pub struct Group {
 pub struct Question {
     pub now: Timestamp,
     pub random: u64,
-    pub cluster: String,
+    /// Whose cluster it is. It names the cluster.
+    pub subject: Subject,
     pub operation: Operation,
     pub stage: Stage,
     pub cause: Failure,

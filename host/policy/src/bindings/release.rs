@@ -2,7 +2,7 @@
 use serde::{Deserialize, Serialize};
 use wasmtime::component::{ComponentType, Lift, Lower};
 
-use super::types::{Failure, Milliseconds, Timestamp};
+use super::types::{Failure, Milliseconds, Money, Subject, Timestamp};
 
 /// What sort of machine it is.
 #[derive(Clone, Copy, Hash, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
@@ -39,44 +39,6 @@ pub enum Trigger {
     Other,
 }
 
-/// Who asks.
-#[derive(Clone, Copy, Hash, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
-#[component(enum)]
-#[repr(u8)]
-#[serde(rename_all = "kebab-case")]
-pub enum Requester {
-    /// Somebody at the command line.
-    #[component(name = "user")]
-    User,
-    /// GitLab Runner.
-    #[component(name = "runner")]
-    Runner,
-    /// The runner plugin itself: the machine vanished, or its creation was cancelled.
-    #[component(name = "plugin")]
-    Plugin,
-    /// A state-mapping policy.
-    #[component(name = "policy")]
-    Policy,
-    /// A host that shuts down.
-    #[component(name = "shutdown")]
-    Shutdown,
-    /// A sweep.
-    #[component(name = "sweep")]
-    Sweep,
-    /// The clean-up of claimed hosts whose claimant is gone.
-    #[component(name = "reclaim")]
-    Reclaim,
-    /// A Kubernetes object.
-    #[component(name = "object")]
-    Object,
-    /// An operation on a cluster of servers.
-    #[component(name = "cluster")]
-    Cluster,
-    /// One that this version of the contract has no word for.
-    #[component(name = "other")]
-    Other,
-}
-
 /// What the owner asked for (an annotation, for example). A policy may refuse it.
 #[derive(Clone, Copy, Hash, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
 #[component(enum)]
@@ -92,6 +54,26 @@ pub enum Requested {
     /// One that this version of the contract has no word for.
     #[component(name = "other")]
     Other,
+}
+
+/// What a machine was doing, as far as its host can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
+#[component(record)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Activity {
+    /// When it was last used: GitLab Runner asked how to connect to it or whether it is alive, as it does before each
+    /// job. Absent where that was not seen.
+    #[component(name = "last-used")]
+    pub last_used: Option<Timestamp>,
+    /// How often GitLab Runner asked how to connect to it: at least once for each job. Absent where that is not
+    /// counted.
+    pub connections: Option<u32>,
+    /// Whether its Kubernetes Node is ready, as its Machine says. Absent where it has none or nobody says.
+    #[component(name = "node-ready")]
+    pub node_ready: Option<bool>,
+    /// Since when it is so. Absent where nobody says.
+    #[component(name = "node-ready-since")]
+    pub node_ready_since: Option<Timestamp>,
 }
 
 /// The machine.
@@ -129,6 +111,11 @@ pub struct Machine {
     pub bootstrap_failures: u32,
     /// Whether it was rebooted for recovery since it was claimed.
     pub rebooted: bool,
+    /// What an hour of it costs by Scaleway's catalogue. Absent where that is not known.
+    #[component(name = "price-per-hour")]
+    pub price_per_hour: Option<Money>,
+    /// What it was doing.
+    pub activity: Activity,
 }
 
 /// The actions that can be refused.
@@ -170,11 +157,9 @@ pub struct Question {
     pub now: Timestamp,
     pub random: u64,
     pub trigger: Trigger,
+    /// Whose machine it is, and who asks.
+    pub subject: Subject,
     pub machine: Machine,
-    /// Absent where it was not recorded.
-    pub requester: Option<Requester>,
-    /// Why it asks, for people. Absent where no reason was given.
-    pub why: Option<String>,
     pub requested: Option<Requested>,
     /// Absent at the first asking.
     pub refusal: Option<Refusal>,

@@ -2,7 +2,7 @@
 use serde::{Deserialize, Serialize};
 use wasmtime::component::{ComponentType, Lift, Lower};
 
-use super::types::{Failure, Milliseconds, Timestamp};
+use super::types::{Failure, Milliseconds, Subject, Timestamp};
 
 /// A failed attempt.
 #[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
@@ -29,8 +29,8 @@ pub struct Question {
     pub failure: Failure,
     /// Where it happened.
     pub zone: String,
-    /// The group that the server belongs or was to belong to, where it is about one.
-    pub group: Option<String>,
+    /// Whom the operation works for.
+    pub subject: Subject,
     /// The server type (Scaleway's commercial type) that was asked for, where one was.
     #[component(name = "server-type")]
     pub server_type: Option<String>,

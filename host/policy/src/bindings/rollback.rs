@@ -2,7 +2,7 @@
 use serde::{Deserialize, Serialize};
 use wasmtime::component::{ComponentType, Lift, Lower};
 
-use super::types::{Failure, ResourceKind, Timestamp};
+use super::types::{Failure, ResourceKind, Subject, Timestamp};
 
 /// How the host came to know of a resource.
 #[derive(Clone, Copy, Hash, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
@@ -51,8 +51,8 @@ pub struct Question {
     pub random: u64,
     /// The operation that failed: `create-server`, or `cleanup-server` for an ordinary deletion.
     pub operation: String,
-    /// The group the server was to belong to.
-    pub group: String,
+    /// Whose the resources are.
+    pub subject: Subject,
     /// What failed. Absent when nothing did and the server is simply no longer wanted.
     pub cause: Option<Failure>,
     /// The step that failed, with the cause.

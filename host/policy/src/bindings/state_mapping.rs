@@ -2,7 +2,7 @@
 use serde::{Deserialize, Serialize};
 use wasmtime::component::{ComponentType, Lift, Lower};
 
-use super::types::{Milliseconds, Timestamp};
+use super::types::{Milliseconds, Subject, Timestamp};
 
 /// Scaleway's states of an Instance server. It has no error state.
 #[derive(Clone, Copy, Hash, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
@@ -99,6 +99,10 @@ pub struct Server {
     /// Whether it was ever seen running.
     #[component(name = "has-run")]
     pub has_run: bool,
+    /// Since GitLab Runner last asked how to connect to it, or whether it is alive: it does so before each job. A job
+    /// that began then may still run. Absent where this process has not seen it.
+    #[component(name = "unused-for")]
+    pub unused_for: Option<Milliseconds>,
     /// What we are doing to it now.
     #[component(name = "in-flight")]
     pub in_flight: Operation,
@@ -122,8 +126,8 @@ pub struct Question {
     pub now: Timestamp,
     /// The zone of all these servers.
     pub zone: String,
-    /// The group of all these servers, where they were listed for one.
-    pub group: Option<String>,
+    /// Whose servers these are. It names their group.
+    pub subject: Subject,
     /// The server types (Scaleway's commercial types) of these servers, each once.
     #[component(name = "server-types")]
     pub server_types: Vec<String>,

@@ -139,3 +139,119 @@ pub enum ResourceKind {
     #[component(name = "other")]
     Other,
 }
+
+/// An amount of money.
+#[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
+#[component(record)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Money {
+    /// ISO 4217: `EUR`.
+    pub currency: String,
+    /// Millionths of the currency's unit.
+    pub micros: u64,
+}
+
+/// The programs that ask.
+#[derive(Clone, Copy, Hash, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
+#[component(enum)]
+#[repr(u8)]
+#[serde(rename_all = "kebab-case")]
+pub enum Program {
+    #[component(name = "command-line")]
+    CommandLine,
+    #[component(name = "runner-plugin")]
+    RunnerPlugin,
+    #[component(name = "controller")]
+    Controller,
+    /// One that this version of the contract has no word for.
+    #[component(name = "other")]
+    Other,
+}
+
+/// Who wants it.
+#[derive(Clone, Copy, Hash, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
+#[component(enum)]
+#[repr(u8)]
+#[serde(rename_all = "kebab-case")]
+pub enum Requester {
+    /// Somebody at the command line.
+    #[component(name = "user")]
+    User,
+    /// GitLab Runner.
+    #[component(name = "runner")]
+    Runner,
+    /// The runner plugin itself: the machine vanished, or its creation was cancelled.
+    #[component(name = "plugin")]
+    Plugin,
+    /// A state-mapping policy.
+    #[component(name = "policy")]
+    Policy,
+    /// A host that shuts down.
+    #[component(name = "shutdown")]
+    Shutdown,
+    /// A sweep.
+    #[component(name = "sweep")]
+    Sweep,
+    /// The clean-up of claimed hosts whose claimant is gone.
+    #[component(name = "reclaim")]
+    Reclaim,
+    /// A Kubernetes object.
+    #[component(name = "object")]
+    Object,
+    /// An operation on a cluster of servers.
+    #[component(name = "cluster")]
+    Cluster,
+    /// One that this version of the contract has no word for.
+    #[component(name = "other")]
+    Other,
+}
+
+/// A Kubernetes object.
+#[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
+#[component(record)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Object {
+    /// `InstanceMachine`, `AppleSiliconMachine`, `ServerCluster`.
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+}
+
+/// A label or an annotation of a Kubernetes object, or a tag of a server: `team=build` has the name `team` and the
+/// value `build`, and a tag without `=` is a name with an empty value.
+#[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
+#[component(record)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Label {
+    pub name: String,
+    /// At most 256 bytes: a longer one is cut.
+    pub value: String,
+}
+
+/// Whose machines a question is about, and who asks.
+///
+/// All of it is as the operator, the journal and Scaleway's tags say. A tenant can write labels, and choose the names
+/// of groups, clusters and objects.
+#[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
+#[component(record)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Subject {
+    pub program: Program,
+    /// The owner: the value of the tag that all resources of one installation carry.
+    pub owner: String,
+    /// The id of Scaleway's project. Absent where it is the default of the API key.
+    pub project: Option<String>,
+    /// The group of servers. Absent where it is not about servers of one group.
+    pub group: Option<String>,
+    /// The cluster of servers. Absent where it is about none.
+    pub cluster: Option<String>,
+    /// The Kubernetes object for which the machine was made or claimed. Absent where there is none.
+    pub object: Option<Object>,
+    /// What the operator lets through (`labels` in the configuration of policies), in the operator's order. At most
+    /// 64.
+    pub labels: Vec<Label>,
+    /// Who asks for the operation. Absent where it was not recorded.
+    pub requester: Option<Requester>,
+    /// Why, for people. Absent where no reason was given.
+    pub why: Option<String>,
+}

@@ -8,6 +8,7 @@ mod import_types;
 pub(crate) mod snapshot;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use cap_std::fs::Dir;
 use futures::FutureExt;
@@ -118,6 +119,7 @@ impl Loader {
                 version: description.version.as_str().into(),
                 component: key.component,
                 settings: key.settings,
+                origin: None,
             },
             description,
             link: link.clone(),
@@ -127,6 +129,7 @@ impl Loader {
             decide_export,
             may_wait,
             health: Health::new(suspend_after),
+            decisions: AtomicU64::new(0),
             line_room: LineRoom::default(),
             _ticker: self.engines.ticker.clone(),
         };

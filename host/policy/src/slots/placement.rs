@@ -1,7 +1,7 @@
 //! Slot `placement`: in which zone, and of which server type, servers are created next (`windlass:policy/placement`).
 
 use super::slot::{Deferred, EXAMPLE_NOW_MS, Slot};
-use super::types::{Failure, FailureClass};
+use super::types::{Failure, FailureClass, Money, Subject};
 pub use crate::bindings::placement::*;
 use crate::slot_name::SlotName;
 
@@ -80,7 +80,7 @@ impl Slot for Placement {
             now: EXAMPLE_NOW_MS,
             random: 0x5eed0,
             operation: "create-server".into(),
-            group: Some("example".into()),
+            subject: Subject::example(),
             wanted: 3,
             places: vec![
                 Place {

@@ -1,7 +1,7 @@
 //! Slot `provisioning`: how a cluster recovers when one of its operations failed (`windlass:policy/provisioning`).
 
 use super::slot::{Deferred, EXAMPLE_NOW_MS, Slot};
-use super::types::Failure;
+use super::types::{Failure, Program, Subject};
 pub use crate::bindings::provisioning::*;
 use crate::slot_name::SlotName;
 
@@ -54,7 +54,7 @@ impl Slot for Provisioning {
         Question {
             now: EXAMPLE_NOW_MS,
             random: 0x5eed0,
-            cluster: "example".into(),
+            subject: Subject { cluster: Some("example".into()), ..Subject::of_owner(Program::CommandLine, "example") },
             operation: Operation::Scale,
             stage: Stage::Resize,
             cause: Failure::example(),

@@ -1,8 +1,16 @@
 //! Slot `release`: what becomes of a machine that its owner no longer wants (`windlass:policy/release`).
 
 use super::slot::{Deferred, EXAMPLE_NOW_MS, Slot};
+use super::types::{Object, Program, Requester, Subject};
 pub use crate::bindings::release::*;
 use crate::slot_name::{OnFailure, SlotName};
+
+/// Nothing is known.
+impl Default for Activity {
+    fn default() -> Activity {
+        Activity { last_used: None, connections: None, node_ready: None, node_ready_since: None }
+    }
+}
 
 /// The slot `release`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,6 +38,21 @@ impl Slot for Release {
         }
     }
 
+    /// A host that came out of a pool is the pool's: it goes back, now or later. Whether it leaves the pool for good is
+    /// the operator's to say.
+    fn check_tenants(question: &Question, answer: &Answer) -> Result<(), String> {
+        let machine = &question.machine;
+        if machine.pool_prefix.is_none() || !machine.adopted {
+            return Ok(());
+        }
+        match &answer.verdict {
+            Verdict::Terminate | Verdict::ScheduleDeletion | Verdict::Keep => {
+                Err("a tenant's policy may not take a host out of its pool".into())
+            }
+            Verdict::Defer | Verdict::ReturnToPool(_) | Verdict::RetryAfter(_) | Verdict::Reboot => Ok(()),
+        }
+    }
+
     /// The machine stays as it is, and the question is put again in a minute.
     fn keep(_question: &Question) -> Answer {
         Answer { verdict: Verdict::RetryAfter(KEEP_ASK_AGAIN_MS), reason: None }
@@ -48,6 +71,16 @@ impl Slot for Release {
             now: EXAMPLE_NOW_MS,
             random: 0x5eed0,
             trigger: Trigger::Released,
+            subject: Subject {
+                object: Some(Object {
+                    kind: "AppleSiliconMachine".into(),
+                    namespace: "team-a".into(),
+                    name: "builder-1".into(),
+                }),
+                requester: Some(Requester::Object),
+                why: Some("the object is being deleted".into()),
+                ..Subject::of_owner(Program::Controller, "example")
+            },
             machine: Machine {
                 kind: MachineKind::AppleSiliconServer,
                 id: "11111111-2222-4333-8444-555555555555".into(),
@@ -63,9 +96,9 @@ impl Slot for Release {
                 deletion_scheduled: false,
                 bootstrap_failures: 0,
                 rebooted: false,
+                price_per_hour: None,
+                activity: Activity::default(),
             },
-            requester: Some(Requester::Object),
-            why: Some("the Machine was deleted".into()),
             requested: None,
             refusal: None,
             attempt: 1,

@@ -1,7 +1,7 @@
 //! Slot `retry`: whether a failed step is tried again, and when (`windlass:policy/retry`).
 
 use super::slot::{Deferred, EXAMPLE_NOW_MS, Slot};
-use super::types::Failure;
+use super::types::{Failure, Subject};
 pub use crate::bindings::retry::*;
 use crate::slot_name::SlotName;
 
@@ -50,7 +50,7 @@ impl Slot for Retry {
             time_left: Some(599_750),
             failure: Failure::example(),
             zone: "fr-par-1".into(),
-            group: Some("example".into()),
+            subject: Subject::example(),
             server_type: Some("DEV1-S".into()),
         }
     }

@@ -1,7 +1,7 @@
 //! Slot `rollback`: what is undone after a failure, in which order, and what is kept (`windlass:policy/rollback`).
 
 use super::slot::{Deferred, EXAMPLE_NOW_MS, Slot};
-use super::types::{Failure, ResourceKind};
+use super::types::{Failure, ResourceKind, Subject};
 pub use crate::bindings::rollback::*;
 use crate::slot_name::SlotName;
 
@@ -55,7 +55,7 @@ impl Slot for Rollback {
             now: EXAMPLE_NOW_MS,
             random: 0x5eed0,
             operation: "create-server".into(),
-            group: "example".into(),
+            subject: Subject::example(),
             cause: Some(Failure::example()),
             failed_step: Some("power-on".into()),
             resources: vec![

@@ -2,6 +2,7 @@
 //! (`windlass:policy/state-mapping`). The one slot whose question is a batch: one answer for each server.
 
 use super::slot::{Deferred, EXAMPLE_NOW_MS, Slot};
+use super::types::Subject;
 pub use crate::bindings::state_mapping::*;
 use crate::slot_name::SlotName;
 
@@ -12,6 +13,29 @@ impl Server {
     /// Whether it is there to work: it runs, and no cleanup of it is under way, to which a reap would add nothing.
     fn runs(&self) -> bool {
         self.state == ServerState::Running && self.in_flight != Operation::Cleanup
+    }
+}
+
+impl Question {
+    /// A listing without servers.
+    #[must_use]
+    pub fn of_listing(now: u64, zone: &str, subject: Subject, watched_tags: Vec<String>) -> Question {
+        Question { now, zone: zone.to_owned(), subject, server_types: Vec::new(), watched_tags, servers: Vec::new() }
+    }
+
+    /// Adds a server of this type and with these tags: its own `server_type` and `watched_tags` are set here.
+    pub fn push(&mut self, server: Server, server_type: &str, tags: &[String]) {
+        let known = self.server_types.iter().position(|known| known == server_type);
+        let position = known.unwrap_or_else(|| {
+            self.server_types.push(server_type.to_owned());
+            self.server_types.len() - 1
+        });
+        let bits = (0..u64::BITS).zip(&self.watched_tags).filter(|(_, watched)| tags.contains(watched));
+        self.servers.push(Server {
+            server_type: u32::try_from(position).unwrap_or(u32::MAX),
+            watched_tags: bits.fold(0, |bits, (position, _)| bits | (1 << position)),
+            ..server
+        });
     }
 }
 
@@ -46,7 +70,7 @@ impl Slot for StateMapping {
         Question {
             now: question.now,
             zone: question.zone.clone(),
-            group: question.group.clone(),
+            subject: question.subject.clone(),
             server_types: question.server_types.clone(),
             watched_tags: question.watched_tags.clone(),
             servers: items.iter().map(|item| question.servers[*item]).collect(),
@@ -106,6 +130,7 @@ impl Slot for StateMapping {
             age: 90_000,
             state_age: 30_000,
             has_run,
+            unused_for: None,
             in_flight,
             suspended: false,
             server_type: u32::from(has_run),
@@ -114,7 +139,7 @@ impl Slot for StateMapping {
         Question {
             now: EXAMPLE_NOW_MS,
             zone: "fr-par-1".into(),
-            group: Some("example".into()),
+            subject: Subject::example(),
             server_types: vec!["DEV1-S".into(), "DEV1-M".into()],
             watched_tags: vec!["debug".into()],
             servers: vec![
@@ -126,5 +151,39 @@ impl Slot for StateMapping {
                 server(ServerState::Other, StateDetail::Other, false, Operation::None),
             ],
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn added(watched: &[String], of: &[(&str, &[String])]) -> Question {
+        let mut question = Question::of_listing(0, "fr-par-1", Subject::example(), watched.to_vec());
+        let server = StateMapping::example().servers[0];
+        of.iter().for_each(|(server_type, tags)| question.push(server, server_type, tags));
+        question
+    }
+
+    #[test]
+    fn a_watched_tag_sets_its_own_bit_and_no_other_tag_any() {
+        let watch: Vec<String> = (0..64).map(|number| format!("tag-{number}")).collect();
+        let watched = |watch: &[String], tags: &[String]| added(watch, &[("DEV1-S", tags)]).servers[0].watched_tags;
+        assert_eq!(watched(&watch, &names(&["tag-63", "role=runner", "tag-0"])), (1 << 63) | 1);
+        assert_eq!(watched(&watch, &watch), u64::MAX);
+        assert_eq!(watched(&names(&["debug"]), &names(&["debug=1", "windlass-group=ci"])), 0);
+        assert_eq!(watched(&[], &watch), 0);
+    }
+
+    #[test]
+    fn a_type_has_one_position_in_a_listing() {
+        let question = added(&[], &[("DEV1-S", &[]), ("GP1-XS", &[]), ("DEV1-S", &[])]);
+        let positions: Vec<u32> = question.servers.iter().map(|server| server.server_type).collect();
+        assert_eq!(positions, [0, 1, 0]);
+        assert_eq!(question.server_types, ["DEV1-S", "GP1-XS"]);
     }
 }

@@ -38,3 +38,41 @@ impl Failure {
         }
     }
 }
+
+impl Label {
+    /// The longest value, in bytes.
+    pub const MAX_VALUE_LEN: usize = 256;
+
+    /// A label. A value that is too long is cut at a character within the bound.
+    #[must_use]
+    pub fn new(name: &str, value: &str) -> Label {
+        let value = value[..value.floor_char_boundary(Self::MAX_VALUE_LEN)].to_owned();
+        Label { name: name.to_owned(), value }
+    }
+}
+
+impl Subject {
+    /// The most labels.
+    pub const MAX_LABELS: usize = 64;
+
+    /// An owner's, and no more is known.
+    #[must_use]
+    pub fn of_owner(program: Program, owner: &str) -> Subject {
+        Subject {
+            program,
+            owner: owner.to_owned(),
+            project: None,
+            group: None,
+            cluster: None,
+            object: None,
+            labels: Vec::new(),
+            requester: None,
+            why: None,
+        }
+    }
+
+    /// A subject to try policies with: a group of the runner plugin's.
+    pub fn example() -> Subject {
+        Subject { group: Some("example".into()), ..Subject::of_owner(Program::RunnerPlugin, "example") }
+    }
+}

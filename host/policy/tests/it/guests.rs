@@ -74,19 +74,17 @@ impl Guest {
     /// The core module.
     pub(crate) fn core(&self) -> Vec<u8> {
         let slot = self.slot.interface();
-        let parameters = match self.slot {
-            // Few enough fields to come one by one: of a text or a list the address and the length. Between the instant
-            // and the servers: zone, group, server types, watched tags.
+        // Where a question's lists lie behind its subject, which has 100 bytes.
+        let lists = match self.slot {
             SlotName::StateMapping => {
-                "(param $now i64) (param i32 i32) (param i32 i32 i32) (param i32 i32) (param i32 i32) \
-                 (param $servers i32) (param $count i32)"
+                "(local.set $servers (i32.load offset=132 (local.get $question))) \
+                 (local.set $count (i32.load offset=136 (local.get $question)))"
             }
-            // Between the random word and the places: operation, group, how many are wanted.
             SlotName::Placement => {
-                "(param $now i64) (param $random i64) (param i32 i32) (param i32 i32 i32) (param $wanted i32) \
-                 (param $places i32) (param $count i32)"
+                "(local.set $wanted (i32.load offset=124 (local.get $question))) \
+                 (local.set $count (i32.load offset=132 (local.get $question)))"
             }
-            _ => "(param $question i32)",
+            _ => "",
         };
         let mut texts = String::new();
         let mut description = String::new();
@@ -115,7 +113,9 @@ impl Guest {
   (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) {allocate} (call $room (local.get 3)))
   (func (export "windlass:policy/policy@0.1.0#describe") (result i32) (i32.const 16))
   (func (export "windlass:policy/policy@0.1.0#configure") (param $settings i32) (param $length i32) (result i32) {configure})
-  (func (export "{slot}@0.1.0#decide") {parameters} (result i32) (local $i i32) (local $at i32) {decide})
+  (func (export "{slot}@0.1.0#decide") (param $question i32) (result i32)
+    (local $i i32) (local $at i32) (local $servers i32) (local $count i32) (local $wanted i32)
+    {lists} {decide})
   (data (i32.const 16) "{description}")
   (data (i32.const {TEXTS}) "{texts}"))"#,
             imports = self.imports,

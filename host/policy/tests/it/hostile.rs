@@ -290,7 +290,7 @@ fn lists_of_an_answer_that_lie_on_each_other_are_stopped_before_they_are_copied(
     let mut guest = planning(&[]);
     guest.declarations = "(data (i32.const 4096) \"\")".into();
     guest.decide = format!(
-        "(if (i32.eq (i32.load8_u (i32.load (i32.add (local.get $question) (i32.const 24)))) (i32.const 104)) (then \
+        "(if (i32.eq (i32.load8_u (i32.load (i32.add (local.get $question) (i32.const 16)))) (i32.const 104)) (then \
          (local.set $at (call $room (i32.const 64000))) \
          (loop $more \
            (i32.store (i32.add (local.get $at) (i32.add (i32.mul (local.get $i) (i32.const 16)) (i32.const 8))) \
@@ -305,7 +305,7 @@ fn lists_of_an_answer_that_lie_on_each_other_are_stopped_before_they_are_copied(
     let state = State::new();
     let host = state.host();
     host.configure(&Policies::built_in().with(SlotName::Rollback, Link::bytes(guest.component()))).unwrap();
-    let question = windlass_policy::slots::rollback::Question { group: "harm".into(), ..Rollback::example() };
+    let question = windlass_policy::slots::rollback::Question { operation: "harm".into(), ..Rollback::example() };
     let decision = run(host.pin().decide::<Rollback>(question));
     assert_eq!(decision.fallbacks[0].kind, FailureKind::AnswerLimit, "{decision:?}");
 }
@@ -413,12 +413,12 @@ fn planning(steps: &[(u32, u32, Option<u32>)]) -> Guest {
         data.extend(after.unwrap_or_default().to_le_bytes());
     }
     let data: String = data.iter().map(|byte| format!("\\{byte:02x}")).collect();
-    // It defers until the group is called `h...`, so that it passes the dry run. `group` is at the question's offset
-    // 24.
+    // It defers until the operation is called `h...`, so that it passes the dry run. `operation` is at the question's
+    // offset 16.
     let mut guest = Guest::new(
         SlotName::Rollback,
         format!(
-            "(if (i32.eq (i32.load8_u (i32.load (i32.add (local.get $question) (i32.const 24)))) (i32.const 104)) \
+            "(if (i32.eq (i32.load8_u (i32.load (i32.add (local.get $question) (i32.const 16)))) (i32.const 104)) \
              (then (i32.store8 (i32.const {ANSWER}) (i32.const 1)) (i32.store (i32.const {}) (i32.const {base})) \
              (i32.store (i32.const {}) (i32.const {})))) (i32.const {ANSWER})",
             ANSWER + 4,
@@ -439,7 +439,7 @@ fn plan_is_refused(steps: &[(u32, u32, Option<u32>)], foreign: Option<usize>, wo
     let link = Link::bytes(planning(steps).component());
     host.configure(&Policies::built_in().with(SlotName::Rollback, link)).unwrap();
     let mut question = Rollback::example();
-    question.group = "harm".into();
+    question.operation = "harm".into();
     if let Some(foreign) = foreign {
         question.resources[foreign].owned = false;
     }
@@ -480,7 +480,7 @@ fn a_plan_that_keeps_a_volume_is_accepted() {
     let host = state.host();
     let steps = [(0, DELETE, None), (1, DELETE, Some(0)), (2, KEEP, None), (3, DELETE, Some(0))];
     host.configure(&Policies::built_in().with(SlotName::Rollback, Link::bytes(planning(&steps).component()))).unwrap();
-    let question = windlass_policy::slots::rollback::Question { group: "h".into(), ..Rollback::example() };
+    let question = windlass_policy::slots::rollback::Question { operation: "h".into(), ..Rollback::example() };
     let decision = run(host.pin().decide::<Rollback>(question));
     assert!(decision.fallbacks.is_empty(), "{decision:?}");
     assert!(matches!(&decision.decided_by, DecidedBy::Policy(identity) if &*identity.name == "test-guest"));

@@ -98,7 +98,6 @@ const PLACEMENT: &[(&str, Row)] = &[
 ];
 
 const STATE_MAPPING: &[(&str, Row)] = &[
-    ("group", Texts(&["example"])),
     ("servers", Items(1)),
     ("servers[].state", All),
     ("servers[].detail", All),

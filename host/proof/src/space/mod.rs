@@ -409,7 +409,8 @@ impl Make<'_> {
         let of_example = example.as_array().map_or(&[][..], Vec::as_slice);
         let items_path = format!("{path}[]");
         let (most, own) = match values {
-            Some((Values::Example, _)) => {
+            // Positions in a list of texts stand elsewhere in the question.
+            Some((Values::Example, own)) if own || !self.wide || matches!(item, Shape::Text) => {
                 self.bound(path, format!("{} as in the example", of_example.len()));
                 let mut nodes = Vec::new();
                 for example in of_example {
@@ -418,6 +419,11 @@ impl Make<'_> {
                 return Ok(fixed(Kind::FixedList(nodes)));
             }
             Some((Values::Items(most), own)) => (most, own),
+            // As a command line says it, which can't tell the most items of a list from a number.
+            Some((Values::Numbers(numbers), own)) if numbers.len() == 1 => {
+                (usize::try_from(numbers[0]).unwrap_or(usize::MAX), own)
+            }
+            Some((Values::Example, own)) => (of_example.len().max(1), own),
             Some(_) => {
                 let problem = "a list is bounded by the number of its items".into();
                 return Err(BoundsError::Values { path: path.into(), problem });

@@ -5,6 +5,7 @@
 mod comparing;
 mod defaults;
 mod faults;
+mod ready_made;
 mod replaying;
 mod support;
 mod violations;

@@ -48,6 +48,48 @@ growing_enumeration!(types::ResourceKind = ResourceKind {
     AppleSiliconServer,
     Other,
 });
+record!(types::Money = Money {
+    currency: given,
+    micros: given,
+});
+growing_enumeration!(types::Program = Program {
+    CommandLine,
+    RunnerPlugin,
+    Controller,
+    Other,
+});
+growing_enumeration!(types::Requester = Requester {
+    User,
+    Runner,
+    Plugin,
+    Policy,
+    Shutdown,
+    Sweep,
+    Reclaim,
+    Object,
+    Cluster,
+    Other,
+});
+record!(types::Object = Object {
+    kind: given,
+    namespace: given,
+    name: given,
+});
+record!(types::Label = Label {
+    name: given,
+    value: given,
+});
+record!(types::Subject = Subject {
+    program: given,
+    owner: given,
+    project: given,
+    group: given,
+    cluster: given,
+    object: given,
+    labels: given,
+    requester: given,
+    why: given,
+});
 growing_enumeration!(state_mapping::ServerState = StateMappingServerState {
     Starting,
     Running,
@@ -86,6 +128,7 @@ record!(state_mapping::Server = StateMappingServer {
     age: given,
     state_age: given,
     has_run: given,
+    unused_for: given,
     in_flight: given,
     suspended: given,
     server_type: given,
@@ -94,7 +137,7 @@ record!(state_mapping::Server = StateMappingServer {
 record!(state_mapping::Question = StateMappingQuestion {
     now: given,
     zone: given,
-    group: given,
+    subject: required,
     server_types: given,
     watched_tags: given,
     servers: given,
@@ -137,7 +180,7 @@ record!(retry::Question = RetryQuestion {
     time_left: given,
     failure: required,
     zone: given,
-    group: given,
+    subject: required,
     server_type: given,
 });
 variant!(retry::Verdict = RetryVerdict, retry_verdict {
@@ -168,7 +211,7 @@ record!(rollback::Question = RollbackQuestion {
     now: given,
     random: given,
     operation: given,
-    group: given,
+    subject: required,
     cause: given,
     failed_step: given,
     resources: given,
@@ -203,23 +246,17 @@ growing_enumeration!(release::Trigger = ReleaseTrigger {
     Reclaim,
     Other,
 });
-growing_enumeration!(release::Requester = ReleaseRequester {
-    User,
-    Runner,
-    Plugin,
-    Policy,
-    Shutdown,
-    Sweep,
-    Reclaim,
-    Object,
-    Cluster,
-    Other,
-});
 growing_enumeration!(release::Requested = ReleaseRequested {
     ReturnToPool,
     Terminate,
     Keep,
     Other,
+});
+record!(release::Activity = ReleaseActivity {
+    last_used: given,
+    connections: given,
+    node_ready: given,
+    node_ready_since: given,
 });
 record!(release::Machine = ReleaseMachine {
     kind: given,
@@ -236,6 +273,8 @@ record!(release::Machine = ReleaseMachine {
     deletion_scheduled: given,
     bootstrap_failures: given,
     rebooted: given,
+    price_per_hour: given,
+    activity: required,
 });
 growing_enumeration!(release::Action = ReleaseAction {
     ReturnToPool,
@@ -253,9 +292,8 @@ record!(release::Question = ReleaseQuestion {
     now: given,
     random: given,
     trigger: given,
+    subject: required,
     machine: required,
-    requester: given,
-    why: given,
     requested: given,
     refusal: given,
     attempt: given,
@@ -315,7 +353,7 @@ record!(provisioning::Group = ProvisioningGroup {
 record!(provisioning::Question = ProvisioningQuestion {
     now: given,
     random: given,
-    cluster: given,
+    subject: required,
     operation: given,
     stage: given,
     cause: required,
@@ -338,10 +376,6 @@ record!(provisioning::Answer = ProvisioningAnswer {
     verdict: required,
     reason: given,
 });
-record!(placement::Money = PlacementMoney {
-    currency: given,
-    micros: given,
-});
 record!(placement::Place = PlacementPlace {
     zone: given,
     server_type: given,
@@ -357,7 +391,7 @@ record!(placement::Question = PlacementQuestion {
     now: given,
     random: given,
     operation: given,
-    group: given,
+    subject: required,
     wanted: given,
     places: given,
 });

@@ -8,7 +8,7 @@ use windlass_policy::DecisionFilter;
 use windlass_policy::slots::{Slot, StateMapping};
 use windlass_serve::proto::{self, error::Code, outcome};
 
-use crate::support::{Server, asking, gateway_failed, wait_of};
+use crate::support::{Server, asking, gateway_failed, subject, wait_of};
 
 #[tokio::test]
 async fn a_decision_is_that_of_the_policy_in_force_and_is_in_the_log() {
@@ -155,6 +155,7 @@ async fn a_listing_of_ten_thousand_servers_is_answered() {
     let question = proto::StateMappingQuestion {
         now: example.now,
         zone: example.zone,
+        subject: Some(subject()),
         server_types: vec!["DEV1-S".into()],
         servers: vec![one; 10_000],
         ..Default::default()

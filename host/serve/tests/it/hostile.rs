@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use windlass_serve::ServeOptions;
 use windlass_serve::proto::{self, error::Code, outcome, request};
 
-use crate::support::{Client, Server, asking, gateway_failed};
+use crate::support::{Client, Server, asking, gateway_failed, subject};
 
 #[tokio::test]
 async fn garbage_is_refused_and_the_connection_goes_on() {
@@ -203,6 +203,7 @@ async fn half_a_million_empty_servers_are_refused_at_the_first() {
     let server = Server::new().await;
     let mut client = server.client().await;
     let question = proto::StateMappingQuestion {
+        subject: Some(subject()),
         servers: vec![proto::StateMappingServer::default(); 500_000],
         ..Default::default()
     };

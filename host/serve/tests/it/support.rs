@@ -182,6 +182,11 @@ pub(crate) fn framed(message: &[u8]) -> Vec<u8> {
     [&u32::try_from(message.len()).unwrap().to_be_bytes()[..], message].concat()
 }
 
+/// Whose machines the questions are about.
+pub(crate) fn subject() -> proto::Subject {
+    proto::Subject { program: proto::Program::Other.into(), owner: "tests".into(), ..Default::default() }
+}
+
 /// A question that the rules decide.
 pub(crate) fn gateway_failed() -> proto::Question {
     let example = Retry::example();
@@ -191,6 +196,7 @@ pub(crate) fn gateway_failed() -> proto::Question {
         step: example.step,
         attempt: 2,
         zone: example.zone,
+        subject: Some(subject()),
         failure: Some(proto::Failure { class: proto::FailureClass::Gateway.into(), ..Default::default() }),
         ..Default::default()
     };

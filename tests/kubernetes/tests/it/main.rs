@@ -3,6 +3,7 @@
 //! Every test is skipped, with a visible line, where the programs are missing; `just test-kubernetes` builds them and
 //! makes that an error.
 
+mod asking;
 mod attacks;
 mod classes;
 mod clusterctl;
@@ -18,6 +19,7 @@ mod letting_go;
 mod manifests;
 mod migration;
 mod moves;
+mod object_policies;
 mod orders;
 mod orphans;
 mod policies;

@@ -4,12 +4,8 @@ use std::time::{Duration, Instant};
 
 use windlass_inspect::failure::Failure;
 use windlass_inspect::text::{cyan, dim, green, red, yellow};
-use windlass_lifecycle::{
-    Control, Error, Event, EventKind, Machine, OperationId, OperationKind, OperationState, Target,
-};
-use windlass_policy::slots::state_mapping::{
-    Action, Operation as InFlight, Question, Report, Server, ServerState, StateDetail, Verdict,
-};
+use windlass_lifecycle::{Control, Error, Event, EventKind, Machine, OperationId, OperationState, SubjectOf, Target};
+use windlass_policy::slots::state_mapping::{Action, Question, Report, Server, StateDetail, Verdict};
 use windlass_policy::slots::{SlotName, StateMapping};
 use windlass_policy::{Decision, PolicyIdentity};
 use windlass_simulator::{FaultKind, FaultRule, ForcedState};
@@ -211,42 +207,13 @@ async fn swap(stage: &Stage, narrator: &mut Narrator) -> Result<(), Failure> {
 async fn look(stage: &Stage, stopped_for: Duration) -> Result<(Vec<Machine>, Decision<StateMapping>), Failure> {
     let machines = stage.lifecycle.machines(std::slice::from_ref(&stage.zone), None).await.map_err(broken)?;
     let age = u64::try_from(stage.simulator.now().as_millis()).unwrap_or(u64::MAX);
-    let mut server_types: Vec<String> = machines.iter().map(|machine| machine.server.commercial_type.clone()).collect();
-    server_types.sort();
-    server_types.dedup();
-    let position = |server_type: &String| server_types.binary_search(server_type).unwrap_or_default();
-    let servers = machines
-        .iter()
-        .map(|machine| Server {
-            state: match machine.state.as_str() {
-                "running" => ServerState::Running,
-                "stopped" => ServerState::Stopped,
-                "starting" => ServerState::Starting,
-                "stopping" => ServerState::Stopping,
-                _ => ServerState::Other,
-            },
-            detail: StateDetail::None,
-            age,
-            state_age: u64::try_from(stopped_for.as_millis()).unwrap_or(u64::MAX),
-            has_run: machine.operation_state == Some(OperationState::Done),
-            in_flight: match machine.in_flight {
-                Some(OperationKind::CreateServer) => InFlight::Create,
-                Some(_) => InFlight::Cleanup,
-                None => InFlight::None,
-            },
-            suspended: false,
-            server_type: u32::try_from(position(&machine.server.commercial_type)).unwrap_or(u32::MAX),
-            watched_tags: 0,
-        })
-        .collect();
-    let question = Question {
-        now: age,
-        zone: stage.zone.to_string(),
-        group: None,
-        server_types,
-        watched_tags: Vec::new(),
-        servers,
-    };
+    let state_age = u64::try_from(stopped_for.as_millis()).unwrap_or(u64::MAX);
+    let subject = stage.lifecycle.subject(SubjectOf::default());
+    let mut question = Question::of_listing(age, stage.zone.as_str(), subject, Vec::new());
+    for machine in &machines {
+        let server = Server { age, state_age, detail: StateDetail::None, ..machine.for_policy(age) };
+        question.push(server, &machine.server_type, &[]);
+    }
     let decision = stage.policies.pin().decide::<StateMapping>(question).await;
     Ok((machines, decision))
 }

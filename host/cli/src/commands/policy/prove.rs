@@ -6,7 +6,6 @@ use serde_json::json;
 use windlass_inspect::failure::Failure;
 use windlass_inspect::text::{bold, green, printable, red};
 use windlass_policy::{Class, LoadedPolicy};
-use windlass_proof::space::Values;
 use windlass_proof::{Expression, Finding, Law, Laws, Proof, ProofError, ProofOptions, Statement, prove};
 
 use crate::arguments::{LoadOptions, ProvePolicy, SpaceOptions};
@@ -92,21 +91,11 @@ pub(super) fn options(space: &SpaceOptions, policies: &[&LoadedPolicy]) -> Proof
         true => ProofOptions { enumerated: SCRIPT_QUESTIONS, random: SCRIPT_RANDOM, ..ProofOptions::default() },
         false => ProofOptions::default(),
     };
-    let bounds = space.bounds.iter().map(|(path, values)| {
-        // The command line can't tell the most items of a list from a number.
-        let is_list = ["servers", "resources", "nodes"].contains(&path.as_str());
-        match values {
-            Values::Numbers(numbers) if is_list && numbers.len() == 1 => {
-                (path.clone(), Values::Items(usize::try_from(numbers[0]).unwrap_or(usize::MAX)))
-            }
-            values => (path.clone(), values.clone()),
-        }
-    });
     ProofOptions {
         enumerated: space.questions.unwrap_or(usual.enumerated),
         random: space.random.unwrap_or(usual.random),
         seed: space.seed,
-        bounds: bounds.collect(),
+        bounds: space.bounds.clone(),
         ..usual
     }
 }

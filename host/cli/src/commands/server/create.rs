@@ -9,7 +9,7 @@ use windlass_inspect::output::table;
 use windlass_inspect::words::{counted, failure_words};
 use windlass_lifecycle::{
     AddressKind, CloudInit, Control, CreatedServer, Error, ExtraVolume, ImageChoice, Left, OperationId, Report,
-    RootVolume, ServerSpecification, SpecificationProblem, VolumeKind,
+    RequestedBy, RootVolume, ServerSpecification, SpecificationProblem, VolumeKind,
 };
 
 use crate::arguments::{self, CreateServer};
@@ -282,6 +282,7 @@ fn specification(
     specification.security_group = arguments.security_group.clone().or_else(|| defaults.security_group.clone());
     specification.placement_group = arguments.placement_group.clone().or_else(|| defaults.placement_group.clone());
     specification.tags = defaults.tags.iter().flatten().chain(&arguments.tags).cloned().collect();
+    specification.requested_by = RequestedBy::user("server create");
     specification.cloud_init = cloud_init.clone();
     specification.project = arguments.project.clone();
     if let Some(wait) = arguments.wait.or(defaults.wait) {

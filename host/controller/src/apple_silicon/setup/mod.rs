@@ -9,7 +9,7 @@ mod remote;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use windlass_lifecycle::{ClaimName, Control};
+use windlass_lifecycle::{ClaimName, Control, RequestedBy, SubjectOf};
 use windlass_policy::slots::Retry;
 use windlass_policy::slots::retry::{self, Verdict};
 use windlass_policy::slots::types::{Failure, FailureClass};
@@ -131,6 +131,7 @@ pub(super) struct Request {
     pub(super) zone: Zone,
     pub(super) id: String,
     pub(super) claim: ClaimName,
+    pub(super) requested_by: RequestedBy,
     pub(super) provider_id: String,
     /// The host key that this host showed before.
     pub(super) host_key: Option<String>,
@@ -272,10 +273,12 @@ impl Request {
             time_left: None,
             failure: Failure::of_class(class(problem), &message),
             zone: self.zone.to_string(),
-            group: None,
+            subject: context
+                .lifecycle
+                .subject(SubjectOf { requested_by: Some(&self.requested_by), ..SubjectOf::default() }),
             server_type: None,
         };
-        let decision = context.policies.pin().decide::<Retry>(question).await;
+        let decision = context.policies.pin_of(Some(&self.namespace)).decide::<Retry>(question).await;
         match decision.answer.verdict {
             Verdict::Wait(wait) if self.attempt < MAX_ATTEMPTS => {
                 Ended::Again { message, after: Duration::from_millis(wait).min(MAX_WAIT) }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use windlass_lifecycle::{
     AdoptedMachine, ClaimName, Control, Error, Left, Operation, OperationId, OperationState, OrderRequest, Pool,
-    ResourceKind,
+    RequestedBy, Requester, ResourceKind,
 };
 use windlass_policy::slots::types::{Failure as Cause, FailureClass};
 
@@ -105,6 +105,7 @@ impl Fleet<Macs> {
 
     async fn claim(&self, claim: &ClaimName, control: &Control) -> Result<AdoptedMachine, Error> {
         let configuration = &self.configuration;
+        let requested_by = RequestedBy::new(Requester::Runner, "the runner wants more instances");
         if let Some(prefix) = &configuration.pool {
             let pool = Pool {
                 zone: configuration.common.first_zone().clone(),
@@ -112,7 +113,7 @@ impl Fleet<Macs> {
                 machine_type: configuration.server_type.clone(),
                 operating_system: self.kind.operating_system.clone(),
             };
-            match self.lifecycle.adopt_machine(&pool, claim, control).await {
+            match self.lifecycle.adopt_machine(&pool, claim, &requested_by, control).await {
                 Err(Error::NoEligibleMachine { .. }) if configuration.order => {}
                 ended => return ended,
             }
@@ -125,6 +126,7 @@ impl Fleet<Macs> {
             limit: configuration.common.max_size as usize,
             claim_prefix: self.kind.claims.clone(),
             pool_prefix: configuration.pool.clone(),
+            requested_by,
         };
         self.lifecycle.order_machine(&order, control).await
     }

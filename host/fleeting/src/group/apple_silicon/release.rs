@@ -58,6 +58,8 @@ impl Fleet<Macs> {
             request.adopted = adopted;
             request.requested = configuration.release_requested;
             request.requested_by = requested_by;
+            request.group = Some(configuration.common.group.clone());
+            request.activity = hosts.book.lock().get(claim.as_str()).map(|entry| entry.activity).unwrap_or_default();
             loop {
                 let ended = hosts.lifecycle.release(&request, hosts.tasks.control()).await;
                 let Some(wait) = hosts.release_ended(&claim, &host, ended, request.attempt) else { return };

@@ -1,5 +1,7 @@
 //! A group of Macs against the simulator, in process and under paused time.
 
+mod asking;
+
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use tokio::time::Instant;
 use windlass_lifecycle::{
-    Asking, Cancellation, Error, OperationState, PendingCleanup, RequestedBy, ServerSpecification, Target,
+    Cancellation, Error, OperationState, PendingCleanup, RequestedBy, Requester, ServerSpecification, Target,
 };
 use windlass_policy::slots::Placement;
 
@@ -22,6 +22,7 @@ impl Fleet<Instances> {
     fn specification(&self, placed: &Placed) -> ServerSpecification {
         let mut specification = self.configuration.server_in(&placed.zone);
         specification.types.clone_from(&placed.types);
+        specification.requested_by = RequestedBy::new(Requester::Runner, "the runner wants more instances");
         specification.tags.extend(self.kind.key.as_ref().and_then(KeyPair::tag));
         specification
     }
@@ -68,12 +69,8 @@ impl Fleet<Instances> {
     async fn place(&self, wanted: u32) -> Vec<Placed> {
         let backoffs = self.places.lock().backoffs(Instant::now());
         let counts = self.book.lock().counts();
-        let ask = Ask {
-            now: self.lifecycle.now(),
-            random: self.lifecycle.random_word(),
-            group: self.common().group.to_string(),
-            wanted,
-        };
+        let subject = self.subject();
+        let ask = Ask { now: self.lifecycle.now(), random: self.lifecycle.random_word(), subject, wanted };
         let count = |place: &Place| counts.get(place).copied().unwrap_or_default();
         let question = self.places.lock().question(ask, count, &backoffs);
         let decision = self.policies.pin().decide::<Placement>(question).await;
@@ -90,16 +87,17 @@ impl Fleet<Instances> {
             };
             let reason = decision.answer.reason.as_deref();
             let why = first.map(|backoff| backoff.why.as_str()).or(reason).unwrap_or("the placement policy says so");
-            let rest_seconds = first.map(|backoff| backoff.rest.as_secs());
-            if accepted == 0 {
-                tracing::warn!(
-                    demanded = wanted,
-                    rest_seconds,
-                    "nothing is created for now, since it would fail again: {why}"
-                );
-                metrics::counter!(names::INCREASES_PAUSED).increment(1);
-            } else {
-                tracing::warn!(demanded = wanted, accepted, "fewer are created than are demanded: {why}");
+            match first.map(|backoff| backoff.rest.as_secs()) {
+                Some(rest_seconds) if accepted == 0 => {
+                    tracing::warn!(
+                        demanded = wanted,
+                        rest_seconds,
+                        "nothing is created for now, since it would fail again: {why}"
+                    );
+                    metrics::counter!(names::INCREASES_PAUSED).increment(1);
+                }
+                _ if accepted == 0 => tracing::warn!(demanded = wanted, "nothing is created for now: {why}"),
+                _ => tracing::warn!(demanded = wanted, accepted, "fewer are created than are demanded: {why}"),
             }
         }
         placed
@@ -150,11 +148,11 @@ impl Fleet<Instances> {
     ) -> Result<Option<PendingCleanup>, Error> {
         let asked = self.book.lock().get(id).and_then(|entry| {
             let goes = !(entry.phase().stands() || *entry.phase() == Phase::Removing { by: None });
-            (!goes).then(|| (entry.operation.clone(), entry.place.zone.clone(), entry.server.clone()))
+            (!goes).then(|| (entry.operation.clone(), entry.place.zone.clone(), entry.server.clone(), entry.asking()))
         });
-        let Some((operation, zone, server)) = asked else { return Ok(None) };
+        let Some((operation, zone, server, asking)) = asked else { return Ok(None) };
         let begin =
-            |target: Target| self.lifecycle.begin_cleanup(target.released_by(requested_by.clone(), Asking::default()));
+            |target: Target| self.lifecycle.begin_cleanup(target.released_by(requested_by.clone(), asking.clone()));
         let begun = match begin(Target::Operation(operation)).await {
             // A server of ours whose creation stands in a journal that was lost.
             Err(Error::OperationUnknown { operation }) => match server {

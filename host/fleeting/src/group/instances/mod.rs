@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use windlass_lifecycle::{
     Control, Error, Lifecycle, OperationId, OperationState, Options, PendingCleanup, RequestedBy, Requester,
-    StateDirectory, SupervisorOptions, SweepRequest, read_or_absent,
+    StateDirectory, SupervisorOptions, SweepRequest, read_or_absent, server_state,
 };
 use windlass_policy::Asker;
 use windlass_policy::slots::state_mapping::{ServerState, StateDetail};
@@ -70,7 +70,7 @@ impl Machine for scaleway::Server {
     }
 
     fn state(&self) -> (ServerState, StateDetail) {
-        (state(&self.state), detail(&self.state_detail))
+        server_state(self)
     }
 
     fn created_at(&self) -> Option<Timestamp> {
@@ -83,38 +83,6 @@ impl Machine for scaleway::Server {
 
     fn tags(&self) -> &[String] {
         &self.tags
-    }
-}
-
-/// Scaleway's state in the contract's words.
-fn state(state: &scaleway::ServerState) -> ServerState {
-    match state {
-        scaleway::ServerState::Starting => ServerState::Starting,
-        scaleway::ServerState::Running => ServerState::Running,
-        scaleway::ServerState::Stopping => ServerState::Stopping,
-        scaleway::ServerState::Stopped => ServerState::Stopped,
-        scaleway::ServerState::StoppedInPlace => ServerState::StoppedInPlace,
-        scaleway::ServerState::Locked => ServerState::Locked,
-        _ => ServerState::Other,
-    }
-}
-
-/// Scaleway's detail in the contract's words.
-fn detail(detail: &str) -> StateDetail {
-    match detail {
-        "" => StateDetail::None,
-        "allocating node" => StateDetail::AllocatingNode,
-        "provisioning node" => StateDetail::ProvisioningNode,
-        "starting" => StateDetail::Starting,
-        "booting kernel" => StateDetail::BootingKernel,
-        "booted" => StateDetail::Booted,
-        "ready" => StateDetail::Ready,
-        "stopping" => StateDetail::Stopping,
-        "stopping in place" => StateDetail::StoppingInPlace,
-        "stopped in place" => StateDetail::StoppedInPlace,
-        "terminating" => StateDetail::Terminating,
-        "rebooting" => StateDetail::Rebooting,
-        _ => StateDetail::Other,
     }
 }
 
@@ -242,7 +210,7 @@ impl MachineKind for Instances {
             entry.has_run = machine.operation_state == Some(OperationState::Done);
             book.insert(entry);
         }
-        book.saw(&id, &machine.id, state(&machine.server.state), fleet.lifecycle.now());
+        book.saw(&id, &machine.id, server_state(&machine.server).0, fleet.lifecycle.now());
         book.has_type(&id, &machine.server_type);
         Some((id, machine.server))
     }
@@ -314,18 +282,5 @@ impl Fleet<Instances> {
     ) -> Result<Option<scaleway::Server>, windlass_scaleway::Error> {
         let instance = self.client.instance(zone);
         read_or_absent(|| instance.get_server(id)).await
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_word_of_scaleway_has_one_of_the_contract() {
-        assert_eq!(state(&scaleway::ServerState::StoppedInPlace), ServerState::StoppedInPlace);
-        assert_eq!(detail("booting kernel"), StateDetail::BootingKernel);
-        assert_eq!(detail("something new"), StateDetail::Other);
-        assert_eq!(detail(""), StateDetail::None);
     }
 }

@@ -609,7 +609,7 @@ async fn a_policy_chooses_the_places_is_told_the_numbers_and_what_it_does_not_pl
     let decisions = log.list(&filter).unwrap().decisions;
     assert_eq!(decisions.len(), 2);
     let question = log.show(&decisions[0].id.to_string()).unwrap().question;
-    assert_eq!((&question["wanted"], &question["group"]), (&json!(1), &json!("ci")));
+    assert_eq!((&question["wanted"], &question["subject"]["group"]), (&json!(1), &json!("ci")));
     let places = question["places"].as_array().unwrap();
     let seen: Vec<_> = places.iter().map(|place| (text(&place["zone"]), place["servers"].clone())).collect();
     assert_eq!(

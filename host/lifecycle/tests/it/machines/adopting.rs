@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_lifecycle::{ClaimName, Control, Error, Lifecycle, OperationState};
+use windlass_lifecycle::{ClaimName, Control, Error, Lifecycle, OperationState, RequestedBy};
 use windlass_simulator::{AppleSiliconPool, FaultKind, FaultRule, ForcedState};
 
 use super::support::{Macs, PREFIX, TYPE, adopt, claim, pool};
@@ -17,7 +17,7 @@ fn a_host_is_claimed_in_two_phases_and_read_after_each() {
         let lifecycle = macs.start();
         let mine = claim("a");
         macs.simulator.clear_requests();
-        let adopted = lifecycle.adopt_machine(&pool(), &mine, &Control::new()).await.unwrap();
+        let adopted = lifecycle.adopt_machine(&pool(), &mine, &RequestedBy::default(), &Control::new()).await.unwrap();
         assert!(!adopted.rediscovered);
         assert_eq!(adopted.server.name, mine.as_str());
         assert!(adopted.server.sudo_password.reveal().is_some(), "its password comes with it");
@@ -47,7 +47,7 @@ fn a_claim_that_is_asked_for_again_is_found_and_nothing_is_changed() {
         let mine = claim("a");
         let first = adopt(&macs.start(), &mine).await;
         macs.simulator.clear_requests();
-        let again = macs.start().adopt_machine(&pool(), &mine, &Control::new()).await.unwrap();
+        let again = macs.start().adopt_machine(&pool(), &mine, &RequestedBy::default(), &Control::new()).await.unwrap();
         assert!(again.rediscovered && again.operation.is_none());
         assert_eq!(again.server.id, first);
         assert_eq!(macs.changes(), []);
@@ -63,13 +63,15 @@ fn a_host_of_another_project_is_not_claimed_although_the_key_reaches_it() {
         let mut options = macs.options(host(), macs.folder.path());
         options.project = Some(windlass_simulator::Options::default().default_project);
         let lifecycle = Lifecycle::open(options).unwrap();
-        let refused = lifecycle.adopt_machine(&pool(), &claim("a"), &Control::new()).await.unwrap_err();
+        let refused =
+            lifecycle.adopt_machine(&pool(), &claim("a"), &RequestedBy::default(), &Control::new()).await.unwrap_err();
         assert!(matches!(refused, Error::NoEligibleMachine { .. }), "{refused}");
         assert_eq!(macs.changes(), []);
         macs.simulator.add_apple_silicon_pool(&AppleSiliconPool::new(PREFIX, 1, TYPE).unwrap());
         // The listing of this moment is shared.
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let adopted = lifecycle.adopt_machine(&pool(), &claim("a"), &Control::new()).await.unwrap();
+        let adopted =
+            lifecycle.adopt_machine(&pool(), &claim("a"), &RequestedBy::default(), &Control::new()).await.unwrap();
         assert_eq!(macs.hosts().iter().filter(|host| host["name"] == adopted.server.name).count(), 1);
         assert_eq!(macs.in_pool(), 2, "those of the other project stay");
     });
@@ -86,7 +88,8 @@ fn that_no_host_is_eligible_is_an_error_of_its_own_with_the_counts_and_changes_n
         }
         let lifecycle = macs.start();
         macs.simulator.clear_requests();
-        let error = lifecycle.adopt_machine(&pool(), &claim("a"), &Control::new()).await.unwrap_err();
+        let error =
+            lifecycle.adopt_machine(&pool(), &claim("a"), &RequestedBy::default(), &Control::new()).await.unwrap_err();
         let Error::NoEligibleMachine { counts, .. } = &error else { panic!("{error}") };
         assert_eq!((counts.in_pool, counts.busy, counts.other_type), (3, 2, 1));
         assert_eq!(
@@ -107,7 +110,8 @@ fn a_claim_that_stands_in_the_pool_is_refused_without_a_call() {
         let macs = Macs::new(1);
         let lifecycle = macs.start();
         let inside: ClaimName = "ci-pool-7".parse().unwrap();
-        let error = lifecycle.adopt_machine(&pool(), &inside, &Control::new()).await.unwrap_err();
+        let error =
+            lifecycle.adopt_machine(&pool(), &inside, &RequestedBy::default(), &Control::new()).await.unwrap_err();
         assert!(matches!(error, Error::MachineName { .. }), "{error}");
         assert_eq!(macs.simulator.requests().len(), 0);
     });
@@ -129,7 +133,8 @@ fn a_race_that_is_lost_leads_to_the_next_host() {
             }
         };
         let pool = pool();
-        let (adopted, ()) = tokio::join!(lifecycle.adopt_machine(&pool, &mine, &control), thief);
+        let nobody = RequestedBy::default();
+        let (adopted, ()) = tokio::join!(lifecycle.adopt_machine(&pool, &mine, &nobody, &control), thief);
         assert_ne!(adopted.unwrap().server.id, first);
         assert_eq!(macs.name(&first), "somebody-elses", "left alone");
         assert_eq!(macs.named(mine.as_str()).len(), 1);
@@ -152,7 +157,8 @@ fn a_host_that_is_not_there_at_the_first_rename_leads_to_the_next() {
                     simulator.set_server_state(&id, ForcedState::Deleted).unwrap();
                 });
             }
-            let adopted = lifecycle.adopt_machine(&pool(), &claim("a"), &Control::new()).await.unwrap();
+            let adopted =
+                lifecycle.adopt_machine(&pool(), &claim("a"), &RequestedBy::default(), &Control::new()).await.unwrap();
             assert_ne!(adopted.server.id, first, "{kind}");
         });
     }
@@ -164,7 +170,8 @@ fn a_permission_that_is_missing_is_told_and_never_taken_for_an_empty_pool() {
         let macs = Macs::new(2);
         let lifecycle = macs.start();
         macs.simulator.add_fault(FaultRule::new("PATCH", SERVERS, FaultKind::PermissionDenied)).unwrap();
-        let error = lifecycle.adopt_machine(&pool(), &claim("a"), &Control::new()).await.unwrap_err();
+        let error =
+            lifecycle.adopt_machine(&pool(), &claim("a"), &RequestedBy::default(), &Control::new()).await.unwrap_err();
         let Error::Failed(failure) = &error else { panic!("{error}") };
         assert_eq!((failure.step.as_str(), failure.state), ("claim-pending", OperationState::Undone));
         macs.assert_sound(&[], "refused");
@@ -178,7 +185,8 @@ fn a_second_phase_that_fails_surfaces_and_the_host_is_given_back() {
         let lifecycle = macs.start();
         let before = macs.hosts()[0]["name"].clone();
         macs.simulator.add_fault(FaultRule::new("PATCH", SERVERS, FaultKind::QuotaExceeded).nth(2)).unwrap();
-        let error = lifecycle.adopt_machine(&pool(), &claim("a"), &Control::new()).await.unwrap_err();
+        let error =
+            lifecycle.adopt_machine(&pool(), &claim("a"), &RequestedBy::default(), &Control::new()).await.unwrap_err();
         let Error::Failed(failure) = &error else { panic!("{error}") };
         assert_eq!(failure.step, "claim");
         assert_eq!(macs.hosts()[0]["name"], before, "under the name that it had");
@@ -199,7 +207,8 @@ fn what_a_dead_claim_of_our_own_left_is_taken_up_at_once_and_a_strangers_after_a
             let rule = FaultRule::new("PATCH", SERVERS, FaultKind::GatewayTimeout).nth(nth);
             macs.simulator.add_fault(rule).unwrap();
         }
-        let error = lifecycle.adopt_machine(&pool(), &claim("a"), &Control::new()).await.unwrap_err();
+        let error =
+            lifecycle.adopt_machine(&pool(), &claim("a"), &RequestedBy::default(), &Control::new()).await.unwrap_err();
         let Error::Failed(failure) = &error else { panic!("{error}") };
         assert_eq!(failure.state, OperationState::Left, "{failure}");
         assert!(macs.name(&id).starts_with("windlass-claim-pending-"));
@@ -209,11 +218,13 @@ fn what_a_dead_claim_of_our_own_left_is_taken_up_at_once_and_a_strangers_after_a
         macs.simulator.rename_server(&id, "windlass-claim-pending-11111111-2222-4333-8444-555555555555").unwrap();
         let stranger = tempfile::tempdir().unwrap();
         let elsewhere = macs.start_in(stranger.path());
-        let error = elsewhere.adopt_machine(&pool(), &claim("c"), &Control::new()).await.unwrap_err();
+        let error =
+            elsewhere.adopt_machine(&pool(), &claim("c"), &RequestedBy::default(), &Control::new()).await.unwrap_err();
         let Error::NoEligibleMachine { counts, .. } = &error else { panic!("{error}") };
         assert_eq!(counts.being_claimed, 1);
         tokio::time::sleep(Duration::from_secs(15 * 60)).await;
-        let error = lifecycle.adopt_machine(&pool(), &claim("d"), &Control::new()).await.unwrap_err();
+        let error =
+            lifecycle.adopt_machine(&pool(), &claim("d"), &RequestedBy::default(), &Control::new()).await.unwrap_err();
         assert!(matches!(error, Error::NoEligibleMachine { .. }), "our journal knows that it is in use: {error}");
         assert_eq!(adopt(&elsewhere, &claim("c")).await, id);
     });

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use windlass_lifecycle::{Control, Error, ReleaseOutcome};
+use windlass_lifecycle::{Control, Error, ReleaseOutcome, RequestedBy};
 use windlass_simulator::{FaultKind, FaultRule, ForcedState};
 
 use super::support::{Macs, PREFIX, adopt, claim, pool, release_of};
@@ -109,7 +109,8 @@ fn a_rename_that_shows_late_is_waited_for_and_costs_no_host() {
                 let ending: &'static str = Box::leak(id.clone().into_boxed_str());
                 macs.late.next(1, "PATCH", ending, Fate::Promised(Duration::from_secs(4)));
             };
-            let ((), adopted) = tokio::join!(late, lifecycle.adopt_machine(&pool, &mine, &control));
+            let nobody = RequestedBy::default();
+            let ((), adopted) = tokio::join!(late, lifecycle.adopt_machine(&pool, &mine, &nobody, &control));
             let adopted = adopted.unwrap_or_else(|error| panic!("phase {nth}: {error}"));
             assert_eq!(macs.named(mine.as_str()), [adopted.server.id], "phase {nth}");
             macs.assert_sound(&[&mine], "late");
@@ -132,7 +133,8 @@ fn a_claim_is_read_once_more_before_it_is_used() {
                 simulator.rename_server(&first, "somebody-elses").unwrap();
             }
         };
-        let (adopted, ()) = tokio::join!(lifecycle.adopt_machine(&pool, &mine, &control), thief);
+        let nobody = RequestedBy::default();
+        let (adopted, ()) = tokio::join!(lifecycle.adopt_machine(&pool, &mine, &nobody, &control), thief);
         assert_ne!(adopted.unwrap().server.id, first);
         assert_eq!(macs.name(&first), "somebody-elses", "left alone");
         assert_eq!(macs.named(mine.as_str()).len(), 1);

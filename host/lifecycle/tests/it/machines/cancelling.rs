@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_lifecycle::{
     AdoptedMachine, Cancellation, Control, Error, HostOrigin, Lifecycle, OperationFilter, OperationState,
-    ReleaseOutcome, ReleaseRequest, Report,
+    ReleaseOutcome, ReleaseRequest, Report, RequestedBy,
 };
 use windlass_simulator::{Latency, Options};
 
@@ -42,7 +42,8 @@ fn an_adoption_that_is_cancelled_at_any_moment_gives_the_host_back() {
                 Macs::with(Options { latency: Latency { base_ms: 90, jitter_ms: 0 }, ..Options::default() }, 1, []);
             let (lifecycle, mine, control) = (macs.start(), claim("a"), Control::new());
             let place = pool();
-            let adopt = lifecycle.adopt_machine(&place, &mine, &control);
+            let nobody = RequestedBy::default();
+            let adopt = lifecycle.adopt_machine(&place, &mine, &nobody, &control);
             let (adopted, cancelled) = tokio::join!(adopt, cancel_after(&lifecycle, after));
             match cancelled {
                 Some(Cancellation::Noted) => {
@@ -59,7 +60,7 @@ fn an_adoption_that_is_cancelled_at_any_moment_gives_the_host_back() {
             macs.assert_sound(&[&mine], &case);
             macs.assert_closed(&lifecycle, &case);
             // It is as any other host of the pool, or the claim's.
-            lifecycle.adopt_machine(&pool(), &mine, &Control::new()).await.unwrap();
+            lifecycle.adopt_machine(&pool(), &mine, &RequestedBy::default(), &Control::new()).await.unwrap();
             cancelled
         });
         noted += u32::from(cancelled == Some(Cancellation::Noted));
@@ -77,14 +78,19 @@ fn an_adoption_that_was_cancelled_before_its_process_died_is_given_back_by_the_n
             let macs =
                 Macs::with(Options { latency: Latency { base_ms: 90, jitter_ms: 0 }, ..Options::default() }, 1, []);
             let (dying, mine, control) = (macs.start(), claim("a"), Control::new());
-            let died = tokio::time::timeout(died_after, dying.adopt_machine(&pool(), &mine, &control)).await.is_err();
+            let died = tokio::time::timeout(
+                died_after,
+                dying.adopt_machine(&pool(), &mine, &RequestedBy::default(), &control),
+            )
+            .await
+            .is_err();
             drop(dying);
             let next = macs.start();
             let cancelled = cancel_after(&next, Duration::ZERO).await;
             if cancelled == Some(Cancellation::Noted) {
                 assert!(died, "{case}");
                 // Nobody takes for theirs what is about to be given back.
-                let early = next.adopt_machine(&pool(), &mine, &Control::new()).await;
+                let early = next.adopt_machine(&pool(), &mine, &RequestedBy::default(), &Control::new()).await;
                 assert!(!matches!(&early, Ok(adopted) if adopted.rediscovered), "{case}: {early:?}");
                 let resumed = next.resume(&Control::new()).await.unwrap();
                 assert!(resumed.is_clean(), "{case}: {resumed:?}");

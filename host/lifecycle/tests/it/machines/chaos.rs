@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use windlass_lifecycle::{Control, Error, Lifecycle, ReclaimMode, ReclaimRequest, ReleaseOutcome, ReleaseRequest};
+use windlass_lifecycle::{
+    Control, Error, Lifecycle, ReclaimMode, ReclaimRequest, ReleaseOutcome, ReleaseRequest, RequestedBy,
+};
 use windlass_policy::slots::release::{Requested, Trigger};
 use windlass_simulator::{Effect, FaultKind, FaultRule};
 
@@ -33,7 +35,7 @@ fn a_fault_of_any_kind_at_any_call_of_an_adoption_leaves_one_claim_or_a_whole_po
             let lifecycle = macs.start();
             let mine = claim("a");
             macs.simulator.add_fault(at(nth, kind, effect)).unwrap();
-            let result = lifecycle.adopt_machine(&pool(), &mine, &Control::new()).await;
+            let result = lifecycle.adopt_machine(&pool(), &mine, &RequestedBy::default(), &Control::new()).await;
             macs.simulator.clear_faults();
             match result {
                 Ok(adopted) => {

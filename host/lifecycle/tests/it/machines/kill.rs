@@ -8,7 +8,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use windlass_lifecycle::{Clock, Control, Lifecycle, Options, ReleaseOutcome, ReleaseRequest, StateDirectory};
+use windlass_lifecycle::{
+    Clock, Control, Lifecycle, Options, ReleaseOutcome, ReleaseRequest, RequestedBy, StateDirectory,
+};
 use windlass_policy::slots::release::{Requested, Trigger};
 use windlass_scaleway::Client;
 use windlass_simulator::{AppleSiliconPool, Effect, FaultKind, FaultRule, Simulator};
@@ -88,7 +90,9 @@ fn child() {
             Some((job, host)) => {
                 lifecycle.release(&Job::of_word(job).request(host), &Control::new()).await.unwrap();
             }
-            None => drop(lifecycle.adopt_machine(&pool(), &claim("a"), &Control::new()).await.unwrap()),
+            None => drop(
+                lifecycle.adopt_machine(&pool(), &claim("a"), &RequestedBy::default(), &Control::new()).await.unwrap(),
+            ),
         }
     });
 }
@@ -117,7 +121,12 @@ async fn play(job: Job, at: Option<(u64, Effect)>, journal_lost: bool, policies:
     let mut host = String::new();
     if job != Job::Adopt {
         let lifecycle = open(client.clone(), folder.path(), policies);
-        host = lifecycle.adopt_machine(&pool(), &claim("a"), &Control::new()).await.unwrap().server.id;
+        host = lifecycle
+            .adopt_machine(&pool(), &claim("a"), &RequestedBy::default(), &Control::new())
+            .await
+            .unwrap()
+            .server
+            .id;
     }
     simulator.clear_requests();
     if let Some((nth, effect)) = at {
@@ -153,7 +162,7 @@ async fn play(job: Job, at: Option<(u64, Effect)>, journal_lost: bool, policies:
         assert!(!between(&names()), "{name}: after the start: {:?}", names());
     }
     let end = if job == Job::Adopt {
-        let adopted = next.adopt_machine(&pool(), &claim("a"), &Control::new()).await.unwrap();
+        let adopted = next.adopt_machine(&pool(), &claim("a"), &RequestedBy::default(), &Control::new()).await.unwrap();
         let claims = names().iter().filter(|name| *name == claim("a").as_str()).count();
         assert_eq!(claims, 1, "{name}: {:?}", names());
         assert!(journal_lost || names().iter().any(|name| name.starts_with(PREFIX)), "{name}: {:?}", names());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_lifecycle::{
     ClaimName, Control, Error, HostOrigin, Lifecycle, OperationFilter, OperationState, OrderRequest, ReleaseOutcome,
-    ReleaseRequest, Supervisor, SupervisorOptions,
+    ReleaseRequest, RequestedBy, Supervisor, SupervisorOptions,
 };
 use windlass_simulator::{Effect, FaultKind, FaultRule, Latency, Options};
 
@@ -24,6 +24,7 @@ pub(super) fn order(claim: &ClaimName, limit: usize) -> OrderRequest {
         limit,
         claim_prefix: "ci-mac-".into(),
         pool_prefix: Some(prefix()),
+        requested_by: RequestedBy::default(),
     }
 }
 
@@ -38,7 +39,10 @@ fn a_host_is_ordered_under_its_claim_and_found_again() {
         assert_eq!(macs.host(&ordered.server.id)["os"]["name"], "macos-sequoia-15.6");
         let again = lifecycle.order_machine(&order(&mine, 1), &Control::new()).await.unwrap();
         assert!(again.rediscovered && again.server.id == ordered.server.id);
-        let adopted = lifecycle.adopt_machine(&super::support::pool(), &mine, &Control::new()).await.unwrap();
+        let adopted = lifecycle
+            .adopt_machine(&super::support::pool(), &mine, &RequestedBy::default(), &Control::new())
+            .await
+            .unwrap();
         assert!(adopted.rediscovered && adopted.server.id == ordered.server.id, "an adoption finds it, too");
         macs.assert_closed(&lifecycle, "ordered");
     });
@@ -169,7 +173,7 @@ fn a_host_that_is_delivered_late_is_found_and_none_is_ordered_or_claimed_in_its_
         tokio::time::sleep(MINUTE).await;
         let other = macs.start();
         unverified(other.order_machine(&order(&mine, 3), &control).await);
-        unverified(other.adopt_machine(&pool(), &mine, &control).await);
+        unverified(other.adopt_machine(&pool(), &mine, &RequestedBy::default(), &control).await);
         assert_eq!(macs.in_pool(), 1, "and the pool keeps its host");
         tokio::time::sleep(MINUTE * 5).await;
         let found = lifecycle.order_machine(&order(&mine, 3), &control).await.unwrap();
@@ -227,7 +231,8 @@ fn the_journal_says_where_a_claimed_host_came_from_until_it_is_gone() {
         let lifecycle = macs.start();
         let control = Control::new();
         let (claimed, ordered) = (claim("a"), claim("b"));
-        let from_pool = lifecycle.adopt_machine(&pool(), &claimed, &control).await.unwrap().server.id;
+        let from_pool =
+            lifecycle.adopt_machine(&pool(), &claimed, &RequestedBy::default(), &control).await.unwrap().server.id;
         let new = lifecycle.order_machine(&order(&ordered, 2), &control).await.unwrap().server.id;
         lifecycle.journal().prune(u64::MAX).await.unwrap();
         let origin = |host: &str, claim: &ClaimName| lifecycle.host_origin(host, claim).unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use windlass_lifecycle::{ClaimName, Control, Error, Lifecycle, ReleaseOutcome};
+use windlass_lifecycle::{ClaimName, Control, Error, Lifecycle, ReleaseOutcome, RequestedBy};
 use windlass_simulator::{Latency, Options};
 
 use super::support::{Macs, claim, pool, release_of};
@@ -21,7 +21,7 @@ async fn live(lifecycle: &Lifecycle, mut random: ChaCha8Rng, who: usize, rounds:
     for round in 0..rounds {
         tokio::time::sleep(Duration::from_millis(random.random_range(0..3_000))).await;
         let mine = claim(&format!("{who}-{round}"));
-        match lifecycle.adopt_machine(&pool(), &mine, &control).await {
+        match lifecycle.adopt_machine(&pool(), &mine, &RequestedBy::default(), &control).await {
             Ok(adopted) => {
                 belief.insert(mine.to_string(), adopted.server.id);
             }
@@ -59,8 +59,10 @@ fn a_hundred_claims_and_a_hundred_releases_at_once_take_turns_and_end() {
         let (control, pool) = (Control::new(), pool());
         let claims: Vec<ClaimName> = (0..100).map(|number| claim(&number.to_string())).collect();
         let began = tokio::time::Instant::now();
-        let adopted =
-            futures::future::join_all(claims.iter().map(|mine| lifecycle.adopt_machine(&pool, mine, &control)));
+        let nobody = RequestedBy::default();
+        let adopted = futures::future::join_all(
+            claims.iter().map(|mine| lifecycle.adopt_machine(&pool, mine, &nobody, &control)),
+        );
         let hosts: Vec<String> = adopted.await.into_iter().map(|adopted| adopted.unwrap().server.id).collect();
         macs.assert_sound(&claims.iter().collect::<Vec<_>>(), "a hundred claims");
         assert_eq!(macs.in_pool(), 0);

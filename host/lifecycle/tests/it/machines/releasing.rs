@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use windlass_lifecycle::{
     AbandonTarget, Abandonment, ClaimStanding, Control, Lifecycle, OperationFilter, OperationKind, OperationState,
-    ReclaimMode, ReclaimRequest, ReleaseOutcome, ReleaseRequest,
+    ReclaimMode, ReclaimRequest, ReleaseOutcome, ReleaseRequest, RequestedBy,
 };
 use windlass_policy::slots::SlotName;
 use windlass_policy::slots::release::{Requested, Trigger};
@@ -68,7 +68,10 @@ fn a_host_of_the_pool_loses_its_claim_is_wiped_and_comes_back_under_a_name_of_th
         let stranger = macs.start_in(elsewhere.path());
         assert_eq!(release(&stranger, &release_of(&id, &mine)).await.outcome, released.outcome);
         // Nobody can have it before it is wiped.
-        let error = lifecycle.adopt_machine(&super::support::pool(), &claim("b"), &Control::new()).await.unwrap_err();
+        let error = lifecycle
+            .adopt_machine(&super::support::pool(), &claim("b"), &RequestedBy::default(), &Control::new())
+            .await
+            .unwrap_err();
         assert!(error.to_string().contains("1 not ready"), "{error}");
         tokio::time::sleep(Duration::from_secs(21 * 60)).await;
         assert_eq!(adopt(&lifecycle, &claim("b")).await, id);
@@ -447,7 +450,10 @@ fn a_host_that_may_not_be_renamed_while_it_is_wiped_is_returned_all_the_same_and
         assert!(name.starts_with("windlass-returning-"), "{name}");
         macs.simulator.clear_faults();
         // The owner has forgotten it. An adoption takes it when it is ready, wiped as it is.
-        let error = lifecycle.adopt_machine(&super::support::pool(), &claim("b"), &Control::new()).await.unwrap_err();
+        let error = lifecycle
+            .adopt_machine(&super::support::pool(), &claim("b"), &RequestedBy::default(), &Control::new())
+            .await
+            .unwrap_err();
         assert!(error.to_string().contains("1 not ready"), "{error}");
         drop(lifecycle);
         let next = macs.start();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use windlass_lifecycle::{
     ClaimName, Clock, Control, Durability, Lifecycle, OperationFilter, OperationState, Options, Pool, PoolPrefix,
-    ReleaseRequest, StateDirectory,
+    ReleaseRequest, RequestedBy, StateDirectory,
 };
 use windlass_policy::Host;
 use windlass_scaleway::Client;
@@ -170,7 +170,7 @@ pub(crate) fn claim(name: &str) -> ClaimName {
 
 /// Claims a host and gives its id.
 pub(crate) async fn adopt(lifecycle: &Lifecycle, claim: &ClaimName) -> String {
-    lifecycle.adopt_machine(&pool(), claim, &Control::new()).await.unwrap().server.id
+    lifecycle.adopt_machine(&pool(), claim, &RequestedBy::default(), &Control::new()).await.unwrap().server.id
 }
 
 pub(crate) fn release_of(host: &str, claim: &ClaimName) -> ReleaseRequest {

@@ -3,7 +3,7 @@
   resources: [applesiliconmachines, instancemachines, serverclusters]
   verbs: [get, list, watch, patch]
 - apiGroups: [infrastructure.windlass.dev]
-  resources: [externalclusters, machineremediations, applesiliconmachinetemplates, instancemachinetemplates]
+  resources: [externalclusters, machineremediations, applesiliconmachinetemplates, instancemachinetemplates, policies]
   verbs: [get, list, watch]
 - apiGroups: [infrastructure.windlass.dev]
   resources:
@@ -14,6 +14,7 @@
   - externalclusters/status
   - machineremediations/status
   - serverclusters/status
+  - policies/status
   verbs: [patch]
 # The record of a cluster's operations is written whole, under the object's version.
 - apiGroups: [infrastructure.windlass.dev]

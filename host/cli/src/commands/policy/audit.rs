@@ -1,0 +1,335 @@
+//! `windlass policy audit`: what a policy would decide about the servers that exist now.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Serialize;
+use windlass_inspect::failure::Failure;
+use windlass_inspect::text::{bold, printable};
+use windlass_inspect::words::{counted, kind_word};
+use windlass_lifecycle::{Machine, MachineReader};
+use windlass_policy::slots::release::Verdict;
+use windlass_policy::slots::state_mapping::{self, Action, Report};
+use windlass_policy::slots::{Release, SlotName, StateMapping};
+use windlass_policy::{Host, Link, Mode, PinnedPolicies, Policies, PolicyIdentity, Source};
+use windlass_scaleway::Zone;
+
+use crate::arguments::AuditPolicy;
+use crate::context::Context;
+use crate::files::read_bounded;
+use crate::policy_file::{MAX_COMPONENT_BYTES, link, slots_of, trial_host};
+use crate::units::ago;
+
+/// The slots whose questions are about what exists, and not about what happens.
+const SLOTS: [SlotName; 2] = [SlotName::Release, SlotName::StateMapping];
+/// How many servers of a group are named.
+const MAX_NAMED: usize = 10;
+
+/// Document of `policy audit`.
+#[derive(Debug, Serialize)]
+struct Audit {
+    slot: SlotName,
+    zone: Zone,
+    policy: PolicyIdentity,
+    /// How many servers there are.
+    servers: usize,
+    /// About how many of them the same is decided.
+    same: usize,
+    /// What would be decided otherwise: what destroys first.
+    groups: Vec<Group>,
+    /// How the candidate failed.
+    failed: Vec<Failed>,
+}
+
+/// Servers about which the same would change.
+#[derive(Debug, Serialize)]
+struct Group {
+    before: String,
+    after: String,
+    /// Whether a server would go, be wiped or be forgotten that stays today.
+    destructive: bool,
+    count: usize,
+    /// Why, as the candidate says about the first of them.
+    reason: Option<String>,
+    /// The first of them.
+    servers: Vec<Server>,
+}
+
+#[derive(Debug, Serialize)]
+struct Failed {
+    reason: String,
+    count: usize,
+    /// The first of them.
+    servers: Vec<Server>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Server {
+    id: String,
+    name: String,
+    group: Option<String>,
+}
+
+impl From<&Machine> for Server {
+    fn from(machine: &Machine) -> Self {
+        Self { id: machine.id.clone(), name: machine.name.clone(), group: machine.group.clone() }
+    }
+}
+
+/// What is decided about a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Decided {
+    words: String,
+    destroys: bool,
+    reason: Option<String>,
+    /// How the candidate failed, where it did.
+    failed: Option<String>,
+}
+
+pub(super) async fn run(context: &Context, arguments: &AuditPolicy) -> Result<(), Failure> {
+    let file = &arguments.load.file;
+    let slot = slot_of(file, arguments.slot)?;
+    let candidate = link(context, slot, &arguments.load)?;
+    let host = trial_host(context)?;
+    let look = context.look()?;
+    let refused = |error: windlass_policy::Error| {
+        Failure::usage("the policies cannot be used").at(file.display().to_string()).because(error.to_string())
+    };
+    let policies = &context.configuration.policies;
+    let pinned = |candidate: Option<&Link>| {
+        host.configure(&chain_with(policies, slot, candidate.map(|link| (file.as_path(), link)))).map_err(refused)?;
+        Ok::<_, Failure>(host.pin())
+    };
+    let (today, then) = (pinned(None)?, pinned(Some(&candidate))?);
+    let policy = host.load(slot, &candidate).map_err(refused)?.identity().clone();
+    let machines = match look.machines() {
+        Some(reader) => reader.list(std::slice::from_ref(&look.zone), arguments.group.as_ref()).await,
+        None => Ok(Vec::new()),
+    };
+    let machines =
+        machines.map_err(|error| Failure::usage("the servers cannot be listed").because(error.to_string()))?;
+    let (before, after) = match look.machines() {
+        Some(reader) => {
+            let asked = Asked { reader, host: &host, machines: &machines, policy: &policy, now: ago(Duration::ZERO) };
+            asked.decide(slot, &today, &then).await
+        }
+        None => (Vec::new(), Vec::new()),
+    };
+    let audit = audit(slot, &look.zone, policy, &machines, &before, &after);
+    context.output.result(&audit, || words(&audit, file));
+    if arguments.fail_on_destructive && !audit.is_harmless() {
+        return Err(Failure::undone("the policy would destroy what stays today, or fails").remedy(
+            "`windlass policy run` shows its answer to one question, `windlass policy prove` a law about all",
+        ));
+    }
+    Ok(())
+}
+
+/// The slot that is asked about: the one that the policy decides, where that is about what exists.
+fn slot_of(file: &Path, wanted: Option<SlotName>) -> Result<SlotName, Failure> {
+    let decided = slots_of(file, &read_bounded(file, "the policy", MAX_COMPONENT_BYTES)?)?;
+    let names = |slots: &[SlotName]| slots.iter().map(|slot| slot.as_str()).collect::<Vec<_>>().join(", ");
+    if let Some(wanted) = wanted.filter(|wanted| !decided.contains(wanted)) {
+        return Err(Failure::usage(format!("the policy does not decide the slot {wanted}"))
+            .at(file.display().to_string())
+            .because(format!("it decides {}", names(&decided))));
+    }
+    let audited: Vec<SlotName> =
+        decided.iter().copied().filter(|slot| SLOTS.contains(slot) && wanted.is_none_or(|it| it == *slot)).collect();
+    match audited.as_slice() {
+        [slot] => Ok(*slot),
+        [] => Err(Failure::usage(format!("{} is about what happens, not about what exists", names(&decided)))
+            .at(file.display().to_string())
+            .because(format!("an audit asks the slots {}", names(&SLOTS)))
+            .remedy("compare it on recorded and generated questions: windlass policy diff default FILE --slot SLOT")),
+        several => Err(Failure::usage("the policy decides several slots that can be audited")
+            .at(file.display().to_string())
+            .remedy(format!("name one with --slot: {}", names(several)))),
+    }
+}
+
+/// The configured chain of a slot, without shadows; with a candidate, that is in the place of the link with its file,
+/// or comes first. Nobody need have signed it.
+fn chain_with(policies: &Policies, slot: SlotName, candidate: Option<(&Path, &Link)>) -> Policies {
+    let mut chain: Vec<Link> = policies.chain(slot).iter().filter(|link| link.mode == Mode::Decide).cloned().collect();
+    if let Some((file, candidate)) = candidate {
+        let canonical = file.canonicalize().ok();
+        let own = |link: &Link| match &link.source {
+            Source::File(path) => canonical.is_some() && path.canonicalize().ok() == canonical,
+            _ => false,
+        };
+        match chain.iter().position(own) {
+            Some(position) => chain[position] = candidate.clone(),
+            None => chain.insert(0, candidate.clone()),
+        }
+    }
+    let labelled = Policies::built_in()
+        .with_labels(policies.labels().iter().cloned())
+        .with_registries(policies.registries().clone());
+    chain.into_iter().fold(labelled, |policies, link| policies.with(slot, link))
+}
+
+/// What is asked, about what.
+struct Asked<'a> {
+    reader: MachineReader<'a>,
+    host: &'a Host,
+    machines: &'a [Machine],
+    policy: &'a PolicyIdentity,
+    now: u64,
+}
+
+impl Asked<'_> {
+    /// What is decided about each server today, and what would be.
+    async fn decide(
+        &self,
+        slot: SlotName,
+        today: &PinnedPolicies,
+        then: &PinnedPolicies,
+    ) -> (Vec<Decided>, Vec<Decided>) {
+        match slot {
+            SlotName::StateMapping => (self.listings(today).await, self.listings(then).await),
+            _ => {
+                let questions = self.reader.release_questions(self.host, self.machines, self.now).await;
+                let (mut before, mut after) = (Vec::new(), Vec::new());
+                for question in questions {
+                    before.push(self.release(today, question.clone()).await);
+                    after.push(self.release(then, question).await);
+                }
+                (before, after)
+            }
+        }
+    }
+
+    async fn release(&self, policies: &PinnedPolicies, question: windlass_policy::slots::release::Question) -> Decided {
+        let decision = policies.decide::<Release>(question).await;
+        let verdict = decision.answer.verdict;
+        Decided {
+            words: match &verdict {
+                Verdict::ReturnToPool(_) => "return-to-pool".to_owned(),
+                Verdict::RetryAfter(_) => "retry-after".to_owned(),
+                other => kind_word(other),
+            },
+            destroys: matches!(verdict, Verdict::Terminate | Verdict::ScheduleDeletion | Verdict::ReturnToPool(_)),
+            reason: decision.reason,
+            failed: self.failure(&decision.fallbacks),
+        }
+    }
+
+    async fn listings(&self, policies: &PinnedPolicies) -> Vec<Decided> {
+        let mut decided: Vec<Option<Decided>> = vec![None; self.machines.len()];
+        for (positions, question) in self.reader.listing_questions(self.host, self.machines, self.now) {
+            let decision = policies.decide::<StateMapping>(question).await;
+            let failed = self.failure(&decision.fallbacks);
+            for (position, answer) in positions.into_iter().zip(decision.answer) {
+                let (words, destroys) = match &answer.verdict {
+                    state_mapping::Verdict::Defer => ("nobody decided".to_owned(), false),
+                    state_mapping::Verdict::Mapped(mapping) => mapped(mapping),
+                };
+                decided[position] = Some(Decided { words, destroys, reason: answer.reason, failed: failed.clone() });
+            }
+        }
+        decided.into_iter().flatten().collect()
+    }
+
+    fn failure(&self, fallbacks: &[windlass_policy::Fallback]) -> Option<String> {
+        let own = fallbacks.iter().find(|fallback| fallback.policy == *self.policy);
+        own.map(|fallback| fallback.reason.clone())
+    }
+}
+
+/// A server that exists is forgotten where it is reported as gone, and runs on unseen.
+fn mapped(mapping: &state_mapping::Mapping) -> (String, bool) {
+    let reaps = mapping.action == Action::Reap;
+    let report = kind_word(&mapping.report);
+    let words = if reaps { format!("{report}, reaped") } else { report };
+    (words, reaps || matches!(mapping.report, Report::Deleted | Report::Timeout))
+}
+
+/// Compares what is decided about each server.
+fn audit(
+    slot: SlotName,
+    zone: &Zone,
+    policy: PolicyIdentity,
+    machines: &[Machine],
+    before: &[Decided],
+    after: &[Decided],
+) -> Audit {
+    let (mut groups, mut failed): (Vec<Group>, Vec<Failed>) = (Vec::new(), Vec::new());
+    let mut same = 0;
+    for ((machine, before), after) in machines.iter().zip(before).zip(after) {
+        let name = |servers: &mut Vec<Server>| {
+            if servers.len() < MAX_NAMED {
+                servers.push(machine.into());
+            }
+        };
+        if let Some(reason) = &after.failed {
+            let position = failed.iter().position(|known| known.reason == *reason).unwrap_or_else(|| {
+                failed.push(Failed { reason: reason.clone(), count: 0, servers: Vec::new() });
+                failed.len() - 1
+            });
+            failed[position].count += 1;
+            name(&mut failed[position].servers);
+        }
+        if before.words == after.words {
+            same += 1;
+            continue;
+        }
+        let is_same = |group: &Group| group.before == before.words && group.after == after.words;
+        let position = groups.iter().position(is_same).unwrap_or_else(|| {
+            groups.push(Group {
+                before: before.words.clone(),
+                after: after.words.clone(),
+                destructive: after.destroys && !before.destroys,
+                count: 0,
+                reason: after.reason.clone(),
+                servers: Vec::new(),
+            });
+            groups.len() - 1
+        });
+        groups[position].count += 1;
+        name(&mut groups[position].servers);
+    }
+    groups.sort_by_key(|group| (!group.destructive, std::cmp::Reverse(group.count)));
+    Audit { slot, zone: zone.clone(), policy, servers: machines.len(), same, groups, failed }
+}
+
+impl Audit {
+    fn is_harmless(&self) -> bool {
+        self.failed.is_empty() && !self.groups.iter().any(|group| group.destructive)
+    }
+}
+
+fn words(audit: &Audit, file: &Path) -> String {
+    let servers = counted(audit.servers, "server");
+    let mut text = format!("{} for the slot {}, {servers} in {}", file.display(), audit.slot, audit.zone);
+    text.push_str(&match audit.same {
+        same if same == audit.servers => ": nothing changes\n".to_owned(),
+        same => format!(": nothing changes for {same}\n"),
+    });
+    for group in &audit.groups {
+        let mark = if group.destructive { "DESTRUCTIVE " } else { "" };
+        let change = format!("{} -> {}", group.before, group.after);
+        text.push_str(&format!("\n{mark}{}: {}\n", bold(&change), group.count));
+        text.push_str(&listed(&group.servers, group.count));
+        if let Some(reason) = &group.reason {
+            text.push_str(&format!("  why: {}\n", printable(reason)));
+        }
+    }
+    for failed in &audit.failed {
+        text.push_str(&format!("\nFAILED about {}: {}\n", failed.count, printable(&failed.reason)));
+        text.push_str(&listed(&failed.servers, failed.count));
+    }
+    text
+}
+
+fn listed(servers: &[Server], count: usize) -> String {
+    let line = |server: &Server| {
+        let group = server.group.as_ref().map(|group| format!(" of group {group}")).unwrap_or_default();
+        format!("  {} {}{}\n", server.id, printable(&server.name), printable(&group))
+    };
+    let mut text: String = servers.iter().map(line).collect();
+    if count > servers.len() {
+        text.push_str(&format!("  ... and {} more\n", count - servers.len()));
+    }
+    text
+}

@@ -1,0 +1,515 @@
+//! Policies that objects bring: read, loaded, put in place for their namespaces, and told of in their statuses.
+//!
+//! A round looks at all of them. What cannot be loaded any more leaves the last good policy in place; what never could
+//! counts as failing in each decision, so that what a broken policy forbids is not done because it is broken.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference};
+use kube::core::object::HasStatus;
+use kube::runtime::events::{Event, EventType, Recorder};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use windlass_distribution::{Reference, Signature, SignatureFile};
+use windlass_policy::slots::{OnFailure, SlotName};
+use windlass_policy::{
+    Digest, Host, Link, LoadedPolicy, Mode, PolicyIdentity, PolicyOrigin, ScopedPolicies, ScopedPolicy,
+};
+
+use crate::Error;
+use crate::arguments::ObjectPolicies as Allowed;
+use crate::kinds::{
+    ClusterPolicy, ConditionStatus, Policy, PolicyInForce, PolicyMode, PolicyOnFailure, PolicyPosition, PolicySlot,
+    PolicySpec, PolicyStatus, conditions,
+};
+use crate::status::set_condition;
+use crate::writes::write_status;
+
+/// How often all objects and their ConfigMaps are looked at, beside what the watches tell.
+const INTERVAL: Duration = Duration::from_secs(10);
+/// How long what a registry refused is left alone.
+const REFUSED_FOR: Duration = Duration::from_secs(60);
+/// How often the numbers of a status are written, where nothing else in it changes.
+const NUMBERS_AFTER: Duration = Duration::from_secs(30);
+/// The most policies of one namespace, and of the operator: each is asked in every decision of its slot.
+const MAX_OF_NAMESPACE: usize = 16;
+/// The most of all: each holds memory.
+const MOST: usize = 256;
+
+/// Which object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Key {
+    /// Absent: an operator's.
+    namespace: Option<String>,
+    name: String,
+}
+
+impl Key {
+    fn origin(&self) -> PolicyOrigin {
+        PolicyOrigin { tenant: self.namespace.as_deref().map(Into::into), name: self.name.as_str().into() }
+    }
+}
+
+/// An object, in the form of either kind.
+struct Wanted {
+    key: Key,
+    uid: String,
+    generation: Option<i64>,
+    spec: PolicySpec,
+    position: PolicyPosition,
+    namespaces: Vec<String>,
+    reference: ObjectReference,
+}
+
+/// What is known of an object.
+struct Known {
+    uid: String,
+    /// What it was loaded from: whatever differs is loaded anew.
+    from: Option<String>,
+    policy: Option<Arc<LoadedPolicy>>,
+    /// Why what is there now is not in force: a word for programs, and words for people.
+    refused: Option<(&'static str, String)>,
+    tried: Instant,
+    told: Option<Instant>,
+    suspended: bool,
+}
+
+/// What an object's source held.
+enum Contents {
+    Rules { key: String, text: Vec<u8>, signatures: Vec<Signature> },
+    Registry(Reference),
+}
+
+/// What the policies of objects are made from.
+pub(crate) struct ObjectPolicies {
+    pub(crate) client: Client,
+    pub(crate) host: Arc<Host>,
+    pub(crate) recorder: Recorder,
+    /// The one namespace that is watched, where it is one.
+    pub(crate) watched: Option<String>,
+    /// The controller's own, with the ConfigMaps of operators' policies.
+    pub(crate) namespace: String,
+    pub(crate) allowed: Allowed,
+    /// The registries from which tenants' policies may come.
+    pub(crate) tenant_registries: Vec<String>,
+}
+
+/// The policies of objects, as long as the process leads.
+pub(crate) struct Rounds {
+    options: ObjectPolicies,
+    known: HashMap<Key, Known>,
+    /// What was put in place last.
+    in_place: String,
+    /// Whether it was said that the operator's cannot be read.
+    said_unreadable: bool,
+}
+
+impl Rounds {
+    pub(crate) fn new(options: ObjectPolicies) -> Self {
+        Self { options, known: HashMap::new(), in_place: String::new(), said_unreadable: false }
+    }
+
+    /// Puts in place what is there, before the first machine is looked at. Tries until it can be read.
+    pub(crate) async fn first(&mut self, shutdown: &CancellationToken) {
+        while let Err(error) = self.round().await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the policies of objects cannot be read yet");
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_secs(1)) => {}
+                () = shutdown.cancelled() => return,
+            }
+        }
+    }
+
+    /// Follows the objects until the end.
+    pub(crate) async fn follow(mut self, shutdown: CancellationToken) {
+        if self.options.allowed == Allowed::Off {
+            return;
+        }
+        let config = watcher::Config::default;
+        let policies = watcher(self.policies(), config()).default_backoff().map(|event| drop(event.ok())).boxed();
+        let operators: Api<ClusterPolicy> = Api::all(self.options.client.clone());
+        let operators = watcher(operators, config()).default_backoff().map(|event| drop(event.ok())).boxed();
+        let mut changes = futures::stream::select(policies, operators);
+        loop {
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(INTERVAL) => {}
+                Some(()) = changes.next() => {
+                    // Several changes at once are one round.
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                    while let Some(Some(())) = futures::FutureExt::now_or_never(changes.next()) {}
+                }
+            }
+            if let Err(error) = self.round().await {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "the policies of objects cannot be read; those in place stay"
+                );
+            }
+        }
+    }
+
+    fn policies(&self) -> Api<Policy> {
+        match &self.options.watched {
+            Some(namespace) => Api::namespaced(self.options.client.clone(), namespace),
+            None => Api::all(self.options.client.clone()),
+        }
+    }
+
+    /// Looks at all objects once.
+    async fn round(&mut self) -> Result<(), Error> {
+        if self.options.allowed == Allowed::Off {
+            return Ok(());
+        }
+        let tenants = match self.options.allowed {
+            Allowed::All => listed(&self.policies()).await?.unwrap_or_default(),
+            Allowed::Cluster | Allowed::Off => Vec::new(),
+        };
+        let operators: Api<ClusterPolicy> = Api::all(self.options.client.clone());
+        let operators = listed(&operators).await?;
+        if operators.is_none() && !std::mem::replace(&mut self.said_unreadable, true) {
+            tracing::warn!(
+                "ClusterPolicies cannot be read: the definition is not installed, or the rights are missing; none counts"
+            );
+        }
+        let operators = operators.unwrap_or_default();
+        let mut wanted: Vec<Wanted> =
+            operators.iter().filter(|object| self.concerns(object)).map(of_operator).collect();
+        wanted.extend(tenants.iter().map(of_tenant));
+        wanted.sort_by(|one, other| {
+            (&one.key.namespace, one.spec.order, &one.key.name).cmp(&(
+                &other.key.namespace,
+                other.spec.order,
+                &other.key.name,
+            ))
+        });
+        self.known.retain(|key, known| wanted.iter().any(|object| object.key == *key && object.uid == known.uid));
+        let mut counts: BTreeMap<Option<String>, usize> = BTreeMap::new();
+        for (position, object) in wanted.iter().enumerate() {
+            let count = counts.entry(object.key.namespace.clone()).or_default();
+            *count += 1;
+            let too_many = *count > MAX_OF_NAMESPACE || position >= MOST;
+            self.load(object, too_many).await?;
+        }
+        self.put_in_place(&wanted);
+        for object in &operators {
+            self.tell(object, &Api::all(self.options.client.clone())).await?;
+        }
+        for object in &tenants {
+            let namespace = object.namespace().unwrap_or_default();
+            self.tell(object, &Api::namespaced(self.options.client.clone(), &namespace)).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether an operator's policy is about a namespace that this controller watches.
+    fn concerns(&self, object: &ClusterPolicy) -> bool {
+        let namespaces = &object.spec.namespaces;
+        let Some(watched) = &self.options.watched else { return true };
+        namespaces.is_empty() || namespaces.contains(watched)
+    }
+
+    /// Loads what an object's source holds, where that has changed.
+    async fn load(&mut self, object: &Wanted, too_many: bool) -> Result<(), Error> {
+        let contents = match too_many {
+            true => {
+                Err(("TooMany", format!("there are more than {MAX_OF_NAMESPACE} of a namespace, or {MOST} of all")))
+            }
+            false => self.contents(object).await?,
+        };
+        let from = contents.as_ref().ok().map(|contents| fingerprint(object, contents));
+        let known = self.known.entry(object.key.clone()).or_insert_with(|| Known {
+            uid: object.uid.clone(),
+            from: None,
+            policy: None,
+            refused: None,
+            tried: Instant::now(),
+            told: None,
+            suspended: false,
+        });
+        let is_same = from.is_some() && known.from == from;
+        let is_rested = known.tried.elapsed() >= REFUSED_FOR;
+        if is_same && (known.refused.is_none() || !is_rested) {
+            return Ok(());
+        }
+        (known.from, known.tried) = (from, Instant::now());
+        let before = known.policy.clone();
+        let loaded = match contents {
+            Err(refused) => Err(refused),
+            Ok(contents) => {
+                let (host, slot, origin) =
+                    (Arc::clone(&self.options.host), slot(object.spec.slot), object.key.origin());
+                let link = link(object, contents);
+                let load = move || {
+                    let (link, signatures) = link;
+                    host.load_scoped(slot, &link, signatures, origin, before.as_ref())
+                };
+                let loaded = tokio::task::spawn_blocking(load).await;
+                let loaded = loaded.map_err(|error| Error::Defect(error.to_string()))?;
+                loaded.map_err(|error| ("Refused", error.to_string()))
+            }
+        };
+        match loaded {
+            Ok(policy) => {
+                let is_new = known.policy.as_ref().is_none_or(|old| !Arc::ptr_eq(old, &policy));
+                let words = format!("{} decides the slot {}", policy.identity(), slot(object.spec.slot));
+                (known.policy, known.refused) = (Some(policy), None);
+                if is_new {
+                    self.event(object, false, "PolicyLoaded", &words).await;
+                }
+            }
+            Err((reason, why)) => {
+                let is_new = known.refused.as_ref().is_none_or(|(_, known)| *known != why);
+                let stays = match known.policy {
+                    Some(_) => "the last good one stays",
+                    None => "it counts as failing in each decision",
+                };
+                known.refused = Some((reason, why.clone()));
+                if is_new {
+                    self.event(object, true, "PolicyRefused", &format!("{why}; {stays}")).await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn contents(&self, object: &Wanted) -> Result<Result<Contents, (&'static str, String)>, Error> {
+        let source = &object.spec.source;
+        if let Some(text) = &source.oci {
+            let reference: Reference = match text.parse() {
+                Ok(reference) => reference,
+                Err(error) => return Ok(Err(("InvalidReference", format!("{text}: {error}")))),
+            };
+            let registry = reference.registry();
+            let is_allowed = self.options.tenant_registries.iter().any(|allowed| *allowed == registry);
+            if object.key.namespace.is_some() && !is_allowed {
+                let words = format!("the operator does not let teams use the registry {registry} (--tenant-registry)");
+                return Ok(Err(("RegistryNotAllowed", words)));
+            }
+            return Ok(Ok(Contents::Registry(reference)));
+        }
+        let Some(place) = &source.config_map else {
+            return Ok(Err(("NoSource", "spec.source names neither a ConfigMap nor a reference".to_owned())));
+        };
+        let namespace = object.key.namespace.as_ref().unwrap_or(&self.options.namespace);
+        let api: Api<ConfigMap> = Api::namespaced(self.options.client.clone(), namespace);
+        let found = api.get_opt(&place.name).await.map_err(Error::kubernetes("reading the ConfigMap of a policy"))?;
+        let Some(data) = found.map(|found| found.data.unwrap_or_default()) else {
+            let words = format!("there is no ConfigMap {} in the namespace {namespace}", place.name);
+            return Ok(Err(("NotFound", words)));
+        };
+        let Some(text) = data.get(&place.key) else {
+            return Ok(Err(("NotFound", format!("the ConfigMap {} has no key {}", place.name, place.key))));
+        };
+        let signature = |kind: SignatureFile| {
+            let signed = data.get(&format!("{}{}", place.key, kind.suffix()))?;
+            (signed.len() as u64 <= kind.most_bytes()).then(|| kind.read(signed.as_bytes()))
+        };
+        let signatures = SignatureFile::ALL.into_iter().filter_map(signature).collect();
+        Ok(Ok(Contents::Rules { key: place.key.clone(), text: text.clone().into_bytes(), signatures }))
+    }
+
+    /// Puts in place what is loaded, where that differs from what is in place.
+    fn put_in_place(&mut self, wanted: &[Wanted]) {
+        let mut scoped = ScopedPolicies::default();
+        let mut mark = String::new();
+        for object in wanted {
+            let Some(known) = self.known.get(&object.key) else { continue };
+            let mode = match object.spec.mode {
+                PolicyMode::Decide => Mode::Decide,
+                PolicyMode::Shadow => Mode::Shadow,
+            };
+            let policy = match (&known.policy, &known.refused) {
+                (Some(policy), _) => ScopedPolicy::Loaded(Arc::clone(policy), mode),
+                // A shadow that cannot be asked decides as little as one that can.
+                (None, _) if mode == Mode::Shadow => continue,
+                (None, Some((_, why))) => ScopedPolicy::Refused {
+                    identity: unknown_identity(object),
+                    why: why.as_str().into(),
+                    on_failure: on_failure(&object.spec),
+                },
+                (None, None) => continue,
+            };
+            let state = known.policy.as_ref().map_or_else(|| "refused".to_owned(), |policy| format!("{policy:p}"));
+            let Wanted { key, position, namespaces, spec, .. } = object;
+            mark.push_str(&format!("{key:?} {position:?} {namespaces:?} {} {mode:?} {state}\n", spec.order));
+            match (&object.key.namespace, object.position) {
+                (Some(namespace), _) => scoped.of_tenants.entry(namespace.clone()).or_default().push(policy),
+                (None, PolicyPosition::BeforeTenants) => scoped.before.push((object.namespaces.clone(), policy)),
+                (None, PolicyPosition::AfterTenants) => scoped.after.push((object.namespaces.clone(), policy)),
+            }
+        }
+        if self.in_place != mark {
+            self.options.host.set_scoped(scoped);
+            self.in_place = mark;
+        }
+    }
+
+    /// Says in an object's status how its policy does.
+    async fn tell<K>(&mut self, object: &K, api: &Api<K>) -> Result<(), Error>
+    where
+        K: Resource<DynamicType = ()> + HasStatus<Status = PolicyStatus> + Clone + DeserializeOwned + std::fmt::Debug,
+    {
+        let key = Key { namespace: object.namespace(), name: object.name_any() };
+        let Some(known) = self.known.get_mut(&key) else { return Ok(()) };
+        let old = object.status().cloned().unwrap_or_default();
+        let new = status(&old, known, object.meta().generation, Timestamp::now());
+        let numbers_only = PolicyStatus { decisions: old.decisions, failures: old.failures, ..new.clone() } == old;
+        let rests = known.told.is_some_and(|told| told.elapsed() < NUMBERS_AFTER);
+        if new == old || (numbers_only && rests) {
+            return Ok(());
+        }
+        known.told = Some(Instant::now());
+        let is_suspended = new.suspended && !std::mem::replace(&mut known.suspended, new.suspended);
+        write_status(api, object, &old, &new).await?;
+        if is_suspended {
+            let why = new.last_failure.clone().unwrap_or_default();
+            let words = format!("it failed too often in a row and is not asked until it is replaced: {why}");
+            let about = object.object_ref(&());
+            publish(&self.options.recorder, &about, true, "PolicySuspended", &words).await;
+        }
+        Ok(())
+    }
+
+    async fn event(&self, object: &Wanted, warning: bool, reason: &str, note: &str) {
+        publish(&self.options.recorder, &object.reference, warning, reason, note).await;
+    }
+}
+
+/// All objects of a kind. `None`: the kind is not there, or may not be read.
+async fn listed<K>(api: &Api<K>) -> Result<Option<Vec<K>>, Error>
+where
+    K: Clone + DeserializeOwned + std::fmt::Debug,
+{
+    match api.list(&kube::api::ListParams::default()).await {
+        Ok(list) => Ok(Some(list.items)),
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Ok(None),
+        Err(error) => Err(Error::kubernetes("listing the policies of objects")(error)),
+    }
+}
+
+async fn publish(recorder: &Recorder, about: &ObjectReference, warning: bool, reason: &str, note: &str) {
+    let type_ = if warning { EventType::Warning } else { EventType::Normal };
+    let note: String = note.chars().take(1000).collect();
+    tracing::info!(policy = about.name, namespace = about.namespace, reason, "{note}");
+    let event =
+        Event { type_, reason: reason.to_owned(), note: Some(note), action: "Load".to_owned(), secondary: None };
+    if let Err(error) = recorder.publish(&event, about).await {
+        tracing::warn!(error = &error as &dyn std::error::Error, reason, "the event was not published");
+    }
+}
+
+fn of_tenant(object: &Policy) -> Wanted {
+    Wanted {
+        key: Key { namespace: object.namespace(), name: object.name_any() },
+        uid: object.uid().unwrap_or_default(),
+        generation: object.meta().generation,
+        spec: object.spec.clone(),
+        position: PolicyPosition::default(),
+        namespaces: Vec::new(),
+        reference: object.object_ref(&()),
+    }
+}
+
+fn of_operator(object: &ClusterPolicy) -> Wanted {
+    Wanted {
+        key: Key { namespace: None, name: object.name_any() },
+        uid: object.uid().unwrap_or_default(),
+        generation: object.meta().generation,
+        spec: object.spec.policy.clone(),
+        position: object.spec.position,
+        namespaces: object.spec.namespaces.clone(),
+        reference: object.object_ref(&()),
+    }
+}
+
+fn slot(slot: PolicySlot) -> SlotName {
+    match slot {
+        PolicySlot::Release => SlotName::Release,
+        PolicySlot::Rollback => SlotName::Rollback,
+        PolicySlot::Retry => SlotName::Retry,
+        PolicySlot::Provisioning => SlotName::Provisioning,
+        PolicySlot::Placement => SlotName::Placement,
+    }
+}
+
+fn on_failure(spec: &PolicySpec) -> Option<OnFailure> {
+    spec.on_failure.map(|on_failure| match on_failure {
+        PolicyOnFailure::Default => OnFailure::Default,
+        PolicyOnFailure::Keep => OnFailure::Keep,
+    })
+}
+
+/// The link that the contents are loaded as, with their signatures.
+fn link(object: &Wanted, contents: Contents) -> (Link, Vec<Signature>) {
+    let (link, signatures) = match contents {
+        Contents::Rules { key, text, signatures } => (Link::contents(Path::new(&key), text), signatures),
+        Contents::Registry(reference) => (Link::registry(reference), Vec::new()),
+    };
+    let settings = Value::Object(object.spec.settings.clone().into_iter().collect());
+    let mut link = link.with_settings(settings);
+    link.on_failure = on_failure(&object.spec);
+    (link, signatures)
+}
+
+/// What tells whether an object's policy is another one than before.
+fn fingerprint(object: &Wanted, contents: &Contents) -> String {
+    let spec = &object.spec;
+    let contents = match contents {
+        Contents::Rules { text, signatures, .. } => format!("{} {signatures:?}", Digest::of(text)),
+        Contents::Registry(reference) => reference.to_string(),
+    };
+    let settings = serde_json::to_string(&spec.settings).unwrap_or_default();
+    format!("{:?} {contents} {settings} {:?} {:?}", spec.slot, spec.on_failure, object.generation)
+}
+
+/// By what a policy that was never loaded is named in records.
+fn unknown_identity(object: &Wanted) -> PolicyIdentity {
+    PolicyIdentity {
+        slot: slot(object.spec.slot),
+        name: "refused".into(),
+        version: "0.0.0".into(),
+        component: Digest::of(b""),
+        settings: Digest::of(b""),
+        origin: Some(object.key.origin()),
+    }
+}
+
+fn status(old: &PolicyStatus, known: &Known, generation: Option<i64>, now: Timestamp) -> PolicyStatus {
+    let mut status = old.clone();
+    let (holds, reason, message) = match (&known.refused, &known.policy) {
+        (None, Some(policy)) => (true, "Loaded", policy.description().summary.clone()),
+        (Some((reason, why)), Some(_)) => (false, *reason, format!("{why}; the last good one stays")),
+        (Some((reason, why)), None) => (false, *reason, format!("{why}; it counts as failing in each decision")),
+        (None, None) => (false, "Loading", String::new()),
+    };
+    let holds = ConditionStatus::from(holds);
+    set_condition(&mut status.conditions, conditions::LOADED, holds, reason, message, generation, now);
+    status.observed_generation = generation;
+    if let Some(policy) = &known.policy {
+        let identity = policy.identity();
+        // Of rules the settings tell one from another, of a component itself.
+        let own = if policy.source().is_rules() { &identity.settings } else { &identity.component };
+        status.policy = Some(PolicyInForce {
+            name: identity.name.to_string(),
+            version: identity.version.to_string(),
+            digest: identity.component.to_string(),
+            settings_digest: identity.settings.to_string(),
+            short_digest: own.short().to_string(),
+        });
+        status.decisions = i64::try_from(policy.decisions()).unwrap_or(i64::MAX);
+        status.failures = policy.failures_in_a_row().into();
+        status.suspended = policy.is_suspended();
+        status.last_failure = policy.last_failure().map(|why| why.chars().take(500).collect());
+    }
+    status
+}

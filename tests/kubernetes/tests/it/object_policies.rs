@@ -1,0 +1,189 @@
+//! Policies as objects: two tenants and an operator whose policies disagree, on a real API server.
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOptions, Programs, Scene, eventually};
+
+fn rules(slot: &str, when: &str, answer: &str) -> String {
+    format!("slot = \"{slot}\"\n[[rules]]\nwhen = \"{when}\"\nanswer = \"{answer}\"\nreason = \"as told\"\n")
+}
+
+fn config_map(name: &str, text: &str) -> Value {
+    let mut map = Kind::ConfigMap.object(name);
+    map["data"] = json!({"it.rules.toml": text});
+    map
+}
+
+fn policy(kind: Kind, name: &str, extra: &Value) -> Value {
+    let mut object = kind.object(name);
+    object["spec"] = json!({"slot": "release", "source": {"configMap": {"name": name, "key": "it.rules.toml"}}});
+    let fields = extra.as_object().cloned().unwrap_or_default();
+    object["spec"].as_object_mut().into_iter().for_each(|spec| spec.extend(fields.clone()));
+    object
+}
+
+fn instance(name: &str) -> Value {
+    let mut object = Kind::InstanceMachine.object(name);
+    object["spec"] = json!({"types": ["DEV1-S"], "image": "ubuntu_noble", "zone": "fr-par-1"});
+    object
+}
+
+/// Waits until the condition `Loaded` of a policy is so, for this reason.
+async fn loaded(scene: &Scene<'_>, kind: Kind, name: &str, status: &str, reason: &str) -> Result<Value> {
+    eventually(&format!("{name}: Loaded={status}, {reason}"), || async {
+        let object = scene.api(kind).get(name).await?;
+        let conditions = object.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let is =
+            conditions.iter().any(|one| one["type"] == "Loaded" && one["status"] == status && one["reason"] == reason);
+        ensure!(is, "{:#}", object.data["status"]);
+        Ok(object.data["status"].clone())
+    })
+    .await
+}
+
+async fn runs(scene: &Scene<'_>, name: &str) -> Result<()> {
+    eventually(&format!("{name} runs"), || async {
+        let status = scene.api(Kind::InstanceMachine).get(name).await?.data["status"].clone();
+        ensure!(status["ready"] == true, "{status:#}");
+        Ok(())
+    })
+    .await
+}
+
+async fn deleted(scene: &Scene<'_>, kind: Kind, name: &str) -> Result<()> {
+    scene.delete(kind, name).await?;
+    scene.gone(kind, name).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_team_s_policy_decides_about_its_own_and_none_overrules_the_operator() -> Result<()> {
+    let Some(programs) = Programs::found() else { return Ok(()) };
+    let plane = ControlPlane::start(programs, false).await?;
+    let own = Scene::new(&plane, "operator").await?;
+    let (alice, bob) = (own.neighbour("alice").await?, own.neighbour("bob").await?);
+    let scaleway = own.scaleway();
+    let host = scaleway.add_hosts(1, [])?.remove(0);
+    // Alice keeps everything. Bob deletes what carries a label, which the operator lets through.
+    alice.apply(&config_map("keep", &rules("release", "true", "keep"))).await?;
+    alice.apply(&policy(Kind::Policy, "keep", &json!({}))).await?;
+    let labelled = "subject.labels.exists(l, l.name == 'debug' && l.value == 'yes')";
+    bob.apply(&config_map("keep", &rules("release", labelled, "keep"))).await?;
+    bob.apply(&policy(Kind::Policy, "keep", &json!({"mode": "decide", "order": 5}))).await?;
+    let configuration = json!({"policies": {"labels": ["debug"]}});
+    let options = ControllerOptions { all_namespaces: true, ..ControllerOptions::configured(configuration) };
+    let options = options.argument(&format!("--controller-namespace={}", own.namespace()));
+    let mut controller = own.start(&options).await?;
+    for scene in [&alice, &bob] {
+        let status = loaded(scene, Kind::Policy, "keep", "True", "Loaded").await?;
+        ensure!(status["policy"]["shortDigest"].as_str().is_some_and(|digest| digest.len() == 12), "{status:#}");
+    }
+    for scene in [&own, &alice, &bob] {
+        scene.apply(&instance("server")).await?;
+        runs(scene, "server").await?;
+    }
+    let mut debugged = instance("debugged");
+    debugged["metadata"]["labels"] = json!({"debug": "yes"});
+    bob.apply(&debugged).await?;
+    runs(&bob, "debugged").await?;
+    let servers = || scaleway.instances().len();
+    ensure!(servers() == 4, "{}", servers());
+    // Nobody's policy reaches into another namespace.
+    deleted(&own, Kind::InstanceMachine, "server").await?;
+    deleted(&bob, Kind::InstanceMachine, "server").await?;
+    ensure!(servers() == 2, "{}", servers());
+    deleted(&alice, Kind::InstanceMachine, "server").await?;
+    deleted(&bob, Kind::InstanceMachine, "debugged").await?;
+    ensure!(servers() == 2, "what a team keeps stays: {}", servers());
+
+    // A pool's host is not a team's to keep.
+    alice.apply(&MachineOptions::default().machine("mac")).await?;
+    alice.ready_machines(1).await?;
+    deleted(&alice, Kind::AppleSiliconMachine, "mac").await?;
+    eventually("the host is back in its pool", || async {
+        let now = scaleway.host(&host)?;
+        ensure!(now.name.starts_with(MachineOptions::POOL), "{now:?}");
+        Ok(())
+    })
+    .await?;
+
+    // The operator's comes first, and the controller need not restart.
+    own.apply(&config_map("all-go", &rules("release", "subject.requester == 'object'", "terminate"))).await?;
+    own.apply(&policy(Kind::ClusterPolicy, "all-go", &json!({"namespaces": [alice.namespace()]}))).await?;
+    loaded(&own, Kind::ClusterPolicy, "all-go", "True", "Loaded").await?;
+    alice.apply(&instance("second")).await?;
+    runs(&alice, "second").await?;
+    let before = servers();
+    deleted(&alice, Kind::InstanceMachine, "second").await?;
+    ensure!(servers() == before - 1, "the operator's policy was overruled");
+
+    // A mistake changes nothing, and is told.
+    alice.apply(&config_map("keep", "slot = \"release\"\n[[rules]]\nwhen = \"nonsense\"\nanswer = \"keep\"\n")).await?;
+    loaded(&alice, Kind::Policy, "keep", "False", "Refused").await?;
+    let events = alice.events("keep").await?;
+    ensure!(
+        events.iter().any(|event| event.contains("PolicyRefused") && event.contains("the last good one stays")),
+        "{events:#?}"
+    );
+    own.delete(Kind::ClusterPolicy, "all-go").await?;
+    eventually("the operator's policy is out of force", || async {
+        alice.apply(&instance("third")).await?;
+        runs(&alice, "third").await?;
+        let before = servers();
+        deleted(&alice, Kind::InstanceMachine, "third").await?;
+        ensure!(servers() == before, "it still decides");
+        Ok(())
+    })
+    .await?;
+
+    // After a restart a policy that cannot be loaded counts as failing: with `keep`, nothing is destroyed.
+    alice.apply(&policy(Kind::Policy, "keep", &json!({"onFailure": "keep"}))).await?;
+    controller.stop()?;
+    let _controller = own.start(&options).await?;
+    loaded(&alice, Kind::Policy, "keep", "False", "Refused").await?;
+    alice.apply(&instance("fourth")).await?;
+    runs(&alice, "fourth").await?;
+    let before = servers();
+    alice.delete(Kind::InstanceMachine, "fourth").await?;
+    eventually("the deletion waits for the policy", || async {
+        let status = alice.api(Kind::InstanceMachine).get("fourth").await?.data["status"].clone();
+        ensure!(status.to_string().contains("keep"), "{status:#}");
+        Ok(())
+    })
+    .await?;
+    ensure!(servers() == before, "a broken policy let a server go");
+    own.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_team_s_policy_is_bounded_and_says_why_it_is_refused() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "bounded").await?;
+    let _controller = scene.start(&ControllerOptions::default()).await?;
+    let digest = format!("oci://registry.example/team/policy@sha256:{}", "a".repeat(64));
+    for (name, spec, reason) in
+        [("missing", json!({}), "NotFound"), ("foreign", json!({"source": {"oci": digest}}), "RegistryNotAllowed")]
+    {
+        scene.apply(&policy(Kind::Policy, name, &spec)).await?;
+        loaded(&scene, Kind::Policy, name, "False", reason).await?;
+        scene.delete(Kind::Policy, name).await?;
+    }
+    for spec in [
+        json!({"source": {}}),
+        json!({"source": {"oci": "oci://registry.example/team/policy:latest"}}),
+        json!({"source": {"configMap": {"name": "x", "key": "it.wasm"}}}),
+        json!({"slot": "state-mapping"}),
+        json!({"mode": "dictate"}),
+    ] {
+        let refused = scene.apply(&policy(Kind::Policy, "wrong", &spec)).await;
+        ensure!(refused.is_err(), "the API server took {spec}");
+    }
+    // Of more than a namespace may have, the first ones count.
+    scene.apply(&config_map("many", &rules("retry", "attempt > 7", "give-up"))).await?;
+    for number in 0..17 {
+        let source = json!({"slot": "retry", "source": {"configMap": {"name": "many", "key": "it.rules.toml"}}});
+        scene.apply(&policy(Kind::Policy, &format!("many-{number:02}"), &source)).await?;
+    }
+    loaded(&scene, Kind::Policy, "many-15", "True", "Loaded").await?;
+    loaded(&scene, Kind::Policy, "many-16", "False", "TooMany").await?;
+    scene.end().await
+}
