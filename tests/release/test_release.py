@@ -59,9 +59,10 @@ def commit_time():
 
 
 def published():
-    """Every file of the release by its place, but the checksums and what signs them."""
-    apart = {"SHA256SUMS", "SHA256SUMS.minisig", "rehearsal.pub"}
-    return {p.relative_to(RELEASE).as_posix(): p for p in RELEASE.rglob("*") if p.is_file() and p.name not in apart}
+    """Every file of the release by its place, but the checksums and signatures."""
+    apart = {"SHA256SUMS", "rehearsal.pub"}
+    files = (p for p in RELEASE.rglob("*") if p.is_file() and p.name not in apart and p.suffix != ".minisig")
+    return {p.relative_to(RELEASE).as_posix(): p for p in files}
 
 
 # What a stranger checks.
@@ -82,6 +83,16 @@ def test_the_signature_holds_and_a_changed_checksum_breaks_it(tmp_path):
     shutil.copy(RELEASE / "SHA256SUMS.minisig", tmp_path)
     broken = subprocess.run(["minisign", "-V", "-p", key, "-m", changed], capture_output=True, text=True)
     assert broken.returncode != 0 and "verification failed" in broken.stderr
+
+
+def test_every_ready_made_policy_is_signed():
+    needs(shutil.which("minisign"), "minisign is missing: apt-get install minisign")
+    key = os.environ.get("WINDLASS_RELEASE_PUBLIC_KEY", RELEASE / "rehearsal.pub")
+    policies = [p for p in (RELEASE / "policies").iterdir() if p.suffix != ".minisig"]
+    names = {p.name for p in policies}
+    assert {"keep-until.wasm", "maximum-age.wasm", "namespace-budget.wasm", "approve-hosts.rules.toml"} <= names
+    for policy in policies:
+        assert f"windlass {VERSION} " in run("minisign", "-V", "-p", key, "-m", policy)
 
 
 def test_the_provenance_names_each_file_the_commit_and_what_pins_the_rest():

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
-use kube::runtime::events::{Event, EventType, Recorder};
 use parking_lot::Mutex;
 use windlass_lifecycle::Lifecycle;
 use windlass_policy::Host;
@@ -14,14 +13,11 @@ use windlass_policy::slots::SlotName;
 use crate::accounts::Accounts;
 use crate::catalogue::Catalogue;
 use crate::cluster_api::ClusterApi;
+use crate::events::Events;
 use crate::jobs::Jobs;
 use crate::kinds::PolicyInUse;
 use crate::server_cluster::clusters::ServerClusters;
 use crate::settings::Settings;
-use crate::status::bounded;
-
-/// The longest note of an event, in bytes (a rule of Kubernetes).
-const MAX_NOTE_LEN: usize = 1000;
 
 /// What all reconciles share; client, lifecycle, clusters and settings are those of one account.
 #[derive(Clone)]
@@ -32,7 +28,7 @@ pub(crate) struct Context {
     pub(crate) lifecycle: Lifecycle,
     pub(crate) policies: Arc<Host>,
     pub(crate) jobs: Arc<Jobs>,
-    pub(crate) recorder: Recorder,
+    pub(crate) events: Arc<Events>,
     pub(crate) settings: Settings,
     pub(crate) settled: Arc<Settled>,
     pub(crate) catalogue: Arc<Catalogue>,
@@ -78,26 +74,6 @@ impl Context {
 
     /// Tells what happened, as an event of the object. One that cannot be published is logged.
     pub(crate) async fn event(&self, about: &ObjectReference, warning: bool, reason: &str, action: &str, note: &str) {
-        let mut note = bounded(note.to_owned());
-        if note.len() > MAX_NOTE_LEN {
-            let end = (0..=MAX_NOTE_LEN).rev().find(|end| note.is_char_boundary(*end)).unwrap_or(0);
-            note.truncate(end);
-        }
-        let event = Event {
-            type_: if warning { EventType::Warning } else { EventType::Normal },
-            reason: reason.to_owned(),
-            note: Some(note),
-            action: action.to_owned(),
-            secondary: None,
-        };
-        let name = about.name.as_deref().unwrap_or_default();
-        if warning {
-            tracing::warn!(name, reason, "{}", event.note.as_deref().unwrap_or_default());
-        } else {
-            tracing::info!(name, reason, "{}", event.note.as_deref().unwrap_or_default());
-        }
-        if let Err(error) = self.recorder.publish(&event, about).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, name, reason, "the event was not published");
-        }
+        self.events.publish(about, warning, reason, action, note).await;
     }
 }

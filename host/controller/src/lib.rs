@@ -52,6 +52,7 @@ mod controllers;
 mod crash;
 mod definitions;
 mod error;
+mod events;
 mod external_cluster;
 mod instance;
 mod job_kind;

@@ -12,7 +12,6 @@ use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference};
 use kube::core::object::HasStatus;
-use kube::runtime::events::{Event, EventType, Recorder};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -27,6 +26,7 @@ use windlass_policy::{
 
 use crate::Error;
 use crate::arguments::ObjectPolicies as Allowed;
+use crate::events::Events;
 use crate::kinds::{
     ClusterPolicy, ConditionStatus, Policy, PolicyInForce, PolicyMode, PolicyOnFailure, PolicyPosition, PolicySlot,
     PolicySpec, PolicyStatus, conditions,
@@ -34,6 +34,8 @@ use crate::kinds::{
 use crate::status::set_condition;
 use crate::writes::write_status;
 
+/// What the controller did when something happened to a policy.
+const ACTION: &str = "Load";
 /// How often all objects and their ConfigMaps are looked at, beside what the watches tell.
 const INTERVAL: Duration = Duration::from_secs(10);
 /// How long what a registry refused is left alone.
@@ -93,7 +95,7 @@ enum Contents {
 pub(crate) struct ObjectPolicies {
     pub(crate) client: Client,
     pub(crate) host: Arc<Host>,
-    pub(crate) recorder: Recorder,
+    pub(crate) events: Arc<Events>,
     /// The one namespace that is watched, where it is one.
     pub(crate) watched: Option<String>,
     /// The controller's own, with the ConfigMaps of operators' policies.
@@ -375,13 +377,13 @@ impl Rounds {
             let why = new.last_failure.clone().unwrap_or_default();
             let words = format!("it failed too often in a row and is not asked until it is replaced: {why}");
             let about = object.object_ref(&());
-            publish(&self.options.recorder, &about, true, "PolicySuspended", &words).await;
+            self.options.events.publish(&about, true, "PolicySuspended", ACTION, words).await;
         }
         Ok(())
     }
 
     async fn event(&self, object: &Wanted, warning: bool, reason: &str, note: &str) {
-        publish(&self.options.recorder, &object.reference, warning, reason, note).await;
+        self.options.events.publish(&object.reference, warning, reason, ACTION, note).await;
     }
 }
 
@@ -394,17 +396,6 @@ where
         Ok(list) => Ok(Some(list.items)),
         Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Ok(None),
         Err(error) => Err(Error::kubernetes("listing the policies of objects")(error)),
-    }
-}
-
-async fn publish(recorder: &Recorder, about: &ObjectReference, warning: bool, reason: &str, note: &str) {
-    let type_ = if warning { EventType::Warning } else { EventType::Normal };
-    let note: String = note.chars().take(1000).collect();
-    tracing::info!(policy = about.name, namespace = about.namespace, reason, "{note}");
-    let event =
-        Event { type_, reason: reason.to_owned(), note: Some(note), action: "Load".to_owned(), secondary: None };
-    if let Err(error) = recorder.publish(&event, about).await {
-        tracing::warn!(error = &error as &dyn std::error::Error, reason, "the event was not published");
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
-use kube::runtime::events::{Recorder, Reporter};
+use kube::runtime::events::Reporter;
 use kube::{Api, Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
 use windlass_distribution::{Registries, RegistryOptions};
@@ -20,6 +20,7 @@ use crate::cluster_api::ClusterApi;
 use crate::configuration::{Configuration, policy_folder};
 use crate::console::serve_console;
 use crate::context::Context;
+use crate::events::Events;
 use crate::jobs::Jobs;
 use crate::kubernetes::{CONTROLLER, connect, user_agent};
 use crate::lease::{LeaseOptions, lead, lease_name};
@@ -180,12 +181,12 @@ impl Process {
             }
         };
         let reporter = Reporter { controller: CONTROLLER.into(), instance: Some(self.identity.clone()) };
-        let recorder = Recorder::new(self.client.clone(), reporter);
+        let events = Arc::new(Events::new(self.client.clone(), reporter));
         // Before anything is decided.
         let mut rounds = Rounds::new(ObjectPolicies {
             client: self.client.clone(),
             host: Arc::clone(&self.policies),
-            recorder: recorder.clone(),
+            events: Arc::clone(&events),
             watched: self.settings.watched.clone(),
             namespace: self.settings.namespace.clone(),
             allowed: arguments.object_policies,
@@ -248,7 +249,7 @@ impl Process {
                 lifecycle: lifecycle.clone(),
                 policies: Arc::clone(&self.policies),
                 jobs: Arc::clone(&jobs),
-                recorder: recorder.clone(),
+                events: Arc::clone(&events),
                 settings: self.settings.clone(),
                 settled: Arc::default(),
                 catalogue: Arc::default(),

@@ -158,6 +158,9 @@ fn by_the_host(record: &DecisionRecord) -> Vec<String> {
         let name = &asked.policy.name;
         lines.push(match kind {
             FailureKind::Brake => format!("the brake held {name} back: it would have removed too many running servers"),
+            FailureKind::NotAllowed => {
+                format!("{name} answered about what is not its to decide, which counts as deferred")
+            }
             FailureKind::RejectedAnswer => format!("the check refused the answer of {name}, which counts as deferred"),
             FailureKind::Suspended => format!("{name} was not asked: it is suspended after failing too often"),
             kind => format!("{name} failed ({}), which counts as deferred", kind_word(kind)),

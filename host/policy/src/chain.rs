@@ -350,6 +350,7 @@ impl<S: Slot> PendingDecision<S> {
                     ChainLink::Unavailable(_, _, on_failure) => *on_failure,
                 };
                 let keep = keep.unwrap_or_else(|| S::on_failure(question)) == OnFailure::Keep;
+                let keep = keep && failure.kind != FailureKind::NotAllowed;
                 self.asked.push(LinkRecord::new(link.identity(), items, Outcome::from(failure), trace));
                 return !keep;
             }
@@ -397,6 +398,9 @@ impl<S: Slot> PendingDecision<S> {
         let policy = link.identity().clone();
         self.fallbacks.push(Fallback { policy, kind: failure.kind, reason: failure.reason.clone() });
         let Circumstances::Live(deciding) = circumstances else { return };
+        if failure.kind == FailureKind::NotAllowed {
+            return;
+        }
         let name = link.identity().name.to_string();
         if failure.kind == FailureKind::Brake {
             let (slot, policy) = (S::NAME.as_str(), name.clone());

@@ -44,8 +44,12 @@ pub(crate) fn checked<S: Slot>(
     answer: S::Answer,
     braking: &Braking<'_, S>,
 ) -> Result<S::Answer, Failure> {
-    let tenants = || if identity.is_tenants() { S::check_tenants(question, &answer) } else { Ok(()) };
-    match S::check(question, &answer).and_then(|()| tenants()) {
+    if identity.is_tenants()
+        && let Err(problem) = S::check_tenants(question, &answer)
+    {
+        return Err(Failure::new(FailureKind::NotAllowed, one_line(&problem)));
+    }
+    match S::check(question, &answer) {
         Ok(()) => braking.check(question, &answer).map(|()| answer),
         Err(problem) => Err(Failure::new(FailureKind::RejectedAnswer, format!("{REFUSED}{}", one_line(&problem)))),
     }

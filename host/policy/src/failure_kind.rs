@@ -27,6 +27,9 @@ pub enum FailureKind {
     MalformedAnswer,
     /// The answer doesn't fit the question ([`Slot::check`](crate::slots::Slot::check)).
     RejectedAnswer,
+    /// It is a tenant's, and answered about what is not its to decide
+    /// ([`Slot::check_tenants`](crate::slots::Slot::check_tenants)). The next policy decides, and it counts as no failure.
+    NotAllowed,
     /// It failed too often in a row before and is no longer asked until it is replaced.
     Suspended,
     /// A granted capability had a defect.
@@ -58,7 +61,8 @@ impl FailureKind {
             | FailureKind::AnswerLimit
             | FailureKind::HandleLimit
             | FailureKind::MalformedAnswer
-            | FailureKind::RejectedAnswer => false,
+            | FailureKind::RejectedAnswer
+            | FailureKind::NotAllowed => false,
         }
     }
 }

@@ -18,6 +18,7 @@ mod own_images;
 mod ownership;
 mod releases;
 mod removals;
+mod subjects;
 mod supervising;
 mod support;
 mod swap;

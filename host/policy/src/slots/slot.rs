@@ -146,8 +146,8 @@ pub trait Slot: sealed::Sealed + Copy + Send + Sync + 'static {
     /// policy and says what is wrong. Deferred items are never an error.
     fn check(question: &Self::Question, answer: &Self::Answer) -> Result<(), String>;
 
-    /// Whether a tenant's policy may answer so: what is shared with other tenants is not its to decide. An error counts
-    /// as a failure of the policy and says what is wrong.
+    /// Whether a tenant's policy may answer so: what is shared with other tenants is not its to decide. An error
+    /// says why: the next policy decides.
     fn check_tenants(question: &Self::Question, answer: &Self::Answer) -> Result<(), String> {
         let _ = (question, answer);
         Ok(())

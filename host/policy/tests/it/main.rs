@@ -22,6 +22,7 @@ mod named_guests;
 mod observing;
 mod recording;
 mod rules;
+mod scoped;
 mod shadows;
 mod support;
 mod swapping;
