@@ -133,6 +133,46 @@ async fn run_one_and_end(simulator: &Simulator, folder: &Path) {
     group.stop().await;
 }
 
+/// The last question to a slot.
+fn last_of(host: &Host, slot: SlotName) -> serde_json::Value {
+    host.flush_decisions();
+    let log = host.decisions().unwrap();
+    let mut filter = DecisionFilter::default();
+    (filter.slot, filter.limit) = (Some(slot), 1);
+    let last = log.list(&filter).unwrap().decisions[0].id;
+    log.show(&last.to_string()).unwrap().question
+}
+
+#[tokio::test(start_paused = true)]
+async fn policies_are_told_what_the_runner_did_with_an_instance() {
+    let simulator = Simulator::new(Options::default());
+    let (folder, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let state = StateDirectory::open(state.path()).unwrap();
+    let host = Arc::new(Host::new(HostOptions::new(state.handle().try_clone().unwrap())).unwrap());
+    let group = start_under(Arc::clone(&host), &simulator, folder.path()).await;
+    assert_eq!(group.increase(1).await, Ok(1));
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(told(&group).await, [State::Running]);
+    assert_eq!(last_of(&host, SlotName::StateMapping)["servers"][0]["unused-for"], json!(null));
+    let id = simulator.resources().servers[0]["name"].as_str().unwrap().to_owned();
+    for _ in 0..2 {
+        assert_eq!(group.heartbeat(id.clone()).await, Ok(()));
+        group.connect_info(id.clone()).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    told(&group).await;
+    let unused = last_of(&host, SlotName::StateMapping)["servers"][0]["unused-for"].as_u64().unwrap();
+    assert!((60_000..90_000).contains(&unused), "{unused}");
+    assert_eq!(group.decrease(vec![id.clone()]).await, Ok(vec![id]));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let question = last_of(&host, SlotName::Release);
+    let activity = &question["machine"]["activity"];
+    assert_eq!(activity["connections"], 2, "{question}");
+    assert_eq!(question["now"].as_u64().unwrap().abs_diff(activity["last-used"].as_u64().unwrap()) / 60_000, 1);
+    assert_eq!(question["subject"]["requester"], "runner");
+    group.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_policy_is_told_place_group_types_and_watched_tags_once_and_each_server_refers_to_them() {
     let simulator = Simulator::new(Options::default());
@@ -144,13 +184,7 @@ async fn the_policy_is_told_place_group_types_and_watched_tags_once_and_each_ser
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert_eq!(told(&group).await, [State::Running]);
     group.stop().await;
-    host.flush_decisions();
-    let log = host.decisions().unwrap();
-    let mut filter = DecisionFilter::default();
-    filter.slot = Some(SlotName::StateMapping);
-    filter.limit = 1;
-    let last = log.list(&filter).unwrap().decisions[0].id;
-    let question = log.show(&last.to_string()).unwrap().question;
+    let question = last_of(&host, SlotName::StateMapping);
     assert_eq!((&question["zone"], &question["subject"]["group"]), (&json!("fr-par-1"), &json!("ci")));
     assert_eq!(question["server-types"], json!(["DEV1-S"]));
     assert_eq!(question["watched-tags"], json!(["debug", "role=runner"]));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass_policy::slots::release::{Action, Machine, MachineKind, Refusal, Verdict};
-use windlass_policy::slots::types::{Failure, Money};
+use windlass_policy::slots::types::{Failure, Money, Subject};
 use windlass_policy::slots::{Release, SlotName};
 use windlass_policy::{DecidedBy, PinnedPolicies};
 use windlass_scaleway::Zone;
@@ -116,7 +116,9 @@ pub(crate) async fn judge(
     let price = price(&run.shared, &run.policies, &run.zone, &server).await;
     let machine = machine_of(run.zone.as_str(), &server, &asking, price);
     let random = run.shared.randomness.word();
-    let question = question(run.now(), random, run.subject(&server.tags), &asking, machine, refusal);
+    let project = Some(server.project.clone()).filter(|project| !project.is_empty());
+    let subject = Subject { project, ..run.subject(&server.tags) };
+    let question = question(run.now(), random, subject, &asking, machine, refusal);
     let decision = run.policies.decide::<Release>(question).await;
     run.warn_of_fallbacks("release", &decision.fallbacks);
     let answer = Answer {
@@ -288,8 +290,8 @@ impl Lifecycle {
             group: of_group.as_ref(),
             requested_by: Some(requested_by),
             creation: creation.as_ref(),
+            project: Some(&server.project),
             tags: &server.tags,
-            ..SubjectOf::default()
         });
         let price = price(shared, &policies, zone, &server).await;
         let machine = machine_of(zone.as_str(), &server, asking, price);

@@ -54,7 +54,7 @@ fn every_question_tells_whose_machine_it_is_and_who_asks() {
         assert_eq!(subject["labels"], labels);
         assert_eq!((&subject["group"], &subject["owner"]), (&json!("ci"), &json!(lifecycle.owner().to_string())));
         assert_eq!((&subject["requester"], &subject["why"]), (&json!("object"), &json!("it is wanted")));
-        assert!(subject["project"].is_string() && subject["cluster"].is_null(), "{subject}");
+        assert_eq!((&subject["project"], &subject["cluster"]), (&Value::Null, &Value::Null), "no default is known");
 
         // Whoever removes it: whose it is, the journal knows.
         let target = Target::Operation(created.operation.clone());
@@ -66,6 +66,7 @@ fn every_question_tells_whose_machine_it_is_and_who_asks() {
             assert_eq!((&subject["object"], &subject["labels"]), (&object, &labels), "{slot}");
             assert_eq!((&subject["requester"], &subject["why"]), (&json!("user"), &Value::Null), "{slot}");
         }
+        assert!(last_of(&host, SlotName::Release)["subject"]["project"].is_string(), "the server says it");
         let machine = last_of(&host, SlotName::Release)["machine"].take();
         assert_eq!(machine["price-per-hour"]["currency"], "EUR", "{machine}");
         assert_eq!(machine["activity"]["last-used"], Value::Null);
