@@ -347,7 +347,7 @@ impl Clusters {
                 stage: begin.operation.stage,
             });
         };
-        let tenant = shared.objects.as_ref().map(|(_, namespace)| namespace.as_str());
+        let tenant = shared.objects.as_ref().map(|objects| objects.namespace.as_str());
         let policies = shared.policies.pin_of(tenant);
         begin.operation.policies = serde_json::to_value(policies.identities()).unwrap_or_default();
         let (cluster, mut operation) = (begin.cluster.clone(), begin.operation.clone());

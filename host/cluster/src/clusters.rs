@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use windlass_lifecycle::{Left, OperationKind as JournalKind, OperationState as JournalState, Report, ResourceName};
+use windlass_policy::slots::types::Label;
 
 use crate::Error;
 use crate::name::ClusterName;
@@ -30,6 +31,15 @@ impl Clusters {
     #[must_use]
     pub fn new(options: ClusterOptions) -> Self {
         Self { shared: Arc::new(Shared::new(options)) }
+    }
+
+    /// Tells policies these labels of a cluster's object from now on. Kept in memory; none forgets them.
+    pub fn set_labels(&self, cluster: &ClusterName, labels: Vec<Label>) {
+        let mut known = self.shared.labels.lock();
+        match labels.is_empty() {
+            true => known.remove(cluster),
+            false => known.insert(cluster.clone(), labels),
+        };
     }
 
     /// Every cluster, by name; without nodes.

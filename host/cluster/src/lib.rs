@@ -64,7 +64,7 @@ pub use record::{
 };
 pub use resume::ResumedCluster;
 pub use selection::ScaleRequest;
-pub use shared::{ClusterLimits, ClusterOptions};
+pub use shared::{ClusterLimits, ClusterObjects, ClusterOptions};
 pub use specification::{ClusterSpecification, HookSet, InvalidSpecification, NodeGroup, VolumeSpecification};
 pub use status::{CalledOff, ClusterHistory, ClusterObservation, ClusterOutcome, ClusterStatus, NodeObservation};
 /// Follows and ends operations on clusters.

@@ -15,7 +15,7 @@ use windlass_policy::slots::{Slot, retry};
 
 use crate::name::ClusterName;
 use crate::record::{Cluster, ClusterEvent, ClusterEventKind, ClusterOperation, Node, NodeRole, OperationKind, Stage};
-use crate::shared::Shared;
+use crate::shared::{ClusterObjects, Shared};
 use crate::store::{Change, Fence, Requests, StoreError};
 use crate::trace::{Step, Trace};
 use crate::{ClusterControl, failure};
@@ -279,11 +279,12 @@ impl Run {
     /// Says that this operation asks.
     pub(crate) fn requested_by(&self, why: impl Into<String>) -> RequestedBy {
         let (cluster, operation) = (self.name.to_string(), self.book.lock().operation.number);
-        let object = self.shared.objects.clone().map(|(kind, namespace)| {
+        let object = self.shared.objects.clone().map(|ClusterObjects { kind, namespace }| {
             let name = cluster.clone();
             Object { kind, namespace, name }
         });
-        RequestedBy { object, ..RequestedBy::new(Requester::Cluster { cluster, operation }, why) }
+        let labels = self.shared.labels.lock().get(&self.name).cloned().unwrap_or_default();
+        RequestedBy { object, labels, ..RequestedBy::new(Requester::Cluster { cluster, operation }, why) }
     }
 
     /// Whose cluster a question is about. A stage works on the servers of several groups.

@@ -1,11 +1,14 @@
 //! What all operations of a process share, what it is made from, and which clusters are worked on.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use windlass_concurrency::ActiveKeys;
 use windlass_lifecycle::Lifecycle;
 use windlass_policy::Host;
+use windlass_policy::slots::types::Label;
 use windlass_scaleway::Client;
 
 use crate::cloud_init::{CloudInitFiles, ReadCloudInit};
@@ -31,6 +34,15 @@ impl Default for ClusterLimits {
     }
 }
 
+/// The Kubernetes objects that clusters are: each has the name of its cluster.
+#[derive(Clone, Debug)]
+pub struct ClusterObjects {
+    /// Their kind.
+    pub kind: String,
+    /// Their namespace.
+    pub namespace: String,
+}
+
 /// What [`Clusters`](crate::Clusters) are made from.
 #[non_exhaustive]
 pub struct ClusterOptions {
@@ -45,8 +57,8 @@ pub struct ClusterOptions {
     pub hooks: Arc<dyn RunHooks>,
     /// Reads cloud-init.
     pub cloud_inits: Arc<dyn ReadCloudInit>,
-    /// The kind and the namespace of the Kubernetes objects that these clusters are. Absent: they are none.
-    pub objects: Option<(String, String)>,
+    /// The Kubernetes objects that these clusters are. Absent: they are none.
+    pub objects: Option<ClusterObjects>,
     /// Bounds.
     pub limits: ClusterLimits,
 }
@@ -76,7 +88,9 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<dyn ClusterStore>,
     pub(crate) hooks: Arc<dyn RunHooks>,
     pub(crate) cloud_inits: Arc<dyn ReadCloudInit>,
-    pub(crate) objects: Option<(String, String)>,
+    pub(crate) objects: Option<ClusterObjects>,
+    /// What policies may see of the labels of each cluster's object.
+    pub(crate) labels: Mutex<HashMap<ClusterName, Vec<Label>>>,
     /// What the store calls this process.
     pub(crate) runner: String,
     pub(crate) limits: ClusterLimits,
@@ -95,6 +109,7 @@ impl Shared {
             hooks: options.hooks,
             cloud_inits: options.cloud_inits,
             objects: options.objects,
+            labels: Mutex::default(),
             limits: options.limits,
             active: ActiveKeys::default(),
         }

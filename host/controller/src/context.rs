@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::Client;
+use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
 use windlass_lifecycle::Lifecycle;
 use windlass_policy::Host;
 use windlass_policy::slots::SlotName;
+use windlass_policy::slots::types::Label;
 
 use crate::accounts::Accounts;
 use crate::catalogue::Catalogue;
@@ -56,6 +57,12 @@ impl Settled {
 }
 
 impl Context {
+    /// What policies may see of an object's labels and annotations.
+    pub(crate) fn labels_of(&self, object: &impl ResourceExt) -> Vec<Label> {
+        let labels = object.labels().iter().chain(object.annotations());
+        self.policies.labels(labels.map(|(name, value)| (name.as_str(), value.as_str())))
+    }
+
     /// The policies that decide now about objects of a namespace.
     pub(crate) fn policies_in_use(&self, namespace: Option<&str>, slots: &[SlotName]) -> Vec<PolicyInUse> {
         let pin = self.policies.pin_of(namespace);

@@ -3,12 +3,12 @@
 //! A round looks at all of them. What cannot be loaded any more leaves the last good policy in place; what never could
 //! counts as failing in each decision, so that what a broken policy forbids is not done because it is broken.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference};
 use kube::core::object::HasStatus;
@@ -26,6 +26,7 @@ use windlass_policy::{
 
 use crate::Error;
 use crate::arguments::ObjectPolicies as Allowed;
+use crate::crash::EndOnPanic;
 use crate::events::Events;
 use crate::kinds::{
     ClusterPolicy, ConditionStatus, Policy, PolicyInForce, PolicyMode, PolicyOnFailure, PolicyPosition, PolicySlot,
@@ -43,9 +44,18 @@ const REFUSED_FOR: Duration = Duration::from_secs(60);
 /// How often the numbers of a status are written, where nothing else in it changes.
 const NUMBERS_AFTER: Duration = Duration::from_secs(30);
 /// The most policies of one namespace, and of the operator: each is asked in every decision of its slot.
-const MAX_OF_NAMESPACE: usize = 16;
-/// The most of all: each holds memory.
-const MOST: usize = 256;
+const MAX_POLICIES_PER_SCOPE: usize = 16;
+/// The most policies of all: each holds memory. The operator's are counted first.
+const MAX_POLICIES: usize = 512;
+/// How many policies are loaded at once, and how long one may take: a registry of one team that does not answer holds no
+/// other team up.
+const PARALLEL_LOADS: usize = 8;
+const LOAD_TIMEOUT: Duration = Duration::from_secs(15);
+/// The reason of those beyond the limits.
+const TOO_MANY: &str = "TooMany";
+
+/// Why a policy is not in force: a word for programs, and words for people.
+type Refusal = (&'static str, String);
 
 /// Which object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,12 +63,6 @@ struct Key {
     /// Absent: an operator's.
     namespace: Option<String>,
     name: String,
-}
-
-impl Key {
-    fn origin(&self) -> PolicyOrigin {
-        PolicyOrigin { tenant: self.namespace.as_deref().map(Into::into), name: self.name.as_str().into() }
-    }
 }
 
 /// An object, in the form of either kind.
@@ -72,17 +76,33 @@ struct Wanted {
     reference: ObjectReference,
 }
 
+impl Wanted {
+    fn origin(&self) -> PolicyOrigin {
+        PolicyOrigin {
+            tenant: self.key.namespace.as_deref().map(Into::into),
+            name: self.key.name.as_str().into(),
+            on_failure: on_failure(&self.spec),
+        }
+    }
+}
+
 /// What is known of an object.
 struct Known {
     uid: String,
     /// What it was loaded from: whatever differs is loaded anew.
     from: Option<String>,
     policy: Option<Arc<LoadedPolicy>>,
-    /// Why what is there now is not in force: a word for programs, and words for people.
-    refused: Option<(&'static str, String)>,
+    /// Why what is there now is not in force.
+    refused: Option<Refusal>,
     tried: Instant,
     told: Option<Instant>,
     suspended: bool,
+}
+
+/// An attempt to load a policy.
+struct Attempt {
+    from: Option<String>,
+    loaded: Result<Arc<LoadedPolicy>, Refusal>,
 }
 
 /// What an object's source held.
@@ -111,13 +131,21 @@ pub(crate) struct Rounds {
     known: HashMap<Key, Known>,
     /// What was put in place last.
     in_place: String,
-    /// Whether it was said that the operator's cannot be read.
-    said_unreadable: bool,
+    /// Which of both kinds were listed once: if they cannot be any more, what is in place stays.
+    listed: BTreeSet<&'static str>,
+    /// Of which it was said that they cannot be read.
+    said_unreadable: BTreeSet<&'static str>,
 }
 
 impl Rounds {
     pub(crate) fn new(options: ObjectPolicies) -> Self {
-        Self { options, known: HashMap::new(), in_place: String::new(), said_unreadable: false }
+        Self {
+            options,
+            known: HashMap::new(),
+            in_place: String::new(),
+            listed: BTreeSet::new(),
+            said_unreadable: BTreeSet::new(),
+        }
     }
 
     /// Puts in place what is there, before the first machine is looked at. Tries until it can be read.
@@ -132,7 +160,8 @@ impl Rounds {
     }
 
     /// Follows the objects until the end.
-    pub(crate) async fn follow(mut self, shutdown: CancellationToken) {
+    pub(crate) async fn follow(mut self, shutdown: CancellationToken, guard: EndOnPanic) {
+        let _guard = guard;
         if self.options.allowed == Allowed::Off {
             return;
         }
@@ -148,7 +177,7 @@ impl Rounds {
                 Some(()) = changes.next() => {
                     // Several changes at once are one round.
                     tokio::time::sleep(Duration::from_millis(200)).await;
-                    while let Some(Some(())) = futures::FutureExt::now_or_never(changes.next()) {}
+                    while let Some(Some(())) = changes.next().now_or_never() {}
                 }
             }
             if let Err(error) = self.round().await {
@@ -173,17 +202,14 @@ impl Rounds {
             return Ok(());
         }
         let tenants = match self.options.allowed {
-            Allowed::All => listed(&self.policies()).await?.unwrap_or_default(),
+            Allowed::All => {
+                let api = self.policies();
+                self.listed("Policies", &api).await?
+            }
             Allowed::Cluster | Allowed::Off => Vec::new(),
         };
         let operators: Api<ClusterPolicy> = Api::all(self.options.client.clone());
-        let operators = listed(&operators).await?;
-        if operators.is_none() && !std::mem::replace(&mut self.said_unreadable, true) {
-            tracing::warn!(
-                "ClusterPolicies cannot be read: the definition is not installed, or the rights are missing; none counts"
-            );
-        }
-        let operators = operators.unwrap_or_default();
+        let operators = self.listed("ClusterPolicies", &operators).await?;
         let mut wanted: Vec<Wanted> =
             operators.iter().filter(|object| self.concerns(object)).map(of_operator).collect();
         wanted.extend(tenants.iter().map(of_tenant));
@@ -196,21 +222,54 @@ impl Rounds {
         });
         self.known.retain(|key, known| wanted.iter().any(|object| object.key == *key && object.uid == known.uid));
         let mut counts: BTreeMap<Option<String>, usize> = BTreeMap::new();
-        for (position, object) in wanted.iter().enumerate() {
+        let mut accepted = 0;
+        let (rounds, mut attempts) = (&*self, Vec::new());
+        for object in &wanted {
             let count = counts.entry(object.key.namespace.clone()).or_default();
-            *count += 1;
-            let too_many = *count > MAX_OF_NAMESPACE || position >= MOST;
-            self.load(object, too_many).await?;
+            let is_accepted = *count < MAX_POLICIES_PER_SCOPE && accepted < MAX_POLICIES;
+            if is_accepted {
+                (*count, accepted) = (*count + 1, accepted + 1);
+            }
+            attempts.push(async move { (object, rounds.attempt(object, is_accepted).await) }.boxed());
+        }
+        let attempts = futures::stream::iter(attempts).buffer_unordered(PARALLEL_LOADS);
+        let attempts: Vec<_> = attempts.collect().await;
+        for (object, attempt) in attempts {
+            if let Some(attempt) = attempt {
+                self.learn(object, attempt).await;
+            }
         }
         self.put_in_place(&wanted);
         for object in &operators {
-            self.tell(object, &Api::all(self.options.client.clone())).await?;
+            self.tell(object, &Api::all(self.options.client.clone())).await;
         }
         for object in &tenants {
             let namespace = object.namespace().unwrap_or_default();
-            self.tell(object, &Api::namespaced(self.options.client.clone(), &namespace)).await?;
+            self.tell(object, &Api::namespaced(self.options.client.clone(), &namespace)).await;
         }
         Ok(())
+    }
+
+    /// All objects of a kind. None where the kind was never there, or was never to be read.
+    async fn listed<K>(&mut self, kind: &'static str, api: &Api<K>) -> Result<Vec<K>, Error>
+    where
+        K: Clone + DeserializeOwned + std::fmt::Debug,
+    {
+        match api.list(&kube::api::ListParams::default()).await {
+            Ok(list) => {
+                self.listed.insert(kind);
+                Ok(list.items)
+            }
+            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) && !self.listed.contains(kind) => {
+                if self.said_unreadable.insert(kind) {
+                    tracing::warn!(
+                        "{kind} cannot be read: the definition is not installed, or the rights are missing; none counts"
+                    );
+                }
+                Ok(Vec::new())
+            }
+            Err(error) => Err(Error::kubernetes("listing the policies of objects")(error)),
+        }
     }
 
     /// Whether an operator's policy is about a namespace that this controller watches.
@@ -220,15 +279,51 @@ impl Rounds {
         namespaces.is_empty() || namespaces.contains(watched)
     }
 
-    /// Loads what an object's source holds, where that has changed.
-    async fn load(&mut self, object: &Wanted, too_many: bool) -> Result<(), Error> {
-        let contents = match too_many {
-            true => {
-                Err(("TooMany", format!("there are more than {MAX_OF_NAMESPACE} of a namespace, or {MOST} of all")))
+    /// Loads what an object's source holds. `None`: that has not changed.
+    async fn attempt(&self, object: &Wanted, is_accepted: bool) -> Option<Attempt> {
+        let contents = match is_accepted {
+            true => self.contents(object).await,
+            false => {
+                let words = format!(
+                    "there are more than {MAX_POLICIES_PER_SCOPE} of one namespace or of the operator, or more than \
+                     {MAX_POLICIES} of all"
+                );
+                Err((TOO_MANY, words))
             }
-            false => self.contents(object).await?,
         };
         let from = contents.as_ref().ok().map(|contents| fingerprint(object, contents));
+        let known = self.known.get(&object.key);
+        let is_same = from.is_some() && known.is_some_and(|known| known.from == from);
+        let is_at_rest = known.is_some_and(|known| known.refused.is_none() || known.tried.elapsed() < REFUSED_FOR);
+        if is_same && is_at_rest {
+            return None;
+        }
+        let loaded = match contents {
+            Ok(contents) => self.load(object, contents, known.and_then(|known| known.policy.clone())).await,
+            Err(refusal) => Err(refusal),
+        };
+        Some(Attempt { from, loaded })
+    }
+
+    async fn load(
+        &self,
+        object: &Wanted,
+        contents: Contents,
+        before: Option<Arc<LoadedPolicy>>,
+    ) -> Result<Arc<LoadedPolicy>, Refusal> {
+        let (host, slot, origin) = (Arc::clone(&self.options.host), slot(object.spec.slot), object.origin());
+        let (link, signatures) = link(object, contents);
+        let load =
+            tokio::task::spawn_blocking(move || host.load_scoped(slot, &link, signatures, origin, before.as_ref()));
+        match tokio::time::timeout(LOAD_TIMEOUT, load).await {
+            Ok(Ok(loaded)) => loaded.map_err(|error| ("Refused", error.to_string())),
+            Ok(Err(error)) => Err(("Refused", format!("a defect of the controller: {error}"))),
+            Err(_) => Err(("TimedOut", format!("it was not loaded within {} seconds", LOAD_TIMEOUT.as_secs()))),
+        }
+    }
+
+    /// Keeps how an attempt ended, and says it as an Event.
+    async fn learn(&mut self, object: &Wanted, attempt: Attempt) {
         let known = self.known.entry(object.key.clone()).or_insert_with(|| Known {
             uid: object.uid.clone(),
             from: None,
@@ -238,29 +333,8 @@ impl Rounds {
             told: None,
             suspended: false,
         });
-        let is_same = from.is_some() && known.from == from;
-        let is_rested = known.tried.elapsed() >= REFUSED_FOR;
-        if is_same && (known.refused.is_none() || !is_rested) {
-            return Ok(());
-        }
-        (known.from, known.tried) = (from, Instant::now());
-        let before = known.policy.clone();
-        let loaded = match contents {
-            Err(refused) => Err(refused),
-            Ok(contents) => {
-                let (host, slot, origin) =
-                    (Arc::clone(&self.options.host), slot(object.spec.slot), object.key.origin());
-                let link = link(object, contents);
-                let load = move || {
-                    let (link, signatures) = link;
-                    host.load_scoped(slot, &link, signatures, origin, before.as_ref())
-                };
-                let loaded = tokio::task::spawn_blocking(load).await;
-                let loaded = loaded.map_err(|error| Error::Defect(error.to_string()))?;
-                loaded.map_err(|error| ("Refused", error.to_string()))
-            }
-        };
-        match loaded {
+        (known.from, known.tried) = (attempt.from, Instant::now());
+        match attempt.loaded {
             Ok(policy) => {
                 let is_new = known.policy.as_ref().is_none_or(|old| !Arc::ptr_eq(old, &policy));
                 let words = format!("{} decides the slot {}", policy.identity(), slot(object.spec.slot));
@@ -270,6 +344,9 @@ impl Rounds {
                 }
             }
             Err((reason, why)) => {
+                if reason == TOO_MANY {
+                    known.policy = None;
+                }
                 let is_new = known.refused.as_ref().is_none_or(|(_, known)| *known != why);
                 let stays = match known.policy {
                     Some(_) => "the last good one stays",
@@ -281,49 +358,56 @@ impl Rounds {
                 }
             }
         }
-        Ok(())
     }
 
-    async fn contents(&self, object: &Wanted) -> Result<Result<Contents, (&'static str, String)>, Error> {
+    async fn contents(&self, object: &Wanted) -> Result<Contents, Refusal> {
         let source = &object.spec.source;
         if let Some(text) = &source.oci {
             let reference: Reference = match text.parse() {
                 Ok(reference) => reference,
-                Err(error) => return Ok(Err(("InvalidReference", format!("{text}: {error}")))),
+                Err(error) => return Err(("InvalidReference", format!("{text}: {error}"))),
             };
             let registry = reference.registry();
             let is_allowed = self.options.tenant_registries.iter().any(|allowed| *allowed == registry);
             if object.key.namespace.is_some() && !is_allowed {
                 let words = format!("the operator does not let teams use the registry {registry} (--tenant-registry)");
-                return Ok(Err(("RegistryNotAllowed", words)));
+                return Err(("RegistryNotAllowed", words));
             }
-            return Ok(Ok(Contents::Registry(reference)));
+            return Ok(Contents::Registry(reference));
         }
         let Some(place) = &source.config_map else {
-            return Ok(Err(("NoSource", "spec.source names neither a ConfigMap nor a reference".to_owned())));
+            return Err(("NoSource", "spec.source names neither a ConfigMap nor a reference".to_owned()));
         };
         let namespace = object.key.namespace.as_ref().unwrap_or(&self.options.namespace);
         let api: Api<ConfigMap> = Api::namespaced(self.options.client.clone(), namespace);
-        let found = api.get_opt(&place.name).await.map_err(Error::kubernetes("reading the ConfigMap of a policy"))?;
+        let found = api.get_opt(&place.name).await;
+        let found = found.map_err(|error| {
+            (
+                "NotReadable",
+                format!("the ConfigMap {} in the namespace {namespace} cannot be read: {error}", place.name),
+            )
+        })?;
         let Some(data) = found.map(|found| found.data.unwrap_or_default()) else {
             let words = format!("there is no ConfigMap {} in the namespace {namespace}", place.name);
-            return Ok(Err(("NotFound", words)));
+            return Err(("NotFound", words));
         };
         let Some(text) = data.get(&place.key) else {
-            return Ok(Err(("NotFound", format!("the ConfigMap {} has no key {}", place.name, place.key))));
+            return Err(("NotFound", format!("the ConfigMap {} has no key {}", place.name, place.key)));
         };
         let signature = |kind: SignatureFile| {
             let signed = data.get(&format!("{}{}", place.key, kind.suffix()))?;
             (signed.len() as u64 <= kind.most_bytes()).then(|| kind.read(signed.as_bytes()))
         };
         let signatures = SignatureFile::ALL.into_iter().filter_map(signature).collect();
-        Ok(Ok(Contents::Rules { key: place.key.clone(), text: text.clone().into_bytes(), signatures }))
+        Ok(Contents::Rules { key: place.key.clone(), text: text.clone().into_bytes(), signatures })
     }
 
     /// Puts in place what is loaded, where that differs from what is in place.
     fn put_in_place(&mut self, wanted: &[Wanted]) {
         let mut scoped = ScopedPolicies::default();
         let mut mark = String::new();
+        // Each of those beyond the limits would fail alike: one says it for all.
+        let mut too_many = HashSet::new();
         for object in wanted {
             let Some(known) = self.known.get(&object.key) else { continue };
             let mode = match object.spec.mode {
@@ -334,16 +418,24 @@ impl Rounds {
                 (Some(policy), _) => ScopedPolicy::Loaded(Arc::clone(policy), mode),
                 // A shadow that cannot be asked decides as little as one that can.
                 (None, _) if mode == Mode::Shadow => continue,
-                (None, Some((_, why))) => ScopedPolicy::Refused {
-                    identity: unknown_identity(object),
-                    why: why.as_str().into(),
-                    on_failure: on_failure(&object.spec),
-                },
+                (None, Some((TOO_MANY, _)))
+                    if !too_many.insert((&object.key.namespace, object.spec.slot, object.spec.on_failure)) =>
+                {
+                    continue;
+                }
+                (None, Some((_, why))) => {
+                    ScopedPolicy::Refused { identity: unknown_identity(object), why: why.as_str().into() }
+                }
                 (None, None) => continue,
             };
-            let state = known.policy.as_ref().map_or_else(|| "refused".to_owned(), |policy| format!("{policy:p}"));
-            let Wanted { key, position, namespaces, spec, .. } = object;
-            mark.push_str(&format!("{key:?} {position:?} {namespaces:?} {} {mode:?} {state}\n", spec.order));
+            let state = match (&known.policy, &known.refused) {
+                (Some(policy), _) => format!("{policy:p}"),
+                (None, refused) => format!("{refused:?}"),
+            };
+            let Wanted { key, position, namespaces, spec: PolicySpec { slot, order, on_failure, .. }, .. } = object;
+            mark.push_str(&format!(
+                "{key:?} {position:?} {namespaces:?} {slot:?} {order} {on_failure:?} {mode:?} {state}\n"
+            ));
             match (&object.key.namespace, object.position) {
                 (Some(namespace), _) => scoped.of_tenants.entry(namespace.clone()).or_default().push(policy),
                 (None, PolicyPosition::BeforeTenants) => scoped.before.push((object.namespaces.clone(), policy)),
@@ -356,46 +448,36 @@ impl Rounds {
         }
     }
 
-    /// Says in an object's status how its policy does.
-    async fn tell<K>(&mut self, object: &K, api: &Api<K>) -> Result<(), Error>
+    /// Says in an object's status how its policy does. What cannot be written is tried again in the next round.
+    async fn tell<K>(&mut self, object: &K, api: &Api<K>)
     where
         K: Resource<DynamicType = ()> + HasStatus<Status = PolicyStatus> + Clone + DeserializeOwned + std::fmt::Debug,
     {
         let key = Key { namespace: object.namespace(), name: object.name_any() };
-        let Some(known) = self.known.get_mut(&key) else { return Ok(()) };
+        let Some(known) = self.known.get_mut(&key) else { return };
         let old = object.status().cloned().unwrap_or_default();
         let new = status(&old, known, object.meta().generation, Timestamp::now());
         let numbers_only = PolicyStatus { decisions: old.decisions, failures: old.failures, ..new.clone() } == old;
         let rests = known.told.is_some_and(|told| told.elapsed() < NUMBERS_AFTER);
         if new == old || (numbers_only && rests) {
-            return Ok(());
+            return;
         }
         known.told = Some(Instant::now());
+        if let Err(error) = write_status(api, object, &old, &new).await {
+            tracing::warn!(?key, error = &error as &dyn std::error::Error, "the status of a policy cannot be written");
+            return;
+        }
         let is_suspended = new.suspended && !std::mem::replace(&mut known.suspended, new.suspended);
-        write_status(api, object, &old, &new).await?;
         if is_suspended {
             let why = new.last_failure.clone().unwrap_or_default();
             let words = format!("it failed too often in a row and is not asked until it is replaced: {why}");
             let about = object.object_ref(&());
             self.options.events.publish(&about, true, "PolicySuspended", ACTION, words).await;
         }
-        Ok(())
     }
 
     async fn event(&self, object: &Wanted, warning: bool, reason: &str, note: &str) {
         self.options.events.publish(&object.reference, warning, reason, ACTION, note).await;
-    }
-}
-
-/// All objects of a kind. `None`: the kind is not there, or may not be read.
-async fn listed<K>(api: &Api<K>) -> Result<Option<Vec<K>>, Error>
-where
-    K: Clone + DeserializeOwned + std::fmt::Debug,
-{
-    match api.list(&kube::api::ListParams::default()).await {
-        Ok(list) => Ok(Some(list.items)),
-        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Ok(None),
-        Err(error) => Err(Error::kubernetes("listing the policies of objects")(error)),
     }
 }
 
@@ -471,7 +553,7 @@ fn unknown_identity(object: &Wanted) -> PolicyIdentity {
         version: "0.0.0".into(),
         component: Digest::of(b""),
         settings: Digest::of(b""),
-        origin: Some(object.key.origin()),
+        origin: Some(object.origin()),
     }
 }
 

@@ -20,6 +20,7 @@ use crate::cluster_api::ClusterApi;
 use crate::configuration::{Configuration, policy_folder};
 use crate::console::serve_console;
 use crate::context::Context;
+use crate::crash::EndOnPanic;
 use crate::events::Events;
 use crate::jobs::Jobs;
 use crate::kubernetes::{CONTROLLER, connect, user_agent};
@@ -193,7 +194,10 @@ impl Process {
             tenant_registries: arguments.tenant_registry.clone(),
         });
         rounds.first(shutdown).await;
-        let following = tokio::spawn(rounds.follow(shutdown.clone()));
+        if shutdown.is_cancelled() {
+            return Ok(());
+        }
+        let following = tokio::spawn(rounds.follow(shutdown.clone(), EndOnPanic(panicked.clone())));
         let mut options = Options::new(self.scaleway.clone(), Arc::clone(&self.policies), self.state.clone());
         options.owner = Some(self.owner.clone());
         options.limits.parallel_operations = usize::from(arguments.operations);

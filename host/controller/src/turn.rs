@@ -176,9 +176,7 @@ impl<'a, K: Machine> Reconcile<'a, K> {
             name: self.object.name_any(),
             uid: self.uid.clone(),
         };
-        let labels = self.object.labels().iter().chain(self.object.annotations());
-        let labels = labels.map(|(name, value)| (name.as_str(), value.as_str()));
-        RequestedBy::new(requester, why).labelled(self.context.policies.labels(labels))
+        RequestedBy::new(requester, why).labelled(self.context.labels_of(self.object))
     }
 
     /// What the machine was doing, as its Machine says.

@@ -88,6 +88,11 @@ impl Catalogue {
         })
     }
 
+    /// What an hour of a server type costs.
+    pub(crate) fn price(&self, server_type: &str) -> Option<Money> {
+        euros(self.find(server_type)?.hourly_price)
+    }
+
     fn is_out(&self, name: &str) -> bool {
         self.stock.get(name) == Some(&Stock::Shortage)
     }
@@ -200,7 +205,7 @@ impl Shared {
     /// What an hour of a server type costs, as far as it can be seen soon.
     pub(crate) async fn price(&self, zone: &Zone, server_type: &str) -> Option<Money> {
         let catalogue = tokio::time::timeout(PRICE_PATIENCE, self.catalogue(zone)).await.ok()?.ok()?;
-        euros(catalogue.find(server_type)?.hourly_price)
+        catalogue.price(server_type)
     }
 
     pub(crate) async fn catalogue(&self, zone: &Zone) -> Result<Arc<Catalogue>, windlass_scaleway::Error> {

@@ -10,7 +10,6 @@ use windlass_policy::slots::{release, state_mapping};
 use windlass_scaleway::Zone;
 
 use crate::account::Catalogue;
-use crate::placement::euros;
 use crate::release::{Asking, machine_of, question};
 use crate::subject::{SubjectOf, subject};
 use crate::sweep::{Machine, MachineReader};
@@ -33,7 +32,7 @@ impl MachineReader<'_> {
         }
         let of_machine = |machine: &Machine| {
             let catalogue = catalogues.get(machine.zone.as_str()).and_then(Option::as_ref);
-            let price = catalogue.and_then(|catalogue| euros(catalogue.find(&machine.server_type)?.hourly_price));
+            let price = catalogue.and_then(|catalogue| catalogue.price(&machine.server_type));
             let asking = Asking::default();
             let subject = self.subject_of(policies, machine);
             question(now, 0, subject, &asking, machine_of(&machine.zone, &machine.server, &asking, price), None)
@@ -61,7 +60,7 @@ impl MachineReader<'_> {
             watched.sort();
             watched.dedup();
             watched.truncate(MAX_WATCHED_TAGS);
-            let subject = members().next().map(|member| self.group_of(policies, member));
+            let subject = members().next().map(|member| self.group_subject(policies, member));
             let subject = subject.unwrap_or_else(|| policies.subject(self.owner.as_str(), []));
             let mut question = state_mapping::Question::of_listing(now, zone, subject, watched);
             members().for_each(|it| question.push(it.for_policy(now), &it.server_type, &it.server.tags));
@@ -77,13 +76,13 @@ impl MachineReader<'_> {
             group: group.as_ref(),
             project: Some(&machine.server.project),
             creation: creation.as_ref(),
-            tags: &machine.server.tags,
+            tags: Some(&machine.server.tags),
             ..SubjectOf::default()
         };
         subject(policies, self.owner, of)
     }
 
-    fn group_of(&self, policies: &Host, member: &Machine) -> Subject {
+    fn group_subject(&self, policies: &Host, member: &Machine) -> Subject {
         let group = member.group.as_ref().and_then(|group| group.parse().ok());
         let of = SubjectOf { group: group.as_ref(), project: Some(&member.server.project), ..SubjectOf::default() };
         subject(policies, self.owner, of)

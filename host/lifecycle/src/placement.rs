@@ -43,7 +43,6 @@ impl Lifecycle {
         let catalogue = shared.catalogue(zone).await.ok();
         let place = |server_type: &String| {
             let is_of_type = |name: &str| name.eq_ignore_ascii_case(server_type);
-            let price = catalogue.as_ref().and_then(|catalogue| Some(catalogue.find(server_type)?.hourly_price));
             Place {
                 zone: zone.to_string(),
                 server_type: server_type.clone(),
@@ -55,7 +54,7 @@ impl Lifecycle {
                 last_failure: None,
                 failed_at: None,
                 backoff_until: None,
-                price_per_hour: price.and_then(euros),
+                price_per_hour: catalogue.as_ref().and_then(|catalogue| catalogue.price(server_type)),
             }
         };
         let question = Question {
@@ -66,7 +65,7 @@ impl Lifecycle {
                 group: Some(group),
                 project: specification.project.as_deref(),
                 requested_by: Some(&specification.requested_by),
-                tags: &specification.tags,
+                tags: Some(&specification.tags),
                 ..SubjectOf::default()
             }),
             wanted: u32::try_from(wanted).unwrap_or(u32::MAX),

@@ -422,7 +422,7 @@ impl Run {
             time_left: None,
             failure: failed.clone(),
             zone: self.zone.to_string(),
-            subject: self.subject(&[]),
+            subject: self.subject(None),
             server_type: server_type.map(str::to_owned),
         };
         let (decision, wait) = attempts.decide(&self.policies, question, retry_after, self.last_attempt()).await;

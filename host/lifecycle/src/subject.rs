@@ -1,7 +1,7 @@
 //! Whose machine a question to a policy is about, and who asks: as the journal and the tags at Scaleway say.
 
 use serde::Deserialize;
-use windlass_policy::slots::types::{Object, Requester as Asks, Subject};
+use windlass_policy::slots::types::{Label, Object, Requester as Asks, Subject};
 use windlass_policy::{Host, PinnedPolicies};
 
 use crate::identifier::{GroupName, OperationId, OwnerName};
@@ -23,8 +23,8 @@ pub struct SubjectOf<'a> {
     /// The operation that created it: where it is not a Kubernetes object or a cluster that asks, it was made for the
     /// one that asked then.
     pub creation: Option<&'a Operation>,
-    /// Its tags at Scaleway.
-    pub tags: &'a [String],
+    /// Its tags at Scaleway. Absent: not known; those of its creation count.
+    pub tags: Option<&'a [String]>,
 }
 
 /// What the row of an operation says of its subject; each kind of operation has a part of it.
@@ -78,10 +78,12 @@ pub(crate) fn subject(policies: &Host, owner: &OwnerName, of: SubjectOf<'_>) -> 
     let requested_by = requested_by.unwrap_or(&unknown);
     let asks_for_itself = matches!(requested_by.requester, Requester::Object { .. } | Requester::Cluster { .. });
     let made_for = if asks_for_itself { requested_by } else { &creation.requested_by };
-    // Who asks now knows its labels better than the journal, and the journal better than the tags.
-    let labels = requested_by.labels.iter().chain(&creation.requested_by.labels);
+    // What was taken away since the creation must not come back: its labels count where the object itself does not ask,
+    // and its tags where those at Scaleway are not known.
+    let of_creation: &[Label] = if asks_for_itself { &[] } else { &creation.requested_by.labels };
+    let labels = requested_by.labels.iter().chain(of_creation);
     let labels = labels.map(|label| (label.name.as_str(), label.value.as_str()));
-    let tags = tags.iter().chain(&creation.tags).map(|tag| tag.split_once('=').unwrap_or((tag, "")));
+    let tags = tags.unwrap_or(&creation.tags).iter().map(|tag| tag.split_once('=').unwrap_or((tag, "")));
     Subject {
         project: project.map(str::to_owned).or(creation.project),
         group: group.map(ToString::to_string),
@@ -94,9 +96,9 @@ pub(crate) fn subject(policies: &Host, owner: &OwnerName, of: SubjectOf<'_>) -> 
 }
 
 impl Run {
-    /// Whose machine the operation is about, as its row in the journal says, and these tags. What cannot be read is
-    /// absent: a question is put in any case.
-    pub(crate) fn subject(&self, tags: &[String]) -> Subject {
+    /// Whose machine the operation is about, as its row in the journal says, and its tags at Scaleway where they are
+    /// known. What cannot be read is absent: a question is put in any case.
+    pub(crate) fn subject(&self, tags: Option<&[String]>) -> Subject {
         let group = self.is_of_group().then_some(&self.group);
         let journal = &self.shared.journal;
         let Ok(operation) = journal.operation(&self.id) else {
@@ -104,13 +106,12 @@ impl Run {
         };
         let row = Row::of(&operation);
         let creation = row.creation.as_ref().and_then(|id| journal.operation(id).ok());
-        let tags: Vec<String> = tags.iter().chain(&row.tags).cloned().collect();
         self.shared.subject(SubjectOf {
             group,
             project: row.project.as_deref(),
             requested_by: Some(&row.requested_by),
             creation: creation.as_ref(),
-            tags: &tags,
+            tags: tags.or_else(|| Some(row.tags.as_slice()).filter(|tags| !tags.is_empty())),
         })
     }
 }

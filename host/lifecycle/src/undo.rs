@@ -63,7 +63,7 @@ fn question(run: &Run, found: &[Found], cause: Option<&StepFailure>) -> Question
         }
         .as_str()
         .to_owned(),
-        subject: run.subject(&[]),
+        subject: run.subject(None),
         cause: cause.map(|cause| cause.failure.clone()),
         failed_step: cause.map(|cause| cause.step.clone()),
         resources: found

@@ -33,8 +33,7 @@ pub(crate) enum ChainLink {
     /// A policy that can be asked.
     Policy(Arc<LoadedPolicy>),
     /// A policy with which an operation began and which can't be loaded any more.
-    /// Last, what decides in its place, where that is known.
-    Unavailable(PolicyIdentity, Arc<str>, Option<OnFailure>),
+    Unavailable(PolicyIdentity, Arc<str>),
 }
 
 impl ChainLink {
@@ -327,9 +326,7 @@ impl<S: Slot> PendingDecision<S> {
         };
         let braking = Braking { brake: self.brake, whole, removed: self.removed };
         let (result, trace) = match link {
-            ChainLink::Unavailable(_, why, _) => {
-                (Err(Failure::new(FailureKind::Unavailable, &**why)), Trace::default())
-            }
+            ChainLink::Unavailable(_, why) => (Err(Failure::new(FailureKind::Unavailable, &**why)), Trace::default()),
             ChainLink::Policy(policy) => ask_policy::<S>(policy, question, &braking, circumstances).await,
         };
         let items = match &self.undecided {
@@ -347,7 +344,9 @@ impl<S: Slot> PendingDecision<S> {
                 self.failed(link, &failure, circumstances);
                 let keep = match link {
                     ChainLink::Policy(policy) => policy.configured_on_failure(),
-                    ChainLink::Unavailable(_, _, on_failure) => *on_failure,
+                    ChainLink::Unavailable(identity, _) => {
+                        identity.origin.as_ref().and_then(|origin| origin.on_failure)
+                    }
                 };
                 let keep = keep.unwrap_or_else(|| S::on_failure(question)) == OnFailure::Keep;
                 let keep = keep && failure.kind != FailureKind::NotAllowed;

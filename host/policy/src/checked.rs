@@ -44,8 +44,8 @@ pub(crate) fn checked<S: Slot>(
     answer: S::Answer,
     braking: &Braking<'_, S>,
 ) -> Result<S::Answer, Failure> {
-    if identity.is_tenants()
-        && let Err(problem) = S::check_tenants(question, &answer)
+    if identity.is_from_tenant()
+        && let Err(problem) = S::check_tenant_answer(question, &answer)
     {
         return Err(Failure::new(FailureKind::NotAllowed, one_line(&problem)));
     }

@@ -303,15 +303,19 @@ impl Policies {
             return Err(format!("expected a list of names, found {}", kind(&value)));
         };
         if names.len() > Subject::MAX_LABELS {
-            return Err(format!("{} names, and at most {} are allowed", names.len(), Subject::MAX_LABELS));
+            return Err(format!("has {} names, and at most {} are allowed", names.len(), Subject::MAX_LABELS));
         }
         let mut read: Vec<String> = Vec::with_capacity(names.len());
         for (index, name) in names.into_iter().enumerate() {
             match name {
-                Value::String(name) if name.is_empty() || name.contains('=') || name.len() > MAX_LABEL_LEN => {
+                Value::String(name)
+                    if name.is_empty()
+                        || name.len() > MAX_LABEL_LEN
+                        || name.contains(|it: char| it == '=' || it.is_whitespace()) =>
+                {
                     return Err(format!(
-                        "[{index}]: expected the name of a label, of 1 to {MAX_LABEL_LEN} bytes and without \"=\", found \
-                         {name:?}"
+                        "[{index}]: expected the name of a label, of 1 to {MAX_LABEL_LEN} bytes and without spaces and \
+                         \"=\", found {name:?}"
                     ));
                 }
                 Value::String(name) if read.contains(&name) => {
@@ -480,6 +484,7 @@ mod tests {
             ("'team'", "expected a list"),
             ("['']", "[0]: expected the name"),
             ("['a', 'team=build']", "[1]: expected the name"),
+            ("[' team']", "without spaces"),
             ("[7]", "[0]: expected the name"),
             ("['a', 'a']", "[1]: \"a\" is there twice"),
         ] {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::digest::Digest;
 use crate::failure_kind::FailureKind;
-use crate::slots::{Slot, SlotName};
+use crate::slots::{OnFailure, Slot, SlotName};
 use crate::text::short;
 
 /// What identifies a policy: the same digests mean the same decisions.
@@ -33,7 +33,7 @@ pub struct PolicyIdentity {
 
 impl PolicyIdentity {
     /// Whether a tenant brought it: then it decides nothing about what tenants share.
-    pub fn is_tenants(&self) -> bool {
+    pub fn is_from_tenant(&self) -> bool {
         self.origin.as_ref().is_some_and(|origin| origin.tenant.is_some())
     }
 }
@@ -52,11 +52,14 @@ impl fmt::Display for PolicyIdentity {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct PolicyOrigin {
-    /// The tenant whose it is. Absent: the operator's.
+    /// The tenant that owns it. Absent for the operator's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Arc<str>>,
     /// The object's name.
     pub name: Arc<str>,
+    /// What decides if it fails, or cannot be loaded. Absent: as the slot says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_failure: Option<OnFailure>,
 }
 
 impl fmt::Display for PolicyOrigin {

@@ -28,7 +28,7 @@ pub enum FailureKind {
     /// The answer doesn't fit the question ([`Slot::check`](crate::slots::Slot::check)).
     RejectedAnswer,
     /// It is a tenant's, and answered about what is not its to decide
-    /// ([`Slot::check_tenants`](crate::slots::Slot::check_tenants)). The next policy decides, and it counts as no failure.
+    /// ([`Slot::check_tenant_answer`](crate::slots::Slot::check_tenant_answer)). The next policy decides, and it counts as no failure.
     NotAllowed,
     /// It failed too often in a row before and is no longer asked until it is replaced.
     Suspended,

@@ -10,7 +10,7 @@ use cap_std::fs::{Dir, MetadataExt};
 use parking_lot::{Condvar, Mutex};
 use rand::Rng;
 use tokio::sync::Semaphore;
-use windlass_concurrency::Generations;
+use windlass_concurrency::{Generations, Health};
 use windlass_distribution::files::read_bounded;
 use windlass_distribution::{Fetch, RULES_MEDIA_TYPE, Signature, SignatureFile, Trust};
 
@@ -305,7 +305,7 @@ impl Host {
         Ok(Watch { stop, thread: Some(thread) })
     }
 
-    /// The policies as they are now. Costs two reference counts.
+    /// The policies as they are now, for the operator's own questions. Cheap: a chain is made once.
     pub fn pin(&self) -> PinnedPolicies {
         self.pin_of(None)
     }
@@ -380,7 +380,7 @@ impl Host {
                     Err(why) => {
                         tracing::warn!(policy = %identity, why, "an operation began with a policy that can't be \
                             loaded");
-                        ChainLink::Unavailable(identity.clone(), why.into(), None)
+                        ChainLink::Unavailable(identity.clone(), why.into())
                     }
                 });
             }
@@ -512,7 +512,10 @@ impl Inner {
         let limits = limits(Class::of(&component))?;
         let digest = Digest::of(&component);
         let same = before.filter(|(policy, _)| {
-            policy.identity.component == digest && policy.link == effective && policy.limits == limits
+            policy.identity.slot == slot
+                && policy.identity.component == digest
+                && policy.link == effective
+                && policy.limits == limits
         });
         let (policy, loaded_at_ms) = match same {
             Some((policy, loaded_at_ms)) => (policy.clone(), loaded_at_ms),
@@ -526,6 +529,10 @@ impl Inner {
                     })
                 });
                 let mut loaded = loaded?;
+                if origin.as_ref().is_some_and(|origin| origin.tenant.is_none()) {
+                    // Any tenant's questions could have it suspended, for all.
+                    loaded.health = Health::new(0);
+                }
                 loaded.identity.origin = origin;
                 (Arc::new(loaded), now_ms())
             }

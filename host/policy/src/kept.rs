@@ -2,7 +2,7 @@
 //! it began.
 //!
 //! `policies/<component>.wasm` holds a component, and `policies/<slot>-<component>-<settings>.json` how it was
-//! configured, both named by digest. A component is verified against its name when it is read.
+//! configured (`<slot>@<origin>-...` where an object brought it), both named by digest. A component is verified against its name when it is read.
 
 use std::collections::HashSet;
 use std::io;

@@ -69,7 +69,7 @@ impl Host {
                 let identities: Vec<_> = record.asked.iter().map(|asked| asked.policy.clone()).collect();
                 let pin = self.pinned(&identities);
                 for (link, asked) in pin.generation.chain(record.slot).iter().zip(&record.asked) {
-                    if let ChainLink::Unavailable(identity, why, _) = link
+                    if let ChainLink::Unavailable(identity, why) = link
                         && failure_of(asked).is_none_or(|(kind, _)| kind != FailureKind::Unavailable)
                     {
                         return Err(failed(format!(

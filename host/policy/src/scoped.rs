@@ -10,7 +10,7 @@ use crate::chain::{ChainLink, Generation, Shadow};
 use crate::configuration::Mode;
 use crate::decision::PolicyIdentity;
 use crate::policy::LoadedPolicy;
-use crate::slots::{OnFailure, SlotName};
+use crate::slots::SlotName;
 use crate::source::Source;
 
 /// A policy that an object brings.
@@ -25,8 +25,6 @@ pub enum ScopedPolicy {
         identity: PolicyIdentity,
         /// Why.
         why: Arc<str>,
-        /// What decides in its place. Absent: as the slot says.
-        on_failure: Option<OnFailure>,
     },
 }
 
@@ -43,8 +41,8 @@ impl ScopedPolicy {
 /// last a configured built-in default, or the one that ends every chain.
 #[derive(Clone, Default)]
 pub struct ScopedPolicies {
-    /// The operator's that are asked before a tenant's: no tenant overrules them. Each with the tenants whose questions
-    /// pass it; none: those of all.
+    /// The operator's that are asked before a tenant's: no tenant overrules them. Each is paired with the tenants that it
+    /// applies to; none means all.
     pub before: Vec<(Vec<String>, ScopedPolicy)>,
     /// Each tenant's own.
     pub of_tenants: BTreeMap<String, Vec<ScopedPolicy>>,
@@ -118,6 +116,8 @@ impl Scopes {
         {
             return Arc::clone(made);
         }
+        // Those of another configuration would keep its policies in memory.
+        state.made.retain(|_, (of, _)| Arc::ptr_eq(of, &configured));
         let made = Arc::new(with(&configured, state.policies.of(tenant)));
         state.made.insert(key, (configured, Arc::clone(&made)));
         made
@@ -147,9 +147,7 @@ fn with<'p>(configured: &Generation, scoped: impl Iterator<Item = &'p ScopedPoli
                 continue;
             }
             ScopedPolicy::Loaded(policy, Mode::Decide) => ChainLink::Policy(Arc::clone(policy)),
-            ScopedPolicy::Refused { identity, why, on_failure } => {
-                ChainLink::Unavailable(identity.clone(), Arc::clone(why), *on_failure)
-            }
+            ScopedPolicy::Refused { identity, why } => ChainLink::Unavailable(identity.clone(), Arc::clone(why)),
         };
         // Those that stand behind it move on by one.
         for shadow in generation.shadows[index].iter_mut().filter(|shadow| shadow.before > *end) {

@@ -6,7 +6,7 @@ use windlass_guest_sdk::prelude::*;
 
 use release::{Answer, Question};
 
-/// How long a wait is at most. The mark is read again after it, so that one that is moved or taken away counts.
+/// How long a wait is at most. A tag is read again after it, so that one that is moved or taken away counts.
 const HOUR: Milliseconds = 3_600_000;
 
 settings! {

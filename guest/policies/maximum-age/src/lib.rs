@@ -43,7 +43,11 @@ impl StateMapping for MaximumAge {
             return Answer::defer();
         }
         let (hours, minutes) = (server.age / HOUR, unused(server) / MINUTE);
-        Answer::reap().because(format!("it is {hours} h old, and was not used for {minutes} min"))
+        let unused = match server.unused_for {
+            Some(_) => format!("was not used for {minutes} min"),
+            None => format!("was not seen in use for the {minutes} min that it runs"),
+        };
+        Answer::reap().because(format!("it is {hours} h old, and {unused}"))
     }
 
     fn decide_all(&self, question: &Question) -> Vec<Answer> {

@@ -16,7 +16,7 @@ pub(crate) struct AuditPolicy {
     /// Only servers of this group
     #[arg(long, value_name = "GROUP")]
     pub(crate) group: Option<GroupName>,
-    /// Exit with code 1 if a server would go that stays today, or if the policy fails
+    /// Exit with code 1 if a server would go that stays today, if the policy fails, or if prices are not known
     #[arg(long)]
     pub(crate) fail_on_destructive: bool,
 }

@@ -267,7 +267,8 @@ fn server(context: &Context) -> Vec<Value> {
     keys.into_iter().filter_map(value).collect()
 }
 
-/// The policies of each slot in the order in which they are asked. Their settings are theirs, and not shown.
+/// The policies of each slot in the order in which they are asked, and the labels that they may see. Their settings are
+/// theirs, and not shown.
 fn policies(context: &Context) -> Vec<Value> {
     let of_slot = |slot: SlotName| {
         let key = format!("policies.{slot}");
@@ -288,5 +289,10 @@ fn policies(context: &Context) -> Vec<Value> {
         };
         links.iter().enumerate().map(link).collect()
     };
-    SlotName::ALL.into_iter().flat_map(of_slot).collect()
+    let labels = context.configuration.policies.labels();
+    let labels = (!labels.is_empty()).then(|| {
+        let key = "policies.labels";
+        Value::new(key, labels.join(", "), Origin::File, in_file(context, key))
+    });
+    SlotName::ALL.into_iter().flat_map(of_slot).chain(labels).collect()
 }

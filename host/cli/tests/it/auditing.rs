@@ -69,7 +69,23 @@ fn a_policy_that_fails_is_no_pass() {
     let fails = rules(&world, "fails", "release", rule);
     let audit = world.json(&["policy", "audit", &fails]);
     assert_eq!(audit["failed"][0]["count"], 2, "{audit}");
-    world.run(&["policy", "audit", &fails, "--fail-on-destructive"]).expect(1).says("or fails");
+    world.run(&["policy", "audit", &fails, "--fail-on-destructive"]).expect(1).says("the policy fails about 2 servers");
+}
+
+#[test]
+fn prices_that_are_not_known_are_told_and_fail_an_audit_that_must_be_harmless() {
+    let world = world();
+    let rule = "when = \"machine.price_per_hour != null && machine.price_per_hour.micros > 1000\"\nanswer = \"keep\"";
+    let dear = rules(&world, "dear", "release", rule);
+    let shown = world.run(&["policy", "audit", &dear, "--fail-on-destructive"]).expect(0).stdout;
+    assert!(shown.contains("terminate -> keep: 3"), "{shown}");
+    world.fault("GET", "/instance/v1/zones/*/products/**", "internal-server-error");
+    let audit = world.json(&["policy", "audit", &dear]);
+    assert_eq!((&audit["same"], &audit["without_price"]), (&3.into(), &3.into()), "{audit}");
+    let refused = world.run(&["policy", "audit", &dear, "--fail-on-destructive"]).expect(1);
+    refused.says("the prices are not known of 3 servers");
+    world.fault("GET", "/instance/v1/zones/*/servers", "internal-server-error");
+    world.run(&["policy", "audit", &dear]).expect(1).says("the servers cannot be listed");
 }
 
 #[test]
@@ -83,6 +99,8 @@ fn an_audit_of_state_mapping_sees_what_would_be_reaped() {
     assert_eq!((&group["after"], &group["count"]), (&"running, reaped".into(), &1.into()), "{audit}");
     assert_eq!(group["destructive"], true);
     assert_eq!(world.json(&["policy", "audit", &reaps, "--group", "other"])["servers"], 0);
+    let shown = world.run(&["policy", "audit", &reaps, "--group", "other"]).expect(0).stdout;
+    assert!(shown.contains("0 servers of group other in"), "{shown}");
 }
 
 #[test]

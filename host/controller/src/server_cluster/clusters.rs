@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kube::{Client, Resource as _};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
-use windlass_cluster::{ClusterOptions, Clusters};
+use windlass_cluster::{ClusterObjects, ClusterOptions, Clusters};
 use windlass_lifecycle::Lifecycle;
 use windlass_policy::Host;
 
@@ -57,7 +57,8 @@ impl ServerClusters {
         let (lifecycle, scaleway) = (self.lifecycle.clone(), self.scaleway.clone());
         let mut options = ClusterOptions::new(lifecycle, scaleway, Arc::clone(&self.policies), store);
         options.cloud_inits = Arc::new(CloudInits { client: client.clone(), namespace: namespace.clone() });
-        options.objects = Some((ServerCluster::kind(&()).into_owned(), namespace.clone()));
+        options.objects =
+            Some(ClusterObjects { kind: ServerCluster::kind(&()).into_owned(), namespace: namespace.clone() });
         let hooks = KubernetesHooks { jobs: HookJobs { client, namespace, leaving: self.leaving.clone() } };
         options.hooks = Arc::new(hooks.clone());
         Part { clusters: Clusters::new(options), hooks }

@@ -277,6 +277,9 @@ impl Cluster<'_> {
         }
         self.context.jobs.forget(&self.uid);
         self.context.settled.forget(&self.uid);
+        if let Ok(name) = self.object.name_any().parse() {
+            self.context.server_clusters.of(&self.namespace).clusters.set_labels(&name, Vec::new());
+        }
         Ok(Action::await_change())
     }
 
@@ -432,6 +435,7 @@ impl Cluster<'_> {
         let (context, about) = (Arc::clone(self.context), self.object.object_ref(&()));
         let part = context.server_clusters.of(&self.namespace);
         let object = self.object.clone();
+        part.clusters.set_labels(&name, self.context.labels_of(self.object));
         let (kind, jobs) = (work.job(), &self.context.jobs);
         // The operation writes its own record.
         let silent: Mirror = Arc::new(|_| Box::pin(async { Ok(()) }));

@@ -117,7 +117,7 @@ pub(crate) async fn judge(
     let machine = machine_of(run.zone.as_str(), &server, &asking, price);
     let random = run.shared.randomness.word();
     let project = Some(server.project.clone()).filter(|project| !project.is_empty());
-    let subject = Subject { project, ..run.subject(&server.tags) };
+    let subject = Subject { project, ..run.subject(Some(&server.tags)) };
     let question = question(run.now(), random, subject, &asking, machine, refusal);
     let decision = run.policies.decide::<Release>(question).await;
     run.warn_of_fallbacks("release", &decision.fallbacks);
@@ -291,7 +291,7 @@ impl Lifecycle {
             requested_by: Some(requested_by),
             creation: creation.as_ref(),
             project: Some(&server.project),
-            tags: &server.tags,
+            tags: Some(&server.tags),
         });
         let price = price(shared, &policies, zone, &server).await;
         let machine = machine_of(zone.as_str(), &server, asking, price);
@@ -305,7 +305,7 @@ impl Lifecycle {
             Verdict::Keep => ReleaseOutcome::Kept,
             Verdict::Terminate => ReleaseOutcome::GivenUp,
             Verdict::Reboot => {
-                let row = json!({ "server": id, "asking": asking });
+                let row = json!({ "server": id, "asking": asking, "requested_by": requested_by });
                 let kind = OperationKind::ReleaseMachine;
                 let (operation, active) = shared.begin(kind, &machines::group(), zone, row, &policies).await?;
                 let (shared, control) = (Arc::clone(shared), control.clone());

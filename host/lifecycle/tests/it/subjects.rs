@@ -72,3 +72,26 @@ fn every_question_tells_whose_machine_it_is_and_who_asks() {
         assert_eq!(machine["activity"]["last-used"], Value::Null);
     });
 }
+
+#[test]
+fn a_label_that_was_taken_from_the_object_does_not_come_back() {
+    run(async {
+        let world = World::new(8).await;
+        let folder = tempfile::tempdir().unwrap();
+        let host = host_in(folder.path());
+        host.configure(&Policies::built_in().with_labels(["keep-until", "team"])).unwrap();
+        let lifecycle = world.start_under(host.clone());
+        let mut specification = world.everything();
+        specification.tags = ["team=build".to_owned()].into();
+        let marked = vec![Label::new("keep-until", "2026-12-01")];
+        specification.requested_by = RequestedBy::new(object(), "").labelled(marked);
+        let created = lifecycle.create_server(specification, &Control::new()).await.unwrap();
+
+        let target = Target::Operation(created.operation);
+        let by_the_object = RequestedBy::new(object(), "it is deleted");
+        lifecycle.release(target.released_by(by_the_object, Asking::default()), &Control::new()).await.unwrap();
+        let subject = last_of(&host, SlotName::Release)["subject"].take();
+        assert_eq!(subject["object"]["name"], "builder");
+        assert_eq!(subject["labels"], json!([{"name": "team", "value": "build"}]));
+    });
+}

@@ -40,7 +40,7 @@ impl Slot for Release {
 
     /// A host that came out of a pool is the pool's: it goes back, now or later. Whether it leaves the pool for good is
     /// the operator's to say.
-    fn check_tenants(question: &Question, answer: &Answer) -> Result<(), String> {
+    fn check_tenant_answer(question: &Question, answer: &Answer) -> Result<(), String> {
         let machine = &question.machine;
         if machine.pool_prefix.is_none() || !machine.adopted {
             return Ok(());

@@ -148,7 +148,7 @@ pub trait Slot: sealed::Sealed + Copy + Send + Sync + 'static {
 
     /// Whether a tenant's policy may answer so: what is shared with other tenants is not its to decide. An error
     /// says why: the next policy decides.
-    fn check_tenants(question: &Self::Question, answer: &Self::Answer) -> Result<(), String> {
+    fn check_tenant_answer(question: &Self::Question, answer: &Self::Answer) -> Result<(), String> {
         let _ = (question, answer);
         Ok(())
     }

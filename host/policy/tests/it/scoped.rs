@@ -6,14 +6,14 @@ use std::sync::Arc;
 use windlass_policy::slots::types::Failure;
 use windlass_policy::slots::{OnFailure, Release, Retry, Slot, SlotName, release, retry};
 use windlass_policy::{
-    DecidedBy, FailureKind, Host, Link, LoadedPolicy, Mode, Outcome, Policies, PolicyIdentity, PolicyOrigin,
+    DecidedBy, Digest, FailureKind, Host, Link, LoadedPolicy, Mode, Outcome, Policies, PolicyIdentity, PolicyOrigin,
     ScopedPolicies, ScopedPolicy,
 };
 
 use crate::support::{State, run};
 
 fn origin(tenant: Option<&str>, name: &str) -> PolicyOrigin {
-    PolicyOrigin { tenant: tenant.map(Into::into), name: name.into() }
+    PolicyOrigin { tenant: tenant.map(Into::into), name: name.into(), on_failure: None }
 }
 
 /// Rules of `retry` that wait so long, once a question's attempt is at least this.
@@ -90,7 +90,7 @@ fn pooled(host: &Host, answer: &str) -> (release::Question, DecidedBy, Vec<Failu
 fn a_tenant_s_policy_takes_no_host_out_of_its_pool() {
     let state = State::new();
     let host = state.host();
-    let is_its = |decided: &DecidedBy| matches!(decided, DecidedBy::Policy(identity) if identity.is_tenants());
+    let is_its = |decided: &DecidedBy| matches!(decided, DecidedBy::Policy(identity) if identity.is_from_tenant());
     for answer in ["\"terminate\"", "\"schedule-deletion\"", "\"keep\""] {
         let (question, decided, failures) = pooled(&host, answer);
         assert!(question.machine.adopted && question.machine.pool_prefix.is_some());
@@ -120,17 +120,38 @@ fn what_cannot_be_loaded_fails_in_each_decision() {
     let host = state.host();
     let refused = |on_failure| {
         let some = waits(&host, None, 1, 1);
-        let identity = PolicyIdentity { origin: Some(origin(None, "broken")), ..some.identity().clone() };
+        let origin = Some(PolicyOrigin { on_failure, ..origin(None, "broken") });
+        let identity = PolicyIdentity { origin, settings: Digest::of(b""), ..some.identity().clone() };
         let mut scoped = ScopedPolicies::default();
-        scoped.before.push((Vec::new(), ScopedPolicy::Refused { identity, why: "no such key".into(), on_failure }));
+        scoped.before.push((Vec::new(), ScopedPolicy::Refused { identity, why: "no such key".into() }));
         host.set_scoped(scoped);
-        let decision = run(host.pin_of(Some("a")).decide::<Retry>(Retry::example()));
+        let pinned = host.pin_of(Some("a"));
+        let decision = run(pinned.decide::<Retry>(Retry::example()));
         assert_eq!(decision.fallbacks[0].kind, FailureKind::Unavailable);
         assert!(decision.fallbacks[0].to_string().contains("of broken failed: no such key"), "{decision:?}");
+        // An operation that goes on later, in whatever process, is told the same.
+        let later = run(host.pinned(&pinned.identities()).decide::<Retry>(Retry::example()));
+        assert_eq!(later.decided_by, decision.decided_by);
         decision.decided_by
     };
     assert!(matches!(refused(None), DecidedBy::Policy(_)));
     assert_eq!(refused(Some(OnFailure::Keep)), DecidedBy::Keep);
+}
+
+#[test]
+fn no_tenant_s_questions_suspend_the_operator_s_policy() {
+    let state = State::new();
+    let host = state.host();
+    let rules = "slot = \"retry\"\n[[rules]]\nwhen = \"1 / (attempt - 99) > 7\"\nanswer = \"give-up\"\n";
+    let question = || retry::Question { attempt: 99, ..Retry::example() };
+    for (tenant, is_suspended) in [(None, false), (Some("a"), true)] {
+        let policy = loaded(&host, SlotName::Retry, tenant, rules);
+        let mut scoped = ScopedPolicies::default();
+        scoped.before.push((Vec::new(), deciding(Arc::clone(&policy))));
+        host.set_scoped(scoped);
+        (0..9).for_each(|_| drop(run(host.pin_of(Some("a")).decide::<Retry>(question()))));
+        assert_eq!(policy.is_suspended(), is_suspended, "{tenant:?}");
+    }
 }
 
 #[test]

@@ -52,6 +52,7 @@ impl<'de> Deserializer<'de> for Build<'_, '_> {
     ) -> Result<V::Value, Error> {
         let case = match &self.node.kind {
             Kind::FixedCase(case) => *case,
+            Kind::Case(cases) => cases[self.choice() as usize],
             _ => self.choice(),
         };
         case.into_deserializer().deserialize_enum(name, cases, visitor)

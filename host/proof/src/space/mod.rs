@@ -24,6 +24,9 @@ pub use bounds::Values;
 
 /// How many items a list has at most in questions drawn at random.
 const MAX_ITEMS: usize = 4;
+/// The most items of a list that somebody may ask about: the contract allows no more of most lists, and each item
+/// multiplies the questions.
+const MAX_BOUND_ITEMS: usize = 64;
 
 /// Why bounds can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -88,6 +91,11 @@ impl Space {
     }
 
     fn make(slot: SlotName, own: &[(String, Values)], wide: bool) -> Result<Space, BoundsError> {
+        for (position, (path, _)) in own.iter().enumerate() {
+            if own[..position].iter().any(|(known, _)| known == path) {
+                return Err(BoundsError::Values { path: path.clone(), problem: "it is bounded twice".into() });
+            }
+        }
         let mut make =
             Make { slot, own, wide, needs: Vec::new(), choices: Vec::new(), bounds: Vec::new(), used: Vec::new() };
         let example = slot.example_question();
@@ -239,7 +247,7 @@ impl Node {
                 choose(count(values.len()), choices);
             }
             Kind::Case(cases) => {
-                choose(*cases, choices);
+                choose(count(cases.len()), choices);
             }
             Kind::Option(inner) => {
                 if choose(2, choices) == 1 {
@@ -332,6 +340,7 @@ impl Make<'_> {
         let values = self.values(path);
         match shape {
             Shape::Record(fields) => {
+                self.only_there(path, &values, "the places in it are bounded one by one")?;
                 let mut nodes = Vec::with_capacity(fields.len());
                 for (name, shape) in *fields {
                     let path = if path.is_empty() { (*name).to_owned() } else { format!("{path}.{name}") };
@@ -347,7 +356,10 @@ impl Make<'_> {
                     self.bound(path, example.as_bool().unwrap_or_default().to_string());
                     fixed(Kind::FixedBool(example.as_bool().unwrap_or_default()))
                 }
-                _ => Node { id: self.id(2, need), size: 2, kind: Kind::Bool },
+                values => {
+                    self.only_there(path, &values, "both of its values are asked about")?;
+                    Node { id: self.id(2, need), size: 2, kind: Kind::Bool }
+                }
             }),
             Shape::Enum(cases) => Ok(match values {
                 Some((Values::Example, own)) if own || !self.wide => {
@@ -356,9 +368,10 @@ impl Make<'_> {
                     self.bound(path, cases[position].into());
                     fixed(Kind::FixedCase(count(position)))
                 }
-                _ => {
-                    let cases = count(cases.len());
-                    Node { id: self.id(cases, need), size: cases.into(), kind: Kind::Case(cases) }
+                values => {
+                    let chosen = self.cases(cases, path, &values)?;
+                    let size = chosen.len() as u64;
+                    Node { id: self.id(count(chosen.len()), need), size, kind: Kind::Case(chosen) }
                 }
             }),
             Shape::Number { bits } => {
@@ -430,6 +443,10 @@ impl Make<'_> {
             }
             None => (1, false),
         };
+        if most > MAX_BOUND_ITEMS {
+            let problem = format!("{most} items are more than {MAX_BOUND_ITEMS}, the most that can be asked about");
+            return Err(BoundsError::Values { path: path.into(), problem });
+        }
         let most = if self.wide && !own { most.max(MAX_ITEMS) } else { most };
         self.bound(path, format!("up to {most} items"));
         let id = self.id(count(most) + 1, need);
@@ -471,6 +488,43 @@ impl Make<'_> {
             Shape::Variant(_) => unreachable!("no question has a variant"),
         };
         fixed(kind)
+    }
+
+    /// Refuses values of one's own for what has none to choose from; `1` means an optional place, absent and there.
+    fn only_there(&self, path: &str, values: &Option<(Values, bool)>, why: &str) -> Result<(), BoundsError> {
+        match values {
+            Some((Values::Example, _)) | None => Ok(()),
+            Some((Values::Numbers(numbers), _)) if numbers == &[1] => Ok(()),
+            Some(_) => {
+                let problem = format!("{why}; `example` takes those of the example, and `1` has an optional one, too");
+                Err(BoundsError::Values { path: path.into(), problem })
+            }
+        }
+    }
+
+    /// The positions of the chosen cases of an enum.
+    fn cases(
+        &mut self,
+        cases: &[&'static str],
+        path: &str,
+        values: &Option<(Values, bool)>,
+    ) -> Result<Vec<u32>, BoundsError> {
+        let Some((Values::Texts(texts), _)) = values else {
+            self.only_there(path, values, "each of its values is asked about")?;
+            return Ok((0..count(cases.len())).collect());
+        };
+        let mut chosen = Vec::new();
+        for text in texts {
+            let Some(position) = cases.iter().position(|case| case == text) else {
+                let problem = format!("{text} is none of its values: {}", cases.join(", "));
+                return Err(BoundsError::Values { path: path.into(), problem });
+            };
+            if !chosen.contains(&count(position)) {
+                chosen.push(count(position));
+            }
+        }
+        self.bound(path, texts.join(", "));
+        Ok(chosen)
     }
 
     fn numbers(

@@ -14,8 +14,8 @@ pub(super) enum Kind {
     Bool,
     Number(Vec<u64>),
     Text(Vec<String>),
-    /// The cases of an enum, by their number.
-    Case(u32),
+    /// Cases of an enum, by their positions in it.
+    Case(Vec<u32>),
     /// Absent or there.
     Option(Box<Node>),
     /// An option that never is.

@@ -60,7 +60,7 @@ fn json_of(node: &Node, shape: &Shape, choices: &mut std::slice::Iter<'_, u32>) 
         (Kind::FixedBool(value), _) => (*value).into(),
         (Kind::Number(values), _) => values[choice()].into(),
         (Kind::Text(values), _) => values[choice()].clone().into(),
-        (Kind::Case(_), Shape::Enum(cases)) => cases[choice()].into(),
+        (Kind::Case(chosen), Shape::Enum(cases)) => cases[chosen[choice()] as usize].into(),
         (Kind::FixedCase(case), Shape::Enum(cases)) => cases[*case as usize].into(),
         (Kind::Absent, _) => Json::Null,
         (Kind::Present(inner), Shape::Option(shape)) => json_of(inner, shape, choices),
@@ -169,6 +169,37 @@ fn a_bound_of_a_place_that_there_is_not_is_refused_with_those_that_there_are() {
     assert!(text.to_string().contains("it is a number"), "{text}");
     let large = Space::within(SlotName::Retry, &[("attempt".into(), Values::Numbers(vec![1 << 40]))]).unwrap_err();
     assert!(large.to_string().contains("4294967295"), "{large}");
+    let refused = |own: &[(&str, Values)]| {
+        let own: Vec<_> = own.iter().map(|(path, values)| ((*path).to_owned(), values.clone())).collect();
+        Space::within(SlotName::Release, &own).unwrap_err().to_string()
+    };
+    let items = |most: u64| ("subject.labels", Values::Numbers(vec![most]));
+    for (own, problem) in [
+        (vec![items(65)], "65 items are more than 64"),
+        (vec![items(u64::MAX)], "more than 64"),
+        (vec![items(1), items(2)], "it is bounded twice"),
+        (vec![("subject.requester", Values::Texts(vec!["usr".into()]))], "usr is none of its values: user, runner"),
+        (vec![("machine.adopted", Values::Numbers(vec![2]))], "both of its values"),
+        (vec![("machine", Values::Numbers(vec![2]))], "one by one"),
+    ] {
+        assert!(refused(&own).contains(problem), "{}", refused(&own));
+    }
+}
+
+#[test]
+fn chosen_cases_of_an_enum_are_all_that_is_asked_about() {
+    let chosen = Values::Texts(vec!["sweep".into(), "user".into()]);
+    let space = Space::within(SlotName::Release, &[("subject.requester".to_owned(), chosen)]).unwrap();
+    assert!(space.bounds().iter().any(|it| it.path == "subject.requester" && it.values == "sweep, user"));
+    let (mut seen, mut choices) = (HashSet::new(), Vec::new());
+    for number in 0..space.size().min(2_000_000) {
+        space.enumerate(number, &mut choices);
+        if number % 997 == 0 {
+            let question: windlass_policy::slots::release::Question = space.question(&choices);
+            seen.insert(question.subject.requester.map(|requester| format!("{requester:?}")));
+        }
+    }
+    assert_eq!(seen, HashSet::from([None, Some("Sweep".to_owned()), Some("User".to_owned())]));
 }
 
 #[test]

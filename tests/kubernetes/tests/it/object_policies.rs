@@ -95,6 +95,21 @@ async fn each_team_s_policy_decides_about_its_own_and_none_overrules_the_operato
     deleted(&bob, Kind::InstanceMachine, "debugged").await?;
     ensure!(servers() == 2, "what a team keeps stays: {}", servers());
 
+    // A cluster's labels are those of its object.
+    let mut farm = Kind::ServerCluster.object("farm");
+    farm["metadata"]["labels"] = json!({"debug": "yes"});
+    let group = json!({"name": "web", "count": 1, "types": ["DEV1-S"], "image": "ubuntu_noble"});
+    farm["spec"] = json!({"zone": "fr-par-1", "groups": [group]});
+    bob.apply(&farm).await?;
+    eventually("the cluster is active", || async {
+        let status = bob.api(Kind::ServerCluster).get("farm").await?.data["status"].clone();
+        ensure!(status["state"] == "active", "{status:#}");
+        Ok(())
+    })
+    .await?;
+    deleted(&bob, Kind::ServerCluster, "farm").await?;
+    ensure!(servers() == 3, "the cluster's server was not kept: {}", servers());
+
     // A pool's host is not a team's to keep.
     alice.apply(&MachineOptions::default().machine("mac")).await?;
     alice.ready_machines(1).await?;

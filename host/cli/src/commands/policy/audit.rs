@@ -7,7 +7,7 @@ use serde::Serialize;
 use windlass_inspect::failure::Failure;
 use windlass_inspect::text::{bold, printable};
 use windlass_inspect::words::{counted, kind_word};
-use windlass_lifecycle::{Machine, MachineReader};
+use windlass_lifecycle::{GroupName, Machine, MachineReader};
 use windlass_policy::slots::release::Verdict;
 use windlass_policy::slots::state_mapping::{self, Action, Report};
 use windlass_policy::slots::{Release, SlotName, StateMapping};
@@ -15,6 +15,7 @@ use windlass_policy::{Host, Link, Mode, PinnedPolicies, Policies, PolicyIdentity
 use windlass_scaleway::Zone;
 
 use crate::arguments::AuditPolicy;
+use crate::commands::lifecycle::lifecycle_failure;
 use crate::context::Context;
 use crate::files::read_bounded;
 use crate::policy_file::{MAX_COMPONENT_BYTES, link, slots_of, trial_host};
@@ -30,10 +31,14 @@ const MAX_NAMED: usize = 10;
 struct Audit {
     slot: SlotName,
     zone: Zone,
+    /// The group that was asked for.
+    group: Option<GroupName>,
     policy: PolicyIdentity,
     /// How many servers there are.
     servers: usize,
-    /// About how many of them the same is decided.
+    /// Of how many of them the price was asked for and is not known.
+    without_price: usize,
+    /// About how many of them the same is decided, and the candidate does not fail.
     same: usize,
     /// What would be decided otherwise: what destroys first.
     groups: Vec<Group>,
@@ -106,19 +111,26 @@ pub(super) async fn run(context: &Context, arguments: &AuditPolicy) -> Result<()
         Some(reader) => reader.list(std::slice::from_ref(&look.zone), arguments.group.as_ref()).await,
         None => Ok(Vec::new()),
     };
-    let machines =
-        machines.map_err(|error| Failure::usage("the servers cannot be listed").because(error.to_string()))?;
-    let (before, after) = match look.machines() {
+    let machines = machines.map_err(|error| lifecycle_failure("the servers cannot be listed", &error))?;
+    let (without_price, before, after) = match look.machines() {
         Some(reader) => {
             let asked = Asked { reader, host: &host, machines: &machines, policy: &policy, now: ago(Duration::ZERO) };
             asked.decide(slot, &today, &then).await
         }
-        None => (Vec::new(), Vec::new()),
+        None => (0, Vec::new(), Vec::new()),
     };
-    let audit = audit(slot, &look.zone, policy, &machines, &before, &after);
+    let mut audit = audit(slot, &look.zone, policy, &machines, &before, &after);
+    (audit.group, audit.without_price) = (arguments.group.clone(), without_price);
     context.output.result(&audit, || words(&audit, file));
-    if arguments.fail_on_destructive && !audit.is_harmless() {
-        return Err(Failure::undone("the policy would destroy what stays today, or fails").remedy(
+    if without_price > 0 {
+        context.output.say(&format!(
+            "note: Scaleway did not tell the prices of {}: what the policy says about prices was not tried",
+            counted(without_price, "server")
+        ));
+    }
+    let problems = audit.problems();
+    if arguments.fail_on_destructive && !problems.is_empty() {
+        return Err(Failure::undone(problems.join("; ")).remedy(
             "`windlass policy run` shows its answer to one question, `windlass policy prove` a law about all",
         ));
     }
@@ -179,23 +191,24 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// What is decided about each server today, and what would be.
+    /// Of how many servers the price is missing, what is decided about each server today, and what would be.
     async fn decide(
         &self,
         slot: SlotName,
         today: &PinnedPolicies,
         then: &PinnedPolicies,
-    ) -> (Vec<Decided>, Vec<Decided>) {
+    ) -> (usize, Vec<Decided>, Vec<Decided>) {
         match slot {
-            SlotName::StateMapping => (self.listings(today).await, self.listings(then).await),
+            SlotName::StateMapping => (0, self.listings(today).await, self.listings(then).await),
             _ => {
                 let questions = self.reader.release_questions(self.host, self.machines, self.now).await;
+                let without_price = questions.iter().filter(|it| it.machine.price_per_hour.is_none()).count();
                 let (mut before, mut after) = (Vec::new(), Vec::new());
                 for question in questions {
                     before.push(self.release(today, question.clone()).await);
                     after.push(self.release(then, question).await);
                 }
-                (before, after)
+                (without_price, before, after)
             }
         }
     }
@@ -271,7 +284,7 @@ fn audit(
             name(&mut failed[position].servers);
         }
         if before.words == after.words {
-            same += 1;
+            same += usize::from(after.failed.is_none());
             continue;
         }
         let is_same = |group: &Group| group.before == before.words && group.after == after.words;
@@ -290,20 +303,32 @@ fn audit(
         name(&mut groups[position].servers);
     }
     groups.sort_by_key(|group| (!group.destructive, std::cmp::Reverse(group.count)));
-    Audit { slot, zone: zone.clone(), policy, servers: machines.len(), same, groups, failed }
+    let (zone, servers) = (zone.clone(), machines.len());
+    Audit { slot, zone, group: None, policy, servers, without_price: 0, same, groups, failed }
 }
 
 impl Audit {
-    fn is_harmless(&self) -> bool {
-        self.failed.is_empty() && !self.groups.iter().any(|group| group.destructive)
+    /// Why the policy should not be used yet.
+    fn problems(&self) -> Vec<String> {
+        let destroyed: usize = self.groups.iter().filter(|group| group.destructive).map(|group| group.count).sum();
+        let failed: usize = self.failed.iter().map(|failed| failed.count).sum();
+        let counts = [
+            ("the policy would destroy", destroyed, " that stay today"),
+            ("the policy fails about", failed, ""),
+            ("the prices are not known of", self.without_price, ""),
+        ];
+        let counts = counts.into_iter().filter(|(_, count, _)| *count > 0);
+        counts.map(|(what, count, which)| format!("{what} {}{which}", counted(count, "server"))).collect()
     }
 }
 
 fn words(audit: &Audit, file: &Path) -> String {
     let servers = counted(audit.servers, "server");
+    let servers = audit.group.as_ref().map_or_else(|| servers.clone(), |group| format!("{servers} of group {group}"));
     let mut text = format!("{} for the slot {}, {servers} in {}", file.display(), audit.slot, audit.zone);
     text.push_str(&match audit.same {
         same if same == audit.servers => ": nothing changes\n".to_owned(),
+        0 => "\n".to_owned(),
         same => format!(": nothing changes for {same}\n"),
     });
     for group in &audit.groups {
