@@ -213,16 +213,18 @@ impl Swap {
             Self::WaitForStock => include_str!("../../../guest/examples/wait-for-stock.rules.toml").to_owned(),
             Self::GiveUp => rule("attempt > 0", "\"give-up\""),
             Self::WaitLong => rule("attempt > 1", "{ wait = 3600000 }"),
-            Self::FailToRetry => rule("group == 'runners' && 1 / (attempt - attempt) > 0", "\"give-up\""),
+            Self::FailToRetry => rule("subject.group == 'runners' && 1 / (attempt - attempt) > 0", "\"give-up\""),
             Self::Grace => include_str!("../../../guest/examples/keep-debugged-servers.rules.toml").to_owned(),
             Self::FailToMap => rule(
-                "group == 'runners' && 1 / (server.age - server.age) > 0",
+                "subject.group == 'runners' && 1 / (server.age - server.age) > 0",
                 "{ mapped = { report = \"deleted\", action = \"reap\" } }",
             ),
             Self::DenyAll => rule("server.age >= 0", "{ mapped = { report = \"deleted\", action = \"none\" } }"),
-            Self::FailToUndo => rule("group == 'runners' && 1 / (size(group) - 7) > 0", "\"keep\""),
+            Self::FailToUndo => rule("subject.group == 'runners' && 1 / (size(subject.group) - 7) > 0", "\"keep\""),
             Self::AvoidFirstZone => rule("place.zone == 'fr-par-1'", "\"skip\""),
-            Self::FailToPlace => rule("group == 'runners' && 1 / (place.servers - place.servers) > 0", "\"skip\""),
+            Self::FailToPlace => {
+                rule("subject.group == 'runners' && 1 / (place.servers - place.servers) > 0", "\"skip\"")
+            }
         }
     }
 }
