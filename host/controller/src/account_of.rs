@@ -121,6 +121,7 @@ fn with_account(context: &Context, account: Account) -> Context {
     of_account.settings.owner = account.owner;
     of_account.settings.project = account.scaleway.settings().project_id().map(str::to_owned);
     of_account.scaleway = account.scaleway;
+    of_account.policies = account.policies;
     of_account.lifecycle = account.lifecycle;
     of_account.server_clusters = account.server_clusters;
     of_account

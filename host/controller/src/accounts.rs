@@ -11,7 +11,9 @@ use kube::{Api, Client, ResourceExt};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use windlass_lifecycle::{Lifecycle, Limits, Options, OwnerName, StateDirectory, Supervisor, SupervisorOptions};
+use windlass_lifecycle::{
+    Lifecycle, Limits, Options, OwnerName, StateDirectory, Supervisor, SupervisorOptions, scaleway_capabilities,
+};
 use windlass_policy::Host;
 use windlass_scaleway::{Environment, ExplicitSettings};
 
@@ -48,6 +50,7 @@ pub(crate) struct Unusable {
 #[derive(Clone)]
 pub(crate) struct Account {
     pub(crate) scaleway: windlass_scaleway::Client,
+    pub(crate) policies: Arc<Host>,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) server_clusters: Arc<ServerClusters>,
     pub(crate) owner: OwnerName,
@@ -166,7 +169,9 @@ impl Accounts {
         let scaleway = windlass_scaleway::Client::new(settings).map_err(|error| Error::Client(Box::new(error)))?;
         let owner = owner(&shared.settings.owner, namespace, name, &keys.project);
         let state = StateDirectory::open(&shared.state.path().join(FOLDER).join(namespace).join(name))?;
-        let mut options = Options::new(scaleway.clone(), Arc::clone(&shared.policies), state);
+        // What policies look up for these machines, they look up with these credentials.
+        let policies = Arc::new(shared.policies.with_capabilities(scaleway_capabilities(&scaleway)));
+        let mut options = Options::new(scaleway.clone(), Arc::clone(&policies), state);
         options.owner = Some(owner.clone());
         options.project = Some(keys.project.clone());
         options.limits = shared.limits;
@@ -180,11 +185,11 @@ impl Accounts {
             shared.client.clone(),
             scaleway.clone(),
             lifecycle.clone(),
-            Arc::clone(&shared.policies),
+            Arc::clone(&policies),
             shared.liveness.clone(),
             shared.leaving.clone(),
         ));
-        Ok(Account { scaleway, lifecycle, server_clusters, owner })
+        Ok(Account { scaleway, policies, lifecycle, server_clusters, owner })
     }
 }
 

@@ -46,6 +46,9 @@ pub trait Capability: Send + Sync + 'static {
     }
 }
 
+/// What one policy was granted.
+pub(crate) type Granted = Vec<(Arc<dyn Capability>, Arc<dyn GrantedCapability>)>;
+
 /// A capability as one policy was granted it.
 #[async_trait]
 pub trait GrantedCapability: Send + Sync + 'static {

@@ -14,12 +14,14 @@ use windlass_distribution::Trust;
 
 use crate::brake::Brake;
 use crate::call::{self, Trace};
+use crate::capability::Capability;
 use crate::checked::{Braking, checked, suspended};
 use crate::decision::{DecidedBy, Decision, DecisionIds, Fallback, PolicyIdentity};
 use crate::decision_log::{DecisionLog, DecisionRecord, LinkRecord, Outcome};
 use crate::failure_kind::FailureKind;
 use crate::guest::Failure;
 use crate::host_calls::{Answers, HostCalls, Playback};
+use crate::load::accept_grants;
 use crate::policy::LoadedPolicy;
 use crate::policy_log;
 use crate::shadow::{ShadowPlace, Shadows};
@@ -112,6 +114,8 @@ impl Deciding {
 pub struct PinnedPolicies {
     pub(crate) generation: Arc<Generation>,
     pub(crate) deciding: Arc<Deciding>,
+    /// What policies were granted, they are granted of these. Absent: of the host's own.
+    pub(crate) capabilities: Option<Arc<[Arc<dyn Capability>]>>,
 }
 
 impl std::fmt::Debug for PinnedPolicies {
@@ -194,7 +198,7 @@ impl PinnedPolicies {
         for (place, link) in self.generation.chain(S::NAME).iter().enumerate() {
             let before = self.generation.shadows(S::NAME).iter().filter(|shadow| shadow.before == place);
             shadows.extend(before.map(|shadow| pending.place_of(&shadow.policy)));
-            if !pending.ask(link, &question, &Circumstances::Live(&self.deciding)).await {
+            if !pending.ask(link, &question, &Circumstances::Live(self)).await {
                 break;
             }
         }
@@ -255,7 +259,7 @@ fn verdict(answer: &impl Serialize) -> String {
 #[derive(Clone, Copy)]
 pub(crate) enum Circumstances<'a> {
     /// From the world: capabilities are called, failures count.
-    Live(&'a Deciding),
+    Live(&'a PinnedPolicies),
     /// From a record: nothing is called, nothing counts.
     Replay {
         /// What was recorded of this very link. None: it was not asked then.
@@ -396,7 +400,7 @@ impl<S: Slot> PendingDecision<S> {
     fn failed(&mut self, link: &ChainLink, failure: &Failure, circumstances: &Circumstances<'_>) {
         let policy = link.identity().clone();
         self.fallbacks.push(Fallback { policy, kind: failure.kind, reason: failure.reason.clone() });
-        let Circumstances::Live(deciding) = circumstances else { return };
+        let Circumstances::Live(PinnedPolicies { deciding, .. }) = circumstances else { return };
         if failure.kind == FailureKind::NotAllowed {
             return;
         }
@@ -468,7 +472,7 @@ pub(crate) async fn ask_policy<S: Slot>(
         call::ask::<S>(policy, question)
     };
     let answer = answer.and_then(|answer| checked::<S>(&policy.identity, question, answer, braking));
-    if let Circumstances::Live(deciding) = circumstances {
+    if let Circumstances::Live(PinnedPolicies { deciding, .. }) = circumstances {
         policy_log::tell(&policy.identity, &policy.line_room, &trace.log);
         if answer.is_ok() && policy.health.failures_in_a_row() > 0 {
             policy.health.succeeded();
@@ -484,8 +488,15 @@ async fn ask_waiting<S: Slot>(
     circumstances: &Circumstances<'_>,
 ) -> (Result<S::Answer, Failure>, Trace) {
     let (answers, _room) = match circumstances {
-        Circumstances::Live(deciding) => match room(deciding, policy.limits().host_call_time_ms).await {
-            Ok(room) => (Answers::Live, Some(room)),
+        Circumstances::Live(pinned) => match room(&pinned.deciding, policy.limits().host_call_time_ms).await {
+            Ok(room) => {
+                // Where the grants cannot be had of the account, no call is made: never with another's credentials.
+                let granted = pinned.capabilities.as_ref();
+                (
+                    Answers::Live(granted.map(|it| accept_grants(it, &policy.link.grants).unwrap_or_default())),
+                    Some(room),
+                )
+            }
             Err(failure) => return (Err(failure), Trace::default()),
         },
         Circumstances::Replay { own: Some(own), .. } => {

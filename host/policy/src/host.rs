@@ -104,6 +104,8 @@ impl HostOptions {
 #[derive(Clone)]
 pub struct Host {
     inner: Arc<Inner>,
+    /// The account whose questions this handle puts. Absent: the host's own.
+    capabilities: Option<Arc<[Arc<dyn Capability>]>>,
 }
 
 struct Inner {
@@ -243,7 +245,20 @@ impl Host {
             deciding,
             restored: Mutex::default(),
         };
-        Ok(Host { inner: Arc::new(inner) })
+        Ok(Host { inner: Arc::new(inner), capabilities: None })
+    }
+
+    /// This host for the questions about another account: what policies were granted, they are granted of these
+    /// capabilities, with the same arguments, and the host's own are not called. A capability that is not among these
+    /// refuses every call.
+    #[must_use]
+    pub fn with_capabilities(&self, capabilities: Vec<Arc<dyn Capability>>) -> Host {
+        Host { inner: self.inner.clone(), capabilities: Some(capabilities.into()) }
+    }
+
+    fn pinned_with(&self, generation: Arc<Generation>) -> PinnedPolicies {
+        let (deciding, capabilities) = (self.inner.deciding.clone(), self.capabilities.clone());
+        PinnedPolicies { generation, deciding, capabilities }
     }
 
     /// Puts other policies in place, all or none. What is unchanged stays as it is, with its suspension; pins that were
@@ -312,8 +327,7 @@ impl Host {
 
     /// The policies as they are now, for a tenant's questions; without one, for the operator's own.
     pub fn pin_of(&self, tenant: Option<&str>) -> PinnedPolicies {
-        let generation = self.inner.scopes.generation(self.inner.generations.current(), tenant);
-        PinnedPolicies { generation, deciding: self.inner.deciding.clone() }
+        self.pinned_with(self.inner.scopes.generation(self.inner.generations.current(), tenant))
     }
 
     /// Loads a policy that an object brings, as a configured one: signed by who is trusted, and kept for the operations
@@ -386,7 +400,7 @@ impl Host {
             }
             end_chain(slot, chain, &self.inner.built_ins);
         }
-        PinnedPolicies { generation: Arc::new(generation), deciding: self.inner.deciding.clone() }
+        self.pinned_with(Arc::new(generation))
     }
 
     /// Loads a policy and tries it, without putting it in place: to check a file, to run it by hand, to replay against
@@ -405,7 +419,7 @@ impl Host {
         for slot in SlotName::ALL {
             end_chain(slot, &mut generation.chains[slot.index()], &self.inner.built_ins);
         }
-        PinnedPolicies { generation: Arc::new(generation), deciding: self.inner.deciding.clone() }
+        self.pinned_with(Arc::new(generation))
     }
 
     /// Removes kept policies that no open operation, of any process that shares the state folder, began with and that

@@ -18,6 +18,12 @@ settings! {
         /// No machine stays longer than so many days after its release began, whatever its mark says.
         pub max_days: u32 = 7,
     }
+    check(self) {
+        match self.label.is_empty() || self.label.contains(|it: char| it == '=' || it.is_whitespace()) {
+            true => Err(format!("`label` is {:?}: no label and no tag can have this name", self.label)),
+            false => Ok(()),
+        }
+    }
 }
 
 impl Release for KeepUntil {
@@ -25,7 +31,10 @@ impl Release for KeepUntil {
         let Some(label) = question.subject.labels.iter().find(|label| label.name == self.label) else {
             return Answer::defer();
         };
-        let mark = format!("{}={}", self.label, label.value);
+        let mark = match label.value.as_str() {
+            "" => format!("{} without a value", self.label),
+            value => format!("{}={value}", self.label),
+        };
         // The question does not say when the release began, but how often it was asked, which is once an hour.
         if u64::from(question.attempt) > u64::from(self.max_days) * 24 {
             return Answer::defer()
@@ -102,6 +111,15 @@ mod tests {
         let mut question = release_question(machine(MachineKind::AppleSiliconServer));
         question.subject.labels = vec![Label { name: "team".into(), value: "2026-01-05".into() }];
         assert_eq!(ask(question), Answer::defer());
+    }
+
+    #[test]
+    fn a_label_that_nothing_can_carry_is_refused() {
+        for label in ["", "a=b", " keep-until"] {
+            let settings = format!(r#"{{"label": "{label}"}}"#);
+            let refused = configure::<KeepUntil>(&settings).map(|_| ()).err().unwrap_or_default();
+            assert!(refused.contains("no label and no tag"), "{label}: {refused}");
+        }
     }
 
     #[test]

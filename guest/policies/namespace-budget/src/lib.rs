@@ -40,9 +40,12 @@ settings! {
         pub default: Option<f64> = None,
     }
     check(self) {
-        match self.default {
-            Some(euros) if euros < 0.0 => Err("`default` is below 0".into()),
-            _ => Ok(()),
+        let is_part = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-';
+        let unknown = self.budgets.0.keys().find(|name| name.is_empty() || !name.chars().all(is_part));
+        match (unknown, self.default) {
+            (Some(name), _) => Err(format!("`budgets`: {name:?} can be no namespace's name")),
+            (None, Some(euros)) if euros < 0.0 => Err("`default` is below 0".into()),
+            (None, _) => Ok(()),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::{LoadOptions, slot_names};
 pub(crate) struct AuditPolicy {
     #[command(flatten)]
     pub(crate) load: LoadOptions,
-    /// The slot: `release` or `state-mapping` [default: the one of the two that the policy decides]
+    /// The slot to audit, `release` or `state-mapping` [default: the one of the two that the policy decides]
     #[arg(long, value_name = "SLOT", value_parser = slot_names())]
     pub(crate) slot: Option<SlotName>,
     /// Only servers of this group

@@ -184,11 +184,24 @@ impl Answer {
                         let refused = self.refused_with.as_ref().map(|words| format!("{words}; ")).unwrap_or_default();
                         format!("{refused}the release policy is asked again at {} ({who})", instant_words(until))
                     }
-                    other => format!("{who} answers {other:?}, which cannot be done to a server"),
+                    other => format!("{} cannot be done to a server ({who})", verdict_words(other)),
                 };
                 Course::Waits(Some(decided), Left { resource: server.clone(), why })
             }
         }
+    }
+}
+
+/// A verdict as policies write it.
+fn verdict_words(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Defer => "defer",
+        Verdict::ReturnToPool(_) => "return-to-pool",
+        Verdict::Terminate => "terminate",
+        Verdict::ScheduleDeletion => "schedule-deletion",
+        Verdict::Keep => "keep",
+        Verdict::RetryAfter(_) => "retry-after",
+        Verdict::Reboot => "reboot",
     }
 }
 
@@ -315,7 +328,7 @@ impl Lifecycle {
                 return Ok(report.released(outcome, Some(run.id.clone())));
             }
             verdict => {
-                report.reason = Some(format!("{verdict:?} cannot be done to a server"));
+                report.reason = Some(format!("{} cannot be done to a server", verdict_words(&verdict)));
                 ReleaseOutcome::AskAgain { after: milliseconds(ASK_AGAIN) }
             }
         };

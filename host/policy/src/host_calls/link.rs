@@ -26,7 +26,7 @@ pub(crate) fn link(
         instance.func_new_async(function, move |store, function_type, parameters, results| {
             let (capability, granted, name) = (capability.clone(), granted.clone(), name.clone());
             Box::new(async move {
-                let (capability, granted) = (&*capability, &*granted);
+                let (capability, granted) = (&*capability, &granted);
                 let call = Call { capability, granted, function: &name, began: Instant::now() };
                 answer(store, &call, &function_type, parameters, results).await
             })

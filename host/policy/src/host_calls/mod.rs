@@ -4,18 +4,21 @@ mod excerpt;
 pub(crate) mod link;
 mod playback;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::capability::{CallContext, Capability, GrantedCapability};
+use crate::capability::{CallContext, Capability, Granted, GrantedCapability};
 use crate::json_text::JsonText;
 use crate::limits::Limits;
 
 use excerpt::Kept;
 pub(crate) use playback::Playback;
 
+/// Why a call is refused that the account of the question cannot make.
+const NOT_OF_ACCOUNT: &str = "the account that the question is about has no such capability";
 /// How many refusals beyond `host_calls` a guest may hear before it is stopped.
 const SPARE_REFUSALS: u64 = 8;
 
@@ -54,8 +57,8 @@ pub(crate) struct HostCallFailed {
 
 /// Where the answers come from.
 pub(crate) enum Answers {
-    /// From the capability.
-    Live,
+    /// From the capability; where there are some of another account, from these only.
+    Live(Option<Granted>),
     /// Nowhere: every call is refused with these words. For dry runs.
     Refused(&'static str),
     /// From a record.
@@ -77,7 +80,7 @@ pub(crate) struct HostCalls {
 /// A call on its way.
 struct Call<'a> {
     capability: &'a dyn Capability,
-    granted: &'a dyn GrantedCapability,
+    granted: &'a Arc<dyn GrantedCapability>,
     function: &'a str,
     began: Instant,
 }
@@ -115,10 +118,17 @@ impl HostCalls {
                 let kept = if answered.refused { Kept::excerpt(&arguments, bytes) } else { Kept::whole(&arguments) };
                 (kept, answered)
             }
-            Answers::Live => match self.admit(bytes) {
-                Err(why) => (Kept::excerpt(&arguments, bytes), call.refused(&why)),
-                Ok(()) => (Kept::whole(&arguments), self.make(call, arguments).await?),
-            },
+            Answers::Live(granted) => {
+                let own = |it: &&(Arc<dyn Capability>, _)| it.0.interface() == call.capability.interface();
+                let granted = match granted {
+                    None => Some(Arc::clone(call.granted)),
+                    Some(granted) => granted.iter().find(own).map(|(_, granted)| Arc::clone(granted)),
+                };
+                match granted.ok_or_else(|| NOT_OF_ACCOUNT.to_owned()).and_then(|it| self.admit(bytes).map(|()| it)) {
+                    Err(why) => (Kept::excerpt(&arguments, bytes), call.refused(&why)),
+                    Ok(granted) => (Kept::whole(&arguments), self.make(call, &*granted, arguments).await?),
+                }
+            }
         };
         self.record(call, kept, &answered)?;
         Ok(answered.answer)
@@ -141,12 +151,17 @@ impl HostCalls {
     }
 
     /// Makes the call, within what is left.
-    async fn make(&mut self, call: &Call<'_>, arguments: Vec<Value>) -> Result<Answered, HostCallFailed> {
+    async fn make(
+        &mut self,
+        call: &Call<'_>,
+        granted: &dyn GrantedCapability,
+        arguments: Vec<Value>,
+    ) -> Result<Answered, HostCallFailed> {
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(call.failed("capabilities need a tokio runtime"));
         }
         let context = CallContext { time_left: self.time_left, bytes_left: self.bytes_left };
-        let made = call.granted.call(context, call.function, arguments);
+        let made = granted.call(context, call.function, arguments);
         let answer = tokio::time::timeout(self.time_left, made).await;
         self.time_left = self.time_left.saturating_sub(call.began.elapsed());
         let Ok(answer) = answer else {

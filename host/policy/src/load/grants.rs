@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::capability::{Capability, GrantedCapability};
+use crate::capability::{Capability, Granted};
 use crate::error::Refusal;
 use crate::examine::{Examination, is_compatible, split_version};
 use crate::slots::{CONTRACT_VERSION, SlotName};
@@ -11,9 +11,6 @@ use crate::text::short;
 /// What every policy may import: lines for the log, and the contract's types, which have no functions.
 const ALWAYS_GRANTED: [&str; 2] = ["windlass:policy/log", "windlass:policy/types"];
 
-/// The grants of one policy, understood.
-pub(super) type Granted = Vec<(Arc<dyn Capability>, Arc<dyn GrantedCapability>)>;
-
 /// Whether an interface, named without its version, needs no grant.
 pub(super) fn is_always_granted(name: &str) -> bool {
     ALWAYS_GRANTED.contains(&name)
@@ -21,7 +18,7 @@ pub(super) fn is_always_granted(name: &str) -> bool {
 
 /// Understands grant lines: the name of an import, then arguments for its capability. A capability that this host
 /// offers in several versions is granted in all of them.
-pub(super) fn accept(capabilities: &[Arc<dyn Capability>], grants: &[String]) -> Result<Granted, Refusal> {
+pub(crate) fn accept(capabilities: &[Arc<dyn Capability>], grants: &[String]) -> Result<Granted, Refusal> {
     let mut arguments: Vec<(usize, Vec<String>)> = Vec::new();
     for grant in grants {
         let (import, rest) = grant.trim().split_once(char::is_whitespace).unwrap_or((grant.trim(), ""));

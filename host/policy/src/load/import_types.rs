@@ -5,8 +5,7 @@ use wasmtime::component::types::{ComponentFunc, ComponentItem};
 use wasmtime::component::{Component, Type as Found};
 use wit_parser::{Function, InterfaceId, Resolve, Type, TypeDefKind, TypeId};
 
-use super::grants::Granted;
-use crate::capability::Capability;
+use crate::capability::{Capability, Granted};
 use crate::error::Refusal;
 use crate::examine::{is_compatible, split_version};
 use crate::text::{one_line, short};

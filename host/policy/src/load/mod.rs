@@ -37,6 +37,8 @@ use crate::slots::{DECIDE, Slot, SlotName, with_slot};
 use crate::source::Source;
 use crate::text::one_line;
 
+pub(crate) use grants::accept as accept_grants;
+
 use export::{failed, function, lacks_function, wrong_type};
 use snapshot::compile;
 

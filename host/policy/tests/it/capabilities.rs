@@ -136,6 +136,27 @@ fn an_ungranted_import_is_refused_with_the_line_to_add() {
 }
 
 #[test]
+fn look_ups_about_another_account_are_made_with_its_own_capabilities() {
+    let set = set(Mood::Doubles, |link| link, 1);
+    let theirs = Arc::new(AtomicU32::new(0));
+    let numbers = Numbers { mood: Mood::Doubles, calls: theirs.clone() };
+    let calls = || (set.calls.load(Ordering::Relaxed), theirs.load(Ordering::Relaxed));
+    let verdict = |host: &Host| simulated(host.pin().decide::<Retry>(Retry::example())).answer.verdict;
+    let own = verdict(&set.host);
+    assert_eq!(calls(), (1, 0));
+    let account = set.host.with_capabilities(vec![Arc::new(numbers)]);
+    assert_eq!(verdict(&account), own);
+    assert_eq!(calls(), (1, 1));
+    // Without such a capability nobody is asked: never with another's credentials.
+    let without = set.host.with_capabilities(Vec::new());
+    assert_eq!(verdict(&without), retry::Verdict::Wait(1_000_000));
+    assert_eq!(calls(), (1, 1));
+    let pinned = account.pinned(&account.pin().identities());
+    drop(simulated(pinned.decide::<Retry>(Retry::example())));
+    assert_eq!(calls(), (1, 2), "an operation's policies, too");
+}
+
+#[test]
 fn calls_are_recorded_and_a_replay_plays_them_back() {
     let set = set(Mood::Doubles, |link| link, 3);
     let (decision, record) = set.ask();
