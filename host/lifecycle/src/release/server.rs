@@ -184,24 +184,11 @@ impl Answer {
                         let refused = self.refused_with.as_ref().map(|words| format!("{words}; ")).unwrap_or_default();
                         format!("{refused}the release policy is asked again at {} ({who})", instant_words(until))
                     }
-                    other => format!("{} cannot be done to a server ({who})", verdict_words(other)),
+                    other => format!("{} cannot be done to a server ({who})", other.name()),
                 };
                 Course::Waits(Some(decided), Left { resource: server.clone(), why })
             }
         }
-    }
-}
-
-/// A verdict as policies write it.
-fn verdict_words(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Defer => "defer",
-        Verdict::ReturnToPool(_) => "return-to-pool",
-        Verdict::Terminate => "terminate",
-        Verdict::ScheduleDeletion => "schedule-deletion",
-        Verdict::Keep => "keep",
-        Verdict::RetryAfter(_) => "retry-after",
-        Verdict::Reboot => "reboot",
     }
 }
 
@@ -328,7 +315,7 @@ impl Lifecycle {
                 return Ok(report.released(outcome, Some(run.id.clone())));
             }
             verdict => {
-                report.reason = Some(format!("{} cannot be done to a server", verdict_words(&verdict)));
+                report.reason = Some(format!("{} cannot be done to a server", verdict.name()));
                 ReleaseOutcome::AskAgain { after: milliseconds(ASK_AGAIN) }
             }
         };

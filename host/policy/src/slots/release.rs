@@ -16,6 +16,21 @@ impl Default for Activity {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Release;
 
+impl Verdict {
+    /// Its name in the contract, without what it carries.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Verdict::Defer => "defer",
+            Verdict::ReturnToPool(_) => "return-to-pool",
+            Verdict::Terminate => "terminate",
+            Verdict::ScheduleDeletion => "schedule-deletion",
+            Verdict::Keep => "keep",
+            Verdict::RetryAfter(_) => "retry-after",
+            Verdict::Reboot => "reboot",
+        }
+    }
+}
+
 /// When the native last resort has the question put again, in milliseconds.
 const KEEP_ASK_AGAIN_MS: u64 = 60_000;
 

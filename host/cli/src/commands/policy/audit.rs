@@ -217,11 +217,7 @@ impl Asked<'_> {
         let decision = policies.decide::<Release>(question).await;
         let verdict = decision.answer.verdict;
         Decided {
-            words: match &verdict {
-                Verdict::ReturnToPool(_) => "return-to-pool".to_owned(),
-                Verdict::RetryAfter(_) => "retry-after".to_owned(),
-                other => kind_word(other),
-            },
+            words: verdict.name().to_owned(),
             destroys: matches!(verdict, Verdict::Terminate | Verdict::ScheduleDeletion | Verdict::ReturnToPool(_)),
             reason: decision.reason,
             failed: self.failure(&decision.fallbacks),
