@@ -12,6 +12,7 @@ use windlass_policy::slots::SlotName;
 use windlass_policy::slots::types::Label;
 
 use crate::accounts::Accounts;
+use crate::audits::Audits;
 use crate::catalogue::Catalogue;
 use crate::cluster_api::ClusterApi;
 use crate::events::Events;
@@ -32,6 +33,7 @@ pub(crate) struct Context {
     pub(crate) events: Arc<Events>,
     pub(crate) settings: Settings,
     pub(crate) settled: Arc<Settled>,
+    pub(crate) audits: Arc<Audits>,
     pub(crate) catalogue: Arc<Catalogue>,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) server_clusters: Arc<ServerClusters>,

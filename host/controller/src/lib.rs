@@ -42,6 +42,7 @@ mod address;
 mod apple_silicon;
 mod approvals;
 mod arguments;
+mod audits;
 mod capacity;
 mod catalogue;
 mod cluster_api;

@@ -26,6 +26,7 @@ use windlass_policy::{
 
 use crate::Error;
 use crate::arguments::ObjectPolicies as Allowed;
+use crate::audits::Audits;
 use crate::crash::EndOnPanic;
 use crate::events::Events;
 use crate::kinds::{
@@ -116,6 +117,7 @@ pub(crate) struct ObjectPolicies {
     pub(crate) client: Client,
     pub(crate) host: Arc<Host>,
     pub(crate) events: Arc<Events>,
+    pub(crate) audits: Arc<Audits>,
     /// The one namespace that is watched, where it is one.
     pub(crate) watched: Option<String>,
     /// The controller's own, with the ConfigMaps of operators' policies.
@@ -456,8 +458,11 @@ impl Rounds {
         let key = Key { namespace: object.namespace(), name: object.name_any() };
         let Some(known) = self.known.get_mut(&key) else { return };
         let old = object.status().cloned().unwrap_or_default();
-        let new = status(&old, known, object.meta().generation, Timestamp::now());
-        let numbers_only = PolicyStatus { decisions: old.decisions, failures: old.failures, ..new.clone() } == old;
+        let audits = &self.options.audits;
+        let new = status(&old, known, audits, object.meta().generation, Timestamp::now());
+        let numbers_only =
+            PolicyStatus { decisions: old.decisions, failures: old.failures, audit: old.audit.clone(), ..new.clone() }
+                == old;
         let rests = known.told.is_some_and(|told| told.elapsed() < NUMBERS_AFTER);
         if new == old || (numbers_only && rests) {
             return;
@@ -557,7 +562,7 @@ fn unknown_identity(object: &Wanted) -> PolicyIdentity {
     }
 }
 
-fn status(old: &PolicyStatus, known: &Known, generation: Option<i64>, now: Timestamp) -> PolicyStatus {
+fn status(old: &PolicyStatus, known: &Known, audits: &Audits, generation: Option<i64>, now: Timestamp) -> PolicyStatus {
     let mut status = old.clone();
     let (holds, reason, message) = match (&known.refused, &known.policy) {
         (None, Some(policy)) => (true, "Loaded", policy.description().summary.clone()),
@@ -579,6 +584,7 @@ fn status(old: &PolicyStatus, known: &Known, generation: Option<i64>, now: Times
             settings_digest: identity.settings.to_string(),
             short_digest: own.short().to_string(),
         });
+        status.audit = audits.of(identity);
         status.decisions = i64::try_from(policy.decisions()).unwrap_or(i64::MAX);
         status.failures = policy.failures_in_a_row().into();
         status.suspended = policy.is_suspended();

@@ -16,6 +16,7 @@ use windlass_scaleway::{Environment, ExplicitSettings, Zone};
 
 use crate::accounts::{AccountOptions, Accounts};
 use crate::arguments::{COMPILE, RunArguments, Sweep};
+use crate::audits::Audits;
 use crate::cluster_api::ClusterApi;
 use crate::configuration::{Configuration, policy_folder};
 use crate::console::serve_console;
@@ -183,11 +184,13 @@ impl Process {
         };
         let reporter = Reporter { controller: CONTROLLER.into(), instance: Some(self.identity.clone()) };
         let events = Arc::new(Events::new(self.client.clone(), reporter));
+        let audits = Arc::<Audits>::default();
         // Before anything is decided.
         let mut rounds = Rounds::new(ObjectPolicies {
             client: self.client.clone(),
             host: Arc::clone(&self.policies),
             events: Arc::clone(&events),
+            audits: Arc::clone(&audits),
             watched: self.settings.watched.clone(),
             namespace: self.settings.namespace.clone(),
             allowed: arguments.object_policies,
@@ -256,6 +259,7 @@ impl Process {
                 events: Arc::clone(&events),
                 settings: self.settings.clone(),
                 settled: Arc::default(),
+                audits: Arc::clone(&audits),
                 catalogue: Arc::default(),
                 accounts: Arc::clone(&accounts),
                 server_clusters: Arc::clone(&server_clusters),

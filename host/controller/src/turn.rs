@@ -15,7 +15,7 @@ use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use windlass_lifecycle::{AbandonTarget, Abandonment, Control, Released, RequestedBy, Requester};
+use windlass_lifecycle::{AbandonTarget, Abandonment, Control, Existing, Released, RequestedBy, Requester};
 use windlass_policy::slots::SlotName;
 use windlass_policy::slots::release::Activity;
 
@@ -97,11 +97,12 @@ pub(crate) fn is_quiet<K: Machine>(object: &K, context: &Context) -> bool {
 
 /// By what a settled object is recognised: its own version, what is seen of it at Scaleway, and who decides.
 pub(crate) fn mark_of<K: Machine>(object: &K, context: &Context, seen: fmt::Arguments<'_>) -> String {
-    let policies: String = context
-        .policies_in_use(object.meta().namespace.as_deref(), K::SLOTS)
-        .into_iter()
-        .map(|policy| policy.digest + &policy.settings_digest)
-        .collect();
+    let namespace = object.meta().namespace.as_deref();
+    let policies = context.policies_in_use(namespace, K::SLOTS).into_iter();
+    let policies = policies.map(|policy| policy.digest + &policy.settings_digest);
+    let shadows = context.policies.pin_of(namespace).shadows(SlotName::Release).into_iter();
+    let shadows = shadows.map(|shadow| format!("{shadow} {}", shadow.settings));
+    let policies: String = policies.chain(shadows).collect();
     format!("{} {seen} {policies}", object.meta().resource_version.as_deref().unwrap_or_default())
 }
 
@@ -160,6 +161,9 @@ impl<'a, K: Machine> Reconcile<'a, K> {
             now: Timestamp::now(),
         };
         say_paused(&mut turn.status, &turn.owners, object.meta().generation, turn.now);
+        if turn.deleting() || !turn.has_shadows() {
+            context.audits.forget(&turn.uid);
+        }
         Ok(turn)
     }
 
@@ -177,6 +181,26 @@ impl<'a, K: Machine> Reconcile<'a, K> {
             uid: self.uid.clone(),
         };
         RequestedBy::new(requester, why).labelled(self.context.labels_of(self.object))
+    }
+
+    /// Asks the shadows of the slot `release`, where there are some, what they would decide about the machine.
+    pub(crate) async fn audit(&self, machine: Existing<'_>) {
+        let is_server = matches!(machine, Existing::Server { .. });
+        match self.context.lifecycle.try_release(machine).await {
+            Ok(tried) => {
+                let name = format!("{}/{}", self.object.namespace().unwrap_or_default(), self.object.name_any());
+                self.context.audits.learn(&self.uid, &name, is_server, tried);
+            }
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, name = self.object.name_any(), "shadows cannot be asked about a machine");
+            }
+        }
+    }
+
+    /// Whether policies of the slot `release` are only asked and recorded.
+    pub(crate) fn has_shadows(&self) -> bool {
+        !self.context.policies.pin_of(self.object.meta().namespace.as_deref()).shadows(SlotName::Release).is_empty()
     }
 
     /// What the machine was doing, as its Machine says.

@@ -197,6 +197,8 @@ fn subject_lines(subject: &Subject) -> Vec<String> {
     lines.extend(
         subject.object.as_ref().map(|object| format!("for {} {}/{}", object.kind, object.namespace, object.name)),
     );
+    lines.extend(subject.cluster.as_ref().map(|cluster| format!("of the cluster {cluster}")));
+    lines.extend(subject.project.as_ref().map(|project| format!("in the project {project}")));
     if !subject.labels.is_empty() {
         let labels = subject.labels.iter().map(|label| format!("{}={}", label.name, label.value));
         lines.push(format!("labels: {}", labels.collect::<Vec<_>>().join(", ")));
@@ -414,12 +416,13 @@ fn release_question(question: &release::Question) -> Vec<String> {
     };
     let mut lines = vec![
         format!(
-            "what becomes of the {} {} ({}, {}) in {}: {why}",
+            "what becomes of the {} {} ({}, {}) in {}{}: {why}",
             kind_word(&machine.kind),
             machine.name,
             machine.machine_type,
             machine.id,
-            machine.zone
+            machine.zone,
+            of_group(question.subject.group.as_ref())
         ),
         format!("it is {}, and asked about for the {} time", machine.status, ordinal(question.attempt)),
     ];

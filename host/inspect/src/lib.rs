@@ -4,6 +4,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod audit;
 #[cfg(feature = "terminal")]
 pub mod decisions;
 pub mod explain;

@@ -11,6 +11,9 @@ use crate::journal::{Entry, Journal, Phase, ResourceName};
 use crate::report::{Left, Report};
 use crate::run::Run;
 
+/// Why what a rollback policy keeps is there.
+const KEPT: &str = "the rollback policy keeps it";
+
 /// What is left after an error, as far as it is proven.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Aftermath {
@@ -61,7 +64,7 @@ impl Error {
             | Self::NotPlaced { .. }
             | Self::NoEligibleMachine { .. }
             | Self::Scaleway { .. } => Aftermath::Clean,
-            Self::Failed(failed) => failed.report.aftermath(),
+            Self::Failed(failed) => failed.report.aftermath_of_creation(),
             Self::LeftOpen { .. } | Self::PartEnded { .. } => Aftermath::Open,
             Self::OrderUnverified { .. } => Aftermath::Left(Vec::new()),
             Self::Unrecorded { begun: false, .. } => Aftermath::Open,
@@ -96,6 +99,19 @@ impl Report {
         let why = "it exists and no longer carries our owner tag, or its server does not; it was left alone";
         let not_ours = self.not_ours.iter().map(|name| Left { resource: name.clone(), why: why.to_owned() });
         Aftermath::Left(self.left.iter().cloned().chain(not_ours).collect())
+    }
+}
+
+impl Report {
+    /// What is left after a creation that failed: what a policy keeps of it, too, which nobody has asked for.
+    fn aftermath_of_creation(&self) -> Aftermath {
+        let kept: Vec<Left> =
+            self.kept.iter().map(|name| Left { resource: name.clone(), why: KEPT.to_owned() }).collect();
+        match self.aftermath() {
+            Aftermath::Clean if kept.is_empty() => Aftermath::Clean,
+            Aftermath::Left(left) => Aftermath::Left([left, kept].concat()),
+            _ => Aftermath::Left(kept),
+        }
     }
 }
 

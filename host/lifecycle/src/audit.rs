@@ -1,19 +1,78 @@
-//! The questions that policies would be asked about the servers that exist now: for who wants to see what a policy would
-//! decide before it is in force. Nothing is written, and nothing is decided here.
+//! The questions that policies would be asked about the machines that exist now: for who wants to see what a policy
+//! would decide before it is in force. Nothing is written, and nothing follows from an answer.
 
 use std::collections::BTreeMap;
 
-use windlass_policy::Host;
 use windlass_policy::slots::state_mapping::MAX_WATCHED_TAGS;
 use windlass_policy::slots::types::Subject;
-use windlass_policy::slots::{release, state_mapping};
+use windlass_policy::slots::{Release, SlotName, release, state_mapping};
+use windlass_policy::{Decision, Host, PolicyIdentity};
 use windlass_scaleway::Zone;
+use windlass_scaleway::types::apple_silicon::Server as AppleSiliconServer;
+use windlass_scaleway::types::instance::Server;
 
 use crate::account::Catalogue;
-use crate::release::{Asking, machine_of, question};
+use crate::cleanup::creation_of;
+use crate::lifecycle::Lifecycle;
+use crate::release::{Asking, ReleaseRequest, machine_of, question, question_of_host, question_of_server};
 use crate::subject::{SubjectOf, subject};
 use crate::sweep::{Machine, MachineReader};
-use crate::tags;
+use crate::{Error, RequestedBy, tags};
+
+/// A machine that exists, and what its owner would ask of its release.
+#[derive(Clone, Copy, Debug)]
+pub enum Existing<'a> {
+    /// A server.
+    Server { zone: &'a Zone, server: &'a Server, asking: &'a Asking, requested_by: &'a RequestedBy },
+    /// A Mac.
+    Host { host: &'a AppleSiliconServer, request: &'a ReleaseRequest },
+}
+
+/// What the slot `release` decides about a machine today, and what it would decide if one of its shadows decided.
+#[derive(Debug)]
+pub struct Tried {
+    pub shadow: PolicyIdentity,
+    pub today: Decision<Release>,
+    pub then: Decision<Release>,
+    /// Whether the question told the machine's price.
+    pub has_price: bool,
+}
+
+impl Lifecycle {
+    /// Puts to each shadow of the slot `release` what would be asked if the owner of this machine released it now, and
+    /// to those that decide. Nothing is recorded.
+    ///
+    /// # Errors
+    /// The journal's.
+    pub async fn try_release(&self, machine: Existing<'_>) -> Result<Vec<Tried>, Error> {
+        let shared = &self.shared;
+        let (policies, question) = match machine {
+            Existing::Server { zone, server, asking, requested_by } => {
+                let creation = creation_of(shared, &server.id)?;
+                let policies = shared.pin(requested_by, creation.as_ref());
+                let place = (zone, server);
+                let question =
+                    question_of_server(shared, &policies, place, requested_by, creation.as_ref(), asking).await;
+                (policies, question)
+            }
+            Existing::Host { host, request } => {
+                let question = question_of_host(shared, request, host, request.attempt, None);
+                (shared.pin(&request.requested_by, None), question)
+            }
+        };
+        let mut tried = Vec::new();
+        for shadow in policies.shadows(SlotName::Release) {
+            let Some(then) = policies.with_shadow(&shadow) else { continue };
+            tried.push(Tried {
+                today: policies.try_decide(question.clone()).await,
+                then: then.try_decide(question.clone()).await,
+                has_price: question.machine.price_per_hour.is_some(),
+                shadow,
+            });
+        }
+        Ok(tried)
+    }
+}
 
 impl MachineReader<'_> {
     /// What the slot `release` would be asked if the owner of each of these servers released it at `now` (milliseconds

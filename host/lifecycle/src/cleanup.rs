@@ -297,17 +297,22 @@ pub(crate) async fn clean_up(
 }
 
 impl Shared {
-    /// Closes the other cleanups that had left what this one removed, where nothing else of theirs is left.
+    /// Closes the other cleanups of the same server of whose left-overs none is left to them: this one removed them, or
+    /// was asked for later and goes on with them.
     async fn close_settled(&self, run: &Run, report: &Report) -> Result<(), Error> {
-        let is_removed = |name: &ResourceName| report.removed.iter().any(|removed| removed.id == name.id);
-        for server in report.removed.iter().filter(|name| name.kind == ResourceKind::Server) {
+        let left = report.left.iter().map(|left| &left.resource);
+        let seen: Vec<&ResourceName> = report.removed.iter().chain(&report.kept).chain(left).collect();
+        let own = self.journal.operation(&run.id)?;
+        let is_seen = |name: &ResourceName| seen.iter().any(|seen| seen.id == name.id);
+        for server in seen.iter().filter(|name| name.kind == ResourceKind::Server) {
             for other in self.journal.operations_of_resource(&server.id)? {
-                let left: Option<Report> = other.report.clone().and_then(|left| serde_json::from_value(left).ok());
+                // Of two that end at once and leave something, the later one goes on.
+                let goes_on = report.is_clean() || (other.created_at, &other.id) < (own.created_at, &own.id);
                 if other.kind == OperationKind::CleanupServer
                     && other.state == OperationState::Left
-                    && left.is_some_and(|it| {
-                        it.unverified.is_none() && it.left.iter().all(|left| is_removed(&left.resource))
-                    })
+                    && goes_on
+                    && Report::of(&other)
+                        .is_some_and(|it| it.unverified.is_none() && it.left.iter().all(|left| is_seen(&left.resource)))
                 {
                     self.journal.settle(&other.id, &run.id, json!(Report::default()), self.clock.now()).await?;
                 }

@@ -94,6 +94,7 @@ pub use abandon::{AbandonTarget, AbandonedResource, Abandonment, PendingAbandonm
 pub use absence::read_or_absent;
 pub use account::{AccountProblem, Catalogue, account_problems, volume_problems};
 pub use aftermath::Aftermath;
+pub use audit::{Existing, Tried};
 pub use cancels::Cancellation;
 pub use capabilities::scaleway_capabilities;
 pub use cleanup::{CleanedUp, CleanupRequest, PendingCleanup, Target};

@@ -86,8 +86,9 @@ impl Report {
         } else if self.left.is_empty() {
             match &self.unverified {
                 Some(why) => parts.push(format!("whether anything is left could not be seen: {why}")),
-                None if self.not_ours.is_empty() => parts.push("nothing is left".to_owned()),
-                None => {}
+                None if !self.not_ours.is_empty() => {}
+                None if self.kept.is_empty() => parts.push("nothing is left".to_owned()),
+                None => parts.push("nothing else is left".to_owned()),
             }
         } else {
             let left: Vec<String> = self.left.iter().map(|left| format!("{} ({})", left.resource, left.why)).collect();

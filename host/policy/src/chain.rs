@@ -56,7 +56,7 @@ pub(crate) struct Shadow {
 }
 
 /// The chains of all slots at one moment, and the shadows between their links.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Generation {
     /// Who must have signed what is restored for an operation of an earlier process.
     pub(crate) trust: Option<Arc<Trust>>,
@@ -172,7 +172,10 @@ impl PinnedPolicies {
             reason = Empty,
             fallbacks = Empty,
         );
-        let (record, fallbacks, shadows) = self.ask::<S>(question).instrument(span.clone()).await;
+        let circumstances = Circumstances::Live(self);
+        let (record, fallbacks, shadows) = self.ask::<S>(question, &circumstances).instrument(span.clone()).await;
+        let seconds = Duration::from_nanos(record.duration_ns).as_secs_f64();
+        metrics::histogram!(crate::metric_names::DECISION_SECONDS, "slot" => S::NAME.as_str()).record(seconds);
         if !span.is_disabled() {
             describe(&span, &record, &fallbacks);
         }
@@ -187,10 +190,34 @@ impl PinnedPolicies {
         decision
     }
 
+    /// Puts a question to a slot as [`PinnedPolicies::decide`] does, to see what would be decided: nothing is recorded,
+    /// no shadow is asked, and no failure counts towards a suspension. Capabilities are called.
+    pub async fn try_decide<S: Slot>(&self, question: S::Question) -> Decision<S> {
+        let (record, fallbacks, _) = self.ask::<S>(question, &Circumstances::Trial(self)).await;
+        let DecisionRecord { id, answer, reason, decided_by, .. } = record;
+        Decision { id, answer, reason, decided_by, fallbacks }
+    }
+
+    /// The shadows of a slot.
+    pub fn shadows(&self, slot: SlotName) -> Vec<PolicyIdentity> {
+        self.generation.shadows(slot).iter().map(|shadow| shadow.policy.identity.clone()).collect()
+    }
+
+    /// These policies as they would be if this shadow decided, in its place. `None`: it is not one of the shadows.
+    #[must_use]
+    pub fn with_shadow(&self, shadow: &PolicyIdentity) -> Option<PinnedPolicies> {
+        let place = self.generation.shadows(shadow.slot).iter().find(|known| known.policy.identity == *shadow)?;
+        let mut generation = Generation::clone(&self.generation);
+        generation.chains[shadow.slot.index()].insert(place.before, ChainLink::Policy(Arc::clone(&place.policy)));
+        generation.shadows[shadow.slot.index()].clear();
+        Some(PinnedPolicies { generation: Arc::new(generation), ..self.clone() })
+    }
+
     /// Asks the chain, and makes the record. Also returns the shadows that it came past, to be asked.
     pub(crate) async fn ask<S: Slot>(
         &self,
         question: S::Question,
+        circumstances: &Circumstances<'_>,
     ) -> (DecisionRecord<S::Question, S::Answer>, Vec<Fallback>, Vec<ShadowPlace>) {
         let started = Instant::now();
         let mut pending = PendingDecision::<S>::new(self.deciding.brake);
@@ -198,15 +225,12 @@ impl PinnedPolicies {
         for (place, link) in self.generation.chain(S::NAME).iter().enumerate() {
             let before = self.generation.shadows(S::NAME).iter().filter(|shadow| shadow.before == place);
             shadows.extend(before.map(|shadow| pending.place_of(&shadow.policy)));
-            if !pending.ask(link, &question, &Circumstances::Live(self)).await {
+            if !pending.ask(link, &question, circumstances).await {
                 break;
             }
         }
         let (answer, decided_by) = pending.close(&question);
         let id = self.deciding.ids.next();
-        let duration = started.elapsed();
-        metrics::histogram!(crate::metric_names::DECISION_SECONDS, "slot" => S::NAME.as_str())
-            .record(duration.as_secs_f64());
         let record = DecisionRecord {
             id,
             at_ms: id.at_ms(),
@@ -217,7 +241,7 @@ impl PinnedPolicies {
             decided_by,
             asked: pending.asked,
             shadows: Vec::new(),
-            duration_ns: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX),
+            duration_ns: u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX),
             lost_before: 0,
         };
         (record, pending.fallbacks, shadows)
@@ -260,6 +284,8 @@ fn verdict(answer: &impl Serialize) -> String {
 pub(crate) enum Circumstances<'a> {
     /// From the world: capabilities are called, failures count.
     Live(&'a PinnedPolicies),
+    /// From the world, to see what would be decided: capabilities are called, nothing counts.
+    Trial(&'a PinnedPolicies),
     /// From a record: nothing is called, nothing counts.
     Replay {
         /// What was recorded of this very link. None: it was not asked then.
@@ -453,7 +479,7 @@ pub(crate) async fn ask_policy<S: Slot>(
     circumstances: &Circumstances<'_>,
 ) -> (Result<S::Answer, Failure>, Trace) {
     match circumstances {
-        Circumstances::Live(_) if policy.health.is_suspended() => {
+        Circumstances::Live(_) | Circumstances::Trial(_) if policy.health.is_suspended() => {
             return (Err(suspended(policy)), Trace::default());
         }
         // What the moment did to the policy then says nothing about the policy: it is taken from the record.
@@ -462,7 +488,7 @@ pub(crate) async fn ask_policy<S: Slot>(
         {
             return (Err(Failure::new(*kind, reason)), Trace::default());
         }
-        Circumstances::Live(_) | Circumstances::Replay { .. } => {}
+        Circumstances::Live(_) | Circumstances::Trial(_) | Circumstances::Replay { .. } => {}
     }
     let (answer, trace) = if policy.may_wait {
         // Boxed, so that a decision that can't wait doesn't carry the room for one that can; without its type, so that
@@ -488,17 +514,19 @@ async fn ask_waiting<S: Slot>(
     circumstances: &Circumstances<'_>,
 ) -> (Result<S::Answer, Failure>, Trace) {
     let (answers, _room) = match circumstances {
-        Circumstances::Live(pinned) => match room(&pinned.deciding, policy.limits().host_call_time_ms).await {
-            Ok(room) => {
-                // Where the grants cannot be had of the account, no call is made: never with another's credentials.
-                let granted = pinned.capabilities.as_ref();
-                (
-                    Answers::Live(granted.map(|it| accept_grants(it, &policy.link.grants).unwrap_or_default())),
-                    Some(room),
-                )
+        Circumstances::Live(pinned) | Circumstances::Trial(pinned) => {
+            match room(&pinned.deciding, policy.limits().host_call_time_ms).await {
+                Ok(room) => {
+                    // Where the grants cannot be had of the account, no call is made: never with another's credentials.
+                    let granted = pinned.capabilities.as_ref();
+                    (
+                        Answers::Live(granted.map(|it| accept_grants(it, &policy.link.grants).unwrap_or_default())),
+                        Some(room),
+                    )
+                }
+                Err(failure) => return (Err(failure), Trace::default()),
             }
-            Err(failure) => return (Err(failure), Trace::default()),
-        },
+        }
         Circumstances::Replay { own: Some(own), .. } => {
             (Answers::Recorded(Playback::of_its_own(&own.host_calls)), None)
         }

@@ -54,7 +54,7 @@ pub struct HostOptions {
     /// The limits of a policy whose link has none of its own.
     pub limits: ClassLimits,
     /// After so many failures in a row a policy is no longer asked until it is replaced; 0 means never. Default 5. A
-    /// built-in default is always asked.
+    /// built-in default is always asked, and an operator's policy where tenants' questions are put to it.
     pub suspend_after: u32,
     /// How many running machines an answer may remove.
     pub brake: Brake,
@@ -543,7 +543,8 @@ impl Inner {
                     })
                 });
                 let mut loaded = loaded?;
-                if origin.as_ref().is_some_and(|origin| origin.tenant.is_none()) {
+                let serves_tenants = self.asker == Some(Asker::Controller);
+                if origin.as_ref().map_or(serves_tenants, |origin| origin.tenant.is_none()) {
                     // Any tenant's questions could have it suspended, for all.
                     loaded.health = Health::new(0);
                 }

@@ -148,7 +148,7 @@ impl PinnedPolicies {
                     let problem = error.to_string();
                     Error::Configuration(format!("the question does not fit the slot {slot}: {}", one_line(&problem)))
                 })?;
-            let (record, _, shadows) = self.ask::<S>(typed).await;
+            let (record, _, shadows) = self.ask::<S>(typed, &Circumstances::Live(self)).await;
             let json = |value: Result<Value, serde_json::Error>| {
                 value.map_err(|error| Error::Record { id: record.id.to_string(), problem: error.to_string() })
             };

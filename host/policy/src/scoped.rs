@@ -126,12 +126,7 @@ impl Scopes {
 
 /// The configured chains with these policies before the built-in default that ends each.
 fn with<'p>(configured: &Generation, scoped: impl Iterator<Item = &'p ScopedPolicy>) -> Generation {
-    let mut generation = Generation {
-        trust: configured.trust.clone(),
-        labels: configured.labels.clone(),
-        chains: configured.chains.clone(),
-        shadows: configured.shadows.clone(),
-    };
+    let mut generation = configured.clone();
     let is_built_in =
         |link: &ChainLink| matches!(link, ChainLink::Policy(policy) if policy.link.source == Source::BuiltIn);
     let mut ends = SlotName::ALL.map(|slot| {

@@ -131,6 +131,10 @@ pub(super) fn left_open_words(work: &Work) -> Result<String, Failure> {
     })
 }
 
+/// What is done about an operation that could not be ended.
+pub(super) const RESUME_AGAIN: &str =
+    "remove the causes, or wait until a policy is to be asked again, then: windlass operation resume";
+
 /// A document with what is said beside "nothing".
 pub(super) fn noted(mut document: Value, notes: &[String]) -> Value {
     if !notes.is_empty() {

@@ -14,7 +14,9 @@ use windlass_lifecycle::{
     SweepRequest, Unexplained,
 };
 
-use super::lifecycle::{MAY_STILL_TAKE_EFFECT, left_of, lifecycle_failure, made_by, undone_line, unverified};
+use super::lifecycle::{
+    MAY_STILL_TAKE_EFFECT, RESUME_AGAIN, left_of, lifecycle_failure, made_by, undone_line, unverified,
+};
 use crate::arguments::{ListOperations, OperationCommand, ShowOperation};
 use crate::context::Context;
 use crate::interrupt;
@@ -113,7 +115,7 @@ async fn resume(context: &Context) -> Result<(), Failure> {
         let (message, remedy) = if resumed.is_clean() {
             MAY_STILL_TAKE_EFFECT
         } else {
-            ("not every operation could be ended", "remove the causes, then: windlass operation resume")
+            ("not every operation could be ended", RESUME_AGAIN)
         };
         let mut failure =
             Failure::new(exit, message).remedy(remedy).with_partial(serde_json::to_value(&ended).unwrap_or_default());

@@ -117,3 +117,49 @@ fn a_placement_policy_that_skips_all_lets_no_command_create() {
     let changes: Vec<&Value> = requests.as_array().unwrap().iter().filter(|call| call["method"] != "GET").collect();
     assert!(changes.is_empty(), "{changes:?}");
 }
+
+#[test]
+fn a_failed_server_that_the_rollback_policy_keeps_is_named_as_left() {
+    let world = World::new("100");
+    let patience = IMPATIENT.replace("[policies.retry]", "[[policies.retry]]");
+    world.configure(&format!("{}{patience}", rules(&world, "rollback", "keep")));
+    world.fault("POST", "/instance/v1/zones/*/servers/*/action", "internal-server-error");
+    let failed = world.run(&[&CREATE[..], &["--type", "DEV1-S"]].concat()).expect(3);
+    world.control("DELETE", "faults", "");
+    let listed = world.json(&["server", "list"]);
+    let id = listed["servers"][0]["id"].as_str().unwrap().to_owned();
+    let left = failed.json()["error"]["left"].clone();
+    let is_named = |one: &Value| one["kind"] == "server" && one["id"] == *id;
+    assert!(left.as_array().unwrap().iter().any(is_named), "{left}");
+    failed.says("the rollback policy keeps it").says(&format!("windlass server delete {id}"));
+    world.run(&["server", "delete", "--yes", &id]).expect(0);
+}
+
+#[test]
+fn a_release_that_waits_stays_one_operation_however_often_it_is_asked_for() {
+    let world = World::new("100");
+    let waits = "slot = \"release\"\n[[rules]]\nwhen = \"true\"\nanswer = { retry-after = 3600000 }\n";
+    let waits = world.write("waits.rules.toml", waits.as_bytes());
+    world.configure(&format!("[[policies.release]]\npath = {waits:?}\n"));
+    let server = world.create("1").expect(0).json()["servers"][0]["id"].as_str().unwrap().to_owned();
+    let unfinished = || {
+        let operations = world.json(&["operation", "list", "--open"]);
+        let ids = operations["operations"].as_array().unwrap().iter();
+        ids.map(|one| one["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let mut last = Vec::new();
+    for _ in 0..3 {
+        world
+            .run(&["server", "delete", "--yes", &server])
+            .expect(3)
+            .says("the release policy is asked again at")
+            .says(&format!("windlass operation resume; to delete without it: windlass server delete --force {server}"));
+        let now = unfinished();
+        assert!(now.len() == 1 && now != last, "{now:?} after {last:?}");
+        last = now;
+    }
+    assert_eq!(world.resources(), 3);
+    world.configure("");
+    world.run(&["server", "delete", "--yes", &server]).expect(0);
+    assert_eq!((world.resources(), unfinished().len()), (0, 0));
+}

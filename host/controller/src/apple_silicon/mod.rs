@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::runtime::controller::Action;
 use serde_json::json;
-use windlass_lifecycle::{AbandonTarget, ClaimName, HostOrigin, Listing, Pool, PoolPrefix, ReleaseRequest};
+use windlass_lifecycle::{AbandonTarget, ClaimName, Existing, HostOrigin, Listing, Pool, PoolPrefix, ReleaseRequest};
 use windlass_policy::slots::SlotName;
 use windlass_policy::slots::release::{Requested, Trigger};
 use windlass_scaleway::Zone;
@@ -239,6 +239,7 @@ impl Mac<'_> {
             KindStep::Provisioned { trouble } => {
                 let Presence::There(host) = sight else { return Ok(Action::requeue(JOB_CHECK)) };
                 self.publish(host).await?;
+                self.audit(host).await;
                 if self.turn.provisioned(trouble.as_ref()).await?
                     && setup == Due::Never
                     && let Some(mark) = settled_mark(object, context).await
@@ -373,7 +374,10 @@ impl Mac<'_> {
                 self.turn.launch(kind, move |control, _| async move { setup::run(&context, request, &control).await });
             }
             (JobKind::Release | JobKind::Recover, Some((zone, id))) => {
-                let mut request = self.request(kind, zone, id, claim).await;
+                if let Some(problem) = requested(self.turn.object.annotations()).1 {
+                    self.turn.event(true, "UnknownReleasePolicy", "Release", &problem).await;
+                }
+                let mut request = self.request(kind, zone, id, claim);
                 self.turn.launch(kind, move |control, attempt| async move {
                     request.attempt = attempt;
                     work::release(&context, request, &control).await
@@ -421,15 +425,18 @@ impl Mac<'_> {
         }
     }
 
+    /// Asks shadows what would become of the host if the object were deleted.
+    async fn audit(&self, host: &Host) {
+        let Some((zone, id)) = self.host.clone().filter(|_| self.turn.has_shadows()) else { return };
+        let request = self.request(JobKind::Release, zone, id, self.claim.clone());
+        self.turn.audit(Existing::Host { host, request: &request }).await;
+    }
+
     /// What is asked of the release slot.
-    async fn request(&self, kind: JobKind, zone: Zone, id: String, claim: ClaimName) -> ReleaseRequest {
-        let (annotations, bootstrap) = (self.turn.object.annotations(), self.bootstrap());
-        let (requested, problem) = requested(annotations);
-        if let Some(problem) = problem {
-            self.turn.event(true, "UnknownReleasePolicy", "Release", &problem).await;
-        }
+    fn request(&self, kind: JobKind, zone: Zone, id: String, claim: ClaimName) -> ReleaseRequest {
+        let bootstrap = self.bootstrap();
         ReleaseRequest {
-            requested,
+            requested: requested(self.turn.object.annotations()).0,
             trigger: if kind == JobKind::Recover { Trigger::BootstrapFailed } else { Trigger::Released },
             adopted: self.was_adopted(&id, &claim),
             bootstrap_failures: failures(self.turn.object).saturating_sub(bootstrap.failures_before),

@@ -12,7 +12,7 @@ use kube::api::{Patch, PatchParams};
 use kube::runtime::controller::Action;
 use kube::{Resource, ResourceExt};
 use serde_json::json;
-use windlass_lifecycle::{AbandonTarget, Listing, OperationId, ServerSpecification, Target};
+use windlass_lifecycle::{AbandonTarget, Asking, Existing, Listing, OperationId, ServerSpecification, Target};
 use windlass_policy::slots::SlotName;
 use windlass_policy::slots::release::Requested;
 use windlass_scaleway::Zone;
@@ -35,6 +35,8 @@ use decide::{Observed, Presence, RECOVERING, decide};
 
 /// The key of the user data that cloud-init reads.
 const CLOUD_INIT: &str = "cloud-init";
+/// Why the release of an object's server is asked for.
+const DELETED: &str = "the object is being deleted";
 /// An address in a private network.
 const INTERNAL: &str = "InternalIP";
 
@@ -229,6 +231,7 @@ impl Instance<'_> {
             KindStep::Provisioned { trouble } => {
                 let Presence::There(server) = sight else { return Ok(Action::requeue(JOB_CHECK)) };
                 self.publish(server).await?;
+                self.audit(server).await;
                 self.remove_bootstrap_data().await;
                 let complete = self.is_complete(server);
                 if self.turn.provisioned(trouble.as_ref()).await?
@@ -321,8 +324,7 @@ impl Instance<'_> {
             }
             JobKind::CleanUp => {
                 let server = self.server.as_ref().map(|(_, id)| id.clone());
-                let what =
-                    work::ServerRelease { server, operation, asked: self.asked("the object is being deleted").await };
+                let what = work::ServerRelease { server, operation, asked: self.asked(DELETED).await };
                 self.turn.launch(kind, move |control, attempt| async move {
                     work::clean_up(&context.lifecycle, &zone, what, attempt, &control).await
                 });
@@ -345,6 +347,15 @@ impl Instance<'_> {
             _ => {}
         }
         Ok(Action::requeue(JOB_CHECK))
+    }
+
+    /// Asks shadows what would become of the server if the object were deleted.
+    async fn audit(&self, server: &Server) {
+        let Some((zone, _)) = self.server.as_ref().filter(|_| self.turn.has_shadows()) else { return };
+        let (requested, _) = requested(self.turn.object.annotations());
+        let asking = Asking { requested, activity: self.turn.activity(), ..Asking::default() };
+        let requested_by = self.turn.requested_by(DELETED);
+        self.turn.audit(Existing::Server { zone, server, asking: &asking, requested_by: &requested_by }).await;
     }
 
     async fn asked(&self, why: &str) -> work::Asked {

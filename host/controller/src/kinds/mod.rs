@@ -31,8 +31,8 @@ pub use instance_machine::{
     InstanceMachineTemplateSpec, PublicIp, Volume, VolumeType,
 };
 pub use policy::{
-    ClusterPolicy, ClusterPolicySpec, ConfigMapKey, Policy, PolicyInForce, PolicyMode, PolicyOnFailure, PolicyPosition,
-    PolicySlot, PolicySource, PolicySpec, PolicyStatus,
+    ClusterPolicy, ClusterPolicySpec, ConfigMapKey, Policy, PolicyAudit, PolicyDifference, PolicyFailures,
+    PolicyInForce, PolicyMode, PolicyOnFailure, PolicyPosition, PolicySlot, PolicySource, PolicySpec, PolicyStatus,
 };
 pub use remediation::{
     MachineRemediation, MachineRemediationResource, MachineRemediationSpec, MachineRemediationStatus,

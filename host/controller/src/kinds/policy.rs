@@ -31,6 +31,7 @@ use super::common::Condition;
     printcolumn(name = "Decisions", type_ = "integer", json_path = ".status.decisions"),
     printcolumn(name = "Failures", type_ = "integer", json_path = ".status.failures"),
     printcolumn(name = "Suspended", type_ = "boolean", json_path = ".status.suspended"),
+    printcolumn(name = "Would destroy", type_ = "integer", json_path = ".status.audit.destructive"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
@@ -80,6 +81,7 @@ pub struct PolicySpec {
     printcolumn(name = "Decisions", type_ = "integer", json_path = ".status.decisions"),
     printcolumn(name = "Failures", type_ = "integer", json_path = ".status.failures"),
     printcolumn(name = "Suspended", type_ = "boolean", json_path = ".status.suspended"),
+    printcolumn(name = "Would destroy", type_ = "integer", json_path = ".status.audit.destructive"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
@@ -192,10 +194,87 @@ pub struct PolicyStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub last_failure: Option<String>,
+    /// What it would decide about the machines that exist, compared with what is decided today: of a shadow of the slot
+    /// `release`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit: Option<PolicyAudit>,
     /// The generation that was last acted upon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
+}
+
+/// What a policy would decide about the machines that exist, if their objects were deleted. A machine counts as it was
+/// when its object was last looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyAudit {
+    /// About how many machines it was asked.
+    #[schemars(range(min = 0))]
+    pub machines: i64,
+    /// About how many of them the same is decided, and it does not fail.
+    #[schemars(range(min = 0))]
+    pub same: i64,
+    /// How many of them would go that stay today.
+    #[schemars(range(min = 0))]
+    pub destructive: i64,
+    /// About how many of them it fails.
+    #[schemars(range(min = 0))]
+    pub failed: i64,
+    /// Of how many servers the price is not known: what it says about prices was not tried.
+    #[schemars(range(min = 0))]
+    pub without_price: i64,
+    /// What would be decided otherwise: what destroys first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub differences: Vec<PolicyDifference>,
+    /// How it fails.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = PolicyAudit::MAX_FAILURES))]
+    pub failures: Vec<PolicyFailures>,
+}
+
+impl PolicyAudit {
+    /// How many kinds of failures are told.
+    pub(crate) const MAX_FAILURES: usize = 16;
+}
+
+/// Machines about which the same would change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyDifference {
+    /// The verdict today.
+    #[schemars(length(max = 64))]
+    pub today: String,
+    /// The verdict if the policy decided.
+    #[schemars(length(max = 64))]
+    pub then: String,
+    /// Whether a machine would go, or be wiped, that stays today.
+    pub destructive: bool,
+    #[schemars(range(min = 0))]
+    pub count: i64,
+    /// Why, as the policy says about the first of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2048))]
+    pub reason: Option<String>,
+    /// The objects of the first ten machines, as `namespace/name`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10), inner(length(max = 512)))]
+    pub machines: Vec<String>,
+}
+
+/// Machines about which the policy fails alike.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyFailures {
+    #[schemars(length(max = 2048))]
+    pub reason: String,
+    #[schemars(range(min = 0))]
+    pub count: i64,
+    /// The objects of the first ten machines, as `namespace/name`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10), inner(length(max = 512)))]
+    pub machines: Vec<String>,
 }
 
 /// A policy that decides.

@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use tracing::Instrument;
 use windlass_policy::slots::Release;
-use windlass_policy::slots::release::{self, Machine, MachineKind, Refusal, Trigger, Verdict};
+use windlass_policy::slots::release::{self, Machine, MachineKind, Question, Refusal, Trigger, Verdict};
 use windlass_policy::{DecidedBy, PinnedPolicies};
 use windlass_scaleway::types::apple_silicon::Server;
 
@@ -237,26 +237,12 @@ impl<'s> Releasing<'s> {
         if self.control.left().is_cancelled() {
             return Err(Stop::Left);
         }
-        let asking = Asking {
-            trigger: request.trigger,
-            requested: request.requested,
-            bootstrap_failures: request.bootstrap_failures,
-            rebooted: request.rebooted,
-            activity: request.activity,
-            attempt,
-        };
         let refusal = refusal.map(|(action, refused)| Refusal {
             action,
             failure: refused.failure,
             not_before: refused.not_before,
         });
-        let subject = self.shared.subject(SubjectOf {
-            group: request.group.as_ref(),
-            requested_by: Some(&request.requested_by),
-            ..SubjectOf::default()
-        });
-        let (now, random) = (self.shared.clock.now(), self.shared.randomness.word());
-        let question = question(now, random, subject, &asking, machine(request, host), refusal);
+        let question = question_of(self.shared, request, host, attempt, refusal);
         let decision = self.policies.decide::<Release>(question).await;
         self.told.decision(&decision);
         Ok((decision.answer.verdict, decision.decided_by))
@@ -423,6 +409,31 @@ fn word(action: release::Action) -> &'static str {
         release::Action::Reboot => "reboot",
         release::Action::Other => "another action",
     }
+}
+
+/// What is asked about a host.
+pub(crate) fn question_of(
+    shared: &Shared,
+    request: &ReleaseRequest,
+    host: &Server,
+    attempt: u32,
+    refusal: Option<Refusal>,
+) -> Question {
+    let asking = Asking {
+        trigger: request.trigger,
+        requested: request.requested,
+        bootstrap_failures: request.bootstrap_failures,
+        rebooted: request.rebooted,
+        activity: request.activity,
+        attempt,
+    };
+    let subject = shared.subject(SubjectOf {
+        group: request.group.as_ref(),
+        requested_by: Some(&request.requested_by),
+        ..SubjectOf::default()
+    });
+    let (now, random) = (shared.clock.now(), shared.randomness.word());
+    question(now, random, subject, &asking, machine(request, host), refusal)
 }
 
 fn machine(request: &ReleaseRequest, host: &Server) -> Machine {

@@ -12,11 +12,11 @@ use std::sync::Arc;
 use windlass_policy::slots::release::{Machine, Question, Refusal};
 use windlass_policy::slots::types::{FailureClass, Subject};
 
-pub(crate) use host::kept;
+pub(crate) use host::{kept, question_of as question_of_host};
 pub use request::{Asking, Release, ReleaseOutcome, ReleaseRequest, Released, Removal};
 pub(crate) use request::{ReleaseSpecification, instant};
 pub use server::Decided;
-pub(crate) use server::{Answer, Course, judge, machine_of};
+pub(crate) use server::{Answer, Course, judge, machine_of, question_of as question_of_server};
 
 use crate::control::Control;
 use crate::journal::Operation;

@@ -230,6 +230,12 @@ pub struct Released {
 }
 
 impl Released {
+    /// Whether the machine stays until the slot is asked again, because a policy said so.
+    #[must_use]
+    pub fn waits_for_policy(&self) -> bool {
+        matches!(self.outcome, ReleaseOutcome::AskAgain { .. }) && self.decided_by.is_some() && self.refused.is_none()
+    }
+
     /// What became of the machine, for people.
     #[must_use]
     pub fn words(&self) -> String {

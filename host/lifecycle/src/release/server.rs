@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use windlass_policy::slots::release::{Action, Machine, MachineKind, Refusal, Verdict};
+use windlass_policy::slots::release::{Action, Machine, MachineKind, Question, Refusal, Verdict};
 use windlass_policy::slots::types::{Failure, Money, Subject};
 use windlass_policy::slots::{Release, SlotName};
 use windlass_policy::{DecidedBy, PinnedPolicies};
@@ -265,6 +265,27 @@ pub(crate) fn machine_of(zone: &str, server: &Server, asking: &Asking, price_per
     }
 }
 
+/// What is asked about a server that no cleanup has begun to remove.
+pub(crate) async fn question_of(
+    shared: &Shared,
+    policies: &PinnedPolicies,
+    (zone, server): (&Zone, &Server),
+    requested_by: &RequestedBy,
+    creation: Option<&Operation>,
+    asking: &Asking,
+) -> Question {
+    let of_group = creation.and_then(|creation| creation.group.parse().ok());
+    let subject = shared.subject(SubjectOf {
+        group: of_group.as_ref(),
+        requested_by: Some(requested_by),
+        creation,
+        project: Some(&server.project),
+        tags: Some(&server.tags),
+    });
+    let machine = machine_of(zone.as_str(), server, asking, price(shared, policies, zone, server).await);
+    question(shared.clock.now(), shared.randomness.word(), subject, asking, machine, None)
+}
+
 impl Lifecycle {
     /// Asks what becomes of a server whose owner cannot use it, and restarts it where that is the answer. That it is
     /// given up is told and not carried out: its owner is replaced, whose release asks again.
@@ -285,18 +306,7 @@ impl Lifecycle {
         let Some(server) = seen else { return Ok(report.released(ReleaseOutcome::AlreadyGone, None)) };
         let creation = creation_of(shared, id)?;
         let policies = shared.pin(requested_by, creation.as_ref());
-        let of_group = creation.as_ref().and_then(|creation| creation.group.parse().ok());
-        let subject = shared.subject(SubjectOf {
-            group: of_group.as_ref(),
-            requested_by: Some(requested_by),
-            creation: creation.as_ref(),
-            project: Some(&server.project),
-            tags: Some(&server.tags),
-        });
-        let price = price(shared, &policies, zone, &server).await;
-        let machine = machine_of(zone.as_str(), &server, asking, price);
-        let (now, random) = (shared.clock.now(), shared.randomness.word());
-        let question = question(now, random, subject, asking, machine, None);
+        let question = question_of(shared, &policies, (zone, &server), requested_by, creation.as_ref(), asking).await;
         let decision = policies.decide::<Release>(question).await;
         report.decision(&decision);
         let outcome = match decision.answer.verdict {

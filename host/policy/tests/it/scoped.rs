@@ -6,8 +6,8 @@ use std::sync::Arc;
 use windlass_policy::slots::types::Failure;
 use windlass_policy::slots::{OnFailure, Release, Retry, Slot, SlotName, release, retry};
 use windlass_policy::{
-    DecidedBy, Digest, FailureKind, Host, Link, LoadedPolicy, Mode, Outcome, Policies, PolicyIdentity, PolicyOrigin,
-    ScopedPolicies, ScopedPolicy,
+    Asker, DecidedBy, DecisionFilter, Digest, FailureKind, Host, Link, LoadedPolicy, Mode, Outcome, PinnedPolicies,
+    Policies, PolicyIdentity, PolicyOrigin, ScopedPolicies, ScopedPolicy,
 };
 
 use crate::support::{State, run};
@@ -155,6 +155,24 @@ fn no_tenant_s_questions_suspend_the_operator_s_policy() {
 }
 
 #[test]
+fn what_the_controller_is_configured_with_is_never_suspended() {
+    let rules = "slot = \"retry\"\n[[rules]]\nwhen = \"1 / (attempt - 99) > 7\"\nanswer = \"give-up\"\n";
+    let question = || retry::Question { attempt: 99, ..Retry::example() };
+    for (asker, is_suspended) in [(Asker::Controller, false), (Asker::CommandLine, true)] {
+        let state = State::new();
+        let mut options = state.options();
+        options.asker = Some(asker);
+        let host = Host::new(options).unwrap();
+        let link = Link::contents(Path::new("the.rules.toml"), rules.as_bytes());
+        host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
+        (0..9).for_each(|_| drop(run(host.pin_of(Some("a")).decide::<Retry>(question()))));
+        let status = host.status();
+        let link = status.links.iter().find(|link| link.slot == SlotName::Retry && link.position == 0);
+        assert_eq!(link.unwrap().suspended, is_suspended, "{asker}");
+    }
+}
+
+#[test]
 fn an_operation_keeps_its_tenant_s_policy_over_a_restart() {
     let state = State::new();
     let host = state.host();
@@ -187,4 +205,43 @@ fn a_tenant_s_shadow_is_asked_about_its_own_questions_and_decides_nothing() {
     };
     assert_eq!(shadows(Some("a")), (retry::Verdict::Wait(8), 1, Outcome::Decided));
     assert_eq!(shadows(Some("b")).1, 0);
+}
+
+#[test]
+fn what_a_shadow_would_decide_is_tried_in_its_place_and_leaves_no_trace() {
+    let state = State::new();
+    let host = state.host();
+    let mut scoped = ScopedPolicies::default();
+    let fails = "slot = \"retry\"\n[[rules]]\nwhen = \"failure.class == 'not-found' && 1 / (attempt - attempt) > 0\"\nanswer = { wait = 1 }\n";
+    let broken = loaded(&host, SlotName::Retry, Some("a"), fails);
+    let shadow = waits(&host, Some("a"), 2, 7);
+    let before = deciding(waits(&host, None, 9, 9));
+    scoped.before.push((Vec::new(), before));
+    let own = vec![
+        ScopedPolicy::Loaded(Arc::clone(&shadow), Mode::Shadow),
+        ScopedPolicy::Loaded(Arc::clone(&broken), Mode::Shadow),
+        deciding(waits(&host, Some("a"), 1, 8)),
+    ];
+    scoped.of_tenants.insert("a".to_owned(), own);
+    host.set_scoped(scoped);
+    let today = host.pin_of(Some("a"));
+    let tried = |pinned: &PinnedPolicies, attempt| {
+        let failure = Failure { class: windlass_policy::slots::types::FailureClass::NotFound, ..Failure::example() };
+        let question = retry::Question { attempt, failure, ..Retry::example() };
+        run(pinned.try_decide::<Retry>(question))
+    };
+    let waits_of = |pinned: &PinnedPolicies| [9, 2, 1].map(|attempt| tried(pinned, attempt).answer.verdict);
+    let wait = retry::Verdict::Wait;
+    assert_eq!(today.shadows(SlotName::Retry), [shadow.identity().clone(), broken.identity().clone()]);
+    assert_eq!(waits_of(&today), [wait(9), wait(8), wait(8)]);
+    let then = today.with_shadow(shadow.identity()).unwrap();
+    assert_eq!(waits_of(&then), [wait(9), wait(7), wait(8)]);
+    let then = today.with_shadow(broken.identity()).unwrap();
+    for _ in 0..9 {
+        let decision = tried(&then, 1);
+        assert_eq!((decision.answer.verdict, decision.fallbacks.len()), (wait(8), 1), "{:?}", decision.fallbacks);
+    }
+    assert!(!broken.is_suspended() && broken.failures_in_a_row() == 0 && shadow.decisions() == 0);
+    assert!(host.decisions().unwrap().list(&DecisionFilter::default()).unwrap().decisions.is_empty());
+    assert!(host.pin_of(Some("b")).with_shadow(shadow.identity()).is_none());
 }

@@ -202,3 +202,56 @@ async fn a_team_s_policy_is_bounded_and_says_why_it_is_refused() -> Result<()> {
     loaded(&scene, Kind::Policy, "many-16", "False", "TooMany").await?;
     scene.end().await
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shadow_tells_what_it_would_decide_about_the_machines_that_exist() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "audited").await?;
+    let scaleway = scene.scaleway();
+    scaleway.add_hosts(1, [])?;
+    let configuration = json!({"policies": {"labels": ["debug"]}});
+    let _controller = scene.start(&ControllerOptions::configured(configuration)).await?;
+    scene.apply(&config_map("today", &rules("release", "machine.kind == 'instance'", "keep"))).await?;
+    scene.apply(&policy(Kind::Policy, "today", &json!({"order": 2}))).await?;
+    loaded(&scene, Kind::Policy, "today", "True", "Loaded").await?;
+    let mut debugged = instance("debugged");
+    debugged["metadata"]["labels"] = json!({"debug": "yes"});
+    for server in [&instance("server"), &debugged] {
+        scene.apply(server).await?;
+    }
+    scene.apply(&MachineOptions::default().machine("mac")).await?;
+    scene.ready_machines(1).await?;
+    for server in ["server", "debugged"] {
+        runs(&scene, server).await?;
+    }
+    let audit = |name: &'static str, expected: Value| {
+        let scene = &scene;
+        async move {
+            eventually(&format!("{name}'s audit"), || async {
+                let mut audit = scene.api(Kind::Policy).get(name).await?.data["status"]["audit"].clone();
+                let failures = audit["failures"].take();
+                ensure!(audit == expected, "{audit:#} is not {expected:#}");
+                ensure!(failures[0]["machines"][0] == format!("{}/mac", scene.namespace()), "{failures:#}");
+                Ok(())
+            })
+            .await
+        }
+    };
+    let changes = scaleway.changes().len();
+    scene.apply(&config_map("next", &rules("release", "subject.labels.size() == 0", "terminate"))).await?;
+    scene.apply(&policy(Kind::Policy, "next", &json!({"mode": "shadow"}))).await?;
+    let of = |name: &str| format!("{}/{name}", scene.namespace());
+    let numbers = |machines: i64, same: i64, destructive: i64| json!({"machines": machines, "same": same, "destructive": destructive, "failed": 0, "withoutPrice": 0});
+    let mut expected = numbers(3, 1, 1);
+    // Of a host out of a pool, a team's policy may not decide that it goes.
+    expected["failed"] = 1.into();
+    expected["differences"] = json!([{"today": "keep", "then": "terminate", "destructive": true, "count": 1,
+        "reason": "as told", "machines": [of("server")]}]);
+    expected["failures"] = Value::Null;
+    audit("next", expected).await?;
+    // Nothing was done to find that out, and what is decided is what was decided.
+    ensure!(scaleway.changes().len() == changes, "{:#?}", scaleway.changes());
+    deleted(&scene, Kind::InstanceMachine, "server").await?;
+    ensure!(scaleway.instances().len() == 2, "the shadow decided");
+    scene.end().await
+}

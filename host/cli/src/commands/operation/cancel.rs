@@ -11,7 +11,7 @@ use windlass_lifecycle::{Cancellation, Control, Error, Operation, OperationId, O
 
 use crate::arguments::CancelOperations;
 use crate::commands::lifecycle::{
-    MAY_STILL_TAKE_EFFECT, left_of, lifecycle_failure, made_by, undone_line, unverified, user,
+    MAY_STILL_TAKE_EFFECT, RESUME_AGAIN, left_of, lifecycle_failure, made_by, undone_line, unverified, user,
 };
 use crate::commands::server::cluster_nodes;
 use crate::context::{Context, Work, cluster_store};
@@ -111,7 +111,7 @@ pub(super) async fn cancel(context: &Context, arguments: &CancelOperations) -> R
                 let named = order.specification["claim"].as_str().unwrap_or(order.id.as_str());
                 format!("windlass operation show {named}")
             }
-            _ => "remove the causes, then: windlass operation resume".to_owned(),
+            _ => RESUME_AGAIN.to_owned(),
         };
         Failure::new(Exit::Left, "not every cancelled operation could be undone").remedy(remedy)
     };

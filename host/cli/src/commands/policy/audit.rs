@@ -4,11 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
+use windlass_inspect::audit::{Comparison, Decided};
 use windlass_inspect::failure::Failure;
 use windlass_inspect::text::{bold, printable};
 use windlass_inspect::words::{counted, kind_word};
 use windlass_lifecycle::{GroupName, Machine, MachineReader};
-use windlass_policy::slots::release::Verdict;
 use windlass_policy::slots::state_mapping::{self, Action, Report};
 use windlass_policy::slots::{Release, SlotName, StateMapping};
 use windlass_policy::{Host, Link, Mode, PinnedPolicies, Policies, PolicyIdentity, Source};
@@ -23,8 +23,6 @@ use crate::units::ago;
 
 /// The slots whose questions are about what exists, and not about what happens.
 const SLOTS: [SlotName; 2] = [SlotName::Release, SlotName::StateMapping];
-/// How many servers of a group are named.
-const MAX_NAMED: usize = 10;
 
 /// Document of `policy audit`.
 #[derive(Debug, Serialize)]
@@ -38,34 +36,8 @@ struct Audit {
     servers: usize,
     /// Of how many of them the price was asked for and is not known.
     without_price: usize,
-    /// About how many of them the same is decided, and the candidate does not fail.
-    same: usize,
-    /// What would be decided otherwise: what destroys first.
-    groups: Vec<Group>,
-    /// How the candidate failed.
-    failed: Vec<Failed>,
-}
-
-/// Servers about which the same would change.
-#[derive(Debug, Serialize)]
-struct Group {
-    before: String,
-    after: String,
-    /// Whether a server would go, be wiped or be forgotten that stays today.
-    destructive: bool,
-    count: usize,
-    /// Why, as the candidate says about the first of them.
-    reason: Option<String>,
-    /// The first of them.
-    servers: Vec<Server>,
-}
-
-#[derive(Debug, Serialize)]
-struct Failed {
-    reason: String,
-    count: usize,
-    /// The first of them.
-    servers: Vec<Server>,
+    #[serde(flatten)]
+    comparison: Comparison<Server>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -79,16 +51,6 @@ impl From<&Machine> for Server {
     fn from(machine: &Machine) -> Self {
         Self { id: machine.id.clone(), name: machine.name.clone(), group: machine.group.clone() }
     }
-}
-
-/// What is decided about a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Decided {
-    words: String,
-    destroys: bool,
-    reason: Option<String>,
-    /// How the candidate failed, where it did.
-    failed: Option<String>,
 }
 
 pub(super) async fn run(context: &Context, arguments: &AuditPolicy) -> Result<(), Failure> {
@@ -119,8 +81,11 @@ pub(super) async fn run(context: &Context, arguments: &AuditPolicy) -> Result<()
         }
         None => (0, Vec::new(), Vec::new()),
     };
-    let mut audit = audit(slot, &look.zone, policy, &machines, &before, &after);
-    (audit.group, audit.without_price) = (arguments.group.clone(), without_price);
+    let decided = machines.iter().zip(&before).zip(&after);
+    let comparison =
+        Comparison::of(decided.map(|((machine, before), after)| (before, after, move || Server::from(machine))));
+    let (zone, group, servers) = (look.zone.clone(), arguments.group.clone(), machines.len());
+    let audit = Audit { slot, zone, group, policy, servers, without_price, comparison };
     context.output.result(&audit, || words(&audit, file));
     if without_price > 0 {
         context.output.say(&format!(
@@ -214,20 +179,13 @@ impl Asked<'_> {
     }
 
     async fn release(&self, policies: &PinnedPolicies, question: windlass_policy::slots::release::Question) -> Decided {
-        let decision = policies.decide::<Release>(question).await;
-        let verdict = decision.answer.verdict;
-        Decided {
-            words: verdict.name().to_owned(),
-            destroys: matches!(verdict, Verdict::Terminate | Verdict::ScheduleDeletion | Verdict::ReturnToPool(_)),
-            reason: decision.reason,
-            failed: self.failure(&decision.fallbacks),
-        }
+        Decided::of_release(&policies.try_decide::<Release>(question).await, self.policy)
     }
 
     async fn listings(&self, policies: &PinnedPolicies) -> Vec<Decided> {
         let mut decided: Vec<Option<Decided>> = vec![None; self.machines.len()];
         for (positions, question) in self.reader.listing_questions(self.host, self.machines, self.now) {
-            let decision = policies.decide::<StateMapping>(question).await;
+            let decision = policies.try_decide::<StateMapping>(question).await;
             let failed = self.failure(&decision.fallbacks);
             for (position, answer) in positions.into_iter().zip(decision.answer) {
                 let (words, destroys) = match &answer.verdict {
@@ -254,63 +212,12 @@ fn mapped(mapping: &state_mapping::Mapping) -> (String, bool) {
     (words, reaps || matches!(mapping.report, Report::Deleted | Report::Timeout))
 }
 
-/// Compares what is decided about each server.
-fn audit(
-    slot: SlotName,
-    zone: &Zone,
-    policy: PolicyIdentity,
-    machines: &[Machine],
-    before: &[Decided],
-    after: &[Decided],
-) -> Audit {
-    let (mut groups, mut failed): (Vec<Group>, Vec<Failed>) = (Vec::new(), Vec::new());
-    let mut same = 0;
-    for ((machine, before), after) in machines.iter().zip(before).zip(after) {
-        let name = |servers: &mut Vec<Server>| {
-            if servers.len() < MAX_NAMED {
-                servers.push(machine.into());
-            }
-        };
-        if let Some(reason) = &after.failed {
-            let position = failed.iter().position(|known| known.reason == *reason).unwrap_or_else(|| {
-                failed.push(Failed { reason: reason.clone(), count: 0, servers: Vec::new() });
-                failed.len() - 1
-            });
-            failed[position].count += 1;
-            name(&mut failed[position].servers);
-        }
-        if before.words == after.words {
-            same += usize::from(after.failed.is_none());
-            continue;
-        }
-        let is_same = |group: &Group| group.before == before.words && group.after == after.words;
-        let position = groups.iter().position(is_same).unwrap_or_else(|| {
-            groups.push(Group {
-                before: before.words.clone(),
-                after: after.words.clone(),
-                destructive: after.destroys && !before.destroys,
-                count: 0,
-                reason: after.reason.clone(),
-                servers: Vec::new(),
-            });
-            groups.len() - 1
-        });
-        groups[position].count += 1;
-        name(&mut groups[position].servers);
-    }
-    groups.sort_by_key(|group| (!group.destructive, std::cmp::Reverse(group.count)));
-    let (zone, servers) = (zone.clone(), machines.len());
-    Audit { slot, zone, group: None, policy, servers, without_price: 0, same, groups, failed }
-}
-
 impl Audit {
     /// Why the policy should not be used yet.
     fn problems(&self) -> Vec<String> {
-        let destroyed: usize = self.groups.iter().filter(|group| group.destructive).map(|group| group.count).sum();
-        let failed: usize = self.failed.iter().map(|failed| failed.count).sum();
         let counts = [
-            ("the policy would destroy", destroyed, " that stay today"),
-            ("the policy fails about", failed, ""),
+            ("the policy would destroy", self.comparison.destroyed(), " that stay today"),
+            ("the policy fails about", self.comparison.failures(), ""),
             ("the prices are not known of", self.without_price, ""),
         ];
         let counts = counts.into_iter().filter(|(_, count, _)| *count > 0);
@@ -322,23 +229,23 @@ fn words(audit: &Audit, file: &Path) -> String {
     let servers = counted(audit.servers, "server");
     let servers = audit.group.as_ref().map_or_else(|| servers.clone(), |group| format!("{servers} of group {group}"));
     let mut text = format!("{} for the slot {}, {servers} in {}", file.display(), audit.slot, audit.zone);
-    text.push_str(&match audit.same {
+    text.push_str(&match audit.comparison.same {
         same if same == audit.servers => ": nothing changes\n".to_owned(),
         0 => "\n".to_owned(),
         same => format!(": nothing changes for {same}\n"),
     });
-    for group in &audit.groups {
+    for group in &audit.comparison.groups {
         let mark = if group.destructive { "DESTRUCTIVE " } else { "" };
         let change = format!("{} -> {}", group.before, group.after);
         text.push_str(&format!("\n{mark}{}: {}\n", bold(&change), group.count));
-        text.push_str(&listed(&group.servers, group.count));
+        text.push_str(&listed(&group.machines, group.count));
         if let Some(reason) = &group.reason {
             text.push_str(&format!("  why: {}\n", printable(reason)));
         }
     }
-    for failed in &audit.failed {
+    for failed in &audit.comparison.failed {
         text.push_str(&format!("\nFAILED about {}: {}\n", failed.count, printable(&failed.reason)));
-        text.push_str(&listed(&failed.servers, failed.count));
+        text.push_str(&listed(&failed.machines, failed.count));
     }
     text
 }

@@ -9,7 +9,7 @@ use windlass_inspect::output::table;
 use windlass_inspect::words::{counted, failure_words};
 use windlass_lifecycle::{
     AddressKind, CloudInit, Control, CreatedServer, Error, ExtraVolume, ImageChoice, Left, OperationId, Report,
-    RequestedBy, RootVolume, ServerSpecification, SpecificationProblem, VolumeKind,
+    RequestedBy, ResourceKind, RootVolume, ServerSpecification, SpecificationProblem, VolumeKind,
 };
 
 use crate::arguments::{self, CreateServer};
@@ -177,11 +177,12 @@ fn made_by(work: &Work, operation: &OperationId) -> Vec<Leftover> {
 fn creation_failure(work: &Work, failed: &[&Error], created: &[Created], count: usize, interrupted: bool) -> Failure {
     let message = format!("{} of {} could not be created", failed.len(), counted(count, "server"));
     let mut failure = Failure::new(Exit::Left, message);
-    let mut left_open = Vec::new();
+    let (mut left_open, mut kept) = (Vec::new(), Vec::new());
     let mut first_operation = None;
     for error in failed {
         match error {
             Error::Failed(failed) => {
+                kept.extend(failed.report.kept.iter());
                 first_operation.get_or_insert_with(|| failed.operation.to_string());
                 let cause = failure_words(&failed.cause);
                 failure.causes.push(format!("{} at {}: {cause}", failed.operation, failed.step));
@@ -226,8 +227,16 @@ fn creation_failure(work: &Work, failed: &[&Error], created: &[Created], count: 
     }
     failure = failure.ended(failed.iter().map(|error| error.aftermath()), exist.collect(), interrupted);
     failure.remedy = match (failure.exit, first_operation) {
-        (Exit::Left | Exit::Interrupted, _) if !left_open.is_empty() || failure.left.len() > created.len() => {
+        (Exit::Left | Exit::Interrupted, _)
+            if !left_open.is_empty() || failure.left.len() > created.len() + kept.len() =>
+        {
             Some("windlass operation resume".to_owned())
+        }
+        (Exit::Left | Exit::Interrupted, _) if !kept.is_empty() => {
+            let servers = kept.iter().filter(|name| name.kind == ResourceKind::Server);
+            let servers: String = servers.map(|name| format!(" {}", name.id)).collect();
+            (!servers.is_empty())
+                .then(|| format!("to delete what the rollback policy keeps: windlass server delete{servers}"))
         }
         (Exit::Interrupted, _) => None,
         (_, Some(operation)) => Some(format!("windlass operation show {operation}")),

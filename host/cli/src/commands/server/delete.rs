@@ -189,6 +189,7 @@ fn deleted(
     let mut aftermaths = Vec::new();
     let (mut not_deleted, mut kept, mut not_begun) = (0, Vec::new(), Vec::new());
     let (mut not_ours, mut looked_again) = (0, 0);
+    let mut waiting = Vec::new();
     for (subject, result) in results {
         let still_there = |reason: &str| {
             subject
@@ -223,6 +224,9 @@ fn deleted(
                     let operation = released.operation.as_ref().map(ToString::to_string).unwrap_or_default();
                     failure.undone.extend(undone_line(&operation, &report));
                     aftermaths.push(aftermath);
+                    if released.waits_for_policy() {
+                        waiting.push(subject.id.as_str());
+                    }
                     not_ours += usize::from(report.is_clean() && report.server_not_ours().is_some());
                     looked_again += usize::from(report.is_clean() && report.look_at.is_some());
                     let creation = subject.operation.as_ref().zip(report.look_at);
@@ -281,10 +285,17 @@ fn deleted(
             None if not_deleted == 0 => "remove the causes, then delete again".to_owned(),
             None => {
                 let mut ways = Vec::new();
-                if not_deleted > kept.len() + not_begun.len() + not_ours + looked_again {
+                if not_deleted > kept.len() + waiting.len() + not_begun.len() + not_ours + looked_again {
                     ways.push("remove the causes, then: windlass operation resume".to_owned());
                 } else if looked_again > 0 {
                     ways.push("later, and again: windlass operation resume".to_owned());
+                }
+                if !waiting.is_empty() {
+                    let waiting = waiting.join(" ");
+                    ways.push(format!(
+                        "when the release policy is to be asked again: windlass operation resume; to delete without it: \
+                         windlass server delete --force {waiting}"
+                    ));
                 }
                 if !not_begun.is_empty() {
                     ways.push(format!("to delete the rest: windlass server delete {}", not_begun.join(" ")));
