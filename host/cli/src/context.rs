@@ -377,10 +377,19 @@ impl Context {
         start(self.policy_host_options(folder)?)
     }
 
+    /// The same with the configured policies, as commands that decide have them.
+    pub(crate) fn configured_host(&self, folder: Dir) -> Result<Host, Failure> {
+        let mut options = self.policy_host_options(folder)?;
+        options.asker = Some(Asker::CommandLine);
+        let host = start(options)?;
+        self.configure(&host)?;
+        Ok(host)
+    }
+
     /// The same to try policies with: one that fails is asked again, however often it has failed.
     pub(crate) fn trial_policy_host(&self, folder: Dir) -> Result<Host, Failure> {
         let mut options = self.policy_host_options(folder)?;
-        options.suspend_after = u32::MAX;
+        options.suspend_after = 0;
         start(options)
     }
 

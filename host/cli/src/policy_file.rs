@@ -7,7 +7,7 @@ use cap_std::fs::Dir;
 use serde_json::{Map, Value};
 use windlass_inspect::failure::Failure;
 use windlass_policy::slots::SlotName;
-use windlass_policy::{Error, Examination, Host, Link, LoadedPolicy, Refusal, RulesFile, Source};
+use windlass_policy::{Error, Examination, Host, Link, LoadedPolicy, Mode, Policies, Refusal, RulesFile, Source};
 
 use crate::arguments::LoadOptions;
 use crate::context::Context;
@@ -150,4 +150,25 @@ pub(crate) fn unusable(file: &Path, slot: Option<SlotName>, refusal: &Refusal) -
     Failure::usage(format!("the policy cannot be used{role}"))
         .at(file.display().to_string())
         .because(refusal.to_string())
+}
+
+/// The configured chain of a slot, without shadows; with a candidate, that is in the place of the link with its file,
+/// or comes first. Nobody need have signed it.
+pub(crate) fn chain_with(policies: &Policies, slot: SlotName, candidate: Option<(&Path, &Link)>) -> Policies {
+    let mut chain: Vec<Link> = policies.chain(slot).iter().filter(|link| link.mode == Mode::Decide).cloned().collect();
+    if let Some((file, candidate)) = candidate {
+        let canonical = file.canonicalize().ok();
+        let own = |link: &Link| match &link.source {
+            Source::File(path) => canonical.is_some() && path.canonicalize().ok() == canonical,
+            _ => false,
+        };
+        match chain.iter().position(own) {
+            Some(position) => chain[position] = candidate.clone(),
+            None => chain.insert(0, candidate.clone()),
+        }
+    }
+    let labelled = Policies::built_in()
+        .with_labels(policies.labels().iter().cloned())
+        .with_registries(policies.registries().clone());
+    chain.into_iter().fold(labelled, |policies, link| policies.with(slot, link))
 }

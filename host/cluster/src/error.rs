@@ -101,6 +101,13 @@ pub enum Error {
         /// The operation.
         number: u64,
     },
+    /// A policy with which the operation began is not there any more as it was.
+    #[error(
+        "operation {number} of cluster {cluster} began with a policy that is not there any more as it was ({lost}): it \
+         waits for it; put the state directory's folder policies back, or give the cluster up with `windlass cluster \
+         abandon {cluster}`"
+    )]
+    PolicyLost { cluster: String, number: u64, lost: String },
     /// Another process took the operation over.
     #[error("another process goes on with operation {number} of cluster {cluster}")]
     TakenOver {
@@ -155,7 +162,7 @@ impl Error {
             | Self::Store(_) => Aftermath::Refused,
             Self::Failed(failed) if failed.left.is_empty() && failed.kept.is_empty() => Aftermath::Clean,
             Self::Failed(_) => Aftermath::Left(Vec::new()),
-            Self::LeftOpen { .. } | Self::TakenOver { .. } => Aftermath::Open,
+            Self::LeftOpen { .. } | Self::TakenOver { .. } | Self::PolicyLost { .. } => Aftermath::Open,
             Self::Unrecorded { .. } => Aftermath::Left(Vec::new()),
             Self::Lifecycle(error) => error.aftermath(),
         }

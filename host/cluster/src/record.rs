@@ -304,7 +304,7 @@ pub struct ClusterOperation {
     pub ended_at: Option<u64>,
 }
 
-/// A node that has left its cluster, and whose server stays.
+/// A node that has left its cluster, and of which the server or something else stays.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptNode {
     pub node: String,
@@ -312,14 +312,22 @@ pub struct KeptNode {
     pub server: String,
     /// Who kept it, and why.
     pub why: String,
-    /// What of it stays because it is no longer ours. Empty where the release policy keeps the server.
+    /// What of it stays because it is no longer ours. Empty where a policy keeps the server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_ours: Vec<ResourceName>,
+    /// What of it the rollback policy keeps, where the server is gone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<ResourceName>,
 }
 
 impl std::fmt::Display for KeptNode {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{} has left the cluster, and its server {} is {}", self.node, self.server, self.why)
+        match self.parts.is_empty() {
+            true => {
+                write!(formatter, "{} has left the cluster, and its server {} is {}", self.node, self.server, self.why)
+            }
+            false => write!(formatter, "{} has left the cluster: {}", self.node, self.why),
+        }
     }
 }
 

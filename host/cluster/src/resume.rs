@@ -163,6 +163,13 @@ impl Clusters {
             stage: operation.stage,
         };
         let Some(active) = shared.active.hold(&name) else { return Err(busy) };
+        let identities: Vec<PolicyIdentity> = serde_json::from_value(operation.policies.clone()).unwrap_or_default();
+        let policies = shared.policies.pinned(&identities);
+        let lost = policies.lost();
+        if !lost.is_empty() {
+            let (cluster, number) = (name.to_string(), operation.number);
+            return Err(Error::PolicyLost { cluster, number, lost: lost.join("; ") });
+        }
         // Its servers' own operations first: only then the journal says of each node what became of it.
         let creations = stored.nodes.iter().filter_map(|node| node.creation.clone()).collect();
         shared.lifecycle.resume_creations(&creations, &control.child_for(None)).await?;
@@ -172,8 +179,6 @@ impl Clusters {
             fence => fence?,
         };
         let from = std::mem::replace(&mut operation.runner, runner);
-        let identities: Vec<PolicyIdentity> = serde_json::from_value(operation.policies.clone()).unwrap_or_default();
-        let policies = shared.policies.pinned(&identities);
         let (kind, stage, began_at) = (operation.kind, operation.stage, operation.began_at);
         let mut nodes: BTreeMap<String, Node> =
             stored.nodes.into_iter().map(|node| (node.name.clone(), node)).collect();

@@ -1,7 +1,7 @@
 //! Policies that objects bring: read, loaded, put in place for their namespaces, and told of in their statuses.
 //!
-//! A round looks at all of them. What cannot be loaded any more leaves the last good policy in place; what never could
-//! counts as failing in each decision, so that what a broken policy forbids is not done because it is broken.
+//! A round looks at all of them. Where a policy cannot be loaded any more, the last good one stays in place. One that was
+//! never loaded fails in each decision: its `onFailure` says what follows.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
@@ -48,10 +48,11 @@ const NUMBERS_AFTER: Duration = Duration::from_secs(30);
 const MAX_POLICIES_PER_SCOPE: usize = 16;
 /// The most policies of all: each holds memory. The operator's are counted first.
 const MAX_POLICIES: usize = 512;
-/// How many policies are loaded at once, and how long one may take: a registry of one team that does not answer holds no
-/// other team up.
-const PARALLEL_LOADS: usize = 8;
+/// How many namespaces load at once, and how long one policy and all that changed of one namespace may take: a registry of
+/// one team that does not answer holds no other team up for long.
+const PARALLEL_SCOPES: usize = 16;
 const LOAD_TIMEOUT: Duration = Duration::from_secs(15);
+const SCOPE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The reason of those beyond the limits.
 const TOO_MANY: &str = "TooMany";
 
@@ -131,6 +132,8 @@ pub(crate) struct ObjectPolicies {
 pub(crate) struct Rounds {
     options: ObjectPolicies,
     known: HashMap<Key, Known>,
+    /// What each object is to do.
+    modes: HashMap<Key, PolicyMode>,
     /// What was put in place last.
     in_place: String,
     /// Which of both kinds were listed once: if they cannot be any more, what is in place stays.
@@ -144,6 +147,7 @@ impl Rounds {
         Self {
             options,
             known: HashMap::new(),
+            modes: HashMap::new(),
             in_place: String::new(),
             listed: BTreeSet::new(),
             said_unreadable: BTreeSet::new(),
@@ -223,25 +227,23 @@ impl Rounds {
             ))
         });
         self.known.retain(|key, known| wanted.iter().any(|object| object.key == *key && object.uid == known.uid));
-        let mut counts: BTreeMap<Option<String>, usize> = BTreeMap::new();
-        let mut accepted = 0;
-        let (rounds, mut attempts) = (&*self, Vec::new());
-        for object in &wanted {
-            let count = counts.entry(object.key.namespace.clone()).or_default();
-            let is_accepted = *count < MAX_POLICIES_PER_SCOPE && accepted < MAX_POLICIES;
-            if is_accepted {
-                (*count, accepted) = (*count + 1, accepted + 1);
+        self.modes = wanted.iter().map(|object| (object.key.clone(), object.spec.mode)).collect();
+        let accepted = self.accepted(&wanted);
+        // The operator's are in place before anybody waits for a team's.
+        for is_operators in [true, false] {
+            let mut scopes: BTreeMap<Option<&String>, Vec<&Wanted>> = BTreeMap::new();
+            for object in wanted.iter().filter(|object| object.key.namespace.is_none() == is_operators) {
+                scopes.entry(object.key.namespace.as_ref()).or_default().push(object);
             }
-            attempts.push(async move { (object, rounds.attempt(object, is_accepted).await) }.boxed());
-        }
-        let attempts = futures::stream::iter(attempts).buffer_unordered(PARALLEL_LOADS);
-        let attempts: Vec<_> = attempts.collect().await;
-        for (object, attempt) in attempts {
-            if let Some(attempt) = attempt {
+            let rounds = &*self;
+            let attempts = scopes.into_values().map(|objects| rounds.attempts(objects, &accepted).boxed());
+            let attempts = futures::stream::iter(attempts.collect::<Vec<_>>()).buffer_unordered(PARALLEL_SCOPES);
+            let attempts: Vec<_> = attempts.collect().await;
+            for (object, attempt) in attempts.into_iter().flatten() {
                 self.learn(object, attempt).await;
             }
+            self.put_in_place(&wanted);
         }
-        self.put_in_place(&wanted);
         for object in &operators {
             self.tell(object, &Api::all(self.options.client.clone())).await;
         }
@@ -250,6 +252,34 @@ impl Rounds {
             self.tell(object, &Api::namespaced(self.options.client.clone(), &namespace)).await;
         }
         Ok(())
+    }
+
+    /// Which objects have room: of each scope the first, and of all those that are in force before others, in turns, so
+    /// that no namespace takes the room of another.
+    fn accepted(&self, wanted: &[Wanted]) -> HashSet<Key> {
+        let mut counts: BTreeMap<Option<&String>, usize> = BTreeMap::new();
+        let mut candidates = Vec::new();
+        for object in wanted {
+            let count = counts.entry(object.key.namespace.as_ref()).or_default();
+            if *count < MAX_POLICIES_PER_SCOPE {
+                let is_new = self.known.get(&object.key).is_none_or(|known| known.policy.is_none());
+                candidates.push((object.key.namespace.is_some(), is_new, *count, &object.key));
+                *count += 1;
+            }
+        }
+        candidates.sort_unstable();
+        candidates.into_iter().take(MAX_POLICIES).map(|(_, _, _, key)| key.clone()).collect()
+    }
+
+    /// Loads what changed of the objects of one scope, one after the other and for so long together.
+    async fn attempts<'w>(&self, objects: Vec<&'w Wanted>, accepted: &HashSet<Key>) -> Vec<(&'w Wanted, Attempt)> {
+        let until = Instant::now() + SCOPE_TIMEOUT;
+        let mut attempts = Vec::new();
+        for object in objects {
+            let attempt = self.attempt(object, accepted.contains(&object.key), until).await;
+            attempts.extend(attempt.map(|attempt| (object, attempt)));
+        }
+        attempts
     }
 
     /// All objects of a kind. None where the kind was never there, or was never to be read.
@@ -282,7 +312,7 @@ impl Rounds {
     }
 
     /// Loads what an object's source holds. `None`: that has not changed.
-    async fn attempt(&self, object: &Wanted, is_accepted: bool) -> Option<Attempt> {
+    async fn attempt(&self, object: &Wanted, is_accepted: bool, until: Instant) -> Option<Attempt> {
         let contents = match is_accepted {
             true => self.contents(object).await,
             false => {
@@ -301,7 +331,7 @@ impl Rounds {
             return None;
         }
         let loaded = match contents {
-            Ok(contents) => self.load(object, contents, known.and_then(|known| known.policy.clone())).await,
+            Ok(contents) => self.load(object, contents, known.and_then(|known| known.policy.clone()), until).await,
             Err(refusal) => Err(refusal),
         };
         Some(Attempt { from, loaded })
@@ -312,15 +342,23 @@ impl Rounds {
         object: &Wanted,
         contents: Contents,
         before: Option<Arc<LoadedPolicy>>,
+        until: Instant,
     ) -> Result<Arc<LoadedPolicy>, Refusal> {
         let (host, slot, origin) = (Arc::clone(&self.options.host), slot(object.spec.slot), object.origin());
         let (link, signatures) = link(object, contents);
         let load =
             tokio::task::spawn_blocking(move || host.load_scoped(slot, &link, signatures, origin, before.as_ref()));
-        match tokio::time::timeout(LOAD_TIMEOUT, load).await {
+        match tokio::time::timeout_at(until.min(Instant::now() + LOAD_TIMEOUT), load).await {
             Ok(Ok(loaded)) => loaded.map_err(|error| ("Refused", error.to_string())),
             Ok(Err(error)) => Err(("Refused", format!("a defect of the controller: {error}"))),
-            Err(_) => Err(("TimedOut", format!("it was not loaded within {} seconds", LOAD_TIMEOUT.as_secs()))),
+            Err(_) => Err((
+                "TimedOut",
+                format!(
+                    "it was not loaded within {} seconds, or those of its scope not within {}",
+                    LOAD_TIMEOUT.as_secs(),
+                    SCOPE_TIMEOUT.as_secs()
+                ),
+            )),
         }
     }
 
@@ -339,7 +377,11 @@ impl Rounds {
         match attempt.loaded {
             Ok(policy) => {
                 let is_new = known.policy.as_ref().is_none_or(|old| !Arc::ptr_eq(old, &policy));
-                let words = format!("{} decides the slot {}", policy.identity(), slot(object.spec.slot));
+                let does = match object.spec.mode {
+                    PolicyMode::Decide => "decides",
+                    PolicyMode::Shadow => "shadows",
+                };
+                let words = format!("{} {does} the slot {}", policy.identity(), slot(object.spec.slot));
                 (known.policy, known.refused) = (Some(policy), None);
                 if is_new {
                     self.event(object, false, "PolicyLoaded", &words).await;
@@ -350,10 +392,7 @@ impl Rounds {
                     known.policy = None;
                 }
                 let is_new = known.refused.as_ref().is_none_or(|(_, known)| *known != why);
-                let stays = match known.policy {
-                    Some(_) => "the last good one stays",
-                    None => "it counts as failing in each decision",
-                };
+                let stays = meanwhile(known.policy.is_some(), object.spec.mode);
                 known.refused = Some((reason, why.clone()));
                 if is_new {
                     self.event(object, true, "PolicyRefused", &format!("{why}; {stays}")).await;
@@ -459,7 +498,8 @@ impl Rounds {
         let Some(known) = self.known.get_mut(&key) else { return };
         let old = object.status().cloned().unwrap_or_default();
         let audits = &self.options.audits;
-        let new = status(&old, known, audits, object.meta().generation, Timestamp::now());
+        let mode = self.modes.get(&key).copied().unwrap_or_default();
+        let new = status(&old, known, mode, audits, object.meta().generation, Timestamp::now());
         let numbers_only =
             PolicyStatus { decisions: old.decisions, failures: old.failures, audit: old.audit.clone(), ..new.clone() }
                 == old;
@@ -472,8 +512,8 @@ impl Rounds {
             tracing::warn!(?key, error = &error as &dyn std::error::Error, "the status of a policy cannot be written");
             return;
         }
-        let is_suspended = new.suspended && !std::mem::replace(&mut known.suspended, new.suspended);
-        if is_suspended {
+        let was_suspended = std::mem::replace(&mut known.suspended, new.suspended);
+        if new.suspended && !was_suspended {
             let why = new.last_failure.clone().unwrap_or_default();
             let words = format!("it failed too often in a row and is not asked until it is replaced: {why}");
             let about = object.object_ref(&());
@@ -558,16 +598,33 @@ fn unknown_identity(object: &Wanted) -> PolicyIdentity {
         version: "0.0.0".into(),
         component: Digest::of(b""),
         settings: Digest::of(b""),
+        configuration: None,
         origin: Some(object.origin()),
     }
 }
 
-fn status(old: &PolicyStatus, known: &Known, audits: &Audits, generation: Option<i64>, now: Timestamp) -> PolicyStatus {
-    let mut status = old.clone();
+/// What decides while a policy cannot be loaded.
+fn meanwhile(is_in_force: bool, mode: PolicyMode) -> &'static str {
+    match (is_in_force, mode) {
+        (true, _) => "the last good one stays",
+        (false, PolicyMode::Decide) => "it fails in each decision",
+        (false, PolicyMode::Shadow) => "it is not asked",
+    }
+}
+
+fn status(
+    old: &PolicyStatus,
+    known: &Known,
+    mode: PolicyMode,
+    audits: &Audits,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> PolicyStatus {
+    // What is said of a policy is said of the one in force.
+    let mut status = PolicyStatus { conditions: old.conditions.clone(), ..PolicyStatus::default() };
     let (holds, reason, message) = match (&known.refused, &known.policy) {
         (None, Some(policy)) => (true, "Loaded", policy.description().summary.clone()),
-        (Some((reason, why)), Some(_)) => (false, *reason, format!("{why}; the last good one stays")),
-        (Some((reason, why)), None) => (false, *reason, format!("{why}; it counts as failing in each decision")),
+        (Some((reason, why)), policy) => (false, *reason, format!("{why}; {}", meanwhile(policy.is_some(), mode))),
         (None, None) => (false, "Loading", String::new()),
     };
     let holds = ConditionStatus::from(holds);

@@ -41,6 +41,8 @@ use crate::writes::{overtaken, remove_finalizer, write_with_operation};
 pub(crate) const JOB_CHECK: Duration = Duration::from_secs(30);
 /// How soon what a job has changed is looked at.
 pub(crate) const AT_ONCE: Duration = Duration::from_millis(200);
+/// After so many seconds a settled machine is put to the shadows again.
+const AUDIT_AGAIN: i64 = 600;
 /// How soon a finalizer is tried again that another write kept.
 const FINALIZER_AGAIN: Duration = Duration::from_millis(500);
 
@@ -100,8 +102,10 @@ pub(crate) fn mark_of<K: Machine>(object: &K, context: &Context, seen: fmt::Argu
     let namespace = object.meta().namespace.as_deref();
     let policies = context.policies_in_use(namespace, K::SLOTS).into_iter();
     let policies = policies.map(|policy| policy.digest + &policy.settings_digest);
+    // What a shadow would decide changes with the time.
+    let round = Timestamp::now().as_second() / AUDIT_AGAIN;
     let shadows = context.policies.pin_of(namespace).shadows(SlotName::Release).into_iter();
-    let shadows = shadows.map(|shadow| format!("{shadow} {}", shadow.settings));
+    let shadows = shadows.map(|shadow| format!("{shadow} {} {round}", shadow.settings));
     let policies: String = policies.chain(shadows).collect();
     format!("{} {seen} {policies}", object.meta().resource_version.as_deref().unwrap_or_default())
 }

@@ -1,5 +1,7 @@
 //! What a policy would decide about the machines that exist, beside what is decided about them today.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 use windlass_policy::slots::Release;
 use windlass_policy::slots::release::Verdict;
@@ -76,14 +78,22 @@ impl<M> Comparison<M> {
     /// Compares what is decided about each machine today with what would be.
     pub fn of<'d, N: Fn() -> M>(machines: impl IntoIterator<Item = (&'d Decided, &'d Decided, N)>) -> Self {
         let mut comparison = Self { same: 0, groups: Vec::new(), failed: Vec::new() };
+        let mut failures = HashMap::new();
         for (before, after, name) in machines {
-            comparison.add(before, after, name);
+            comparison.add(before, after, name, &mut failures);
         }
         comparison.groups.sort_by_key(|group| (!group.destructive, std::cmp::Reverse(group.count)));
         comparison
     }
 
-    fn add(&mut self, before: &Decided, after: &Decided, name: impl Fn() -> M) {
+    /// `failures`: the position of each reason among those that are known.
+    fn add<'d>(
+        &mut self,
+        before: &Decided,
+        after: &'d Decided,
+        name: impl Fn() -> M,
+        failures: &mut HashMap<&'d str, usize>,
+    ) {
         let is_same = before.words == after.words;
         if is_same && after.failed.is_none() {
             self.same += 1;
@@ -95,7 +105,7 @@ impl<M> Comparison<M> {
             }
         };
         if let Some(reason) = &after.failed {
-            let position = self.failed.iter().position(|known| known.reason == *reason).unwrap_or_else(|| {
+            let position = *failures.entry(reason).or_insert_with(|| {
                 self.failed.push(Failed { reason: reason.clone(), count: 0, machines: Vec::new() });
                 self.failed.len() - 1
             });

@@ -169,6 +169,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a question waits for a price.
 const PRICE_PATIENCE: Duration = Duration::from_secs(5);
 
+/// Since when the prices of a zone cannot be read.
+pub(crate) type WithoutPrices = Mutex<BTreeMap<Zone, Instant>>;
+
 /// What the zones offer, as it was read last.
 pub(crate) type Catalogues = Mutex<BTreeMap<Zone, (Instant, Arc<Catalogue>)>>;
 
@@ -204,8 +207,18 @@ impl Lifecycle {
 impl Shared {
     /// What an hour of a server type costs, as far as it can be seen soon.
     pub(crate) async fn price(&self, zone: &Zone, server_type: &str) -> Option<Money> {
-        let catalogue = tokio::time::timeout(PRICE_PATIENCE, self.catalogue(zone)).await.ok()?.ok()?;
-        catalogue.price(server_type)
+        let is_unknown = |since: &Instant| since.elapsed() < FRESH;
+        if self.without_prices.lock().get(zone).is_some_and(is_unknown) {
+            return None;
+        }
+        match tokio::time::timeout(PRICE_PATIENCE, self.catalogue(zone)).await {
+            Ok(Ok(catalogue)) => catalogue.price(server_type),
+            // Whoever asks next does not wait as long for the same.
+            Ok(Err(_)) | Err(_) => {
+                self.without_prices.lock().insert(zone.clone(), Instant::now());
+                None
+            }
+        }
     }
 
     pub(crate) async fn catalogue(&self, zone: &Zone) -> Result<Arc<Catalogue>, windlass_scaleway::Error> {

@@ -11,8 +11,8 @@ use crate::journal::{Entry, Journal, Phase, ResourceName};
 use crate::report::{Left, Report};
 use crate::run::Run;
 
-/// Why what a rollback policy keeps is there.
-const KEPT: &str = "the rollback policy keeps it";
+/// Why what is kept is there.
+const KEPT: &str = "a policy keeps it";
 
 /// What is left after an error, as far as it is proven.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,8 +64,8 @@ impl Error {
             | Self::NotPlaced { .. }
             | Self::NoEligibleMachine { .. }
             | Self::Scaleway { .. } => Aftermath::Clean,
-            Self::Failed(failed) => failed.report.aftermath_of_creation(),
-            Self::LeftOpen { .. } | Self::PartEnded { .. } => Aftermath::Open,
+            Self::Failed(failed) => failed.report.aftermath(),
+            Self::LeftOpen { .. } | Self::PartEnded { .. } | Self::PolicyLost { .. } => Aftermath::Open,
             Self::OrderUnverified { .. } => Aftermath::Left(Vec::new()),
             Self::Unrecorded { begun: false, .. } => Aftermath::Open,
             Self::Unrecorded { operation, left, .. } => {
@@ -90,28 +90,16 @@ impl Error {
 }
 
 impl Report {
-    /// What is left after an undo or a removal.
+    /// What is left after an undo or a removal, what a policy keeps of it included.
     #[must_use]
     pub fn aftermath(&self) -> Aftermath {
-        if self.is_clean() && self.look_at.is_none() && self.server_not_ours().is_none() {
+        if self.is_clean() && self.look_at.is_none() && self.server_not_ours().is_none() && self.kept.is_empty() {
             return Aftermath::Clean;
         }
+        let kept = self.kept.iter().map(|name| Left { resource: name.clone(), why: KEPT.to_owned() });
         let why = "it exists and no longer carries our owner tag, or its server does not; it was left alone";
         let not_ours = self.not_ours.iter().map(|name| Left { resource: name.clone(), why: why.to_owned() });
-        Aftermath::Left(self.left.iter().cloned().chain(not_ours).collect())
-    }
-}
-
-impl Report {
-    /// What is left after a creation that failed: what a policy keeps of it, too, which nobody has asked for.
-    fn aftermath_of_creation(&self) -> Aftermath {
-        let kept: Vec<Left> =
-            self.kept.iter().map(|name| Left { resource: name.clone(), why: KEPT.to_owned() }).collect();
-        match self.aftermath() {
-            Aftermath::Clean if kept.is_empty() => Aftermath::Clean,
-            Aftermath::Left(left) => Aftermath::Left([left, kept].concat()),
-            _ => Aftermath::Left(kept),
-        }
+        Aftermath::Left(self.left.iter().cloned().chain(kept).chain(not_ours).collect())
     }
 }
 

@@ -60,11 +60,15 @@ impl Lifecycle {
                 (shared.pin(&request.requested_by, None), question)
             }
         };
-        let mut tried = Vec::new();
-        for shadow in policies.shadows(SlotName::Release) {
+        let (shadows, mut tried) = (policies.shadows(SlotName::Release), Vec::new());
+        if shadows.is_empty() {
+            return Ok(tried);
+        }
+        let today = policies.try_decide::<Release>(question.clone()).await;
+        for shadow in shadows {
             let Some(then) = policies.with_shadow(&shadow) else { continue };
             tried.push(Tried {
-                today: policies.try_decide(question.clone()).await,
+                today: today.clone(),
                 then: then.try_decide(question.clone()).await,
                 has_price: question.machine.price_per_hour.is_some(),
                 shadow,

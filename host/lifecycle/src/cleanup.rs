@@ -17,7 +17,7 @@ use crate::identifier::{GroupName, OperationId};
 use crate::inventory::Scope;
 use crate::journal::note::Record;
 use crate::journal::step::{Create, Step};
-use crate::journal::{Entry, Operation, OperationKind, OperationState, ResourceKind, ResourceName};
+use crate::journal::{Entry, Operation, OperationFilter, OperationKind, OperationState, ResourceKind, ResourceName};
 use crate::lifecycle::{Lifecycle, creation_scope, left_open, parse_zone, state_after};
 use crate::ownership::Claims;
 use crate::release::{Asking, Course, Decided, Removal, judge};
@@ -128,10 +128,14 @@ pub struct PendingCleanup {
     zone: Zone,
     specification: CleanupSpecification,
     policies: PinnedPolicies,
+    /// The row of the same cleanup, where it was asked for before.
+    earlier: Option<Operation>,
 }
 
 impl Lifecycle {
-    /// Opens a cleanup in the journal. It asks Scaleway only for what the journal does not name.
+    /// Opens a cleanup in the journal. It asks Scaleway only for what the journal does not name. Where the same requester
+    /// has asked before and something was left, that operation is taken up again; asked for in another way or under
+    /// other policies, it is closed, and this one goes on. So who asks often has one operation that waits.
     ///
     /// # Errors
     /// [`Error::Scaleway`] when that cannot be listed;
@@ -184,10 +188,26 @@ impl Lifecycle {
             None => UNKNOWN_GROUP.parse()?,
         };
         shared.check_not_set_back(std::iter::once(&zone)).await?;
-        let policies = shared.pin(&specification.requested_by, creation.as_ref());
-        let row = json!(specification);
-        let (id, active) = shared.begin(OperationKind::CleanupServer, &group, &zone, row, &policies).await?;
-        Ok(PendingCleanup { shared: Arc::clone(shared), active, id, group, zone, specification, policies })
+        let policies = match specification.removal {
+            // No policy keeps anything from who forces it.
+            Removal::Force => shared.policies.pinned(&[]),
+            _ => shared.pin(&specification.requested_by, creation.as_ref()),
+        };
+        let mut before = shared.unfinished_cleanups(&specification, &zone)?;
+        let taken_up = shared.take_up(&mut before, &specification, &policies).await?;
+        let (id, active, earlier) = match taken_up {
+            Some((earlier, active)) => (earlier.id.clone(), active, Some(earlier)),
+            None => {
+                let row = json!(specification);
+                let begun = shared.begin(OperationKind::CleanupServer, &group, &zone, row, &policies).await?;
+                (begun.0, begun.1, None)
+            }
+        };
+        // What was asked for otherwise before, with other labels or under other policies, counts no more.
+        for (operation, _) in before {
+            shared.journal.settle(&operation.id, &id, operation.report.unwrap_or_default(), shared.clock.now()).await?;
+        }
+        Ok(PendingCleanup { shared: Arc::clone(shared), active, id, group, zone, specification, policies, earlier })
     }
 
     /// Removes a server with everything that belongs to it, as the rollback slot plans it. What is gone already
@@ -224,6 +244,10 @@ impl PendingCleanup {
             control.clone(),
             None,
         );
+        let run = match &self.earlier {
+            Some(earlier) => run.going_on(earlier, true),
+            None => run,
+        };
         let traced = run.trace.operation();
         let cleaned = clean_up(&run, &self.active, &self.specification).instrument(traced).instrument(span).await;
         cleaned.map_err(|error| run.unrecorded(error))
@@ -296,23 +320,71 @@ pub(crate) async fn clean_up(
     Ok(CleanedUp { operation: run.id.clone(), report, decided })
 }
 
+impl CleanupSpecification {
+    /// Whether the same was asked for in the same way. Which asking it is and what the server was doing does not count.
+    fn is_asked_as(&self, other: &Self) -> bool {
+        let is_same = match (&self.removal, &other.removal) {
+            (Removal::Release(one), Removal::Release(other)) => {
+                (one.trigger, one.requested) == (other.trigger, other.requested)
+            }
+            (one, other) => one == other,
+        };
+        is_same && self.requested_by == other.requested_by
+    }
+
+    /// Whether it is about the same, and for the same requester.
+    fn is_for_same(&self, other: &Self) -> bool {
+        (&self.creation, &self.server, &self.tagged) == (&other.creation, &other.server, &other.tagged)
+            && self.requested_by.requester == other.requested_by.requester
+    }
+}
+
 impl Shared {
-    /// Closes the other cleanups of the same server of whose left-overs none is left to them: this one removed them, or
-    /// was asked for later and goes on with them.
+    /// The cleanups of the same for the same requester that have left something, and on which nobody works.
+    fn unfinished_cleanups(
+        &self,
+        specification: &CleanupSpecification,
+        zone: &Zone,
+    ) -> Result<Vec<(Operation, CleanupSpecification)>, Error> {
+        let mut filter = OperationFilter::default();
+        (filter.kind, filter.states) = (Some(OperationKind::CleanupServer), vec![OperationState::Left]);
+        let mut unfinished = self.journal.operations(&filter)?;
+        unfinished.retain(|it| it.zone == zone.as_str() && it.owner == self.owner.as_str());
+        let read = unfinished.into_iter().filter_map(|operation| {
+            let earlier = CleanupSpecification::deserialize(&operation.specification).ok()?;
+            earlier.is_for_same(specification).then_some((operation, earlier))
+        });
+        Ok(read.collect())
+    }
+
+    /// Takes up the one of these cleanups that was asked for in the same way under the same policies.
+    async fn take_up(
+        self: &Arc<Self>,
+        unfinished: &mut Vec<(Operation, CleanupSpecification)>,
+        specification: &CleanupSpecification,
+        policies: &PinnedPolicies,
+    ) -> Result<Option<(Operation, Active)>, Error> {
+        let policies = json!(policies.identities());
+        let is_same = |(operation, earlier): &(Operation, CleanupSpecification)| {
+            operation.policies == policies && earlier.is_asked_as(specification)
+        };
+        let Some(position) = unfinished.iter().position(is_same) else { return Ok(None) };
+        let (operation, _) = unfinished.swap_remove(position);
+        let Some(active) = Active::new(self, &operation.id, operation.kind) else { return Ok(None) };
+        let is_ours = self.journal.claim(&operation, self.runner.name(), self.clock.now()).await?;
+        Ok(is_ours.then_some((operation, active)))
+    }
+
+    /// Closes the other cleanups that had left what this one removed, where nothing else of theirs is left.
     async fn close_settled(&self, run: &Run, report: &Report) -> Result<(), Error> {
-        let left = report.left.iter().map(|left| &left.resource);
-        let seen: Vec<&ResourceName> = report.removed.iter().chain(&report.kept).chain(left).collect();
-        let own = self.journal.operation(&run.id)?;
-        let is_seen = |name: &ResourceName| seen.iter().any(|seen| seen.id == name.id);
-        for server in seen.iter().filter(|name| name.kind == ResourceKind::Server) {
+        let is_removed = |name: &ResourceName| report.removed.iter().any(|removed| removed.id == name.id);
+        for server in report.removed.iter().filter(|name| name.kind == ResourceKind::Server) {
             for other in self.journal.operations_of_resource(&server.id)? {
-                // Of two that end at once and leave something, the later one goes on.
-                let goes_on = report.is_clean() || (other.created_at, &other.id) < (own.created_at, &own.id);
                 if other.kind == OperationKind::CleanupServer
                     && other.state == OperationState::Left
-                    && goes_on
-                    && Report::of(&other)
-                        .is_some_and(|it| it.unverified.is_none() && it.left.iter().all(|left| is_seen(&left.resource)))
+                    && Report::of(&other).is_some_and(|it| {
+                        it.unverified.is_none() && it.left.iter().all(|left| is_removed(&left.resource))
+                    })
                 {
                     self.journal.settle(&other.id, &run.id, json!(Report::default()), self.clock.now()).await?;
                 }

@@ -266,6 +266,12 @@ pub enum Error {
         /// When it is looked for the last time, in milliseconds since 1970.
         look_at: u64,
     },
+    /// A policy with which an operation began is not there any more as it was, so that nobody can decide as it would.
+    #[error(
+        "operation {operation} began with a policy that is not there any more as it was ({lost}): it waits for it; put \
+         the state directory's folder policies back, or give the operation up with `windlass operation abandon {operation}`"
+    )]
+    PolicyLost { operation: OperationId, lost: String },
     /// A part of the supervisor's round was dropped in the middle, because it took too long or was told to end.
     #[error("the supervisor's part {part} was ended before it had done; the next round goes on with it")]
     PartEnded { part: crate::supervisor::Part },

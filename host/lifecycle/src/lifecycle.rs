@@ -14,7 +14,7 @@ use windlass_scaleway::types::block::{BlockVolume, UpdateBlockVolume};
 use windlass_scaleway::types::instance::{ListServers, Server};
 use windlass_scaleway::{Client, Zone};
 
-use crate::account::Catalogues;
+use crate::account::{Catalogues, WithoutPrices};
 use crate::cancels::Cancels;
 use crate::change::{BlockVolumeChange, change};
 use crate::clock::{Clock, Randomness};
@@ -147,6 +147,7 @@ impl Lifecycle {
                 limits: options.limits,
                 images: Arc::default(),
                 catalogues: Catalogues::default(),
+                without_prices: WithoutPrices::default(),
                 pooled_ips: ActiveKeys::default(),
                 machines: Machines::default(),
                 runner,

@@ -25,8 +25,8 @@ impl Lifecycle {
     /// Asks the placement slot about so many servers of a specification. Where that names one type only, and no policy
     /// is configured, there is nothing to decide, and nobody is asked.
     ///
-    /// The question says how many servers of each type the group has in the zone, and what each costs, as far as
-    /// Scaleway can be asked.
+    /// The question says how many servers of each type the group has in the zone, and what each costs, where Scaleway
+    /// says so. Where a policy is configured and the servers cannot be listed, nothing is placed.
     pub async fn place(&self, specification: &ServerSpecification, wanted: usize) -> Placement {
         let mut specification = specification.clone();
         specification.normalize();
@@ -39,7 +39,15 @@ impl Lifecycle {
         }
         let shared = &self.shared;
         let (zone, group) = (&specification.zone, &specification.group);
-        let listed = self.machine_reader().list(std::slice::from_ref(zone), Some(group)).await.unwrap_or_default();
+        let listed = match self.machine_reader().list(std::slice::from_ref(zone), Some(group)).await {
+            Ok(listed) => listed,
+            // A policy that counts servers would let more be made than it allows.
+            Err(error) if policies.has_configured(SlotName::Placement) => {
+                let reason = format!("the placement policy is not asked, since the servers cannot be listed: {error}");
+                return Placement { types: Vec::new(), reason: Some(reason) };
+            }
+            Err(_) => Vec::new(),
+        };
         let catalogue = shared.catalogue(zone).await.ok();
         let place = |server_type: &String| {
             let is_of_type = |name: &str| name.eq_ignore_ascii_case(server_type);

@@ -152,7 +152,8 @@ impl Lifecycle {
     ///
     /// # Guarantees
     /// An operation is taken over by one process at a time (file lock and journal), and decides under the policies it
-    /// began with; what of them cannot be loaded any more is replaced by the default, and the decision records that.
+    /// began with. Where one of them is not there any more as it was, the operation waits ([`Error::PolicyLost`]). One
+    /// whose signer is not trusted any more counts as failed, and the decision records that.
     ///
     /// # Errors
     /// [`Error::RecoveryRunning`] while another process takes operations over, [`Error::HistoryMoved`] where the state
@@ -453,6 +454,10 @@ async fn resume_as(
     let zone = parse_zone(&operation.zone)?;
     let group: GroupName = operation.group.parse()?;
     let policies = shared.policies.pinned(&identities(&operation));
+    let lost = policies.lost();
+    if !lost.is_empty() {
+        return Err(Error::PolicyLost { operation: operation.id.clone(), lost: lost.join("; ") });
+    }
     let new_run = |deadline| {
         Run::new(
             Arc::clone(shared),

@@ -11,7 +11,7 @@ use windlass_concurrency::{ActiveKey, ActiveKeys};
 use windlass_policy::{Host, PinnedPolicies};
 use windlass_scaleway::{Client, Zone};
 
-use crate::account::Catalogues;
+use crate::account::{Catalogues, WithoutPrices};
 use crate::cancels::Cancels;
 use crate::clock::{Clock, Randomness};
 use crate::history::History;
@@ -100,6 +100,7 @@ pub(crate) struct Shared {
     pub(crate) poller: Poller,
     pub(crate) images: Arc<Images>,
     pub(crate) catalogues: Catalogues,
+    pub(crate) without_prices: WithoutPrices,
     /// Addresses of pools that creations of this process have taken.
     pub(crate) pooled_ips: ActiveKeys<String>,
     pub(crate) machines: Machines,

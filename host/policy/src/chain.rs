@@ -34,15 +34,17 @@ use crate::text::tidy_reason;
 pub(crate) enum ChainLink {
     /// A policy that can be asked.
     Policy(Arc<LoadedPolicy>),
-    /// A policy with which an operation began and which can't be loaded any more.
+    /// A policy that can't be asked, and why.
     Unavailable(PolicyIdentity, Arc<str>),
+    /// A policy with which an operation began, and which isn't there any more as it was.
+    Lost(PolicyIdentity, Arc<str>),
 }
 
 impl ChainLink {
     pub(crate) fn identity(&self) -> &PolicyIdentity {
         match self {
             ChainLink::Policy(policy) => &policy.identity,
-            ChainLink::Unavailable(identity, ..) => identity,
+            ChainLink::Unavailable(identity, _) | ChainLink::Lost(identity, _) => identity,
         }
     }
 }
@@ -79,7 +81,7 @@ impl Generation {
     pub(crate) fn policies(&self) -> impl Iterator<Item = &Arc<LoadedPolicy>> {
         self.chains.iter().flatten().filter_map(|link| match link {
             ChainLink::Policy(policy) => Some(policy),
-            ChainLink::Unavailable(..) => None,
+            ChainLink::Unavailable(..) | ChainLink::Lost(..) => None,
         })
     }
 }
@@ -135,6 +137,16 @@ impl PinnedPolicies {
     /// Whether another policy than the built-in default is asked.
     pub fn has_configured(&self, slot: SlotName) -> bool {
         self.generation.chain(slot).len() > 1 || !self.generation.shadows(slot).is_empty()
+    }
+
+    /// Which of the policies aren't there any more as they were when the operation began, and why. They count as failed
+    /// in each decision, so whoever can wait for them does.
+    pub fn lost(&self) -> Vec<String> {
+        let lost = self.generation.chains.iter().flatten().filter_map(|link| match link {
+            ChainLink::Lost(identity, why) => Some(format!("{identity} of the slot {}: {why}", identity.slot)),
+            ChainLink::Policy(_) | ChainLink::Unavailable(..) => None,
+        });
+        lost.collect()
     }
 
     /// The identities of one slot's chain.
@@ -356,7 +368,9 @@ impl<S: Slot> PendingDecision<S> {
         };
         let braking = Braking { brake: self.brake, whole, removed: self.removed };
         let (result, trace) = match link {
-            ChainLink::Unavailable(_, why) => (Err(Failure::new(FailureKind::Unavailable, &**why)), Trace::default()),
+            ChainLink::Unavailable(_, why) | ChainLink::Lost(_, why) => {
+                (Err(Failure::new(FailureKind::Unavailable, &**why)), Trace::default())
+            }
             ChainLink::Policy(policy) => ask_policy::<S>(policy, question, &braking, circumstances).await,
         };
         let items = match &self.undecided {
@@ -374,12 +388,14 @@ impl<S: Slot> PendingDecision<S> {
                 self.failed(link, &failure, circumstances);
                 let keep = match link {
                     ChainLink::Policy(policy) => policy.configured_on_failure(),
-                    ChainLink::Unavailable(identity, _) => {
+                    ChainLink::Unavailable(identity, _) | ChainLink::Lost(identity, _) => {
                         identity.origin.as_ref().and_then(|origin| origin.on_failure)
                     }
                 };
                 let keep = keep.unwrap_or_else(|| S::on_failure(question)) == OnFailure::Keep;
-                let keep = keep && failure.kind != FailureKind::NotAllowed;
+                // A tenant does not have what is shared kept by a policy that fails.
+                let is_others = link.identity().is_from_tenant() && S::is_shared(question);
+                let keep = keep && failure.kind != FailureKind::NotAllowed && !is_others;
                 self.asked.push(LinkRecord::new(link.identity(), items, Outcome::from(failure), trace));
                 return !keep;
             }

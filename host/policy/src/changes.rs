@@ -274,6 +274,7 @@ mod tests {
             version: "1.0.0".into(),
             component: Digest::of(name.as_bytes()),
             settings: Digest::of(b""),
+            configuration: None,
             origin: None,
         }
     }

@@ -32,9 +32,10 @@ use std::sync::Arc;
 
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use windlass_distribution::{Reference, RegistrySettings, Trust};
 
+use crate::digest::Digest;
 use crate::limits::Limits;
 use crate::rules::RulesFile;
 use crate::slot_name::{OnFailure, SlotName};
@@ -106,6 +107,13 @@ impl Link {
         let contents = contents.into();
         let source = if RulesFile::is_named(path) { Source::Rules(contents) } else { Source::Bytes(contents) };
         Link { source, ..Link::default() }
+    }
+
+    /// What tells its grants, limits and `on_failure` from those of another link of the same policy.
+    pub(crate) fn configuration(&self) -> Option<Digest> {
+        let Link { grants, limits, on_failure, .. } = self;
+        let is_plain = grants.is_empty() && limits.is_empty() && on_failure.is_none();
+        (!is_plain).then(|| Digest::of_json(&json!({"grants": grants, "limits": limits, "on_failure": on_failure})))
     }
 
     /// The same with these settings. What is no object counts as none.

@@ -26,6 +26,9 @@ pub struct PolicyIdentity {
     pub component: Digest,
     /// The digest of its settings.
     pub settings: Digest,
+    /// The digest of its grants, limits and `on_failure`. Absent: it is configured with none of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configuration: Option<Digest>,
     /// The object that brought it. Absent: it is configured, or built in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<PolicyOrigin>,

@@ -12,7 +12,7 @@ use rand::Rng;
 use tokio::sync::Semaphore;
 use windlass_concurrency::{Generations, Health};
 use windlass_distribution::files::read_bounded;
-use windlass_distribution::{Fetch, RULES_MEDIA_TYPE, Signature, SignatureFile, Trust};
+use windlass_distribution::{Fetch, KeyId, RULES_MEDIA_TYPE, Signature, SignatureFile, Trust};
 
 use crate::asker::Asker;
 use crate::brake::Brake;
@@ -29,7 +29,7 @@ use crate::digest::Digest;
 use crate::engine::{CONCURRENT_WAITING_DECISIONS, Engines};
 use crate::error::{Error, Refusal};
 use crate::host_status::{HostStatus, LinkStatus};
-use crate::kept::Kept;
+use crate::kept::{Kept, Unrestored};
 use crate::limits::{ClassLimits, MAX_COMPONENT_BYTES};
 use crate::load::Loader;
 use crate::policy::LoadedPolicy;
@@ -148,6 +148,24 @@ struct ConfiguredLink {
     loaded_at_ms: u64,
     /// Why the newest file isn't in use, and since when.
     refused: Option<(String, u64)>,
+}
+
+/// A link that was loaded, and what is kept of it.
+struct Loaded {
+    link: ConfiguredLink,
+    effective: Link,
+    component: Arc<[u8]>,
+    signed_by: Option<KeyId>,
+}
+
+impl Loaded {
+    /// Keeps it for the operations that begin under it. No operation ends under a shadow.
+    fn keep_in(&self, kept: &Kept) -> Result<(), Error> {
+        match self.link.link.mode {
+            Mode::Decide => kept.keep(&self.link.policy.identity, &self.effective, &self.component, self.signed_by),
+            Mode::Shadow => Ok(()),
+        }
+    }
 }
 
 /// What tells that a file has changed.
@@ -280,7 +298,9 @@ impl Host {
             for link in policies.chain(slot) {
                 let before = configured.slots[slot.index()].iter().find(|known| known.link == *link);
                 let before = before.map(|known| (&known.policy, known.loaded_at_ms));
-                next.slots[slot.index()].push(self.inner.load_link(slot, link, before, next.trust.as_deref(), None)?);
+                let loaded = self.inner.load_link(slot, link, before, next.trust.as_deref(), None)?;
+                loaded.keep_in(&self.inner.kept)?;
+                next.slots[slot.index()].push(loaded.link);
             }
         }
         configured.swap(generation_of(&next, &self.inner.built_ins));
@@ -346,7 +366,10 @@ impl Host {
         self.inner.check_asked(slot)?;
         let trust = self.inner.generations.current().trust.clone();
         let brought = Brought { signatures, origin };
-        Ok(self.inner.load_link(slot, link, before.map(|policy| (policy, 0)), trust.as_deref(), Some(brought))?.policy)
+        let before = before.map(|policy| (policy, 0));
+        let loaded = self.inner.load_link(slot, link, before, trust.as_deref(), Some(brought))?;
+        loaded.keep_in(&self.inner.kept)?;
+        Ok(loaded.link.policy)
     }
 
     /// How often the policies of objects were put in place.
@@ -380,8 +403,9 @@ impl Host {
     }
 
     /// The policies with which an operation began, after a restart: those in use where they are the same, the rest from
-    /// the state folder. One that can't be loaded any more counts as failed in each decision, which says why, and the
-    /// next link decides, at last this host's built-in default. A slot that isn't named has the built-in default.
+    /// the state folder. One that can't be restored counts as failed in each decision, which says why, and the next link
+    /// decides, at last this host's built-in default; [`PinnedPolicies::lost`] tells of those that are not there any
+    /// more. A slot that isn't named has the built-in default.
     ///
     /// May compile, so don't call it on a thread that decides.
     pub fn pinned(&self, identities: &[PolicyIdentity]) -> PinnedPolicies {
@@ -391,10 +415,13 @@ impl Host {
             for identity in identities.iter().filter(|identity| identity.slot == slot) {
                 chain.push(match self.inner.restore(identity) {
                     Ok(policy) => ChainLink::Policy(policy),
-                    Err(why) => {
-                        tracing::warn!(policy = %identity, why, "an operation began with a policy that can't be \
-                            loaded");
-                        ChainLink::Unavailable(identity.clone(), why.into())
+                    Err(unrestored) => {
+                        tracing::warn!(policy = %identity, ?unrestored, "an operation began with a policy that can't \
+                            be restored");
+                        match unrestored {
+                            Unrestored::Untrusted(why) => ChainLink::Unavailable(identity.clone(), why.into()),
+                            Unrestored::Lost(why) => ChainLink::Lost(identity.clone(), why.into()),
+                        }
                     }
                 });
             }
@@ -409,7 +436,7 @@ impl Host {
     /// # Errors
     /// Why it can't be used.
     pub fn load(&self, slot: SlotName, link: &Link) -> Result<Arc<LoadedPolicy>, Error> {
-        Ok(self.inner.load_link(slot, link, None, None, None)?.policy)
+        Ok(self.inner.load_link(slot, link, None, None, None)?.link.policy)
     }
 
     /// A chain of this policy and the built-in default; the other slots have their built-in defaults.
@@ -499,7 +526,7 @@ impl Inner {
         before: Option<(&Arc<LoadedPolicy>, u64)>,
         trust: Option<&Trust>,
         brought: Option<Brought>,
-    ) -> Result<ConfiguredLink, Error> {
+    ) -> Result<Loaded, Error> {
         let refused = |refusal| Error::Refused { slot, policy: link.source.clone(), refusal };
         let limits = |class: Class| self.limits.of(class).with(&link.limits, "limits").map_err(Error::Configuration);
         // To which class it belongs is known when it has been read.
@@ -543,12 +570,7 @@ impl Inner {
                     })
                 });
                 let mut loaded = loaded?;
-                let serves_tenants = self.asker == Some(Asker::Controller);
-                if origin.as_ref().map_or(serves_tenants, |origin| origin.tenant.is_none()) {
-                    // Any tenant's questions could have it suspended, for all.
-                    loaded.health = Health::new(0);
-                }
-                loaded.identity.origin = origin;
+                self.bring(&mut loaded, origin);
                 (Arc::new(loaded), now_ms())
             }
         };
@@ -556,12 +578,8 @@ impl Inner {
             let checked = trust.check_version(&policy.identity.name, &policy.identity.version);
             checked.map_err(|untrusted| refused(untrusted.into()))?;
         }
-        // No operation ends under a shadow.
-        if link.mode == Mode::Decide {
-            let signed_by = signed_by.map(|signed_by| signed_by.key);
-            self.kept.keep(&policy.identity, &effective, &component, signed_by)?;
-        }
-        Ok(ConfiguredLink { link: link.clone(), policy, stamp: contents.stamp, loaded_at_ms, refused: None })
+        let link = ConfiguredLink { link: link.clone(), policy, stamp: contents.stamp, loaded_at_ms, refused: None };
+        Ok(Loaded { link, effective, component, signed_by: signed_by.map(|signed_by| signed_by.key) })
     }
 
     fn read(&self, slot: SlotName, source: &Source, most: u64) -> Result<Contents, Refusal> {
@@ -628,7 +646,8 @@ impl Inner {
                 }
                 changed = true;
                 let before = Some((&known.policy, known.loaded_at_ms));
-                match self.load_link(slot, &known.link, before, trust.as_deref(), None) {
+                let loaded = self.load_link(slot, &known.link, before, trust.as_deref(), None);
+                match loaded.and_then(|loaded| loaded.keep_in(&self.kept).map(|()| loaded.link)) {
                     Ok(loaded) if Arc::ptr_eq(&loaded.policy, &known.policy) => {
                         known.stamp = loaded.stamp;
                         known.refused = None;
@@ -664,7 +683,17 @@ impl Inner {
     }
 
     /// A policy by identity: from those in use, or from the state folder.
-    fn restore(&self, identity: &PolicyIdentity) -> Result<Arc<LoadedPolicy>, String> {
+    /// Notes which object brought a policy. An operator's is never suspended where tenants' questions are put to it: any
+    /// tenant could have it suspended for all.
+    fn bring(&self, policy: &mut LoadedPolicy, origin: Option<PolicyOrigin>) {
+        let serves_tenants = self.asker == Some(Asker::Controller);
+        if origin.as_ref().map_or(serves_tenants, |origin| origin.tenant.is_none()) {
+            policy.health = Health::new(0);
+        }
+        policy.identity.origin = origin;
+    }
+
+    fn restore(&self, identity: &PolicyIdentity) -> Result<Arc<LoadedPolicy>, Unrestored> {
         let built_ins = self.built_ins.iter().flatten();
         let scoped = self.scopes.policies();
         let configured = self.generations.current();
@@ -679,10 +708,13 @@ impl Inner {
         }
         let trust = self.generations.current().trust.clone();
         let (link, component) = self.kept.read(identity, trust.as_deref())?;
-        let limits = self.limits.of(Class::of(&component)).with(&link.limits, "limits")?;
-        let mut policy =
-            self.loader.load(identity.slot, &link, component, limits).map_err(|refusal| refusal.to_string())?;
-        policy.identity.origin.clone_from(&identity.origin);
+        let limits = self.limits.of(Class::of(&component)).with(&link.limits, "limits").map_err(Unrestored::Lost)?;
+        let loaded = self.loader.load(identity.slot, &link, component, limits);
+        let mut policy = loaded.map_err(|refusal| Unrestored::Lost(refusal.to_string()))?;
+        self.bring(&mut policy, identity.origin.clone());
+        if policy.identity != *identity {
+            return Err(Unrestored::Lost(format!("what is kept of it is {}, configured otherwise", policy.identity)));
+        }
         let policy = Arc::new(policy);
         restored.push(Arc::downgrade(&policy));
         Ok(policy)

@@ -2,7 +2,9 @@
 //! it began.
 //!
 //! `policies/<component>.wasm` holds a component, and `policies/<slot>-<component>-<settings>.json` how it was
-//! configured (`<slot>@<origin>-...` where an object brought it), both named by digest. A component is verified against its name when it is read.
+//! configured: after `<slot>`, `+<configuration>` where it has grants, limits or `on_failure`, and `@<origin>` where an
+//! object brought it. Each is named by digest. What is read is what this host wrote: a component is verified against its
+//! name, a configuration by its HMAC under the state folder's [key](StateKey), which is its first line.
 
 use std::collections::HashSet;
 use std::io;
@@ -21,6 +23,7 @@ use crate::error::Error;
 use crate::limits::MAX_COMPONENT_BYTES;
 use crate::slots::OnFailure;
 use crate::source::Source;
+use crate::state_key::StateKey;
 use windlass_distribution::files::{private_folder, read_bounded, remove, write_atomically};
 
 const FOLDER: &str = "policies";
@@ -48,16 +51,27 @@ struct Configuration {
 
 pub(crate) struct Kept {
     folder: Dir,
+    /// None: there is none that can be trusted, so nothing that is kept can be told from what somebody else wrote.
+    key: Option<StateKey>,
+}
+
+/// Why a kept policy is not restored.
+#[derive(Debug)]
+pub(crate) enum Unrestored {
+    /// Whoever signed it is not trusted any more.
+    Untrusted(String),
+    /// It is not there any more, or not as it was.
+    Lost(String),
 }
 
 impl Kept {
     pub(crate) fn open(state: &Dir) -> Result<Kept, Error> {
         let folder = private_folder(state, FOLDER)
             .map_err(|source| Error::StateFolder { what: "open the folder policies".into(), source })?;
-        Ok(Kept { folder })
+        Ok(Kept { folder, key: StateKey::of(state)? })
     }
 
-    /// Keeps a policy. The newest configuration wins where only grants or limits differ.
+    /// Keeps a policy.
     pub(crate) fn keep(
         &self,
         identity: &PolicyIdentity,
@@ -72,10 +86,12 @@ impl Kept {
             on_failure: link.on_failure,
             limits: link.limits.clone(),
             built_in: link.source == Source::BuiltIn,
-            signed_by,
+            // Who has signed these bytes once has signed them, whoever loads them later without asking for it.
+            signed_by: signed_by.or_else(|| self.configuration(identity).ok()?.signed_by),
         };
         let name = component_file(&identity.component);
         let kept = serde_json::to_vec(&configuration).map_err(io::Error::other).and_then(|json| {
+            let json = self.signed(identity, json);
             if self.is_kept(identity, &json) {
                 return Ok(());
             }
@@ -101,17 +117,37 @@ impl Kept {
             && self.folder.exists(component_file(&identity.component))
     }
 
-    /// Reads a kept policy, if whoever signed it is still trusted.
-    pub(crate) fn read(&self, identity: &PolicyIdentity, trust: Option<&Trust>) -> Result<(Link, Arc<[u8]>), String> {
-        let configuration = read_bounded(&self.folder, configuration_file(identity), MAX_CONFIGURATION_BYTES)
+    /// The contents of a configuration's file.
+    fn signed(&self, identity: &PolicyIdentity, json: Vec<u8>) -> Vec<u8> {
+        let mac = self.key.as_ref().map(|key| hex::encode(key.sign(&authenticated(identity, &json))));
+        [mac.unwrap_or_default().into_bytes(), vec![b'\n'], json].concat()
+    }
+
+    fn configuration(&self, identity: &PolicyIdentity) -> Result<Configuration, String> {
+        let contents = read_bounded(&self.folder, configuration_file(identity), MAX_CONFIGURATION_BYTES)
             .map_err(|error| format!("its configuration is not in the state folder: {error}"))?;
-        let configuration: Configuration = serde_json::from_slice(&configuration)
-            .map_err(|error| format!("its configuration in the state folder can't be read: {error}"))?;
+        let key = self.key.as_ref().ok_or("the state folder's cache.key belongs to another user")?;
+        let end = contents.iter().position(|byte| *byte == b'\n').unwrap_or_default();
+        let (mac, json) = (&contents[..end], contents.get(end + 1..).unwrap_or_default());
+        if !hex::decode(mac).is_ok_and(|mac| key.verifies(&authenticated(identity, json), &mac)) {
+            return Err("its configuration in the state folder was not written by a host of it".into());
+        }
+        serde_json::from_slice(json)
+            .map_err(|error| format!("its configuration in the state folder can't be read: {error}"))
+    }
+
+    /// Reads a kept policy, if whoever signed it is still trusted.
+    pub(crate) fn read(
+        &self,
+        identity: &PolicyIdentity,
+        trust: Option<&Trust>,
+    ) -> Result<(Link, Arc<[u8]>), Unrestored> {
+        let configuration = self.configuration(identity).map_err(Unrestored::Lost)?;
         let component: Arc<[u8]> = read_bounded(&self.folder, component_file(&identity.component), MAX_COMPONENT_BYTES)
-            .map_err(|error| format!("its component is not in the state folder: {error}"))?
+            .map_err(|error| Unrestored::Lost(format!("its component is not in the state folder: {error}")))?
             .into();
         if Digest::of(&component) != identity.component {
-            return Err("its component in the state folder has been changed".into());
+            return Err(Unrestored::Lost("its component in the state folder has been changed".into()));
         }
         if let Some(trust) = trust
             && !configuration.built_in
@@ -121,10 +157,7 @@ impl Kept {
             let checked = key.and_then(|key| trust.check_key(digest, key));
             checked
                 .and_then(|()| trust.check_version(&identity.name, &identity.version))
-                .map_err(|untrusted| format!("it is no longer trusted: {untrusted}"))?;
-        }
-        if Digest::of_json(&Value::Object(configuration.settings.clone())) != identity.settings {
-            return Err("its settings in the state folder have been changed".into());
+                .map_err(|untrusted| Unrestored::Untrusted(format!("it is no longer trusted: {untrusted}")))?;
         }
         let link = Link {
             source: Source::Bytes(component.clone()),
@@ -152,7 +185,7 @@ impl Kept {
             let age = now.duration_since(metadata.modified()?.into_std()).unwrap_or_default();
             if name.ends_with(".json") {
                 if names_in_use.contains(&name) || age < grace {
-                    // <slot>-<component>-<settings>.json
+                    // ...-<component>-<settings>.json
                     if let Some(component) = name.rsplit('-').nth(1) {
                         components_in_use.insert(format!("{component}.wasm"));
                     }
@@ -176,8 +209,15 @@ fn component_file(component: &Digest) -> String {
 }
 
 fn configuration_file(identity: &PolicyIdentity) -> String {
+    let configuration = identity.configuration.map(|configuration| format!("+{configuration}")).unwrap_or_default();
     // What an object brought is configured by it, with its own `on_failure`.
     let origin =
         identity.origin.as_ref().map(|origin| format!("@{}", Digest::of(origin.to_string().as_bytes()).short()));
-    format!("{}{}-{}-{}.json", identity.slot, origin.unwrap_or_default(), identity.component, identity.settings)
+    let origin = origin.unwrap_or_default();
+    format!("{}{configuration}{origin}-{}-{}.json", identity.slot, identity.component, identity.settings)
+}
+
+/// What the HMAC of a configuration is of: its file's name as well, so that none can stand for another's.
+fn authenticated(identity: &PolicyIdentity, json: &[u8]) -> Vec<u8> {
+    [b"windlass-policy-1", configuration_file(identity).as_bytes(), &[0], json].concat()
 }

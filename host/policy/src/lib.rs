@@ -79,6 +79,7 @@ mod shadow;
 mod slot_name;
 pub mod slots;
 mod source;
+mod state_key;
 mod status;
 mod text;
 mod trial;

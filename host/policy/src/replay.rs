@@ -1,5 +1,5 @@
 //! Recorded decisions once more: under the same policies, to prove that they are pure, or under others, to see what
-//! they would have decided. And questions given as JSON.
+//! they would have decided.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::chain::{ChainLink, Circumstances, PendingDecision, PinnedPolicies};
-use crate::decision::{DecidedBy, PolicyIdentity};
+use crate::decision::{DecidedBy, Fallback, PolicyIdentity};
 use crate::decision_log::{DecisionRecord, LinkRecord, Outcome};
 use crate::error::Error;
 use crate::failure_kind::FailureKind;
 use crate::host::Host;
 use crate::policy::LoadedPolicy;
-use crate::slots::{Slot, SlotName, with_slot};
+use crate::slots::{Slot, with_slot};
 use crate::text::{one_line, short};
 
 /// How many differences are listed.
@@ -44,6 +44,10 @@ pub struct Replay {
     pub asked: Vec<LinkRecord>,
     /// Where the answers differ: `verdict.wait: recorded 1000, replayed 2000`. The first twenty.
     pub differences: Vec<String>,
+    /// Policies that failed now and had not failed then: one that was not asked then, too. What answered in their place
+    /// may have answered the same.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<Fallback>,
     /// Why another answer proves nothing against the policies that were asked then: what they were given is not all on
     /// record, or the clock ended one of them now. Empty: it proves that one of them is not pure.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -69,7 +73,7 @@ impl Host {
                 let identities: Vec<_> = record.asked.iter().map(|asked| asked.policy.clone()).collect();
                 let pin = self.pinned(&identities);
                 for (link, asked) in pin.generation.chain(record.slot).iter().zip(&record.asked) {
-                    if let ChainLink::Unavailable(identity, why) = link
+                    if let ChainLink::Unavailable(identity, why) | ChainLink::Lost(identity, why) = link
                         && failure_of(asked).is_none_or(|(kind, _)| kind != FailureKind::Unavailable)
                     {
                         return Err(failed(format!(
@@ -113,14 +117,19 @@ impl PinnedPolicies {
         })?;
         let mut recorded = RecordedLinks { left: record.asked.iter().collect() };
         let mut pending = PendingDecision::<S>::new(self.deciding.brake);
-        let mut inconclusive = Vec::new();
+        let (mut inconclusive, mut failed) = (Vec::new(), Vec::new());
         for link in self.generation.chain(S::NAME) {
             let own = recorded.take(link.identity());
             let circumstances = Circumstances::Replay { own, all: &record.asked };
             let goes_on = pending.ask(link, &question, &circumstances).await;
-            if let (Some(own), Some(now)) = (own, pending.asked.last()) {
-                inconclusive.extend(excuse(own, now));
+            let Some(now) = pending.asked.last() else { continue };
+            let excused = own.and_then(|own| excuse(own, now));
+            if let (Some((kind, reason)), None) = (failure_of(now), &excused)
+                && own.is_none_or(|own| failure_of(own).is_none())
+            {
+                failed.push(Fallback { policy: now.policy.clone(), kind, reason: reason.to_owned() });
             }
+            inconclusive.extend(excused);
             if !goes_on {
                 break;
             }
@@ -133,42 +142,7 @@ impl PinnedPolicies {
         if same {
             inconclusive.clear();
         }
-        Ok(Replay { same, answer, decided_by, asked: pending.asked, differences, inconclusive })
-    }
-
-    /// Puts a question that is given as JSON in the contract's spelling, and returns the record: for trying policies by
-    /// hand. Shadows are asked after that, and stand only in the log's record.
-    ///
-    /// # Errors
-    /// The question doesn't fit the slot: where, and what was expected.
-    pub async fn decide_json(&self, slot: SlotName, question: Value) -> Result<DecisionRecord, Error> {
-        with_slot!(slot, S => {
-            let typed: <S as Slot>::Question = serde_json::from_value(question.clone())
-                .map_err(|error| {
-                    let problem = error.to_string();
-                    Error::Configuration(format!("the question does not fit the slot {slot}: {}", one_line(&problem)))
-                })?;
-            let (record, _, shadows) = self.ask::<S>(typed, &Circumstances::Live(self)).await;
-            let json = |value: Result<Value, serde_json::Error>| {
-                value.map_err(|error| Error::Record { id: record.id.to_string(), problem: error.to_string() })
-            };
-            let answer = json(serde_json::to_value(&record.answer))?;
-            let as_json = DecisionRecord {
-                id: record.id,
-                at_ms: record.at_ms,
-                slot,
-                question,
-                answer,
-                reason: record.reason.clone(),
-                decided_by: record.decided_by.clone(),
-                asked: record.asked.clone(),
-                shadows: Vec::new(),
-                duration_ns: record.duration_ns,
-                lost_before: 0,
-            };
-            self.deciding.record::<S>(record, shadows);
-            Ok(as_json)
-        })
+        Ok(Replay { same, answer, decided_by, asked: pending.asked, differences, failed, inconclusive })
     }
 }
 

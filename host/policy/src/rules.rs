@@ -90,6 +90,9 @@ impl RulesFile {
             let slots = SlotName::ALL.map(SlotName::as_str).join(", ");
             return Err(format!("line 1: the key `slot` is missing: which of {slots} are the rules for?"));
         };
+        if rules.is_empty() {
+            return Err("it has no rule: add one, begun by [[rules]]".into());
+        }
         let mut settings = Map::new();
         settings.insert("slot".into(), slot.as_str().into());
         settings.insert("rules".into(), Value::Array(rules));

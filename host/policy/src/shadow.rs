@@ -306,7 +306,8 @@ fn ask_one<S: Slot>(
         policy.health.remember(&failure.reason);
         return not_asked(place, failure.clone());
     }
-    if is_comparable {
+    let is_not_allowed = answer.as_ref().is_err_and(|failure| failure.kind == FailureKind::NotAllowed);
+    if is_comparable && !is_not_allowed {
         note(policy, answer.as_ref().err(), status);
     }
     let (agreement, outcome, answer) = match answer {

@@ -367,6 +367,7 @@ mod tests {
             version: "1.0.0".into(),
             component: crate::Digest::of(b"a"),
             settings: crate::Digest::of(b"b"),
+            configuration: None,
             origin: None,
         };
         let long = "x".repeat(100_000);

@@ -31,6 +31,9 @@ pub struct BulkReplay {
     pub inconclusive: u64,
     /// The changes, the most frequent first.
     pub groups: Vec<ReplayGroup>,
+    /// How policies failed that had not failed then, the most frequent first. What answered in their place may have
+    /// answered the same.
+    pub policy_failures: Vec<ReplayFailure>,
     /// Decisions that can't be replayed, by why, the most frequent first.
     pub failed: Vec<ReplayFailure>,
 }
@@ -50,7 +53,7 @@ pub struct ReplayGroup {
     pub decision: DecisionId,
 }
 
-/// Decisions that can't be replayed.
+/// Decisions that can't be replayed, or in which a policy failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ReplayFailure {
@@ -96,6 +99,7 @@ pub fn replay(
 struct Found {
     totals: BulkReplay,
     groups: BTreeMap<(SlotName, String, String), (u64, DecisionId)>,
+    policy_failures: BTreeMap<String, (u64, DecisionId)>,
     failed: BTreeMap<String, (u64, DecisionId)>,
 }
 
@@ -118,6 +122,9 @@ impl Found {
             None => return self.fail(record.id, "it waits for something".into()),
         };
         self.totals.replayed += 1;
+        for failure in &replay.failed {
+            count(&mut self.policy_failures, failure.to_string(), 1, record.id);
+        }
         if replay.same {
             self.totals.same += 1;
             return;
@@ -154,6 +161,9 @@ impl Found {
         for (group, (more, decision)) in other.groups {
             count(&mut self.groups, group, more, decision);
         }
+        for (problem, (more, decision)) in other.policy_failures {
+            count(&mut self.policy_failures, problem, more, decision);
+        }
         for (problem, (more, decision)) in other.failed {
             count(&mut self.failed, problem, more, decision);
         }
@@ -164,10 +174,12 @@ impl Found {
         let failure = |(problem, (count, decision))| ReplayFailure { problem, count, decision };
         let mut report = BulkReplay {
             groups: self.groups.into_iter().map(group).collect(),
+            policy_failures: self.policy_failures.into_iter().map(failure).collect(),
             failed: self.failed.into_iter().map(failure).collect(),
             ..self.totals
         };
         report.groups.sort_by_key(|group| std::cmp::Reverse(group.count));
+        report.policy_failures.sort_by_key(|failure| std::cmp::Reverse(failure.count));
         report.failed.sort_by_key(|failure| std::cmp::Reverse(failure.count));
         report
     }

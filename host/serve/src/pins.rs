@@ -75,6 +75,10 @@ impl Pins {
         let host = self.host.clone();
         let pin = tokio::task::spawn_blocking(move || host.pinned(&identities)).await;
         let pin = pin.map_err(|_| "the pin cannot be restored".to_owned())?;
+        let lost = pin.lost();
+        if !lost.is_empty() {
+            return Err(format!("what the pin names is not there any more: {}", lost.join("; ")));
+        }
         self.remember(token, &pin);
         Ok(pin)
     }
@@ -86,6 +90,7 @@ impl Pins {
             version: identity.version.to_string(),
             component: identity.component.to_string(),
             settings: identity.settings.to_string(),
+            configuration: identity.configuration.map(|digest| digest.to_string()).unwrap_or_default(),
             built_in: self.built_in.contains(&identity.component),
         }
     }
@@ -128,6 +133,10 @@ fn read(token: &Bytes) -> Result<Vec<PolicyIdentity>, String> {
             version: policy.version.into(),
             component: policy.component.parse()?,
             settings: policy.settings.parse()?,
+            configuration: match policy.configuration.as_str() {
+                "" => None,
+                digest => Some(digest.parse()?),
+            },
             origin: None,
         })
     };

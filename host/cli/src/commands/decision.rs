@@ -4,7 +4,8 @@ mod bulk;
 
 use windlass_inspect::failure::Failure;
 use windlass_inspect::text::printable;
-use windlass_policy::{DecisionFilter, ReplayAgainst};
+use windlass_policy::slots::SlotName;
+use windlass_policy::{DecisionFilter, Host, PinnedPolicies, ReplayAgainst};
 
 use crate::arguments::{DecisionCommand, ListDecisions, LoadOptions, ReplayDecision, ShowDecision};
 use crate::context::Context;
@@ -43,14 +44,12 @@ async fn replay(context: &Context, arguments: ReplayDecision) -> Result<(), Fail
         (Some(decision), None) => context.inspector(&context.state_directory()?).find_decision(decision)?,
         (None, None) => return Err(Failure::usage("name a decision, or say since when with --since")),
     };
-    let state = context.state_directory()?;
-    let host = context.policy_host(context.folder_of(&state)?)?;
-    let against = match arguments.policy {
-        None => ReplayAgainst::TheSame,
-        Some(file) => {
-            let options = LoadOptions { file, settings: arguments.settings, grants: arguments.grants };
-            let link = policy_file::link(context, record.slot, &options)?;
-            ReplayAgainst::Policy(policy_file::load(&host, record.slot, &link, &options.file)?)
+    let (host, against) = match &arguments.policy {
+        None => (recorded_host(context)?, ReplayAgainst::TheSame),
+        Some(_) => {
+            let host = policy_file::trial_host(context)?;
+            let pin = candidate(context, &host, record.slot, &arguments)?;
+            (host, ReplayAgainst::Pinned(pin))
         }
     };
     let replay = host
@@ -67,12 +66,51 @@ async fn replay(context: &Context, arguments: ReplayDecision) -> Result<(), Fail
         for excuse in &replay.inconclusive {
             text.push_str(&format!("  which proves nothing: {}\n", printable(excuse)));
         }
+        for failed in &replay.failed {
+            text.push_str(&format!("  {}\n", printable(&failed.to_string())));
+        }
         text
     });
-    // The same policies must answer the same; that another policy answers otherwise is why it was asked.
-    if !replay.same && replay.inconclusive.is_empty() && matches!(against, ReplayAgainst::TheSame) {
-        return Err(Failure::undone("the policies that decided then answer otherwise now")
-            .because("a policy's decision must depend on nothing but its question and its recorded calls"));
+    let changes = !replay.failed.is_empty() || (!replay.same && replay.inconclusive.is_empty());
+    match against {
+        ReplayAgainst::TheSame if changes => Err(impure()),
+        // That another policy answers otherwise is why it was asked.
+        ReplayAgainst::Pinned(_) if changes && arguments.fail_on_change => Err(match replay.failed.is_empty() {
+            true => Failure::undone("the verdict changes"),
+            false => Failure::undone("the policy fails"),
+        }),
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+/// The host that has the policies that decided then.
+fn recorded_host(context: &Context) -> Result<Host, Failure> {
+    let state = context.state_directory()?;
+    context.policy_host(context.folder_of(&state)?)
+}
+
+/// The configured policies with the one that `--policy` names among them, in the place that it has in the configuration
+/// or before all.
+fn candidate(
+    context: &Context,
+    host: &Host,
+    slot: SlotName,
+    arguments: &ReplayDecision,
+) -> Result<PinnedPolicies, Failure> {
+    let file = arguments.policy.clone().unwrap_or_default();
+    let options = LoadOptions { file, settings: arguments.settings.clone(), grants: arguments.grants.clone() };
+    let link = policy_file::link(context, slot, &options)?;
+    policy_file::load(host, slot, &link, &options.file)?;
+    let policies = policy_file::chain_with(&context.configuration.policies, slot, Some((&options.file, &link)));
+    host.configure(&policies).map_err(|error| {
+        Failure::usage("the configured policies cannot be used")
+            .because(error.to_string())
+            .remedy("windlass policy list")
+    })?;
+    Ok(host.pin())
+}
+
+fn impure() -> Failure {
+    Failure::undone("the policies that decided then answer otherwise now")
+        .because("a policy's decision must depend on nothing but its question and its recorded calls")
 }

@@ -11,7 +11,9 @@ use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::output::Output;
 use windlass_inspect::text::instant;
 use windlass_inspect::words::counted;
-use windlass_lifecycle::{Control, Error, Left, OperationFilter, OperationId, OperationState, Report, Resumed};
+use windlass_lifecycle::{
+    Control, Error, Left, Operation, OperationFilter, OperationId, OperationState, Report, ResourceName, Resumed,
+};
 
 use crate::context::{Context, Work};
 
@@ -129,6 +131,21 @@ pub(super) fn left_open_words(work: &Work) -> Result<String, Failure> {
         1 => "An operation that an earlier process left open is finished or undone first. ".to_owned(),
         count => format!("{count} operations that an earlier process left open are finished or undone first. "),
     })
+}
+
+/// That a policy keeps what an operation had made, and what is done about it.
+pub(super) const KEPT: (&str, &str) =
+    ("a policy keeps what was made", "to delete a server that is kept: windlass server delete --force ID");
+
+/// What policies keep of these operations.
+pub(super) fn kept_of<'a>(operations: impl IntoIterator<Item = &'a Operation>) -> Vec<Leftover> {
+    operations.into_iter().filter_map(Report::of).flat_map(|report| left_by_policy(&report)).collect()
+}
+
+/// What a policy keeps.
+pub(super) fn left_by_policy(report: &Report) -> Vec<Leftover> {
+    let left = |resource: &ResourceName| Left { resource: resource.clone(), why: "a policy keeps it".to_owned() };
+    report.kept.iter().map(|resource| left(resource).into()).collect()
 }
 
 /// What is done about an operation that could not be ended.

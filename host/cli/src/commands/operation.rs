@@ -5,7 +5,7 @@ mod cancel;
 mod watch;
 
 use serde::Serialize;
-use windlass_inspect::failure::{Exit, Failure};
+use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::listing::with_notes;
 use windlass_inspect::output::table;
 use windlass_inspect::words::counted;
@@ -15,7 +15,8 @@ use windlass_lifecycle::{
 };
 
 use super::lifecycle::{
-    MAY_STILL_TAKE_EFFECT, RESUME_AGAIN, left_of, lifecycle_failure, made_by, undone_line, unverified,
+    KEPT, MAY_STILL_TAKE_EFFECT, RESUME_AGAIN, left_by_policy, left_of, lifecycle_failure, made_by, undone_line,
+    unverified,
 };
 use crate::arguments::{ListOperations, OperationCommand, ShowOperation};
 use crate::context::Context;
@@ -110,9 +111,13 @@ async fn resume(context: &Context) -> Result<(), Failure> {
         problems: round.problems,
     };
     let resumed = &ended.resumed;
-    if !resumed.is_clean() || !resumed.unverified.is_empty() {
+    let reports = resumed.operations.iter().filter_map(|operation| operation.report.as_ref());
+    let kept: Vec<Leftover> = reports.flat_map(left_by_policy).collect();
+    if !resumed.is_clean() || !resumed.unverified.is_empty() || !kept.is_empty() {
         let exit = if was_interrupted { Exit::Interrupted } else { Exit::Left };
-        let (message, remedy) = if resumed.is_clean() {
+        let (message, remedy) = if resumed.is_clean() && resumed.unverified.is_empty() {
+            KEPT
+        } else if resumed.is_clean() {
             MAY_STILL_TAKE_EFFECT
         } else {
             ("not every operation could be ended", RESUME_AGAIN)
@@ -133,6 +138,7 @@ async fn resume(context: &Context) -> Result<(), Failure> {
                 failure.undone.extend(undone_line(&operation.operation, report));
             }
         }
+        failure.left.extend(kept);
         failure.left.extend(resumed.unverified.iter().map(|it| unverified(&it.operation, &it.zone, it.look_at)));
         return Err(failure);
     }

@@ -368,8 +368,7 @@ struct Links {
 fn list(context: &Context) -> Result<(), Failure> {
     let state = context.state_directory()?;
     let folder = context.folder_of(&state)?;
-    let host = context.policy_host(folder)?;
-    context.configure(&host)?;
+    let host = context.configured_host(folder)?;
     let listing = Links { policies: host.status().links };
     let policies = Listing::new(&listing.policies, "no policies", |link: &LinkStatus| link.policy.name.to_string())
         .column("slot", |link| link.slot.to_string())

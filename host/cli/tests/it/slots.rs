@@ -131,8 +131,8 @@ fn a_failed_server_that_the_rollback_policy_keeps_is_named_as_left() {
     let left = failed.json()["error"]["left"].clone();
     let is_named = |one: &Value| one["kind"] == "server" && one["id"] == *id;
     assert!(left.as_array().unwrap().iter().any(is_named), "{left}");
-    failed.says("the rollback policy keeps it").says(&format!("windlass server delete {id}"));
-    world.run(&["server", "delete", "--yes", &id]).expect(0);
+    failed.says("a policy keeps it").says(&format!("windlass server delete --force {id}"));
+    world.run(&["server", "delete", "--yes", "--force", &id]).expect(0);
 }
 
 #[test]
@@ -147,19 +147,41 @@ fn a_release_that_waits_stays_one_operation_however_often_it_is_asked_for() {
         let ids = operations["operations"].as_array().unwrap().iter();
         ids.map(|one| one["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    let mut last = Vec::new();
     for _ in 0..3 {
         world
             .run(&["server", "delete", "--yes", &server])
             .expect(3)
             .says("the release policy is asked again at")
             .says(&format!("windlass operation resume; to delete without it: windlass server delete --force {server}"));
-        let now = unfinished();
-        assert!(now.len() == 1 && now != last, "{now:?} after {last:?}");
-        last = now;
+        assert_eq!(unfinished().len(), 1);
     }
+    let asked = world.json(&["decision", "list", "--slot", "release"]);
+    assert_eq!(asked["decisions"].as_array().unwrap().len(), 1, "before the time came: {asked}");
     assert_eq!(world.resources(), 3);
     world.configure("");
     world.run(&["server", "delete", "--yes", &server]).expect(0);
     assert_eq!((world.resources(), unfinished().len()), (0, 0));
+}
+
+#[test]
+fn a_rollback_policy_that_keeps_is_told_by_every_command_that_removes() {
+    let world = World::new("100");
+    world.configure(&format!("owner = 'team'\n{}", rules(&world, "rollback", "keep")));
+    let server = world.create("1").expect(0).json()["servers"][0]["id"].as_str().unwrap().to_owned();
+    let deleted = world.run(&["server", "delete", "--yes", &server, "--output", "json"]).expect(3);
+    deleted.says(&server);
+    world.run(&["server", "delete", "--yes", &server, "--force"]).expect(0);
+    assert_eq!(world.resources(), 0);
+
+    world.run(&["cluster", "create", &farm(&world, 2)]).expect(0);
+    world.run(&["cluster", "scale", "farm", "web=1", "--yes"]).expect(3).says("LEFT    server farm-web-2 (");
+    world.run(&["cluster", "terminate", "farm", "--yes"]).expect(3).says("LEFT    server farm-web-1 (");
+    assert_eq!(world.resources(), 6);
+
+    let volumes = "slot = \"rollback\"\n[[rules]]\nwhen = \"resource.kind == 'block-volume'\"\nanswer = \"keep\"\n";
+    let volumes = world.write("volumes.rules.toml", volumes.as_bytes());
+    world.configure(&format!("owner = 'team'\n[[policies.rollback]]\npath = {volumes:?}\n"));
+    world.run(&["cluster", "create", &farm(&world, 1)]).expect(0);
+    world.run(&["cluster", "terminate", "farm", "--yes"]).expect(3).says("LEFT    block-volume farm-web-1 (");
+    assert_eq!(world.resources(), 7);
 }

@@ -170,9 +170,8 @@ async fn make_one(
             .await
         }
         Err(LifecycleError::Failed(failed)) => {
-            note_kept(run, name, &failed.report);
             // It is stored with the next change of the operation.
-            run.book.lock().operation.kept.extend(taken_over(name, &failed.report));
+            run.book.lock().operation.kept.extend(staying(name, None, &failed.report));
             let words = failed.to_string();
             let clean = failed.report.is_clean();
             run.change_node(
@@ -204,20 +203,18 @@ fn unrecorded(run: &Run, node: &str, left: &[ResourceName], source: &LifecycleEr
     Stop::Store(StoreError::Failed { what: "an operation of one of its servers stopped", problem: source.to_string() })
 }
 
-fn note_kept(run: &Run, node: &str, report: &Report) {
-    if !report.kept.is_empty() {
-        run.add_reason(format!("the rollback policy kept of node {node}: {}", report.words()));
+/// What stays of a node that is gone: its server, because it is no longer ours, or what the rollback policy keeps.
+fn staying(node: &str, known: Option<&String>, report: &Report) -> Option<KeptNode> {
+    let server = report.server_not_ours();
+    if server.is_none() && report.kept.is_empty() {
+        return None;
     }
-}
-
-/// A node of which the server stays, because it is no longer ours.
-fn taken_over(node: &str, report: &Report) -> Option<KeptNode> {
-    let server = report.server_not_ours()?;
     Some(KeptNode {
         node: node.to_owned(),
-        server: server.id.clone(),
+        server: server.map(|server| &server.id).or(known).cloned().unwrap_or_default(),
         why: failure::bounded(&report.words()),
-        not_ours: report.not_ours.clone(),
+        not_ours: if server.is_some() { report.not_ours.clone() } else { Vec::new() },
+        parts: if server.is_none() { report.kept.clone() } else { Vec::new() },
     })
 }
 
@@ -338,10 +335,10 @@ async fn clean_up(run: &Run, node: &Node, control: &Control) -> Result<Removed, 
             server: node.server.clone().unwrap_or_default(),
             why: failure::bounded(&released.words()),
             not_ours: Vec::new(),
+            parts: Vec::new(),
         }),
         (_, Some(report)) if report.is_clean() => {
-            note_kept(run, &node.name, report);
-            taken_over(&node.name, report).map_or(Removed::Gone, Removed::Kept)
+            staying(&node.name, node.server.as_ref(), report).map_or(Removed::Gone, Removed::Kept)
         }
         (_, Some(report)) => Removed::Left(remains(report)),
         (_, None) => Removed::Left(released.words()),

@@ -16,7 +16,7 @@ pub(crate) use host::{kept, question_of as question_of_host};
 pub use request::{Asking, Release, ReleaseOutcome, ReleaseRequest, Released, Removal};
 pub(crate) use request::{ReleaseSpecification, instant};
 pub use server::Decided;
-pub(crate) use server::{Answer, Course, judge, machine_of, question_of as question_of_server};
+pub(crate) use server::{Answer, Course, judge, machine_of, question_of_owner as question_of_server};
 
 use crate::control::Control;
 use crate::journal::Operation;

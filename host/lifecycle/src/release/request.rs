@@ -7,7 +7,9 @@ use windlass_scaleway::Zone;
 
 use crate::cleanup::{CleanedUp, CleanupRequest};
 use crate::identifier::GroupName;
+use crate::journal::ResourceKind;
 use crate::machines::names::{ClaimName, PoolPrefix, is_returning};
+use crate::release::server::Decided;
 use crate::report::{Report, instant_words};
 use crate::{OperationId, RequestedBy};
 
@@ -275,6 +277,12 @@ impl From<CleanedUp> for Released {
     fn from(cleaned: CleanedUp) -> Self {
         let CleanedUp { operation, report, decided } = cleaned;
         let is_clean = report.is_clean();
+        let is_kept_by_plan = report.kept.iter().any(|name| name.kind == ResourceKind::Server)
+            && decided.as_ref().is_none_or(|decided| !decided.is_kept());
+        let decided = match is_kept_by_plan {
+            true => Some(Decided::of_plan()),
+            false => decided,
+        };
         let outcome = match &decided {
             Some(decided) if is_clean || decided.outcome != ReleaseOutcome::Terminated => decided.outcome.clone(),
             None if is_clean => match report.server_not_ours() {

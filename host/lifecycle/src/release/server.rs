@@ -54,6 +54,16 @@ pub struct Decided {
 }
 
 impl Decided {
+    /// The release slot let the server go, or was not asked, and the plan of its removal keeps it.
+    pub(super) fn of_plan() -> Self {
+        Self {
+            outcome: ReleaseOutcome::Kept,
+            reason: None,
+            decided_by: "the rollback policy".to_owned(),
+            policy_failures: Vec::new(),
+        }
+    }
+
     /// Whether the server stays for good.
     #[must_use]
     pub fn is_kept(&self) -> bool {
@@ -113,12 +123,8 @@ pub(crate) async fn judge(
     let asking = Asking { attempt: asking.attempt.max(1).saturating_add(earlier), ..asking.clone() };
     let refused_with = refused.as_ref().map(crate::failure::words);
     let refusal = refused.map(|failure| Refusal { action: Action::Terminate, failure, not_before: None });
-    let price = price(&run.shared, &run.policies, &run.zone, &server).await;
-    let machine = machine_of(run.zone.as_str(), &server, &asking, price);
-    let random = run.shared.randomness.word();
-    let project = Some(server.project.clone()).filter(|project| !project.is_empty());
-    let subject = Subject { project, ..run.subject(Some(&server.tags)) };
-    let question = question(run.now(), random, subject, &asking, machine, refusal);
+    let subject = run.subject(Some(&server.tags));
+    let question = question_of(&run.shared, &run.policies, (&run.zone, &server), subject, &asking, refusal).await;
     let decision = run.policies.decide::<Release>(question).await;
     run.warn_of_fallbacks("release", &decision.fallbacks);
     let answer = Answer {
@@ -237,10 +243,18 @@ async fn server_there(run: &Run, claims: &Claims) -> Result<Option<(ResourceName
 
 /// What an hour of a server costs, where a policy is asked that may want to know it.
 async fn price(shared: &Shared, policies: &PinnedPolicies, zone: &Zone, server: &Server) -> Option<Money> {
-    match policies.has_configured(SlotName::Release) {
-        true => shared.price(zone, &server.commercial_type).await,
-        false => None,
+    if !policies.has_configured(SlotName::Release) {
+        return None;
     }
+    let price = shared.price(zone, &server.commercial_type).await;
+    if price.is_none() {
+        tracing::warn!(
+            server = server.id,
+            "Scaleway does not tell what a {} costs in {zone}: the release policy is asked without a price",
+            server.commercial_type
+        );
+    }
+    price
 }
 
 /// A server as the slot is asked about it.
@@ -265,11 +279,26 @@ pub(crate) fn machine_of(zone: &str, server: &Server, asking: &Asking, price_per
     }
 }
 
-/// What is asked about a server that no cleanup has begun to remove.
-pub(crate) async fn question_of(
+/// What is asked about a server, which tells its project itself.
+async fn question_of(
     shared: &Shared,
     policies: &PinnedPolicies,
     (zone, server): (&Zone, &Server),
+    subject: Subject,
+    asking: &Asking,
+    refusal: Option<Refusal>,
+) -> Question {
+    let project = Some(server.project.clone()).filter(|project| !project.is_empty());
+    let machine = machine_of(zone.as_str(), server, asking, price(shared, policies, zone, server).await);
+    let subject = Subject { project, ..subject };
+    question(shared.clock.now(), shared.randomness.word(), subject, asking, machine, refusal)
+}
+
+/// What is asked about a server that no cleanup has begun to remove.
+pub(crate) async fn question_of_owner(
+    shared: &Shared,
+    policies: &PinnedPolicies,
+    place: (&Zone, &Server),
     requested_by: &RequestedBy,
     creation: Option<&Operation>,
     asking: &Asking,
@@ -279,11 +308,10 @@ pub(crate) async fn question_of(
         group: of_group.as_ref(),
         requested_by: Some(requested_by),
         creation,
-        project: Some(&server.project),
-        tags: Some(&server.tags),
+        tags: Some(&place.1.tags),
+        ..SubjectOf::default()
     });
-    let machine = machine_of(zone.as_str(), server, asking, price(shared, policies, zone, server).await);
-    question(shared.clock.now(), shared.randomness.word(), subject, asking, machine, None)
+    question_of(shared, policies, place, subject, asking, None).await
 }
 
 impl Lifecycle {
@@ -306,7 +334,8 @@ impl Lifecycle {
         let Some(server) = seen else { return Ok(report.released(ReleaseOutcome::AlreadyGone, None)) };
         let creation = creation_of(shared, id)?;
         let policies = shared.pin(requested_by, creation.as_ref());
-        let question = question_of(shared, &policies, (zone, &server), requested_by, creation.as_ref(), asking).await;
+        let question =
+            question_of_owner(shared, &policies, (zone, &server), requested_by, creation.as_ref(), asking).await;
         let decision = policies.decide::<Release>(question).await;
         report.decision(&decision);
         let outcome = match decision.answer.verdict {

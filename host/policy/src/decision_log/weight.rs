@@ -239,6 +239,7 @@ mod tests {
             version: "1.0.0".into(),
             component: Digest::of(b"a"),
             settings: Digest::of(b"b"),
+            configuration: None,
             origin: None,
         };
         let call = HostCall {

@@ -121,6 +121,7 @@ impl Loader {
                 version: description.version.as_str().into(),
                 component: key.component,
                 settings: key.settings,
+                configuration: link.configuration(),
                 origin: None,
             },
             description,

@@ -31,6 +31,8 @@ impl Verdict {
     }
 }
 
+/// How often a tenant's policy may put off the return of a host to its pool.
+const MAX_TENANT_ATTEMPTS: u32 = 10;
 /// When the native last resort has the question put again, in milliseconds.
 const KEEP_ASK_AGAIN_MS: u64 = 60_000;
 
@@ -43,24 +45,32 @@ impl Slot for Release {
         Deferred::whole(answer.verdict == Verdict::Defer)
     }
 
-    /// A machine without a pool prefix cannot return to a pool.
+    /// A host without a pool prefix cannot return to a pool. What cannot be done to a server is no failure: the next
+    /// policy would destroy what this one wants to stay. Whoever asks has it stay, and asks again.
     fn check(question: &Question, answer: &Answer) -> Result<(), String> {
+        let machine = &question.machine;
         match &answer.verdict {
-            Verdict::ReturnToPool(_) if question.machine.pool_prefix.is_none() => {
-                Err(format!("machine {} has no pool prefix, so it cannot return to a pool", question.machine.id))
+            Verdict::ReturnToPool(_) if machine.pool_prefix.is_none() && machine.kind != MachineKind::Instance => {
+                Err(format!("machine {} has no pool prefix, so it cannot return to a pool", machine.id))
             }
             _ => Ok(()),
         }
     }
 
+    fn is_shared(question: &Question) -> bool {
+        question.machine.pool_prefix.is_some() && question.machine.adopted
+    }
+
     /// A host that came out of a pool is the pool's: it goes back, now or later. Whether it leaves the pool for good is
     /// the operator's to say.
     fn check_tenant_answer(question: &Question, answer: &Answer) -> Result<(), String> {
-        let machine = &question.machine;
-        if machine.pool_prefix.is_none() || !machine.adopted {
+        if !Self::is_shared(question) {
             return Ok(());
         }
         match &answer.verdict {
+            Verdict::RetryAfter(_) | Verdict::Reboot if question.attempt > MAX_TENANT_ATTEMPTS => {
+                Err("a tenant's policy may not put off the return of a host to its pool for ever".into())
+            }
             Verdict::Terminate | Verdict::ScheduleDeletion | Verdict::Keep => {
                 Err("a tenant's policy may not take a host out of its pool".into())
             }

@@ -146,6 +146,11 @@ pub trait Slot: sealed::Sealed + Copy + Send + Sync + 'static {
     /// policy and says what is wrong. Deferred items are never an error.
     fn check(question: &Self::Question, answer: &Self::Answer) -> Result<(), String>;
 
+    /// Whether what the question is about is shared with others, so that a tenant's failing policy does not have it kept.
+    fn is_shared(_question: &Self::Question) -> bool {
+        false
+    }
+
     /// Whether a tenant's policy may answer so: what is shared with other tenants is not its to decide. An error
     /// says why: the next policy decides.
     fn check_tenant_answer(question: &Self::Question, answer: &Self::Answer) -> Result<(), String> {

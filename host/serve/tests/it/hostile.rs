@@ -154,7 +154,7 @@ async fn a_user_that_is_not_named_is_refused() {
 }
 
 #[tokio::test]
-async fn a_pin_that_is_none_is_refused_and_an_unknown_policy_only_falls_back() {
+async fn a_pin_that_is_none_or_names_what_is_gone_is_refused() {
     let server = Server::new().await;
     let mut client = server.client().await;
     let pin = client.pin().await;
@@ -176,12 +176,16 @@ async fn a_pin_that_is_none_is_refused_and_an_unknown_policy_only_falls_back() {
         let decide = proto::Decide { pin: token.into(), questions: vec![gateway_failed()] };
         assert_eq!(client.decide(decide).await.unwrap_err().code(), Code::Invalid);
     }
-    let unknown = changed(|policy| policy.settings = "0".repeat(64));
-    let decide = proto::Decide { pin: unknown.into(), questions: vec![gateway_failed()] };
-    let outcomes = client.decide(decide).await.unwrap();
-    let outcome::Outcome::Decision(decision) = &outcomes[0] else { panic!("{outcomes:?}") };
-    assert!(decision.fallbacks.iter().all(|fallback| fallback.kind == "unavailable"), "{decision:?}");
-    assert!(!decision.fallbacks.is_empty());
+    for gone in [
+        changed(|policy| policy.settings = "0".repeat(64)),
+        changed(|policy| policy.configuration = "0".repeat(64)),
+        changed(|policy| policy.version = "9.9.9".into()),
+    ] {
+        let decide = proto::Decide { pin: gone.into(), questions: vec![gateway_failed()] };
+        let refused = client.decide(decide).await.unwrap_err();
+        assert_eq!(refused.code(), Code::Invalid);
+        assert!(refused.message.contains("is not there any more"), "{}", refused.message);
+    }
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use windlass_cluster::{
 };
 use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::words::failure_words;
-use windlass_lifecycle::{Aftermath, Left, Report, ResourceKind};
+use windlass_lifecycle::{Aftermath, Left, Report, ResourceKind, ResourceName};
 
 /// An error in words, with the exit code that follows from what is left.
 pub(super) fn failure_of(error: &Error) -> Failure {
@@ -154,6 +154,11 @@ pub(super) fn kept_leftovers(kept: &KeptNode) -> Vec<Leftover> {
         zone: zone.to_owned(),
         reason: reason.to_owned(),
     };
+    if !kept.parts.is_empty() {
+        let part =
+            |name: &ResourceName| one(name.kind.to_string(), &name.id, &name.zone, "the rollback policy keeps it");
+        return kept.parts.iter().map(part).collect();
+    }
     if kept.not_ours.is_empty() {
         return vec![one(ResourceKind::Server.to_string(), &kept.server, "", &kept.why)];
     }

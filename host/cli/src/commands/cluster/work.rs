@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use windlass_cluster::{
-    ClusterControl, ClusterName, ClusterOutcome, ClusterPlan, ClusterState, ClusterStatus, Clusters, Error,
+    ClusterControl, ClusterName, ClusterOutcome, ClusterPlan, ClusterState, ClusterStatus, Clusters, Error, KeptNode,
     OperationKind, OperationState, ResumedCluster, ScaleRequest, Stage,
 };
 use windlass_inspect::failure::{Exit, Failure, Leftover};
@@ -302,15 +302,25 @@ fn kept(name: &ClusterName, outcome: &ClusterOutcome) -> Failure {
         Some(cluster) => format!("cluster {name} is {}", cluster.state),
         None => format!("cluster {name} is gone"),
     };
-    let mut failure =
-        Failure::new(Exit::Left, format!("{what}, and {} of it stay", counted(outcome.kept.len(), "server")));
+    let servers: Vec<&KeptNode> = outcome.kept.iter().filter(|kept| kept.parts.is_empty()).collect();
+    let mut failure = Failure::new(
+        Exit::Left,
+        match servers.len() {
+            0 => format!("{what}, and something of it stays"),
+            1 => format!("{what}, and 1 server of it stays"),
+            count => format!("{what}, and {count} servers of it stay"),
+        },
+    );
     failure.left = outcome.kept.iter().flat_map(kept_leftovers).collect();
-    let by_policy = outcome.kept.iter().filter(|kept| kept.not_ours.is_empty());
+    let by_policy = servers.iter().filter(|kept| kept.not_ours.is_empty());
     let by_policy: Vec<&str> = by_policy.map(|kept| kept.server.as_str()).collect();
     failure.remedy(match by_policy.as_slice() {
+        [] if servers.is_empty() => {
+            "Windlass marks what a policy keeps, and leaves it alone: delete it at Scaleway".to_owned()
+        }
         [] => "to delete it, set its tag windlass-owner again, then: windlass server delete".to_owned(),
         servers => {
-            format!("to delete what the release policy keeps: windlass server delete --force {}", servers.join(" "))
+            format!("to delete what a policy keeps: windlass server delete --force {}", servers.join(" "))
         }
     })
 }

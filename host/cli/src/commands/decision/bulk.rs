@@ -1,7 +1,6 @@
 //! `windlass decision replay --since`: all decisions of some time at once.
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -9,10 +8,10 @@ use windlass_inspect::failure::Failure;
 use windlass_inspect::output::table;
 use windlass_inspect::text::printable;
 use windlass_policy::slots::SlotName;
-use windlass_policy::{LoadedPolicy, ReplayAgainst};
+use windlass_policy::{PinnedPolicies, ReplayAgainst};
 use windlass_proof::replay::{BulkReplay, replay};
 
-use crate::arguments::{LoadOptions, ReplayDecision};
+use crate::arguments::ReplayDecision;
 use crate::context::Context;
 use crate::files::read_bounded;
 use crate::policy_file::{self, MAX_COMPONENT_BYTES};
@@ -24,20 +23,21 @@ pub(super) fn run(context: &Context, arguments: &ReplayDecision, since: Duration
     if found.unreadable > 0 {
         context.output.say(&format!("note: {} lines of the log cannot be read and are left out", found.unreadable));
     }
-    let host = context.policy_host(context.folder_of(&state)?)?;
-    let mut policies: Vec<(SlotName, Arc<LoadedPolicy>)> = Vec::new();
+    let host = match arguments.policy {
+        None => super::recorded_host(context)?,
+        Some(_) => policy_file::trial_host(context)?,
+    };
+    let mut candidates: Vec<(SlotName, PinnedPolicies)> = Vec::new();
     if let Some(file) = &arguments.policy {
         let bytes = read_bounded(file, "the policy", MAX_COMPONENT_BYTES)?;
         let slots = match arguments.slot {
             Some(slot) => vec![slot],
             None => policy_file::slots_of(file, &bytes)?,
         };
-        let options =
-            LoadOptions { file: file.clone(), settings: arguments.settings.clone(), grants: arguments.grants.clone() };
         for slot in slots {
-            policies.push((slot, policy_file::load(&host, slot, &policy_file::link(context, slot, &options)?, file)?));
+            candidates.push((slot, super::candidate(context, &host, slot, arguments)?));
         }
-        if policies.is_empty() {
+        if candidates.is_empty() {
             return Err(Failure::usage("the policy exports no slot")
                 .at(file.display().to_string())
                 .remedy(format!("windlass policy inspect {}", file.display())));
@@ -50,7 +50,7 @@ pub(super) fn run(context: &Context, arguments: &ReplayDecision, since: Duration
         if arguments.policy.is_none() {
             return Some(ReplayAgainst::TheSame);
         }
-        policies.iter().find(|(known, _)| *known == slot).map(|(_, policy)| ReplayAgainst::Policy(policy.clone()))
+        candidates.iter().find(|(known, _)| *known == slot).map(|(_, pin)| ReplayAgainst::Pinned(pin.clone()))
     };
     let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let began = Instant::now();
@@ -60,17 +60,18 @@ pub(super) fn run(context: &Context, arguments: &ReplayDecision, since: Duration
     document["unreadable"] = json!(found.unreadable);
     document["took_ms"] = json!(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
     context.output.result(&document, || words(&replayed, took));
-    if replayed.groups.is_empty() {
-        return Ok(());
+    let changes = !replayed.groups.is_empty() || !replayed.policy_failures.is_empty();
+    if arguments.policy.is_none() && changes {
+        return Err(super::impure());
     }
-    if arguments.policy.is_none() {
-        return Err(Failure::undone("policies that decided then answer otherwise now")
-            .because("a policy's decision must depend on nothing but its question and its recorded calls"));
-    }
-    match arguments.fail_on_change {
-        true => Err(Failure::undone("verdicts change")),
-        false => Ok(()),
-    }
+    let problem = match () {
+        () if !replayed.policy_failures.is_empty() => "the policy fails",
+        () if changes => "verdicts change",
+        () if !replayed.failed.is_empty() => "some decisions cannot be replayed, so whether they change is not known",
+        () if replayed.replayed == 0 => "no decision was replayed, so nothing is known",
+        () => return Ok(()),
+    };
+    if arguments.fail_on_change { Err(Failure::undone(problem)) } else { Ok(()) }
 }
 
 fn words(replayed: &BulkReplay, took: Duration) -> String {
@@ -96,6 +97,14 @@ fn words(replayed: &BulkReplay, took: Duration) -> String {
                     group.decision.to_string(),
                 ]
             }),
+        ));
+    }
+    for failure in &replayed.policy_failures {
+        text.push_str(&format!(
+            "{} times, {} for example: {}\n",
+            failure.count,
+            failure.decision,
+            printable(&failure.problem)
         ));
     }
     for failure in &replayed.failed {

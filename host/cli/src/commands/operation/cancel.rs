@@ -11,7 +11,8 @@ use windlass_lifecycle::{Cancellation, Control, Error, Operation, OperationId, O
 
 use crate::arguments::CancelOperations;
 use crate::commands::lifecycle::{
-    MAY_STILL_TAKE_EFFECT, RESUME_AGAIN, left_of, lifecycle_failure, made_by, undone_line, unverified, user,
+    KEPT, MAY_STILL_TAKE_EFFECT, RESUME_AGAIN, kept_of, left_of, lifecycle_failure, made_by, undone_line, unverified,
+    user,
 };
 use crate::commands::server::cluster_nodes;
 use crate::context::{Context, Work, cluster_store};
@@ -40,7 +41,7 @@ pub(super) async fn cancel(context: &Context, arguments: &CancelOperations) -> R
     }
     let by = user();
     let mut refused = Vec::new();
-    let mut cancelled = Vec::new();
+    let (mut cancelled, mut ended_before) = (Vec::new(), BTreeSet::new());
     for id in &ids {
         match work.lifecycle.cancel(id, &by).await {
             Ok(Cancellation::Noted) => {
@@ -49,6 +50,7 @@ pub(super) async fn cancel(context: &Context, arguments: &CancelOperations) -> R
             }
             Ok(Cancellation::Ended(state)) => {
                 context.output.say(&format!("{id} had ended: {state}"));
+                ended_before.insert(id.clone());
                 cancelled.push(id.clone());
             }
             Err(error @ Error::NotCancellable { .. }) => refused.push(error.to_string()),
@@ -63,7 +65,7 @@ pub(super) async fn cancel(context: &Context, arguments: &CancelOperations) -> R
     }
     let mut too_late = Vec::new();
     let mut late = None;
-    for operation in &operations {
+    for operation in operations.iter().filter(|operation| ended_before.contains(&operation.id)) {
         let made = made_before(&work, operation)?;
         if !made.is_empty() {
             late.get_or_insert(&operation.id);
@@ -81,7 +83,8 @@ pub(super) async fn cancel(context: &Context, arguments: &CancelOperations) -> R
     let was_interrupted = interrupted.stop();
     let document = json!({ "operations": operations });
     let all_settled = operations.iter().all(|one| is_settled(one, arguments.no_wait));
-    if refused.is_empty() && !was_interrupted && all_settled && too_late.is_empty() {
+    let kept = kept_of(operations.iter().filter(|operation| !ended_before.contains(&operation.id)));
+    if refused.is_empty() && !was_interrupted && all_settled && too_late.is_empty() && kept.is_empty() {
         context.output.result(&document, || words(&operations));
         return Ok(());
     }
@@ -99,6 +102,8 @@ pub(super) async fn cancel(context: &Context, arguments: &CancelOperations) -> R
             (None, None, None) => "windlass operation list".to_owned(),
         };
         Failure::new(Exit::Left, "what had ended before it was cancelled stays as it is").remedy(remedy)
+    } else if all_settled && !kept.is_empty() {
+        Failure::new(Exit::Left, KEPT.0).remedy(KEPT.1)
     } else if all_settled {
         let count = counted(refused.len(), "operation");
         Failure::usage(format!("{count} cannot be cancelled")).remedy("windlass operation watch")
@@ -118,6 +123,7 @@ pub(super) async fn cancel(context: &Context, arguments: &CancelOperations) -> R
     failure.causes = refused;
     failure.causes.extend(delivered.first().map(|_| DELIVERED.to_owned()));
     failure.left = too_late;
+    failure.left.extend(kept);
     for operation in &operations {
         if let Some(report) = Report::of(operation) {
             failure.left.extend(left_of(&report));

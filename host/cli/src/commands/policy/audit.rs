@@ -11,14 +11,14 @@ use windlass_inspect::words::{counted, kind_word};
 use windlass_lifecycle::{GroupName, Machine, MachineReader};
 use windlass_policy::slots::state_mapping::{self, Action, Report};
 use windlass_policy::slots::{Release, SlotName, StateMapping};
-use windlass_policy::{Host, Link, Mode, PinnedPolicies, Policies, PolicyIdentity, Source};
+use windlass_policy::{Host, Link, PinnedPolicies, PolicyIdentity};
 use windlass_scaleway::Zone;
 
 use crate::arguments::AuditPolicy;
 use crate::commands::lifecycle::lifecycle_failure;
 use crate::context::Context;
 use crate::files::read_bounded;
-use crate::policy_file::{MAX_COMPONENT_BYTES, link, slots_of, trial_host};
+use crate::policy_file::{MAX_COMPONENT_BYTES, chain_with, link, slots_of, trial_host};
 use crate::units::ago;
 
 /// The slots whose questions are about what exists, and not about what happens.
@@ -73,7 +73,9 @@ pub(super) async fn run(context: &Context, arguments: &AuditPolicy) -> Result<()
         Some(reader) => reader.list(std::slice::from_ref(&look.zone), arguments.group.as_ref()).await,
         None => Ok(Vec::new()),
     };
-    let machines = machines.map_err(|error| lifecycle_failure("the servers cannot be listed", &error))?;
+    let mut machines = machines.map_err(|error| lifecycle_failure("the servers cannot be listed", &error))?;
+    // No command removes what only carries a copy of our tags.
+    machines.retain(|machine| machine.copy_of.is_none());
     let (without_price, before, after) = match look.machines() {
         Some(reader) => {
             let asked = Asked { reader, host: &host, machines: &machines, policy: &policy, now: ago(Duration::ZERO) };
@@ -123,27 +125,6 @@ fn slot_of(file: &Path, wanted: Option<SlotName>) -> Result<SlotName, Failure> {
             .at(file.display().to_string())
             .remedy(format!("name one with --slot: {}", names(several)))),
     }
-}
-
-/// The configured chain of a slot, without shadows; with a candidate, that is in the place of the link with its file,
-/// or comes first. Nobody need have signed it.
-fn chain_with(policies: &Policies, slot: SlotName, candidate: Option<(&Path, &Link)>) -> Policies {
-    let mut chain: Vec<Link> = policies.chain(slot).iter().filter(|link| link.mode == Mode::Decide).cloned().collect();
-    if let Some((file, candidate)) = candidate {
-        let canonical = file.canonicalize().ok();
-        let own = |link: &Link| match &link.source {
-            Source::File(path) => canonical.is_some() && path.canonicalize().ok() == canonical,
-            _ => false,
-        };
-        match chain.iter().position(own) {
-            Some(position) => chain[position] = candidate.clone(),
-            None => chain.insert(0, candidate.clone()),
-        }
-    }
-    let labelled = Policies::built_in()
-        .with_labels(policies.labels().iter().cloned())
-        .with_registries(policies.registries().clone());
-    chain.into_iter().fold(labelled, |policies, link| policies.with(slot, link))
 }
 
 /// What is asked, about what.
@@ -221,7 +202,12 @@ impl Audit {
             ("the prices are not known of", self.without_price, ""),
         ];
         let counts = counts.into_iter().filter(|(_, count, _)| *count > 0);
-        counts.map(|(what, count, which)| format!("{what} {}{which}", counted(count, "server"))).collect()
+        let mut problems: Vec<String> =
+            counts.map(|(what, count, which)| format!("{what} {}{which}", counted(count, "server"))).collect();
+        if self.servers == 0 {
+            problems.push("there is no server, so the policy was asked nothing".to_owned());
+        }
+        problems
     }
 }
 
@@ -230,6 +216,7 @@ fn words(audit: &Audit, file: &Path) -> String {
     let servers = audit.group.as_ref().map_or_else(|| servers.clone(), |group| format!("{servers} of group {group}"));
     let mut text = format!("{} for the slot {}, {servers} in {}", file.display(), audit.slot, audit.zone);
     text.push_str(&match audit.comparison.same {
+        _ if audit.servers == 0 => ": nothing was asked\n".to_owned(),
         same if same == audit.servers => ": nothing changes\n".to_owned(),
         0 => "\n".to_owned(),
         same => format!(": nothing changes for {same}\n"),

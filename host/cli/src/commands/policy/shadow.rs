@@ -33,6 +33,11 @@ pub(super) fn run(context: &Context, arguments: &ShadowPolicy) -> Result<(), Fai
         .shadows
         .iter()
         .fold((0, 0), |(differed, failed), shadow| (differed + shadow.differed, failed + shadow.failed));
+    let asked = report.shadows.iter().any(|shadow| shadow.agreed + shadow.differed + shadow.failed > 0);
+    if arguments.fail_on_difference && !asked {
+        return Err(Failure::undone("no shadow's answer is on record, so nothing is known")
+            .remedy("windlass policy status, for the policies that are asked; or a longer --since"));
+    }
     if arguments.fail_on_difference && differed + failed > 0 {
         return Err(Failure::undone("shadows would not have decided the same")
             .because(format!("they differed in {differed} decisions and failed in {failed}")));

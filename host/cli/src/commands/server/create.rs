@@ -236,7 +236,7 @@ fn creation_failure(work: &Work, failed: &[&Error], created: &[Created], count: 
             let servers = kept.iter().filter(|name| name.kind == ResourceKind::Server);
             let servers: String = servers.map(|name| format!(" {}", name.id)).collect();
             (!servers.is_empty())
-                .then(|| format!("to delete what the rollback policy keeps: windlass server delete{servers}"))
+                .then(|| format!("to delete what the rollback policy keeps: windlass server delete --force{servers}"))
         }
         (Exit::Interrupted, _) => None,
         (_, Some(operation)) => Some(format!("windlass operation show {operation}")),

@@ -302,9 +302,7 @@ fn deleted(
                 }
                 if !kept.is_empty() {
                     let kept = kept.join(" ");
-                    ways.push(format!(
-                        "to delete what the release policy keeps: windlass server delete --force {kept}"
-                    ));
+                    ways.push(format!("to delete what a policy keeps: windlass server delete --force {kept}"));
                 }
                 if not_ours > 0 {
                     ways.push(format!("to delete it, set its tag windlass-owner={} again", work.lifecycle.owner()));

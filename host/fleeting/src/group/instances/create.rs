@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use tokio::time::Instant;
 use windlass_lifecycle::{
-    Cancellation, Error, OperationState, PendingCleanup, RequestedBy, Requester, ServerSpecification, Target,
+    Cancellation, Error, OperationState, PendingCleanup, RequestedBy, Requester, ServerSpecification, SubjectOf, Target,
 };
 use windlass_policy::slots::Placement;
 
@@ -17,12 +17,17 @@ use crate::group::places::{Ask, Creation, Place, Placed};
 use crate::observe::names;
 use crate::protocol::Failure;
 
+/// Who wants instances, and why.
+fn wanted_by_runner() -> RequestedBy {
+    RequestedBy::new(Requester::Runner, "the runner wants more instances")
+}
+
 impl Fleet<Instances> {
     /// What each of these servers is to be, with the tag that opens it to the group's key.
     fn specification(&self, placed: &Placed) -> ServerSpecification {
         let mut specification = self.configuration.server_in(&placed.zone);
         specification.types.clone_from(&placed.types);
-        specification.requested_by = RequestedBy::new(Requester::Runner, "the runner wants more instances");
+        specification.requested_by = wanted_by_runner();
         specification.tags.extend(self.kind.key.as_ref().and_then(KeyPair::tag));
         specification
     }
@@ -69,7 +74,14 @@ impl Fleet<Instances> {
     async fn place(&self, wanted: u32) -> Vec<Placed> {
         let backoffs = self.places.lock().backoffs(Instant::now());
         let counts = self.book.lock().counts();
-        let subject = self.subject();
+        let server = &self.configuration.server;
+        let subject = self.lifecycle.subject(SubjectOf {
+            group: Some(&self.common().group),
+            project: server.project.as_deref(),
+            requested_by: Some(&wanted_by_runner()),
+            tags: Some(&server.tags),
+            ..SubjectOf::default()
+        });
         let ask = Ask { now: self.lifecycle.now(), random: self.lifecycle.random_word(), subject, wanted };
         let count = |place: &Place| counts.get(place).copied().unwrap_or_default();
         let question = self.places.lock().question(ask, count, &backoffs);
