@@ -146,13 +146,13 @@ func deciding(t *testing.T, client *windlass.Client) string {
 
 // identity is the component's digest. Rules are settings of one component that is built in.
 func identity(policy *policyv1.Policy) string {
-	if policy.GetName() == rules {
+	if strings.HasSuffix(policy.GetName(), rules) {
 		return rules
 	}
 	return policy.GetComponent()
 }
 
-const rules = "windlass-guest-rules"
+const rules = ".rules.toml"
 
 func identityOf(t *testing.T, path string) string {
 	t.Helper()

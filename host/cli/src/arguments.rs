@@ -561,9 +561,9 @@ pub(crate) struct CheckPolicy {
 pub(crate) struct RunPolicy {
     #[command(flatten)]
     pub(crate) load: LoadOptions,
-    /// The slot to ask
+    /// The slot to ask [default: the only one that the policy decides]
     #[arg(long, value_name = "SLOT", value_parser = slot_names())]
-    pub(crate) slot: SlotName,
+    pub(crate) slot: Option<SlotName>,
     /// The question: JSON, @FILE, or - for stdin
     #[arg(long, value_name = "JSON")]
     pub(crate) input: Option<String>,

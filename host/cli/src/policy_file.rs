@@ -102,6 +102,30 @@ pub(crate) fn link(context: &Context, slot: SlotName, options: &LoadOptions) -> 
     Ok(link)
 }
 
+/// The slot that is named, or else the one that these policies decide. A built-in one decides any.
+pub(crate) fn only_slot<'f>(
+    wanted: Option<SlotName>,
+    files: impl IntoIterator<Item = &'f Path>,
+) -> Result<SlotName, Failure> {
+    if let Some(wanted) = wanted {
+        return Ok(wanted);
+    }
+    let Some(file) = files.into_iter().find(|file| *file != Path::new(BUILT_IN)) else {
+        return Err(Failure::usage("name the slot with --slot").because("each slot has a built-in default"));
+    };
+    let slots = slots_of(file, &read_bounded(file, "the policy", MAX_COMPONENT_BYTES)?)?;
+    match slots.as_slice() {
+        [slot] => Ok(*slot),
+        _ => {
+            let names: Vec<&str> = slots.iter().map(|slot| slot.as_str()).collect();
+            Err(Failure::usage("name the slot with --slot").at(file.display().to_string()).because(format!(
+                "the policy exports {}",
+                if names.is_empty() { "none".into() } else { names.join(", ") }
+            )))
+        }
+    }
+}
+
 /// A policy by its file, or the built-in one under the name `default`.
 pub(crate) fn link_or_default(context: &Context, slot: SlotName, options: &LoadOptions) -> Result<Link, Failure> {
     if options.file != Path::new(BUILT_IN) {

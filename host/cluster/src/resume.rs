@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use windlass_lifecycle::{OperationId, OperationState as JournalState, Phase, ResourceKind};
 use windlass_policy::PolicyIdentity;
+use windlass_policy::slots::SlotName;
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::ServerState;
@@ -165,7 +166,7 @@ impl Clusters {
         let Some(active) = shared.active.hold(&name) else { return Err(busy) };
         let identities: Vec<PolicyIdentity> = serde_json::from_value(operation.policies.clone()).unwrap_or_default();
         let policies = shared.policies.pinned(&identities);
-        let lost = policies.lost();
+        let lost = policies.lost(&SlotName::ALL);
         if !lost.is_empty() {
             let (cluster, number) = (name.to_string(), operation.number);
             return Err(Error::PolicyLost { cluster, number, lost: lost.join("; ") });

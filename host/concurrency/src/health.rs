@@ -11,22 +11,48 @@ pub struct Health {
     /// After so many failures in a row it is suspended; 0 means never.
     suspend_after: u32,
     failures_in_a_row: AtomicU32,
+    /// 1 while it may not be used, however well it does.
+    barred: AtomicU32,
     last_failure: Mutex<Option<String>>,
 }
 
 impl Health {
     /// Of something that has not been used yet.
     pub fn new(suspend_after: u32) -> Self {
-        Self { suspend_after, failures_in_a_row: AtomicU32::new(0), last_failure: Mutex::new(None) }
+        Self {
+            suspend_after,
+            failures_in_a_row: AtomicU32::new(0),
+            barred: AtomicU32::new(0),
+            last_failure: Mutex::new(None),
+        }
     }
 
     fn suspends(&self, failures: u32) -> bool {
         self.suspend_after > 0 && failures >= self.suspend_after
     }
 
-    /// Whether it failed too often in a row.
+    /// Whether it failed too often in a row, or is barred.
     pub fn is_suspended(&self) -> bool {
-        self.suspends(self.failures_in_a_row.load(Ordering::Relaxed))
+        self.suspends(self.failures_in_a_row.load(Ordering::Relaxed)) || self.is_barred()
+    }
+
+    /// Suspends it until [`Health::admit`], for this reason.
+    pub fn bar(&self, reason: &str) {
+        self.remember(reason);
+        self.barred.store(1, Ordering::Relaxed);
+    }
+
+    /// It may be used again.
+    pub fn admit(&self) {
+        // A load before keeps the line shared between threads.
+        if self.is_barred() {
+            self.barred.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it may not be used.
+    pub fn is_barred(&self) -> bool {
+        self.barred.load(Ordering::Relaxed) != 0
     }
 
     /// It worked.
@@ -79,6 +105,17 @@ mod tests {
         assert!(health.failed("three") && health.is_suspended());
         health.succeeded();
         assert!(health.is_suspended() && !health.failed("four"));
+    }
+
+    #[test]
+    fn what_is_barred_is_suspended_until_it_is_admitted() {
+        let health = Health::new(0);
+        health.bar("its key was revoked");
+        health.succeeded();
+        assert!(health.is_suspended() && health.is_barred());
+        assert_eq!(health.last_failure().as_deref(), Some("its key was revoked"));
+        health.admit();
+        assert!(!health.is_suspended());
     }
 
     #[test]

@@ -12,6 +12,7 @@ use futures::stream;
 use serde::Serialize;
 use tracing::Instrument;
 use windlass_policy::PolicyIdentity;
+use windlass_policy::slots::SlotName;
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::{Server, ServerState};
@@ -35,6 +36,8 @@ use crate::sweep::{self, SweepSpecification};
 use crate::undo::kept_by;
 use crate::{Error, failure, machines, tags};
 
+/// The slots that an operation asks. Which server is made of which type is decided before it begins.
+const ASKED: [SlotName; 3] = [SlotName::Retry, SlotName::Rollback, SlotName::Release];
 /// Policies that no open operation needs are forgotten after this.
 const POLICY_GRACE: Duration = Duration::from_secs(24 * 3600);
 /// The first wait before something that is left is tried again. Each later one is twice as long.
@@ -454,7 +457,7 @@ async fn resume_as(
     let zone = parse_zone(&operation.zone)?;
     let group: GroupName = operation.group.parse()?;
     let policies = shared.policies.pinned(&identities(&operation));
-    let lost = policies.lost();
+    let lost = policies.lost(&ASKED);
     if !lost.is_empty() {
         return Err(Error::PolicyLost { operation: operation.id.clone(), lost: lost.join("; ") });
     }

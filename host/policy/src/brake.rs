@@ -1,6 +1,7 @@
 //! The brake on judgement: however wrong a policy is, it does not remove most of what runs at one look.
 
-/// How many running servers one answer of the slot `state-mapping` may have reaped. An answer beyond both bounds counts
+/// How many running servers one answer of the slot `state-mapping` may have reaped, or reported as gone or not at all. An
+/// answer beyond both bounds counts
 /// as a failure of its policy ([`FailureKind::Brake`](crate::FailureKind)), the built-in default's included: then the
 /// next link decides, and in the end [`Slot::keep`](crate::slots::Slot::keep), which reaps nothing.
 ///
@@ -31,8 +32,8 @@ impl Brake {
             return Ok(());
         }
         Err(format!(
-            "the brake: with its answer {removed} of {running} running servers would be reaped at one look, more than \
-             {} and more than {} %",
+            "the brake: with its answer {removed} of {running} running servers would be reaped or reported as gone at one \
+             look, more than {} and more than {} %",
             self.servers,
             (self.share * 1000.0).round() / 10.0
         ))

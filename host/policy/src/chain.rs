@@ -100,13 +100,12 @@ pub(crate) struct Deciding {
 }
 
 impl Deciding {
-    /// Hands a record to the log, at once, or after the shadows that it names were asked.
+    /// Hands a record to the log, and has the shadows asked that it names.
     pub(crate) fn record<S: Slot>(&self, record: DecisionRecord<S::Question, S::Answer>, shadows: Vec<ShadowPlace>) {
-        if shadows.is_empty() {
-            self.log.record(record);
-        } else {
-            self.shadows.ask::<S>(record, shadows, self.brake);
+        if !shadows.is_empty() {
+            self.shadows.ask::<S>(record.clone(), shadows, self.brake);
         }
+        self.log.record(record);
     }
 }
 
@@ -139,10 +138,11 @@ impl PinnedPolicies {
         self.generation.chain(slot).len() > 1 || !self.generation.shadows(slot).is_empty()
     }
 
-    /// Which of the policies aren't there any more as they were when the operation began, and why. They count as failed
-    /// in each decision, so whoever can wait for them does.
-    pub fn lost(&self) -> Vec<String> {
-        let lost = self.generation.chains.iter().flatten().filter_map(|link| match link {
+    /// Which of the policies of these slots aren't there any more as they were when the operation began, and why. They
+    /// count as failed in each decision, so whoever can wait for them does.
+    pub fn lost(&self, slots: &[SlotName]) -> Vec<String> {
+        let links = slots.iter().flat_map(|slot| self.generation.chain(*slot));
+        let lost = links.filter_map(|link| match link {
             ChainLink::Lost(identity, why) => Some(format!("{identity} of the slot {}: {why}", identity.slot)),
             ChainLink::Policy(_) | ChainLink::Unavailable(..) => None,
         });

@@ -105,7 +105,13 @@ impl Link {
     /// What a file of that name holds, from memory: a component, or rules where the name ends in `.rules.toml`.
     pub fn contents(path: &Path, contents: impl Into<Arc<[u8]>>) -> Link {
         let contents = contents.into();
-        let source = if RulesFile::is_named(path) { Source::Rules(contents) } else { Source::Bytes(contents) };
+        let source = match RulesFile::is_named(path) {
+            true => {
+                let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+                Source::Rules { name: (&*name).into(), contents }
+            }
+            false => Source::Bytes(contents),
+        };
         Link { source, ..Link::default() }
     }
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::digest::Digest;
 use crate::failure_kind::FailureKind;
+use crate::rules::RulesFile;
 use crate::slots::{OnFailure, Slot, SlotName};
 use crate::text::short;
 
@@ -19,12 +20,13 @@ use crate::text::short;
 pub struct PolicyIdentity {
     /// The slot that it decides.
     pub slot: SlotName,
-    /// What it calls itself.
+    /// What it calls itself; rules, the name of their file.
     pub name: Arc<str>,
+    /// Its own; of rules, that of what evaluates them.
     pub version: Arc<str>,
-    /// The digest of its component, as it was before it was configured.
+    /// The digest of its component, as it was before it was configured; of rules, that of what evaluates them.
     pub component: Digest,
-    /// The digest of its settings.
+    /// The digest of its settings, or of its rules.
     pub settings: Digest,
     /// The digest of its grants, limits and `on_failure`. Absent: it is configured with none of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,6 +37,11 @@ pub struct PolicyIdentity {
 }
 
 impl PolicyIdentity {
+    /// Whether it is a file of rules.
+    pub fn are_rules(&self) -> bool {
+        RulesFile::has_named(&self.name)
+    }
+
     /// Whether a tenant brought it: then it decides nothing about what tenants share.
     pub fn is_from_tenant(&self) -> bool {
         self.origin.as_ref().is_some_and(|origin| origin.tenant.is_some())
@@ -43,7 +50,10 @@ impl PolicyIdentity {
 
 impl fmt::Display for PolicyIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} ({})", self.name, self.version, self.component.short())?;
+        match self.are_rules() {
+            true => write!(f, "{} ({})", self.name, self.settings.short())?,
+            false => write!(f, "{} {} ({})", self.name, self.version, self.component.short())?,
+        }
         match &self.origin {
             Some(origin) => write!(f, " of {origin}"),
             None => Ok(()),

@@ -24,7 +24,7 @@ use crate::class::Class;
 use crate::compiler::Compiler;
 use crate::configuration::{Link, Mode, Policies};
 use crate::decision::{DecisionIds, PolicyIdentity, PolicyOrigin, now_ms};
-use crate::decision_log::{DecisionLog, DecisionLogOptions, DecisionReader};
+use crate::decision_log::{self, DecisionLog, DecisionLogOptions, DecisionReader};
 use crate::digest::Digest;
 use crate::engine::{CONCURRENT_WAITING_DECISIONS, Engines};
 use crate::error::{Error, Refusal};
@@ -150,6 +150,19 @@ struct ConfiguredLink {
     refused: Option<(String, u64)>,
 }
 
+impl ConfiguredLink {
+    /// The same, of which the signer is not trusted any more.
+    fn revoked(&self, error: &Error) -> ConfiguredLink {
+        ConfiguredLink {
+            link: self.link.clone(),
+            policy: self.policy.clone(),
+            stamp: None,
+            loaded_at_ms: self.loaded_at_ms,
+            refused: Some((error.to_string(), now_ms())),
+        }
+    }
+}
+
 /// A link that was loaded, and what is kept of it.
 struct Loaded {
     link: ConfiguredLink,
@@ -198,6 +211,9 @@ struct Contents {
     stamp: Option<FileStamp>,
 }
 
+/// The bytes of what shadows answered.
+const SHADOWS_BYTES: u64 = 16 << 20;
+
 /// What a reload did.
 #[derive(Debug, Default)]
 pub struct Reload {
@@ -214,10 +230,13 @@ impl Host {
     /// The engine, a thread, the state folder, or a built-in default (a defect of this build) failed.
     pub fn new(options: HostOptions) -> Result<Host, Error> {
         let process = rand::rng().next_u32();
-        let log = Arc::new(DecisionLog::open(&options.state_dir, process, options.decision_log)?);
+        let of_shadows = DecisionLogOptions { total_bytes: SHADOWS_BYTES, ..options.decision_log.clone() };
+        let of_shadows = Arc::new(DecisionLog::open(&options.state_dir, decision_log::SHADOWS, process, of_shadows)?);
+        let log = DecisionLog::open(&options.state_dir, decision_log::FOLDER, process, options.decision_log)?;
+        let log = Arc::new(log);
         let status_signal = Arc::<StatusSignal>::default();
         let deciding = Arc::new(Deciding {
-            shadows: Shadows::new(options.shadows, log.clone(), status_signal.clone()),
+            shadows: Shadows::new(options.shadows, of_shadows, status_signal.clone()),
             log,
             ids: DecisionIds::new(process),
             waiting: Semaphore::new(CONCURRENT_WAITING_DECISIONS),
@@ -283,25 +302,42 @@ impl Host {
     /// handed out stay as they are. Takes some 100 ms for a policy that isn't in the cache: don't call it on a thread
     /// that decides.
     ///
+    /// A policy in force whose signer is not trusted any more is suspended, and everything else put in place.
+    ///
     /// # Errors
-    /// The first policy that can't be used, and why. Everything stays as it was.
+    /// The first other policy that can't be used, and why. Everything stays as it was.
     pub fn configure(&self, policies: &Policies) -> Result<(), Error> {
         policies.check().map_err(Error::Configuration)?;
         let mut configured = self.inner.generations.lock();
         let trust = policies.trust().cloned();
         let labels = policies.labels().into();
         let mut next = Configured { trust, labels, since_ms: configured.since_ms, ..Configured::default() };
+        let mut revoked = Vec::new();
         for slot in SlotName::ALL {
             if !policies.chain(slot).is_empty() {
                 self.inner.check_asked(slot)?;
             }
             for link in policies.chain(slot) {
                 let before = configured.slots[slot.index()].iter().find(|known| known.link == *link);
-                let before = before.map(|known| (&known.policy, known.loaded_at_ms));
-                let loaded = self.inner.load_link(slot, link, before, next.trust.as_deref(), None)?;
-                loaded.keep_in(&self.inner.kept)?;
-                next.slots[slot.index()].push(loaded.link);
+                let at = before.map(|known| (&known.policy, known.loaded_at_ms));
+                match (self.inner.load_link(slot, link, at, next.trust.as_deref(), None), before) {
+                    (Ok(loaded), _) => {
+                        loaded.keep_in(&self.inner.kept)?;
+                        loaded.link.policy.health.admit();
+                        next.slots[slot.index()].push(loaded.link);
+                    }
+                    // Refusing the whole configuration would leave what is not trusted any more in force.
+                    (Err(error @ Error::Refused { refusal: Refusal::Untrusted(_), .. }), Some(known)) => {
+                        revoked.push((known.policy.clone(), error.to_string()));
+                        next.slots[slot.index()].push(known.revoked(&error));
+                    }
+                    (Err(error), _) => return Err(error),
+                }
             }
+        }
+        for (policy, why) in revoked {
+            tracing::error!(policy = %policy.identity, why, "a policy is no longer trusted: it is suspended");
+            policy.health.bar(&why);
         }
         configured.swap(generation_of(&next, &self.inner.built_ins));
         *configured = next;
@@ -471,8 +507,8 @@ impl Host {
         status(&self.inner.generations, &self.inner.scopes, &self.inner.deciding)
     }
 
-    /// Waits until all decisions up to now are written to the log. Blocks for milliseconds, and until their shadows
-    /// were asked, where they have any.
+    /// Waits until all decisions up to now are written to the log, with what their shadows answered. Blocks for
+    /// milliseconds, and until their shadows were asked, where they have any.
     pub fn flush_decisions(&self) {
         self.inner.deciding.shadows.flush();
         self.inner.deciding.log.flush();
@@ -570,6 +606,9 @@ impl Inner {
                     })
                 });
                 let mut loaded = loaded?;
+                if rules.is_some() {
+                    loaded.identity.name = link.source.rules_name();
+                }
                 self.bring(&mut loaded, origin);
                 (Arc::new(loaded), now_ms())
             }
@@ -591,7 +630,7 @@ impl Inner {
         };
         match source {
             Source::BuiltIn => built_in::component(slot).map(|bytes| unsigned(bytes.into())).ok_or(Refusal::NoBuiltIn),
-            Source::Bytes(bytes) | Source::Rules(bytes) => Ok(unsigned(bytes.clone())),
+            Source::Bytes(bytes) | Source::Rules { contents: bytes, .. } => Ok(unsigned(bytes.clone())),
             Source::Registry(reference) => {
                 let registries = self.registries.as_ref().ok_or(windlass_distribution::Error::NoRegistries)?;
                 let artifact = registries.fetch(reference, most)?;
@@ -649,6 +688,7 @@ impl Inner {
                 let loaded = self.load_link(slot, &known.link, before, trust.as_deref(), None);
                 match loaded.and_then(|loaded| loaded.keep_in(&self.kept).map(|()| loaded.link)) {
                     Ok(loaded) if Arc::ptr_eq(&loaded.policy, &known.policy) => {
+                        known.policy.health.admit();
                         known.stamp = loaded.stamp;
                         known.refused = None;
                     }
@@ -712,6 +752,9 @@ impl Inner {
         let loaded = self.loader.load(identity.slot, &link, component, limits);
         let mut policy = loaded.map_err(|refusal| Unrestored::Lost(refusal.to_string()))?;
         self.bring(&mut policy, identity.origin.clone());
+        if identity.are_rules() {
+            policy.identity.name = identity.name.clone();
+        }
         if policy.identity != *identity {
             return Err(Unrestored::Lost(format!("what is kept of it is {}, configured otherwise", policy.identity)));
         }

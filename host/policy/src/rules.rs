@@ -18,6 +18,8 @@ use crate::text::{short, unknown_key};
 
 /// How the name of a file of rules ends.
 const ENDING: &str = ".rules.toml";
+/// The longest name of a file in records, without its ending.
+const MAX_STEM: usize = 64;
 
 const FILE_KEYS: [&str; 2] = ["slot", "rules"];
 const RULE_KEYS: [&str; 4] = ["name", "when", "answer", "reason"];
@@ -46,10 +48,22 @@ impl RulesFile {
         path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.ends_with(ENDING))
     }
 
+    /// A name that rules may have in records, from that of their file: what no name of a policy has becomes a dash.
+    pub(crate) fn name_for_people(name: &str) -> String {
+        let stem = name.strip_suffix(ENDING).unwrap_or(name);
+        let plain = |char: char| if char.is_ascii_graphic() { char } else { '-' };
+        format!("{}{ENDING}", stem.chars().take(MAX_STEM).map(plain).collect::<String>())
+    }
+
+    /// Whether a policy of this name is made of rules.
+    pub(crate) fn has_named(policy: &str) -> bool {
+        policy.ends_with(ENDING)
+    }
+
     /// Whether a policy from there is made of rules.
     pub(crate) fn is_source(source: &Source) -> bool {
         match source {
-            Source::Rules(_) => true,
+            Source::Rules { .. } => true,
             Source::File(path) => RulesFile::is_named(path),
             Source::BuiltIn | Source::Bytes(_) | Source::Registry(_) => false,
         }

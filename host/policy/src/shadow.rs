@@ -1,10 +1,10 @@
 //! Shadows: policies that are asked and recorded, and never decide.
 //!
-//! A shadow costs a decision nothing but the room for its record: the record goes to a thread of the host, which asks
-//! the shadows one after the other and hands it on to the log. So what all shadows of a host can cost together is
+//! A shadow costs a decision nothing but a copy of its record, which goes to a thread of the host: that asks the shadows
+//! one after the other and writes what they answered into a log of its own. The decision's record never waits for it. So what all shadows of a host can cost together is
 //! bounded, whatever they do: one instance at a time, a share of one processor's time ([`ShadowOptions`]), and a queue
-//! of bounded length and size. A decision that finds no room in the queue is recorded without, and so is one that is
-//! left when its host ends, which waits a second for its shadows.
+//! of bounded length and size. Where a decision finds no room in the queue, or is left when its host ends, which waits a
+//! second for its shadows, the log says that they were not asked.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -167,6 +167,8 @@ impl Shadows {
             self.shared.done.wait(&mut queue);
         }
         queue.flushing -= 1;
+        drop(queue);
+        self.told.log.flush();
     }
 }
 
@@ -234,7 +236,7 @@ impl<S: Slot> Ask for Asking<S> {
             tell::<S>(place, &shadow);
             record.shadows.push(shadow);
         }
-        told.log.record(record);
+        told.log.record(answers_of(record));
     }
 
     fn give_up(self: Box<Self>, told: &Observers, why: &str) {
@@ -244,7 +246,25 @@ impl<S: Slot> Ask for Asking<S> {
             tell::<S>(place, &shadow);
             record.shadows.push(shadow);
         }
-        told.log.record(record);
+        told.log.record(answers_of(record));
+    }
+}
+
+/// What the log of shadows has of a decision.
+fn answers_of<Q, A>(record: DecisionRecord<Q, A>) -> DecisionRecord<(), A> {
+    let DecisionRecord { id, at_ms, slot, answer, decided_by, shadows, duration_ns, .. } = record;
+    DecisionRecord {
+        id,
+        at_ms,
+        slot,
+        question: (),
+        answer,
+        reason: None,
+        decided_by,
+        asked: Vec::new(),
+        shadows,
+        duration_ns,
+        lost_before: 0,
     }
 }
 
@@ -409,7 +429,7 @@ mod tests {
     fn room(options: ShadowOptions, bytes: &[usize]) -> Vec<bool> {
         let folder = tempfile::tempdir().unwrap();
         let state = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
-        let log = Arc::new(DecisionLog::open(&state, 1, DecisionLogOptions::default()).unwrap());
+        let log = Arc::new(DecisionLog::open(&state, "shadows", 1, DecisionLogOptions::default()).unwrap());
         let shadows = Shadows::new(options, log, Arc::default());
         let (release, held) = channel();
         let mut held = Some(held);

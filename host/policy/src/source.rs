@@ -25,13 +25,28 @@ pub enum Source {
     Bytes(Arc<[u8]>),
     /// The contents of a file of rules in memory, see [`RulesFile`](crate::RulesFile). Can't be written in a
     /// configuration file.
-    Rules(Arc<[u8]>),
+    Rules {
+        /// The file's name, which ends in `.rules.toml`.
+        name: Arc<str>,
+        contents: Arc<[u8]>,
+    },
 }
 
 impl Source {
     /// Whether it is known to be rules.
     pub fn is_rules(&self) -> bool {
         RulesFile::is_source(self)
+    }
+
+    /// By what rules from there are known: the name of their file.
+    pub(crate) fn rules_name(&self) -> Arc<str> {
+        let name = match self {
+            Source::File(path) => path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default(),
+            Source::Rules { name, .. } => (&**name).into(),
+            Source::Registry(reference) => reference.repository().rsplit('/').next().unwrap_or_default().into(),
+            Source::BuiltIn | Source::Bytes(_) => "memory".into(),
+        };
+        RulesFile::name_for_people(&name).into()
     }
 }
 
@@ -42,7 +57,7 @@ impl fmt::Display for Source {
             Source::File(path) => write!(f, "{}", path.display()),
             Source::Registry(reference) => write!(f, "{reference}"),
             Source::Bytes(bytes) => write!(f, "a component of {} bytes", bytes.len()),
-            Source::Rules(bytes) => write!(f, "rules of {} bytes", bytes.len()),
+            Source::Rules { name, .. } => f.write_str(name),
         }
     }
 }

@@ -75,7 +75,7 @@ impl Pins {
         let host = self.host.clone();
         let pin = tokio::task::spawn_blocking(move || host.pinned(&identities)).await;
         let pin = pin.map_err(|_| "the pin cannot be restored".to_owned())?;
-        let lost = pin.lost();
+        let lost = pin.lost(&SlotName::ALL);
         if !lost.is_empty() {
             return Err(format!("what the pin names is not there any more: {}", lost.join("; ")));
         }

@@ -1,4 +1,5 @@
-// Joins a policy to the contract: settings in, questions in, answers out; what is thrown is logged and defers.
+// Joins a policy to the contract: settings in, questions in, answers out. A policy that throws, or whose answer has
+// another shape, has failed: the host hears why and asks the next one.
 import "./prelude.js";
 import { write } from "windlass:policy/log@@VERSION@";
 import * as script from "../policy/@SOURCE@";
@@ -138,13 +139,13 @@ export const policy = {
 
 export const @SLOT@ = {
   decide(question) {
-    const items = LENGTH_OF === null ? undefined : question[LENGTH_OF].length;
     deciding = true;
     try {
       return answered(question);
     } catch (error) {
+      // The last error that is logged is the host's reason for the failure.
       write("error", thrown(error));
-      return items === undefined ? DEFER : new Array(items).fill(DEFER);
+      throw error;
     }
   },
 };

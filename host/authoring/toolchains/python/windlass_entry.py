@@ -1,4 +1,7 @@
-"""Joins a policy to the contract: settings in, questions in, answers out; what is raised is logged and defers."""
+"""Joins a policy to the contract: settings in, questions in, answers out.
+
+A policy that raises, or whose answer has another shape, has failed: the host hears why and asks the next one.
+"""
 
 import json
 from enum import Enum
@@ -132,6 +135,6 @@ class @CLASS@:
         try:
             return _answered(question)
         except BaseException as error:
+            # The last error that is logged is the host's reason for the failure.
             log.write(log.Level.ERROR, _raised(error))
-            items = getattr(question, _LENGTH_OF) if _LENGTH_OF else None
-            return _defer() if items is None else [_defer() for _ in items]
+            raise

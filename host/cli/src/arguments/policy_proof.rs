@@ -32,9 +32,9 @@ pub(crate) struct SpaceOptions {
 pub(crate) struct ProvePolicy {
     #[command(flatten)]
     pub(crate) load: LoadOptions,
-    /// The slot whose questions are asked
+    /// The slot whose questions are asked [default: the only one that the policy decides]
     #[arg(long, value_name = "SLOT", value_parser = slot_names())]
-    pub(crate) slot: SlotName,
+    pub(crate) slot: Option<SlotName>,
     /// A CEL condition over `question`, `answer` and `verdict` that must never hold (repeatable)
     #[arg(long, value_name = "EXPR")]
     pub(crate) never: Vec<String>,
@@ -65,9 +65,9 @@ pub(crate) struct DiffPolicies {
     /// The new policy
     #[arg(value_name = "NEW")]
     pub(crate) new: PathBuf,
-    /// The slot whose questions are asked
+    /// The slot whose questions are asked [default: the only one that the policy decides]
     #[arg(long, value_name = "SLOT", value_parser = slot_names())]
-    pub(crate) slot: SlotName,
+    pub(crate) slot: Option<SlotName>,
     /// Settings for both: a JSON object, or @FILE [default: the configuration's for each file]
     #[arg(long, value_name = "JSON")]
     pub(crate) settings: Option<String>,
@@ -88,7 +88,7 @@ pub(crate) struct DiffPolicies {
 pub(crate) struct BenchPolicy {
     #[command(flatten)]
     pub(crate) load: LoadOptions,
-    /// The slot whose questions are asked [default: the only one that the policy exports]
+    /// The slot whose questions are asked [default: the only one that the policy decides]
     #[arg(long, value_name = "SLOT", value_parser = slot_names())]
     pub(crate) slot: Option<SlotName>,
     /// Number of decisions measured per policy

@@ -11,8 +11,8 @@ use windlass_inspect::failure::{Exit, Failure};
 use windlass_inspect::output::ask;
 use windlass_inspect::text::{bold, printable};
 use windlass_lifecycle::GroupName;
+use windlass_policy::Link;
 use windlass_policy::slots::{Retry, Slot, SlotName, types};
-use windlass_policy::{Link, Source};
 use windlass_scaleway::Zone;
 
 use super::doctor::{self, Examination};
@@ -251,7 +251,7 @@ fn written(wanted: &Wanted, global: &Global) -> Result<String, Failure> {
 /// Asks a file of rules a question that it answers otherwise than the built-in default.
 async fn tried(context: &Context) -> Result<Tried, Failure> {
     let host = trial_host(context)?;
-    let link = Link { source: Source::Rules(PATIENCE.into()), ..Link::default() };
+    let link = Link::contents(Path::new("patience.rules.toml"), PATIENCE);
     let policy = host
         .load(SlotName::Retry, &link)
         .map_err(|error| Failure::undone("the example policy cannot be loaded").because(error.to_string()))?;

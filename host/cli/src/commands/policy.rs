@@ -29,7 +29,8 @@ use crate::arguments::{CheckPolicy, InspectPolicy, PolicyCommand, RunPolicy};
 use crate::context::Context;
 use crate::files::read_bounded;
 use crate::policy_file::{
-    MAX_COMPONENT_BYTES, granted, grants_needed, json_argument, link, load, rules, slots_of, trial_host, unusable,
+    MAX_COMPONENT_BYTES, granted, grants_needed, json_argument, link, link_or_default, load, only_slot, rules,
+    slots_of, trial_host, unusable,
 };
 use crate::units::Size;
 
@@ -269,14 +270,22 @@ fn check(context: &Context, arguments: &CheckPolicy) -> Result<(), Failure> {
             .iter()
             .map(|policy| {
                 let identity = policy.identity();
-                format!(
-                    "ok: {} {} can decide {} (component {}, settings {})\n",
-                    identity.name,
-                    identity.version,
-                    identity.slot,
-                    identity.component.short(),
-                    identity.settings.short()
-                )
+                match identity.are_rules() {
+                    true => format!(
+                        "ok: {} can decide {} (rules {})\n",
+                        identity.name,
+                        identity.slot,
+                        identity.settings.short()
+                    ),
+                    false => format!(
+                        "ok: {} {} can decide {} (component {}, settings {})\n",
+                        identity.name,
+                        identity.version,
+                        identity.slot,
+                        identity.component.short(),
+                        identity.settings.short()
+                    ),
+                }
             })
             .collect()
     });
@@ -302,8 +311,9 @@ async fn ask(context: &Context, arguments: RunPolicy) -> Result<(), Failure> {
     };
     let host = trial_host(context)?;
     let file = &arguments.load.file;
-    let policy = load(&host, arguments.slot, &link(context, arguments.slot, &arguments.load)?, file)?;
-    let id = match arguments.slot {
+    let slot = only_slot(arguments.slot, [file.as_path()])?;
+    let policy = load(&host, slot, &link_or_default(context, slot, &arguments.load)?, file)?;
+    let id = match slot {
         SlotName::StateMapping => decide::<StateMapping>(&host, policy, question).await,
         SlotName::Retry => decide::<Retry>(&host, policy, question).await,
         SlotName::Rollback => decide::<Rollback>(&host, policy, question).await,

@@ -40,7 +40,8 @@ fn every_slot_that_the_command_asks_is_asked() {
     world.run(&["server", "delete", "--yes", "--group", "ci"]).expect(0);
     assert_eq!(world.resources(), 0);
     for slot in slots {
-        let list = ["decision", "list", "--slot", slot.as_str(), "--policy", "windlass-guest-rules"];
+        let rules = format!("{slot}.rules.toml");
+        let list = ["decision", "list", "--slot", slot.as_str(), "--policy", rules.as_str()];
         let asked = world.json(&list);
         assert!(asked["decisions"].as_array().is_some_and(|all| !all.is_empty()), "{slot} was never asked: {asked}");
     }

@@ -97,6 +97,11 @@ impl Spread {
 struct Asked {
     #[serde(default)]
     asked: Vec<LinkRecord>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Shadowed {
     #[serde(default)]
     shadows: Vec<AskedShadow>,
 }
@@ -142,6 +147,22 @@ impl DecisionReader {
                 for asked in &record.asked {
                     tally(&mut tallies, id, asked).decides(asked);
                 }
+            }
+        }
+        let (shadows, mut read) = (self.of_shadows()?, 0);
+        let mut segments = shadows.segment_names()?;
+        segments.sort_by_key(|segment| (segment.until, segment.begun));
+        while read < most_bytes
+            && let Some(segment) = segments.pop()
+        {
+            let Some(text) = shadows.segment(&segment.name)? else { continue };
+            read += text.len();
+            for line in text.lines().filter(|line| !line.is_empty()) {
+                let id = id_of(line).and_then(|id| id.parse::<DecisionId>().ok());
+                let (Some(id), Ok(record)) = (id, serde_json::from_str::<Shadowed>(line)) else {
+                    activity.unreadable += 1;
+                    continue;
+                };
                 for shadow in &record.shadows {
                     let compared = &mut tally(&mut tallies, id, &shadow.asked).activity.compared;
                     *compared.entry(shadow.agreement).or_default() += 1;

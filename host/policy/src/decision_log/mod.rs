@@ -2,8 +2,12 @@
 //!
 //! A decision hands its record over and goes on; a thread serialises and writes. So a record can be lost, visibly: when
 //! more is decided than the disk takes or the disk takes nothing (the queue is bounded; the next record says how many
-//! are missing in `lost-before`, and a metric counts them), and when the machine loses power (nothing is synced). The
-//! oldest segments make room for new ones, which is counted and told as well; one that a host has open stays.
+//! are missing in `lost-before`, and a metric counts them), and when the machine loses power within a second (what was
+//! written is synced by then). The oldest segments make room for new ones, which is counted and told as well; one that
+//! a host has open stays.
+//!
+//! What shadows answered comes later, so it stands in a log of its own, `state_dir/shadows`: no decision's record waits
+//! for a shadow.
 
 mod activity;
 mod page;
@@ -26,6 +30,8 @@ pub(crate) use write::DecisionLog;
 pub use write::DecisionLogOptions;
 
 /// The folder within the state folder.
-const FOLDER: &str = "decisions";
+pub(crate) const FOLDER: &str = "decisions";
+/// The folder of what shadows answered.
+pub(crate) const SHADOWS: &str = "shadows";
 /// The end of a segment's name.
 const SUFFIX: &str = ".jsonl";

@@ -8,7 +8,7 @@ use cap_std::fs::Dir;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{DecisionRecord, FOLDER, LinkRecord, Outcome, SUFFIX};
+use super::{DecisionRecord, FOLDER, LinkRecord, Outcome, SHADOWS, SUFFIX};
 use crate::decision::{DecidedBy, DecisionId, PolicyIdentity};
 use crate::error::Error;
 use crate::slots::SlotName;
@@ -22,6 +22,8 @@ pub(super) const MAX_SEGMENT_BYTES: u64 = 256 << 20;
 #[derive(Debug)]
 pub struct DecisionReader {
     pub(super) folder: Option<Dir>,
+    /// What shadows answered.
+    pub(super) shadows: Option<Dir>,
 }
 
 /// Which decisions to list.
@@ -131,11 +133,28 @@ impl DecisionReader {
     /// # Errors
     /// The folder is there and can't be opened.
     pub fn open(state: &Dir) -> Result<DecisionReader, Error> {
-        match state.open_dir(FOLDER) {
-            Ok(folder) => Ok(DecisionReader { folder: Some(folder) }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(DecisionReader { folder: None }),
-            Err(source) => Err(Error::StateFolder { what: "open the folder decisions".into(), source }),
+        let open = |name: &str| match state.open_dir(name) {
+            Ok(folder) => Ok(Some(folder)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Error::StateFolder { what: format!("open the folder {name}"), source }),
+        };
+        Ok(DecisionReader { folder: open(FOLDER)?, shadows: open(SHADOWS)? })
+    }
+
+    /// The log of what shadows answered.
+    pub(super) fn of_shadows(&self) -> Result<DecisionReader, Error> {
+        let again = |folder: &Dir| folder.try_clone();
+        let folder = self.shadows.as_ref().map(again).transpose();
+        let folder = folder.map_err(|source| Error::StateFolder { what: "open the folder shadows".into(), source })?;
+        Ok(DecisionReader { folder, shadows: None })
+    }
+
+    /// The record with what shadows answered.
+    fn with_shadows(&self, mut record: DecisionRecord) -> Result<DecisionRecord, Error> {
+        if let Some(later) = self.of_shadows()?.line_of(record.id)? {
+            record.shadows = later.shadows;
         }
+        Ok(record)
     }
 
     /// Lists decisions, newest first.
@@ -204,7 +223,7 @@ impl DecisionReader {
         if let Ok(whole) = id.parse()
             && let Some(record) = self.line_of(whole)?
         {
-            return Ok(record);
+            return self.with_shadows(record);
         }
         let segments = self.segments()?;
         let mut found = segments
@@ -215,8 +234,9 @@ impl DecisionReader {
         if found.next().is_some() {
             return Err(failed("more than one decision begins so; write more of the id".into()));
         }
-        serde_json::from_str(line)
-            .map_err(|error| failed(format!("its record can't be read: {}", one_line(&error.to_string()))))
+        let record = serde_json::from_str(line)
+            .map_err(|error| failed(format!("its record can't be read: {}", one_line(&error.to_string()))))?;
+        self.with_shadows(record)
     }
 
     pub(super) fn segments(&self) -> Result<Vec<String>, Error> {

@@ -116,7 +116,7 @@ impl DecisionReader {
     /// # Errors
     /// A segment can't be read.
     pub fn shadows(&self, filter: &ShadowFilter) -> Result<ShadowReport, Error> {
-        let segments = self.segments()?;
+        let segments = self.of_shadows()?.segments()?;
         let mut tallies: Vec<(PolicyIdentity, Tally)> = Vec::new();
         let mut unreadable = 0;
         for line in segments.iter().flat_map(|segment| segment.lines()).filter(|line| !line.is_empty()) {

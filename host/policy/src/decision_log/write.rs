@@ -14,7 +14,7 @@ use parking_lot::{Condvar, Mutex};
 use serde::Serialize;
 
 use super::record::ShadowRecord;
-use super::{DecisionRecord, FOLDER, Redaction, SUFFIX, weight};
+use super::{DecisionRecord, Redaction, SUFFIX, weight};
 use crate::decision::now_ms;
 use crate::error::Error;
 use crate::host_calls::HostCall;
@@ -55,6 +55,8 @@ impl Default for DecisionLogOptions {
 /// How long the writer looks at the queue by itself after it was busy, before it sleeps until it is woken. While it
 /// does, a decision saves the system call that wakes a thread.
 const LINGER: Duration = Duration::from_millis(100);
+/// How long what is written may be lost with the machine's power, while more is being written.
+const SYNCED_WITHIN: Duration = Duration::from_millis(500);
 /// How often it looks meanwhile.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -192,9 +194,15 @@ pub(crate) struct DecisionLog {
 }
 
 impl DecisionLog {
-    pub(crate) fn open(state: &Dir, process: u32, options: DecisionLogOptions) -> Result<DecisionLog, Error> {
-        let folder = files::private_folder(state, FOLDER)
-            .map_err(|source| Error::StateFolder { what: "open the folder decisions".into(), source })?;
+    /// The log in this folder of the state folder.
+    pub(crate) fn open(
+        state: &Dir,
+        folder: &str,
+        process: u32,
+        options: DecisionLogOptions,
+    ) -> Result<DecisionLog, Error> {
+        let failed = |source| Error::StateFolder { what: format!("open the folder {folder}"), source };
+        let folder = files::private_folder(state, folder).map_err(failed)?;
         let shared = Arc::<Shared>::default();
         let mut writer = Writer {
             shared: shared.clone(),
@@ -203,6 +211,7 @@ impl DecisionLog {
             segment: None,
             segments: 0,
             lost: 0,
+            unsynced: None,
             options: options.clone(),
             line: Vec::new(),
         };
@@ -286,6 +295,8 @@ struct Writer {
     segments: u32,
     /// Lost records of which no record has told yet.
     lost: u64,
+    /// Since when something is written that would not survive a loss of power.
+    unsynced: Option<Instant>,
     options: DecisionLogOptions,
     line: Vec<u8>,
 }
@@ -308,15 +319,18 @@ const CHUNK_BYTES: usize = 256 << 10;
 impl Writer {
     fn run(&mut self) {
         let mut busy_until = Instant::now();
+        let shared = self.shared.clone();
         loop {
             let (entries, stop) = {
-                let mut queue = self.shared.queue.lock();
+                let mut queue = shared.queue.lock();
                 while queue.entries.is_empty() && !queue.stop {
                     if Instant::now() < busy_until {
-                        self.shared.wake.wait_for(&mut queue, LOOK);
+                        shared.wake.wait_for(&mut queue, LOOK);
+                    } else if self.unsynced.is_some() {
+                        parking_lot::MutexGuard::unlocked(&mut queue, || self.sync());
                     } else {
                         queue.asleep = true;
-                        self.shared.wake.wait(&mut queue);
+                        shared.wake.wait(&mut queue);
                         queue.asleep = false;
                     }
                 }
@@ -324,9 +338,13 @@ impl Writer {
                 (std::mem::take(&mut queue.entries), queue.stop)
             };
             if entries.is_empty() && stop {
+                self.sync();
                 return;
             }
             self.write(entries);
+            if self.unsynced.is_some_and(|since| since.elapsed() >= SYNCED_WITHIN) {
+                self.sync();
+            }
             busy_until = Instant::now() + LINGER;
         }
     }
@@ -383,10 +401,24 @@ impl Writer {
         let segment = self.open_segment()?;
         segment.0.write_all(text)?;
         segment.1 += text.len() as u64;
-        if segment.1 >= segment_bytes {
+        let is_full = segment.1 >= segment_bytes;
+        self.unsynced.get_or_insert_with(Instant::now);
+        if is_full {
+            self.sync();
             self.segment = None;
         }
         Ok(())
+    }
+
+    /// Has what was written survive a loss of power.
+    fn sync(&mut self) {
+        self.unsynced = None;
+        if let Some((file, _)) = &self.segment
+            && let Err(error) = file.sync_data()
+        {
+            tracing::error!(%error, "the decision log cannot be synced");
+            metrics::counter!(crate::metric_names::LOG_ERRORS).increment(1);
+        }
     }
 
     /// Counts records that nobody will ever read. The next one that is written tells of them.
@@ -503,7 +535,7 @@ mod tests {
         let state = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
         let mut options = DecisionLogOptions::default();
         change(&mut options);
-        let log = DecisionLog::open(&state, 1, options).unwrap();
+        let log = DecisionLog::open(&state, super::super::FOLDER, 1, options).unwrap();
         (folder, state, log)
     }
 

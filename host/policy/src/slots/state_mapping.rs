@@ -16,6 +16,15 @@ impl Server {
     }
 }
 
+impl Answer {
+    /// Whether the server is removed, or vanishes from its owner's eyes while it runs: an autoscaler forgets what is
+    /// reported as gone, and after a few reports what is left out.
+    fn loses_its_server(&self) -> bool {
+        let Verdict::Mapped(Mapping { action, report, .. }) = &self.verdict else { return false };
+        *action == Action::Reap || matches!(report, Report::None | Report::Deleting | Report::Deleted | Report::Timeout)
+    }
+}
+
 impl Question {
     /// A listing without servers.
     #[must_use]
@@ -92,10 +101,8 @@ impl Slot for StateMapping {
     }
 
     fn removed(question: &Question, answers: &Vec<Answer>) -> usize {
-        let is_reaped =
-            |answer: &Answer| matches!(answer.verdict, Verdict::Mapped(Mapping { action: Action::Reap, .. }));
         let servers = question.servers.iter().zip(answers);
-        servers.filter(|(server, answer)| server.runs() && is_reaped(answer)).count()
+        servers.filter(|(server, answer)| server.runs() && answer.loses_its_server()).count()
     }
 
     /// One answer for each server.

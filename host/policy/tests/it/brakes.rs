@@ -1,5 +1,7 @@
 //! The brake: no policy removes most of what runs at one look.
 
+use std::path::Path;
+
 use windlass_policy::slots::state_mapping::{Action, Answer, Operation, Question, Server, ServerState, Verdict};
 use windlass_policy::slots::{OnFailure, Slot, SlotName, StateMapping};
 use windlass_policy::{
@@ -171,4 +173,28 @@ fn a_shadow_is_braked_in_its_place() {
     let shadow = &record.shadows[0];
     assert_eq!(shadow.agreement, Agreement::Failed);
     assert!(matches!(&shadow.asked.outcome, Outcome::Fallback { kind: FailureKind::Brake, .. }), "{shadow:?}");
+}
+
+#[test]
+fn what_makes_running_servers_vanish_from_their_owner_is_braked_too() {
+    for (report, is_braked) in [
+        ("none", true),
+        ("deleting", true),
+        ("deleted", true),
+        ("timeout", true),
+        ("creating", false),
+        ("running", false),
+    ] {
+        let state = State::new();
+        let rules = format!(
+            "slot = \"state-mapping\"\n[[rules]]\nwhen = \"true\"\nanswer = {{ mapped = {{ report = \"{report}\", action = \"none\" }} }}\n"
+        );
+        let link = Link::contents(Path::new("the.rules.toml"), rules.as_bytes());
+        let host = host_with(&state, Brake::default(), [link]);
+        let decision = ask(&host, running(12));
+        let braked = decision.fallbacks.iter().any(|fallback| fallback.kind == FailureKind::Brake);
+        assert_eq!(braked, is_braked, "{report}: {decision:?}");
+        let few = ask(&host, running(5));
+        assert!(few.fallbacks.is_empty(), "{report}: {few:?}");
+    }
 }

@@ -63,7 +63,7 @@ fn refusal(slot: SlotName, rules: &str) -> String {
 
 fn is_decided_by_rules<S: Slot>(decision: &Decision<S>) -> bool {
     match &decision.decided_by {
-        DecidedBy::Policy(identity) => &*identity.name == "windlass-guest-rules",
+        DecidedBy::Policy(identity) => identity.are_rules(),
         DecidedBy::Keep => false,
     }
 }
@@ -144,7 +144,11 @@ fn what_is_wrong_with_rules_is_told_when_they_are_loaded() {
             "slot = \"retry\"\n[[rules]]\nwhn = \"true\"".into(),
             "line 3: rule 1: unknown key `whn`; did you mean `when`?",
         ),
-        ("slot = \"release\"".into(), "line 1: they are rules for the slot `release`, not for `retry`"),
+        ("slot = \"retry\"".into(), "it has no rule"),
+        (
+            "slot = \"release\"\n[[rules]]\nwhen = \"true\"\nanswer = \"keep\"".into(),
+            "line 1: they are rules for the slot `release`, not for `retry`",
+        ),
         ("slot = ".into(), "line 1: it is not TOML"),
     ] {
         let error = refusal(SlotName::Retry, &rules);

@@ -1,13 +1,19 @@
 //! Shadows: asked and recorded, and never deciding.
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
 use windlass_policy::slots::{Retry, Slot, SlotName, StateMapping, retry, state_mapping};
 use windlass_policy::{
-    Agreement, Decision, DecisionRecord, FailureKind, Host, Link, Mode, Outcome, Policies, ReplayAgainst, ShadowFilter,
+    Agreement, Decision, DecisionFilter, DecisionReader, DecisionRecord, FailureKind, Host, HostOptions, Link, Mode,
+    Outcome, Policies, ReplayAgainst, ShadowFilter,
 };
 
 use crate::chains::{every_other, second_attempt, trapping};
 use crate::guests::Guest;
-use crate::support::{State, run};
+use crate::support::{State, eventually, run};
 
 fn waiting(ms: u64) -> Link {
     Link::bytes(Guest::waiting(ms).component())
@@ -178,4 +184,46 @@ fn what_waits_is_recorded_when_the_host_goes_and_replays_ask_no_shadow() {
         let replay = run(host.replay(&record, &ReplayAgainst::TheSame)).unwrap();
         assert!(replay.same && replay.asked.len() == 1, "{replay:?}");
     }
+}
+
+/// Where the process below has its state folder.
+const KILLED_IN: &str = "WINDLASS_TEST_KILLED_IN";
+const DECISIONS: usize = 200;
+
+#[test]
+#[ignore = "the process that another test kills"]
+fn the_process_that_is_killed() {
+    let folder = std::env::var(KILLED_IN).unwrap();
+    let folder = Dir::open_ambient_dir(folder, ambient_authority()).unwrap();
+    let mut options = HostOptions::new(folder);
+    options.shadows.share_percent = 1;
+    let host = Host::new(options).unwrap();
+    host.configure(&with(SlotName::Retry, [waiting(7).as_shadow(), waiting(8)])).unwrap();
+    (0..DECISIONS).for_each(|_| drop(run(host.pin().decide::<Retry>(Retry::example()))));
+    println!("decided");
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn a_host_that_is_killed_loses_no_decision_whose_shadows_were_not_asked() {
+    let state = State::new();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "shadows::the_process_that_is_killed", "--nocapture"])
+        .env(KILLED_IN, state.folder.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(said.map_while(Result::ok).any(|line| line.contains("decided")));
+    let decided =
+        || DecisionReader::open(&state.dir()).unwrap().list(&DecisionFilter::default()).unwrap().decisions.len();
+    eventually("each decision is on disk", || decided() == DECISIONS);
+    let report = DecisionReader::open(&state.dir()).unwrap().shadows(&ShadowFilter::default()).unwrap();
+    let asked: u64 = report.shadows.iter().map(|shadow| shadow.agreed + shadow.differed + shadow.not_asked).sum();
+    assert!(asked < DECISIONS as u64, "all {asked} shadows were asked: this shows nothing");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(decided(), DECISIONS);
 }

@@ -10,7 +10,7 @@ use windlass_distribution::{
     Artifact, ContentDigest, Error as FetchError, Fetch, Reference, Signature, Trust, WASM_MEDIA_TYPE,
 };
 use windlass_policy::slots::{Retry, Slot, SlotName, retry};
-use windlass_policy::{DecidedBy, Host, Link, Policies, Source};
+use windlass_policy::{DecidedBy, FailureKind, Host, Link, Policies, Source};
 
 use crate::cosign::Cosign;
 use crate::guests::Guest;
@@ -155,6 +155,35 @@ fn an_operation_does_not_go_on_with_a_policy_whose_key_was_revoked_meanwhile() {
     }
 }
 
+#[test]
+fn a_revoked_key_suspends_its_policy_and_holds_nothing_else_up() {
+    let (folder, release, next) = (Folder::new(), Signer::new(), Signer::new());
+    let one = Guest::waiting(1).component();
+    folder.write(&one, Some(release.sign(&one)));
+    let host = folder.host();
+    let keys = json!({"old": release.0.pk.to_base64(), "next": next.0.pk.to_base64()});
+    let trusting = |revoked: &[String]| {
+        policies()
+            .with_labels(["team".to_owned()])
+            .with_trust(Trust::from_value(json!({"keys": keys, "revoked": revoked})).unwrap())
+    };
+    host.configure(&policies().with_trust(release.trusted())).unwrap();
+    let began = host.pin();
+    host.configure(&trusting(&[release.id()])).unwrap();
+    assert_eq!(host.labels([("team", "a")]).len(), 1, "the rest of the configuration is in force");
+    for pin in [host.pin(), began] {
+        let decision = run(pin.decide::<Retry>(Retry::example()));
+        assert_eq!(decision.fallbacks[0].kind, FailureKind::Suspended, "{decision:?}");
+        assert!(decision.fallbacks[0].reason.contains("revoked"), "{decision:?}");
+    }
+    let link = host.status().links.into_iter().find(|link| link.slot == SlotName::Retry).unwrap();
+    assert!(link.suspended && link.error.is_some(), "{link:?}");
+    // It may come back, and what never was trusted is refused as ever.
+    host.configure(&trusting(&[])).unwrap();
+    assert_eq!(waits(&host.pin()), 1);
+    assert!(folder.host().configure(&trusting(&[release.id()])).is_err());
+}
+
 /// Has one artifact.
 struct Shelf(Mutex<Artifact>);
 
@@ -208,8 +237,12 @@ fn an_older_version_is_refused_whoever_signed_it() {
         policies().with_trust(Trust::from_value(trust).unwrap())
     };
     host.configure(&at_least(&version)).unwrap();
-    let error = host.configure(&at_least("999.0.0")).unwrap_err().to_string();
-    assert!(error.contains(&format!("{name} {version} is older than 999.0.0")), "{error}");
+    let words = format!("{name} {version} is older than 999.0.0");
+    host.configure(&at_least("999.0.0")).unwrap();
+    let decision = run(host.pin().decide::<Retry>(Retry::example()));
+    assert!(decision.fallbacks[0].reason.contains(&words), "what was in force is suspended: {decision:?}");
+    let error = folder.host().configure(&at_least("999.0.0")).unwrap_err().to_string();
+    assert!(error.contains(&words), "{error}");
 }
 
 #[test]
@@ -250,9 +283,11 @@ fn a_bundle_of_cosigns_beside_a_file_is_taken_and_a_new_one_is_a_reason_to_look_
     let minisign = Signer::new();
     let keys = json!({"keys": {"minisign": minisign.0.pk.to_base64()}});
     let other = policies().with_trust(Trust::from_value(keys).unwrap());
-    assert!(host.configure(&other).is_err());
+    host.configure(&other).unwrap();
+    assert_eq!(run(host.pin().decide::<Retry>(Retry::example())).fallbacks[0].kind, FailureKind::Suspended);
     folder.write(&two, Some(minisign.sign(&two)));
     host.configure(&other).unwrap();
+    assert_eq!(waits(&host.pin()), 2);
 }
 
 #[test]

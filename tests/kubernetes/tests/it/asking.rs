@@ -113,7 +113,8 @@ async fn every_slot_that_the_controller_asks_is_asked() -> Result<()> {
     deleted(&scene, Kind::ServerCluster, "farm").await?;
     for slot in slots {
         let of_slot = format!("--slot={slot}");
-        let list = ["decisions", of_slot.as_str(), "--policy=windlass-guest-rules", "--limit=1", "--output=json"];
+        let by_rules = format!("--policy={slot}.rules.toml");
+        let list = ["decisions", of_slot.as_str(), by_rules.as_str(), "--limit=1", "--output=json"];
         eventually_within(Duration::from_secs(30), &format!("{slot} was asked"), || async {
             let listed: Value = serde_json::from_str(&controller.look(&list)?)?;
             ensure!(listed["decisions"].as_array().is_some_and(|all| !all.is_empty()), "{listed}");

@@ -11,8 +11,7 @@ use windlass_proof::bench::{Cost, Measured, bench};
 
 use crate::arguments::BenchPolicy;
 use crate::context::Context;
-use crate::files::read_bounded;
-use crate::policy_file::{BUILT_IN, MAX_COMPONENT_BYTES, link_or_default, load, slots_of, trial_host};
+use crate::policy_file::{BUILT_IN, link_or_default, load, only_slot, trial_host};
 use crate::units::{Size, human_duration};
 
 /// So much fuel that no decision ends for want of it: time ends it first.
@@ -31,10 +30,7 @@ struct Benched {
 
 pub(super) fn run(context: &Context, arguments: &BenchPolicy) -> Result<(), Failure> {
     let file = &arguments.load.file;
-    let slot = match arguments.slot {
-        Some(slot) => slot,
-        None => only_slot(arguments)?,
-    };
+    let slot = only_slot(arguments.slot, [file.as_path()])?;
     let host = trial_host(context)?;
     let link = link_or_default(context, slot, &arguments.load)?;
     let policy = load(&host, slot, &link, file)?;
@@ -71,21 +67,4 @@ pub(super) fn run(context: &Context, arguments: &BenchPolicy) -> Result<(), Fail
         text
     });
     Ok(())
-}
-
-/// The slot of a policy that exports only one.
-fn only_slot(arguments: &BenchPolicy) -> Result<SlotName, Failure> {
-    let file = &arguments.load.file;
-    let bytes = read_bounded(file, "the policy", MAX_COMPONENT_BYTES)?;
-    let slots = slots_of(file, &bytes)?;
-    match slots.as_slice() {
-        [slot] => Ok(*slot),
-        _ => {
-            let names: Vec<&str> = slots.iter().map(|slot| slot.as_str()).collect();
-            Err(Failure::usage("name the slot with --slot").at(file.display().to_string()).because(format!(
-                "the policy exports {}",
-                if names.is_empty() { "none".into() } else { names.join(", ") }
-            )))
-        }
-    }
 }

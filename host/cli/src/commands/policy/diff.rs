@@ -10,12 +10,12 @@ use windlass_proof::diff::{Difference, diff};
 use super::prove::{grouped, name_of, options};
 use crate::arguments::{DiffPolicies, LoadOptions};
 use crate::context::Context;
-use crate::policy_file::{link_or_default, load, trial_host};
+use crate::policy_file::{link_or_default, load, only_slot, trial_host};
 use crate::units::ago;
 
 pub(super) fn run(context: &Context, arguments: &DiffPolicies) -> Result<(), Failure> {
     let host = trial_host(context)?;
-    let slot = arguments.slot;
+    let slot = only_slot(arguments.slot, [arguments.new.as_path(), arguments.old.as_path()])?;
     let policy = |file: &Path| {
         let options = LoadOptions {
             file: file.to_owned(),

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use windlass_inspect::failure::Failure;
 use windlass_inspect::text::{bold, green, printable, red};
+use windlass_policy::slots::SlotName;
 use windlass_policy::{Class, LoadedPolicy};
 use windlass_proof::{Expression, Finding, Law, Laws, Proof, ProofError, ProofOptions, Statement, prove};
 
 use crate::arguments::{LoadOptions, ProvePolicy, SpaceOptions};
 use crate::context::Context;
 use crate::files::read_text;
-use crate::policy_file::{BUILT_IN, link_or_default, load, trial_host};
+use crate::policy_file::{BUILT_IN, link_or_default, load, only_slot, trial_host};
 
 /// What is asked of a script where nothing else is said: a minute or two on two cores.
 const SCRIPT_QUESTIONS: u64 = 50_000;
@@ -21,11 +22,11 @@ const MAX_LAWS_BYTES: u64 = 1 << 20;
 
 pub(super) fn run(context: &Context, arguments: &ProvePolicy) -> Result<(), Failure> {
     let host = trial_host(context)?;
-    let slot = arguments.slot;
+    let slot = only_slot(arguments.slot, [arguments.load.file.as_path()])?;
     let policy = load(&host, slot, &link_or_default(context, slot, &arguments.load)?, &arguments.load.file)?;
     let mut laws = Law::of_every_policy();
     if let Some(file) = &arguments.laws {
-        laws.extend(read_laws(file, arguments)?);
+        laws.extend(read_laws(file, slot)?);
     }
     for (keyword, texts, statement) in [
         ("always", &arguments.always, Statement::Always as fn(_) -> _),
@@ -75,12 +76,12 @@ pub(super) fn name_of(file: &Path) -> String {
     }
 }
 
-fn read_laws(file: &Path, arguments: &ProvePolicy) -> Result<Vec<Law>, Failure> {
+fn read_laws(file: &Path, slot: SlotName) -> Result<Vec<Law>, Failure> {
     let wrong =
         |problem: String| Failure::usage("the laws cannot be used").at(file.display().to_string()).because(problem);
     let laws = Laws::parse(&read_text(file, "the laws", MAX_LAWS_BYTES)?).map_err(|error| wrong(error.to_string()))?;
-    if laws.slot != arguments.slot {
-        return Err(wrong(format!("they are about the slot {}, and {} was asked for", laws.slot, arguments.slot)));
+    if laws.slot != slot {
+        return Err(wrong(format!("they are about the slot {}, and {slot} was asked for", laws.slot)));
     }
     Ok(laws.laws)
 }

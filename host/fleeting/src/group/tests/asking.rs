@@ -32,7 +32,7 @@ pub(in crate::group) fn assert_asked(asker: Asker, host: &Host) {
     let log = host.decisions().unwrap();
     for slot in asker.slots() {
         let mut filter = DecisionFilter::default();
-        (filter.slot, filter.policy) = (Some(*slot), Some("windlass-guest-rules".to_owned()));
+        (filter.slot, filter.policy) = (Some(*slot), Some(format!("{slot}.rules.toml")));
         assert!(!log.list(&filter).unwrap().decisions.is_empty(), "{asker} never asked {slot}");
     }
 }
