@@ -1093,7 +1093,9 @@ type Policy struct {
 	// SHA-256 of the settings, in hexadecimal digits.
 	Settings string `protobuf:"bytes,5,opt,name=settings,proto3" json:"settings,omitempty"`
 	// Whether its component is the server's own default.
-	BuiltIn       bool `protobuf:"varint,6,opt,name=built_in,json=builtIn,proto3" json:"built_in,omitempty"`
+	BuiltIn bool `protobuf:"varint,6,opt,name=built_in,json=builtIn,proto3" json:"built_in,omitempty"`
+	// SHA-256 of its grants, limits and `on_failure`, in hexadecimal digits. Empty: it is configured with none of them.
+	Configuration string `protobuf:"bytes,7,opt,name=configuration,proto3" json:"configuration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1168,6 +1170,13 @@ func (x *Policy) GetBuiltIn() bool {
 		return x.BuiltIn
 	}
 	return false
+}
+
+func (x *Policy) GetConfiguration() string {
+	if x != nil {
+		return x.Configuration
+	}
+	return ""
 }
 
 // The policies of one moment.
@@ -1648,14 +1657,15 @@ const file_windlass_policy_v1_server_proto_rawDesc = "" +
 	"\bFallback\x122\n" +
 	"\x06policy\x18\x01 \x01(\v2\x1a.windlass.policy.v1.PolicyR\x06policy\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x9f\x01\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xc5\x01\n" +
 	"\x06Policy\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\tR\x04slot\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12\x1c\n" +
 	"\tcomponent\x18\x04 \x01(\tR\tcomponent\x12\x1a\n" +
 	"\bsettings\x18\x05 \x01(\tR\bsettings\x12\x19\n" +
-	"\bbuilt_in\x18\x06 \x01(\bR\abuiltIn\"S\n" +
+	"\bbuilt_in\x18\x06 \x01(\bR\abuiltIn\x12$\n" +
+	"\rconfiguration\x18\a \x01(\tR\rconfiguration\"S\n" +
 	"\x03Pin\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\fR\x05token\x126\n" +
 	"\bpolicies\x18\x02 \x03(\v2\x1a.windlass.policy.v1.PolicyR\bpolicies\"B\n" +

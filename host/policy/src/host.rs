@@ -167,11 +167,22 @@ impl ConfiguredLink {
 struct Loaded {
     link: ConfiguredLink,
     effective: Link,
+    /// The labels by whose names rules ask.
+    label_names: Vec<String>,
     component: Arc<[u8]>,
     signed_by: Option<KeyId>,
 }
 
 impl Loaded {
+    /// Warns of labels that no question has: a rule about one never applies.
+    fn warn_of_labels(&self, labels: &[String]) {
+        for name in self.label_names.iter().filter(|name| !labels.contains(name)) {
+            let policy = &self.link.policy.identity;
+            tracing::warn!(%policy, "its rules ask for the label `{name}`, which no question has: name it in `labels` of \
+                [policies]");
+        }
+    }
+
     /// Keeps it for the operations that begin under it. No operation ends under a shadow.
     fn keep_in(&self, kept: &Kept) -> Result<(), Error> {
         match self.link.link.mode {
@@ -323,6 +334,7 @@ impl Host {
                 match (self.inner.load_link(slot, link, at, next.trust.as_deref(), None), before) {
                     (Ok(loaded), _) => {
                         loaded.keep_in(&self.inner.kept)?;
+                        loaded.warn_of_labels(&next.labels);
                         loaded.link.policy.health.admit();
                         next.slots[slot.index()].push(loaded.link);
                     }
@@ -405,6 +417,7 @@ impl Host {
         let before = before.map(|policy| (policy, 0));
         let loaded = self.inner.load_link(slot, link, before, trust.as_deref(), Some(brought))?;
         loaded.keep_in(&self.inner.kept)?;
+        loaded.warn_of_labels(&self.inner.generations.current().labels);
         Ok(loaded.link.policy)
     }
 
@@ -618,7 +631,9 @@ impl Inner {
             checked.map_err(|untrusted| refused(untrusted.into()))?;
         }
         let link = ConfiguredLink { link: link.clone(), policy, stamp: contents.stamp, loaded_at_ms, refused: None };
-        Ok(Loaded { link, effective, component, signed_by: signed_by.map(|signed_by| signed_by.key) })
+        let label_names = rules.iter().flat_map(RulesFile::label_names).map(str::to_owned).collect();
+        let signed_by = signed_by.map(|signed_by| signed_by.key);
+        Ok(Loaded { link, effective, label_names, component, signed_by })
     }
 
     fn read(&self, slot: SlotName, source: &Source, most: u64) -> Result<Contents, Refusal> {

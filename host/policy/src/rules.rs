@@ -124,6 +124,18 @@ impl RulesFile {
         written.map(|rule| (rule["name"].as_str(), rule["when"].as_str().unwrap_or_default()))
     }
 
+    /// The labels by whose names conditions ask, as far as their text says: `l.name == 'team'`.
+    pub(crate) fn label_names(&self) -> impl Iterator<Item = &str> {
+        let conditions = self.rules().map(|(_, when)| when).filter(|when| when.contains("labels"));
+        conditions.flat_map(|when| {
+            when.split(".name").skip(1).filter_map(|rest| {
+                let quoted = rest.trim_start().strip_prefix("==")?.trim_start();
+                let quote = quoted.chars().next().filter(|quote| matches!(quote, '\'' | '"'))?;
+                quoted[1..].split_once(quote).map(|(name, _)| name)
+            })
+        })
+    }
+
     /// What the component's `configure` gets.
     pub(crate) fn settings(&self) -> &Map<String, Value> {
         &self.settings
@@ -312,5 +324,22 @@ answer = "give-up"
         ] {
             assert_eq!(RulesFile::is_named(Path::new(path)), holds, "{path}");
         }
+    }
+
+    #[test]
+    fn the_labels_that_conditions_name_are_found() {
+        let names = |when: &str| {
+            let text = format!("slot = \"retry\"\n[[rules]]\nwhen = \"\"\"{when}\"\"\"\nanswer = \"give-up\"\n");
+            let file = RulesFile::read(text.as_bytes()).unwrap();
+            file.label_names().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(names("subject.labels.exists(l, l.name == 'team' && l.value == 'x')"), ["team"]);
+        assert_eq!(
+            names("subject.labels.exists(l, l.name==\"a/b\") || subject.labels.exists(m, m.name == 'c')"),
+            ["a/b", "c"]
+        );
+        assert!(
+            names("failure.name == 'team'").is_empty() && names("subject.labels.exists(l, l.name == x)").is_empty()
+        );
     }
 }

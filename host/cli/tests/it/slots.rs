@@ -186,3 +186,16 @@ fn a_rollback_policy_that_keeps_is_told_by_every_command_that_removes() {
     world.run(&["cluster", "terminate", "farm", "--yes"]).expect(3).says("LEFT    block-volume farm-web-1 (");
     assert_eq!(world.resources(), 7);
 }
+
+#[test]
+fn a_rule_about_a_label_that_no_question_has_is_warned_of() {
+    let world = World::new("100");
+    let rule = "when = \"subject.labels.exists(l, l.name == 'team' && l.value == 'build')\"\nanswer = \"keep\"";
+    let file = world.write("team.rules.toml", format!("slot = \"release\"\n[[rules]]\n{rule}\n").as_bytes());
+    let release = format!("[[policies.release]]\npath = {file:?}\n");
+    world.configure(&format!("[policies]\nlabels = ['Team']\n{release}"));
+    world.run(&["policy", "list"]).expect(0).says("its rules ask for the label `team`, which no question has");
+    world.configure(&format!("[policies]\nlabels = ['team']\n{release}"));
+    let listed = world.run(&["policy", "list"]).expect(0);
+    assert!(!listed.stderr.contains("which no question has"), "{}", listed.stderr);
+}
