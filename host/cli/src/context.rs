@@ -20,11 +20,12 @@ use windlass_lifecycle::{
     scaleway_capabilities,
 };
 use windlass_policy::slots::SlotName;
-use windlass_policy::{Asker, Capability, Error as PolicyError, Host, HostOptions, Source, Watch};
+use windlass_policy::{Asker, Capability, Compiler, Error as PolicyError, Host, HostOptions, Source, Watch};
 use windlass_scaleway::{
     Client, ConfigurationError, ExplicitSettings, Limits, SecretKey, Settings, Transport, TransportError, Zone,
 };
 
+use crate::COMPILE;
 use crate::arguments::Global;
 use crate::configuration::{self, Configuration, Environment, environment_of_process};
 use crate::detached;
@@ -510,7 +511,9 @@ fn journal_to_read(state: &StateDirectory) -> Result<Option<Journal>, Failure> {
     }
 }
 
-fn start(options: HostOptions) -> Result<Host, Failure> {
+fn start(mut options: HostOptions) -> Result<Host, Failure> {
+    // A policy may be anybody's: what it costs to compile it is bounded in a process of its own.
+    options.compiler = Compiler::this_program([COMPILE]).ok();
     Host::new(options).map_err(|error| Failure::usage("the policy host cannot start").because(error.to_string()))
 }
 

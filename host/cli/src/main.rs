@@ -29,8 +29,17 @@ use crate::arguments::Arguments;
 /// What a collector has for taking the last traces and metrics. Everything has been told by then.
 const LAST_EXPORT: Duration = Duration::from_secs(3);
 
+/// Not for people: this program as its own compiler of policies.
+pub(crate) const COMPILE: &str = "compile-policy-for-host";
+
 // Nothing heavy before the arguments are parsed: `--version` and `--help` answer at once.
 fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|first| first == COMPILE) {
+        return match windlass_policy::compile_for_host() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        };
+    }
     if let Some(code) = completion::answer(<Arguments as clap::CommandFactory>::command) {
         return code;
     }

@@ -3,9 +3,10 @@
 //!
 //! The child gets the state folder as its current folder and one request on standard input; it puts what it compiled
 //! into the cache, under the cache's key, and ends. The host then reads the cache as if the entry had always been
-//! there: nothing is trusted that would not be trusted otherwise. Where the child can't be started, or refuses, the
-//! host compiles for itself. Where it takes too long, or a signal ends it (as when memory runs out), the policy is
-//! refused: the same bytes would do the same to the host.
+//! there: nothing is trusted that would not be trusted otherwise. Why it refuses a policy it writes on standard output.
+//! Where it can't be started, or fails for a reason of its own, the host compiles for itself. Where it takes too long, or
+//! a signal ends it (as when it takes more memory than it may), the policy is refused: the same bytes would do the same
+//! to the host. A child ends with its host.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -17,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -31,6 +33,11 @@ use crate::load::snapshot::compile;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The same for a script, whose interpreter is megabytes of code: 10 to 20 s on two idle cores.
 const PATIENCE_WITH_SCRIPTS: Duration = Duration::from_secs(300);
+/// How much memory a child may have. A policy takes some 50 MB, a script one to two GB.
+const MEMORY: u64 = 1 << 30;
+const MEMORY_WITH_SCRIPTS: u64 = 6 << 30;
+/// The most bytes of a refusal.
+const MAX_REFUSAL_BYTES: u64 = 16 << 10;
 /// How often it is looked whether a child has ended.
 const LOOK: Duration = Duration::from_millis(2);
 /// The longest first line of a request, in bytes: the settings are bounded below that.
@@ -51,6 +58,38 @@ pub struct Compiler {
 struct Request {
     settings: Map<String, Value>,
     limits: Limits,
+}
+
+/// What a child writes on standard output where it refuses a policy.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Told {
+    /// [`Refusal::Configure`].
+    Configure(String),
+    /// [`Refusal::Settings`].
+    Settings(String),
+    /// Any other, in words.
+    Other(String),
+}
+
+impl From<&Refusal> for Told {
+    fn from(refusal: &Refusal) -> Self {
+        match refusal {
+            Refusal::Configure(words) => Told::Configure(words.clone()),
+            Refusal::Settings(words) => Told::Settings(words.clone()),
+            other => Told::Other(other.to_string()),
+        }
+    }
+}
+
+impl From<Told> for Refusal {
+    fn from(told: Told) -> Self {
+        match told {
+            Told::Configure(words) => Refusal::Configure(words),
+            Told::Settings(words) => Refusal::Settings(words),
+            Told::Other(words) => Refusal::Told(words),
+        }
+    }
 }
 
 /// Why a child compiled nothing.
@@ -76,6 +115,9 @@ pub(crate) enum ChildError {
     /// Signal 9 is how a system ends what takes too much memory, 6 how a process ends itself that gets none.
     #[error("compiling it in a process of its own ended that process by signal {0}, as too much memory does")]
     Killed(i32),
+    /// It refuses the policy.
+    #[error("{0}")]
+    Refused(Refusal),
     #[error("the compiling process ended with {0}")]
     Failed(ExitStatus),
     #[error("cannot run the compiling process: {0}")]
@@ -129,7 +171,7 @@ impl Compiler {
             .env_clear()
             .current_dir(format!("/proc/self/fd/{}", state.as_raw_fd()))
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
         let input = child.stdin.take();
@@ -140,6 +182,12 @@ impl Compiler {
                 input.write_all(component)
             });
             let ended = self.wait(&mut child, (self.patience)(Class::of(component)));
+            let ended = match (ended, child.stdout.take()) {
+                (Err(ChildError::Failed(status)), Some(output)) => {
+                    Err(refusal(output).unwrap_or(ChildError::Failed(status)))
+                }
+                (ended, _) => ended,
+            };
             // With the child gone, nothing keeps the writer.
             let written = written.join().unwrap_or_else(|_| Err(io::Error::other("the writing thread panicked")));
             ended.and(written.map_err(ChildError::from))
@@ -167,12 +215,33 @@ impl Compiler {
     }
 }
 
+/// Why a child refuses a policy, where it said so. What it writes fits into the pipe.
+fn refusal(output: impl Read) -> Option<ChildError> {
+    let mut told = Vec::new();
+    output.take(MAX_REFUSAL_BYTES).read_to_end(&mut told).ok()?;
+    serde_json::from_slice::<Told>(&told).ok().map(|told| ChildError::Refused(told.into()))
+}
+
 /// What a process does that a host has started as its [`Compiler`]: reads one request from standard input, and puts the
-/// compiled policy into the cache of the current folder.
+/// compiled policy into the cache of the current folder, or writes on standard output why it refuses it. It ends when
+/// its parent does, and takes no more memory than a policy needs.
 ///
 /// # Errors
-/// Why nothing was compiled. The host finds out by itself and needs no more than a failing exit code.
+/// Why nothing was compiled.
 pub fn compile_for_host() -> Result<(), CompileError> {
+    let compiled = compile_for_parent();
+    if let Err(CompileError::Refused(refusal)) = &compiled {
+        let mut told = serde_json::to_vec(&Told::from(refusal)).unwrap_or_default();
+        told.truncate(MAX_REFUSAL_BYTES as usize);
+        // The host finds the words by itself where it does not get them.
+        let _ = io::stdout().write_all(&told);
+    }
+    compiled
+}
+
+fn compile_for_parent() -> Result<(), CompileError> {
+    // Where the kernel has no such signal, the child ends by itself within its time.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let state = Dir::open_ambient_dir(".", ambient_authority())
         .map_err(|source| Error::StateFolder { what: "open the current folder".into(), source })?;
     compile_request(&state, io::stdin().lock())
@@ -191,9 +260,35 @@ fn compile_request(state: &Dir, mut input: impl Read) -> Result<(), CompileError
     let Request { settings, limits } = serde_json::from_slice(head).map_err(|error| wrong(&error))?;
     let engines = Engines::new()?;
     let purpose = Purpose { class: Class::of(component), fuel: limits.fuel.is_some() };
+    // What the engines reserve for instances counts, too, and is no policy's doing.
+    engines.get(purpose)?;
+    engines.configuring(purpose)?;
+    limit_memory(match purpose.class {
+        Class::Small => MEMORY,
+        Class::Script => MEMORY_WITH_SCRIPTS,
+    });
     let compiled = compile(&engines, purpose, component, &settings, &limits)?;
     Cache::open(state)?.put(engines.get(purpose)?, CacheKey::of(component, &settings), &compiled);
     Ok(())
+}
+
+/// Has the kernel refuse this process so much more memory than it has now.
+fn limit_memory(more: u64) {
+    let maximum = getrlimit(Resource::Data).maximum;
+    let bytes = memory_now().saturating_add(more);
+    let bytes = maximum.map_or(bytes, |maximum| bytes.min(maximum));
+    if let Err(error) = setrlimit(Resource::Data, Rlimit { current: Some(bytes), maximum }) {
+        tracing::warn!(%error, "the memory of the compiling process cannot be bounded");
+    }
+}
+
+/// The bytes that count against the limit, as Linux says (`VmData` of proc_pid_status(5)).
+fn memory_now() -> u64 {
+    let status = Dir::open_ambient_dir("/proc/self", ambient_authority()).and_then(|it| it.read_to_string("status"));
+    let status = status.unwrap_or_default();
+    let kilobytes =
+        status.lines().find_map(|line| line.strip_prefix("VmData:")?.trim().strip_suffix(" kB")?.parse().ok());
+    kilobytes.unwrap_or(0_u64).saturating_mul(1024)
 }
 
 #[cfg(test)]
@@ -202,7 +297,7 @@ mod tests {
 
     use super::*;
     use crate::built_in;
-    use crate::configuration::Link;
+    use crate::configuration::{Link, Policies};
     use crate::slots::SlotName;
     use crate::source::Source;
     use crate::{Host, HostOptions};
@@ -283,6 +378,62 @@ mod tests {
             assert!(error.contains(words) && error.contains("so it is refused"), "{line}: {error}");
             assert_eq!(compiled(), SlotName::ALL.len(), "{line}");
         }
+    }
+
+    #[test]
+    fn nobody_who_looks_waits_for_a_policy_that_is_being_compiled() {
+        let (_folder, state) = state();
+        let options = || HostOptions::new(state.try_clone().unwrap());
+        // The built-in defaults are compiled by then.
+        drop(Host::new(options()).unwrap());
+        let mut with_compiler = options();
+        with_compiler.compiler = Some(shell("touch begun; until [ -e go ]; do sleep 0.01; done; kill -9 $$"));
+        let host = Host::new(with_compiler).unwrap();
+        let settings = json!({"attempts": 3}).as_object().unwrap().clone();
+        let link = Link { source: Source::Bytes(component().into()), settings, ..Link::default() };
+        let (loading, policies) = (host.clone(), Policies::built_in().with(SlotName::Retry, link));
+        let loading = std::thread::spawn(move || loading.configure(&policies).unwrap_err().to_string());
+        while !state.exists("begun") {
+            std::thread::sleep(LOOK);
+        }
+        assert_eq!(host.status().links.len(), SlotName::ALL.len());
+        assert_eq!(host.pin().chain(SlotName::Retry).len(), 1);
+        state.write("go", "").unwrap();
+        assert!(loading.join().unwrap().contains("signal 9"));
+    }
+
+    /// The child of the test below.
+    #[test]
+    #[ignore = "a process of another test"]
+    fn the_process_that_takes_too_much() {
+        limit_memory(256 << 20);
+        let taken = vec![1_u8; 1 << 30];
+        println!("it has {} bytes", taken.len());
+    }
+
+    #[test]
+    fn a_child_gets_no_more_memory_than_it_may() {
+        let child = "compiler::tests::the_process_that_takes_too_much";
+        let ended =
+            Command::new(std::env::current_exe().unwrap()).args(["--ignored", "--exact", child]).output().unwrap();
+        assert_eq!(ended.status.signal(), Some(6), "{ended:?}");
+    }
+
+    #[test]
+    fn what_a_child_refuses_is_refused_in_its_words_and_not_compiled_again() {
+        let (_folder, state) = state();
+        drop(Host::new(HostOptions::new(state.try_clone().unwrap())).unwrap());
+        let told = |line: &str| {
+            let mut options = HostOptions::new(state.try_clone().unwrap());
+            options.compiler = Some(shell(line));
+            let host = Host::new(options).unwrap();
+            let settings = json!({"attempts": 4}).as_object().unwrap().clone();
+            let link = Link { source: Source::Bytes(component().into()), settings, ..Link::default() };
+            host.load(SlotName::Retry, &link).map(drop).map_err(|error| error.to_string())
+        };
+        let refused = told(r#"cat > /dev/null; echo '{"other": "it is not to our taste"}'; exit 1"#).unwrap_err();
+        assert!(refused.ends_with("it is not to our taste"), "{refused}");
+        assert_eq!(told("cat > /dev/null; echo no words; exit 1"), Ok(()));
     }
 
     #[test]

@@ -83,6 +83,10 @@ pub enum Refusal {
         limit: u64,
     },
 
+    /// What the process that compiles policies says.
+    #[error("{0}")]
+    Told(String),
+
     /// It is no component.
     #[error("it is {what}, and a policy is a WebAssembly component: {remedy}")]
     NotAComponent {

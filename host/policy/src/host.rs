@@ -120,7 +120,9 @@ struct Inner {
     watch_interval: Duration,
     state_dir: Dir,
     built_ins: BuiltIns,
-    /// Locked while policies are loaded. Never locked by a decision.
+    /// Held while policies are loaded, which may take minutes. Whoever only looks waits for nobody.
+    loading: Mutex<()>,
+    /// Never locked by a decision, nor while policies are loaded.
     generations: Arc<Generations<Configured, Generation>>,
     scopes: Arc<Scopes>,
     deciding: Arc<Deciding>,
@@ -141,6 +143,7 @@ struct Configured {
 }
 
 /// A configured link and how it is doing.
+#[derive(Clone)]
 struct ConfiguredLink {
     link: Link,
     policy: Arc<LoadedPolicy>,
@@ -288,6 +291,7 @@ impl Host {
             watch_interval: options.watch_interval,
             state_dir: options.state_dir,
             built_ins,
+            loading: Mutex::default(),
             generations,
             scopes,
             deciding,
@@ -319,17 +323,20 @@ impl Host {
     /// The first other policy that can't be used, and why. Everything stays as it was.
     pub fn configure(&self, policies: &Policies) -> Result<(), Error> {
         policies.check().map_err(Error::Configuration)?;
-        let mut configured = self.inner.generations.lock();
-        let trust = policies.trust().cloned();
-        let labels = policies.labels().into();
-        let mut next = Configured { trust, labels, since_ms: configured.since_ms, ..Configured::default() };
+        let _turn = self.inner.loading.lock();
+        let (known, since_ms) = {
+            let configured = self.inner.generations.lock();
+            (configured.slots.clone(), configured.since_ms)
+        };
+        let (trust, labels) = (policies.trust().cloned(), policies.labels().into());
+        let mut next = Configured { trust, labels, since_ms, ..Configured::default() };
         let mut revoked = Vec::new();
         for slot in SlotName::ALL {
             if !policies.chain(slot).is_empty() {
                 self.inner.check_asked(slot)?;
             }
             for link in policies.chain(slot) {
-                let before = configured.slots[slot.index()].iter().find(|known| known.link == *link);
+                let before = known[slot.index()].iter().find(|known| known.link == *link);
                 let at = before.map(|known| (&known.policy, known.loaded_at_ms));
                 match (self.inner.load_link(slot, link, at, next.trust.as_deref(), None), before) {
                     (Ok(loaded), _) => {
@@ -351,8 +358,10 @@ impl Host {
             tracing::error!(policy = %policy.identity, why, "a policy is no longer trusted: it is suspended");
             policy.health.bar(&why);
         }
+        let mut configured = self.inner.generations.lock();
         configured.swap(generation_of(&next, &self.inner.built_ins));
         *configured = next;
+        drop(configured);
         self.inner.deciding.status.configured();
         Ok(())
     }
@@ -384,8 +393,8 @@ impl Host {
                 });
             }
         };
-        let thread = std::thread::Builder::new().name("policy-watch".into()).spawn(watch).map_err(Error::Thread)?;
-        Ok(Watch { stop, thread: Some(thread) })
+        std::thread::Builder::new().name("policy-watch".into()).spawn(watch).map_err(Error::Thread)?;
+        Ok(Watch { stop })
     }
 
     /// The policies as they are now, for the operator's own questions. Cheap: a chain is made once.
@@ -515,7 +524,7 @@ impl Host {
             .map_err(|source| Error::StateFolder { what: "remove unused policies".into(), source })
     }
 
-    /// How every link of every chain is doing. Waits while policies are loaded.
+    /// How every link of every chain is doing. Waits for nobody who loads a policy.
     pub fn status(&self) -> HostStatus {
         status(&self.inner.generations, &self.inner.scopes, &self.inner.deciding)
     }
@@ -541,18 +550,13 @@ impl Host {
 #[must_use = "watching ends when this is dropped"]
 pub struct Watch {
     stop: Arc<(Mutex<bool>, Condvar)>,
-    thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
+        // Not waited for: it may be loading a policy, and a process that is told to end ends.
         *self.stop.0.lock() = true;
         self.stop.1.notify_all();
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the thread that watches policies panicked");
-        }
     }
 }
 
@@ -689,10 +693,13 @@ impl Inner {
     fn reload(&self, only_changed: bool) -> Reload {
         let mut outcome = Reload::default();
         let mut changed = false;
-        let mut configured = self.generations.lock();
-        let trust = configured.trust.clone();
+        let _turn = self.loading.lock();
+        let (mut slots, trust) = {
+            let configured = self.generations.lock();
+            (configured.slots.clone(), configured.trust.clone())
+        };
         for slot in SlotName::ALL {
-            for known in &mut configured.slots[slot.index()] {
+            for known in &mut slots[slot.index()] {
                 let Source::File(path) = &known.link.source else { continue };
                 let now = self.open_folder(path).and_then(|(folder, name)| file_stamp(&folder, name)).ok();
                 if only_changed && now == known.stamp {
@@ -727,17 +734,18 @@ impl Inner {
                 }
             }
         }
-        if !outcome.swapped.is_empty() {
-            configured.swap(generation_of(&configured, &self.built_ins));
-        }
-        drop(configured);
         if changed {
+            let mut configured = self.generations.lock();
+            configured.slots = slots;
+            if !outcome.swapped.is_empty() {
+                configured.swap(generation_of(&configured, &self.built_ins));
+            }
+            drop(configured);
             self.deciding.status.changed();
         }
         outcome
     }
 
-    /// A policy by identity: from those in use, or from the state folder.
     /// Notes which object brought a policy. An operator's is never suspended where tenants' questions are put to it: any
     /// tenant could have it suspended for all.
     fn bring(&self, policy: &mut LoadedPolicy, origin: Option<PolicyOrigin>) {
@@ -748,6 +756,7 @@ impl Inner {
         policy.identity.origin = origin;
     }
 
+    /// A policy by identity: from those in use, or from the state folder.
     fn restore(&self, identity: &PolicyIdentity) -> Result<Arc<LoadedPolicy>, Unrestored> {
         let built_ins = self.built_ins.iter().flatten();
         let scoped = self.scopes.policies();

@@ -21,7 +21,7 @@ use crate::cache::{Cache, CacheKey};
 use crate::call;
 use crate::capability::Capability;
 use crate::class::Class;
-use crate::compiler::Compiler;
+use crate::compiler::{ChildError, Compiler};
 use crate::configuration::{Link, Mode};
 use crate::decision::PolicyIdentity;
 use crate::engine::{Engines, Purpose};
@@ -156,12 +156,12 @@ impl Loader {
                         return Ok(compiled);
                     }
                 }
+                Err(ChildError::Refused(refusal)) if link.source != Source::BuiltIn => return Err(refusal),
                 // What ended a process that does nothing else must not be tried in this one. The built-in defaults are
                 // not to blame for it: they are this host's own, and nobody could decide in their place.
                 Err(error) if error.was_stopped() && link.source != Source::BuiltIn => {
                     return Err(Refusal::CompilerStopped(error.to_string()));
                 }
-                // Also because the policy is to be refused: then it is compiled here, which finds the words.
                 Err(error) => {
                     tracing::debug!(%error, "a policy was not compiled in a process of its own; compiling it here");
                 }
