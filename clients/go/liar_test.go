@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -187,5 +188,37 @@ func TestAnswersOfABatchThatMissAServerAreNone(t *testing.T) {
 		if !errors.Is(decision.Err, why) {
 			t.Errorf("%d: %v", servers, decision.Err)
 		}
+	}
+}
+
+func TestAfterCloseNoCallConnects(t *testing.T) {
+	connected := make(chan struct{}, 1_000)
+	held := make(chan struct{})
+	path := liar(t, func(net.Conn, *policyv1.Request) {
+		connected <- struct{}{}
+		<-held
+	})
+	defer close(held)
+	client := newClient(t, path, windlass.Options{Timeout: 200 * time.Millisecond, Connections: 8})
+	var calls sync.WaitGroup
+	for range 8 {
+		calls.Go(func() {
+			if _, err := client.Pin(context.Background()); err == nil {
+				t.Error("a server that says nothing has no pin")
+			}
+		})
+	}
+	for range 8 {
+		<-connected
+	}
+	client.Close()
+	calls.Wait()
+	for range 200 {
+		if _, err := client.Pin(context.Background()); !errors.Is(err, windlass.ErrClosed) {
+			t.Fatal(err)
+		}
+	}
+	if len(connected) > 0 {
+		t.Error("a call after Close reached the server")
 	}
 }

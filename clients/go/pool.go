@@ -50,6 +50,15 @@ func (p *pool) close() {
 	p.drain()
 }
 
+func (p *pool) isClosed() bool {
+	select {
+	case <-p.closed:
+		return true
+	default:
+		return false
+	}
+}
+
 // drain closes the connections that no call uses.
 func (p *pool) drain() {
 	for {
@@ -86,6 +95,13 @@ func (p *pool) call(ctx context.Context, request *policyv1.Request) (*policyv1.R
 	}
 	reused := conn != nil
 	for {
+		// Of two that can be received from, select takes any.
+		if p.isClosed() {
+			if conn != nil {
+				conn.Close()
+			}
+			return nil, ErrClosed
+		}
 		if conn == nil {
 			if conn, err = (&net.Dialer{}).DialContext(ctx, "unix", p.path); err != nil {
 				p.idle <- nil
@@ -110,10 +126,8 @@ func (p *pool) call(ctx context.Context, request *policyv1.Request) (*policyv1.R
 // put gives a connection back, on which the next call finds nothing of this one.
 func (p *pool) put(conn net.Conn) {
 	p.idle <- conn
-	select {
-	case <-p.closed:
+	if p.isClosed() {
 		p.drain()
-	default:
 	}
 }
 
