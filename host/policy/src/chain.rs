@@ -463,7 +463,11 @@ impl<S: Slot> PendingDecision<S> {
                 _ => policy.health.failed(&failure.reason),
             };
             deciding.status.changed();
-            tracing::warn!(slot = %S::NAME, policy = %policy.identity, reason = failure.reason, "a policy failed");
+            // The decision log and the metric have all of them.
+            if let Some(left_out) = policy.line_room.take(Instant::now()) {
+                let (slot, policy, reason) = (S::NAME, &policy.identity, failure.reason.as_str());
+                tracing::warn!(%slot, %policy, reason, left_out, "a policy failed");
+            }
             if suspended {
                 tracing::error!(slot = %S::NAME, policy = %policy.identity, "a policy keeps failing and is suspended \
                     until it is replaced");

@@ -53,7 +53,7 @@ struct Taken {
 
 impl LineRoom {
     /// Takes the room of one line. Returns how many were left out before it, or nothing where there is none.
-    fn take(&self, now: Instant) -> Option<u64> {
+    pub(crate) fn take(&self, now: Instant) -> Option<u64> {
         let mut taken = self.0.lock();
         let taken = taken.get_or_insert(Taken { since: now, lines: 0, left_out: 0 });
         if now.saturating_duration_since(taken.since) >= SPAN {

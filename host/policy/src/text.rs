@@ -86,11 +86,13 @@ pub(crate) fn listed<T: AsRef<str>>(words: &[T]) -> String {
     }
 }
 
-/// What could drive a terminal or show text in another order than it is written.
+/// What could drive a terminal, show text in another order than it is written, or stand in it without being seen.
 pub(crate) fn is_control(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
         || matches!(letter, '\u{2028}' | '\u{2029}')
+        || matches!(letter, '\u{ad}' | '\u{34f}' | '\u{180e}' | '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{206a}'..='\u{206f}')
+        || matches!(letter, '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}')
 }
 
 /// The message for a key that doesn't exist: the nearest valid key if one is near, else all of them.
@@ -109,6 +111,7 @@ mod tests {
     #[test]
     fn a_guests_text_cannot_drive_a_terminal() {
         assert_eq!(without_controls("a\u{1b}[31mred\nb\u{202e}c", 100), "a [31mred b c");
+        assert_eq!(without_controls("a\u{200b}b\u{2060}c\u{feff}d\u{e0041}e\u{ad}f", 100), "a b c d e f");
     }
 
     #[test]
