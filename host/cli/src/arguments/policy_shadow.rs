@@ -19,7 +19,7 @@ pub(crate) struct ShadowPolicy {
     /// Only shadow policies of this name
     #[arg(long, value_name = "NAME")]
     pub(crate) policy: Option<String>,
-    /// Exit with code 1 if a shadow differed or failed
+    /// Exit with code 1 if a shadow differed or failed, or none was asked
     #[arg(long)]
     pub(crate) fail_on_difference: bool,
 }

@@ -234,7 +234,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::decision_log::{FOLDER, SUFFIX};
+    use crate::decision_log::{FOLDER, SHADOWS, SUFFIX};
 
     fn line(at: u64, sequence: u32, outcome: Value, shadow: Option<&str>) -> String {
         let digest = "ab".repeat(32);
@@ -247,6 +247,7 @@ mod tests {
         if let Some(agreement) = shadow {
             let asked = json!({"policy": policy("shadow"), "outcome": "decided", "duration-ns": 9});
             record["shadows"] = json!([{"asked": asked, "agreement": agreement}]);
+            record["asked"] = json!([]);
         }
         // The id comes first, as hosts write it.
         format!("{{\"id\":\"{at:012x}-00000007-{sequence:08x}\",{}", &record.to_string()[1..])
@@ -259,10 +260,14 @@ mod tests {
         state.create_dir(FOLDER).unwrap();
         let brake = json!({"fallback": {"kind": "brake", "reason": "too many"}});
         let old = [line(10, 0, json!("decided"), None)];
+        let shadows = [("agreed", 1_000, 1), ("differed", 2_000, 2), ("differed", 3_000, 3)]
+            .map(|(agreement, at, number)| line(at, number, json!("decided"), Some(agreement)));
+        state.create_dir(SHADOWS).unwrap();
+        state.write(format!("{SHADOWS}/{:012x}-00000007-00000000{SUFFIX}", 1_000), shadows.join("\n")).unwrap();
         let new = [
-            line(1_000, 1, json!("decided"), Some("agreed")),
-            line(2_000, 2, json!("deferred"), Some("differed")),
-            line(3_000, 3, brake, Some("differed")),
+            line(1_000, 1, json!("decided"), None),
+            line(2_000, 2, json!("deferred"), None),
+            line(3_000, 3, brake, None),
             line(4_000, 4, json!({"decided-part": {"deferred": 1}}), None),
             "torn".to_owned(),
         ];
