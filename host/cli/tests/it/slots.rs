@@ -199,3 +199,17 @@ fn a_rule_about_a_label_that_no_question_has_is_warned_of() {
     let listed = world.run(&["policy", "list"]).expect(0);
     assert!(!listed.stderr.contains("which no question has"), "{}", listed.stderr);
 }
+
+#[test]
+fn who_looks_at_a_deletion_first_hears_that_a_policy_may_keep_it() {
+    let world = World::new("100");
+    world.configure(&rules(&world, "release", "keep"));
+    let server = world.create("1").expect(0).json()["servers"][0]["id"].as_str().unwrap().to_owned();
+    let words = "the release policy is asked about each server, and may keep it";
+    let planned = world.json(&["server", "delete", "--dry-run", &server]);
+    assert_eq!(planned["notes"][0], words, "{planned}");
+    let forced = world.json(&["server", "delete", "--dry-run", "--force", &server]);
+    assert!(forced["notes"].is_null(), "{forced}");
+    let none = world.run(&["server", "list", "--group", "nosuch"]).expect(0).stdout;
+    assert!(none.contains(" in group nosuch in fr-par-1"), "{none}");
+}

@@ -8,6 +8,8 @@ use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::listing::with_notes;
 use windlass_inspect::words::counted;
 use windlass_lifecycle::{Aftermath, Asking, Control, Error, Left, ReleaseOutcome, Released, Removal, RequestedBy};
+use windlass_policy::Mode;
+use windlass_policy::slots::SlotName;
 use windlass_policy::slots::release::Requested;
 
 use super::find::{group_name, machines};
@@ -43,6 +45,10 @@ pub(super) async fn delete(context: &Context, arguments: &DeleteServers) -> Resu
         context.output.say(&format!("note: there may be more of the group: {}", list.message));
     }
     let mut notes = stays;
+    let release = context.configuration.policies.chain(SlotName::Release);
+    if !subjects.is_empty() && !arguments.force && release.iter().any(|link| link.mode == Mode::Decide) {
+        notes.push("the release policy is asked about each server, and may keep it".to_owned());
+    }
     if subjects.is_empty() {
         notes.extend(context.other_owners(&work.state, true).await);
     } else {

@@ -34,10 +34,9 @@ pub(super) async fn list(context: &Context, arguments: &ListServers) -> Result<(
     };
     let notes = if servers.is_empty() { context.other_owners(&look.state, true).await } else { Vec::new() };
     let listing = Servers { servers, notes };
-    let nothing = match &look.owner {
-        Some(owner) => format!("no servers of {owner} in {}", look.zone),
-        None => format!("no servers in {}", look.zone),
-    };
+    let of_group = group.as_ref().map(|group| format!(" in group {group}")).unwrap_or_default();
+    let of_owner = look.owner.as_ref().map(|owner| format!(" of {owner}")).unwrap_or_default();
+    let nothing = format!("no servers{of_owner}{of_group} in {}", look.zone);
     let servers = Listing::new(&listing.servers, nothing, |machine: &Machine| machine.id.clone())
         .notes(&listing.notes)
         .column("server", |machine| machine.id.clone())
