@@ -77,7 +77,7 @@ test("each page tells what it is there for", async () => {
     /creating/, /“the runner no longer wants it”/, /the server of operation web-\w+ is gone/, /M4-S/, /7 stopped/);
   await says("/policies",
     /suspended/, /not replaced/, /shadow/, /5 brake/, /12\.5 %/, /refused/, /replaced/,
-    /in the place of windlass-guest-rules/, /19 of 20 within/);
+    /in the place of patience\.rules\.toml/, /19 of 20 within/);
   await says("/clusters/farm",
     /started: 2/, /A termination/, /removes farm-web-1, farm-web-2/, /runs the decommission hook/, /drained/);
   await says("/clusters/broken", /it cannot reach the registry/, /exit code 7/);
