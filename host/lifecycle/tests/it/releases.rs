@@ -112,6 +112,39 @@ fn a_release_is_asked_for_again_when_the_policy_said_and_not_before() {
 }
 
 #[test]
+fn a_release_whose_policy_is_lost_waits_until_it_is_back() {
+    run(async {
+        let world = World::new(80).await;
+        let folder = world.folder.path().join("policies");
+        let lifecycle =
+            world.start_under(host_with(&world, "when = \"true\"\nanswer = { retry-after = 600000 }", None));
+        let created = create(&world, &lifecycle).await;
+        let id = release(&lifecycle, &created).await.operation.unwrap();
+        drop(lifecycle);
+        let (kept, away) = (folder.join("policies"), folder.join("away"));
+        std::fs::rename(&kept, &away).unwrap();
+        tokio::time::sleep(Duration::from_secs(1_200)).await;
+        // It is not configured any more, and the default would delete the server.
+        let next = world.start_under(host_in(&folder));
+        let resumed = next.resume(&Control::new()).await.unwrap();
+        let problem = resumed.operations[0].problem.clone().unwrap();
+        assert!(problem.contains("began with a policy that is not there any more"), "{problem}");
+        assert!(problem.contains(&format!("windlass operation abandon {id}")), "{problem}");
+        assert_eq!(servers(&world), 1);
+        drop(next);
+
+        std::fs::remove_dir_all(&kept).unwrap();
+        std::fs::rename(&away, &kept).unwrap();
+        let host = host_in(&folder);
+        let next = world.start_under(Arc::clone(&host));
+        let asked = decisions(&host);
+        let resumed = next.resume(&Control::new()).await.unwrap();
+        assert_eq!((&resumed.operations[0].problem, resumed.operations[0].state), (&None, OperationState::Left));
+        assert_eq!((decisions(&host), servers(&world)), (asked + 1, 1));
+    });
+}
+
+#[test]
 fn a_removal_that_waits_is_tried_when_somebody_asks_for_it_and_closes_with_a_later_one() {
     for way in ["unlocked", "unlocked, removed by another", "gone", "gone, of a policy that waits"] {
         run(async {
