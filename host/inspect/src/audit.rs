@@ -24,7 +24,8 @@ pub struct Decided {
 }
 
 impl Decided {
-    /// What is decided about a machine that its owner releases. `candidate`: the policy whose failure is told.
+    /// What is decided about a machine that its owner releases. `candidate`: the policy whose failure is
+    /// reported.
     #[must_use]
     pub fn of_release(decision: &Decision<Release>, candidate: &PolicyIdentity) -> Self {
         let verdict = &decision.answer.verdict;

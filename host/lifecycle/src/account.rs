@@ -213,7 +213,7 @@ impl Shared {
         }
         match tokio::time::timeout(PRICE_PATIENCE, self.catalogue(zone)).await {
             Ok(Ok(catalogue)) => catalogue.price(server_type),
-            // Whoever asks next does not wait as long for the same.
+            // The next caller does not wait as long for the same failure.
             Ok(Err(_)) | Err(_) => {
                 self.without_prices.lock().insert(zone.clone(), Instant::now());
                 None

@@ -1,9 +1,10 @@
 //! The brake on judgement: however wrong a policy is, it does not remove most of what runs at one look.
 
-/// How many running servers one answer of the slot `state-mapping` may have reaped, or reported as gone or not at all. An
-/// answer beyond both bounds counts
-/// as a failure of its policy ([`FailureKind::Brake`](crate::FailureKind)), the built-in default's included: then the
-/// next link decides, and in the end [`Slot::keep`](crate::slots::Slot::keep), which reaps nothing.
+/// How many running servers one answer of the slot `state-mapping` may have reaped, or reported as gone or not at all.
+///
+/// An answer beyond both bounds counts as a failure of its policy ([`FailureKind::Brake`](crate::FailureKind)), the
+/// built-in default's included: then the next link decides, and in the end
+/// [`Slot::keep`](crate::slots::Slot::keep), which reaps nothing.
 ///
 /// A server counts while it runs and no cleanup of it is under way; one that is stopped, starting or locked does not.
 /// What several policies of a chain decide counts together, against all that run in the whole question.

@@ -118,9 +118,9 @@ fn authenticated(name: &str, compiled: &[u8]) -> Vec<u8> {
 fn deserialize(engine: &Engine, compiled: &[u8]) -> wasmtime::Result<Component> {
     // SAFETY: `Component::deserialize` trusts its bytes to be the unmodified output of `Component::serialize`. The only
     // caller is `Cache::get`, with bytes whose HMAC verified in memory (so they can't change on disk in between) under
-    // a key that only hosts of this user have had (`StateKey`), and `Cache::put` makes that HMAC for nothing but the output
-    // of `Component::serialize`. wasmtime itself compares its version and the engine's settings, which are part of the
-    // bytes.
+    // a key that only hosts of this user have had (`StateKey`), and `Cache::put` makes that HMAC for nothing but the
+    // output of `Component::serialize`. wasmtime itself compares its version and the engine's settings, which are part
+    // of the bytes.
     unsafe { Component::deserialize(engine, compiled) }
 }
 

@@ -139,7 +139,7 @@ impl PinnedPolicies {
     }
 
     /// Which of the policies of these slots aren't there any more as they were when the operation began, and why. They
-    /// count as failed in each decision, so whoever can wait for them does.
+    /// count as failed in each decision, so callers wait for them where they can.
     pub fn lost(&self, slots: &[SlotName]) -> Vec<String> {
         let links = slots.iter().flat_map(|slot| self.generation.chain(*slot));
         let lost = links.filter_map(|link| match link {
@@ -537,7 +537,7 @@ async fn ask_waiting<S: Slot>(
         Circumstances::Live(pinned) | Circumstances::Trial(pinned) => {
             match room(&pinned.deciding, policy.limits().host_call_time_ms).await {
                 Ok(room) => {
-                    // Where the grants cannot be had of the account, no call is made: never with another's credentials.
+                    // Without grants for this account no call is made, as it would use another account's credentials.
                     let granted = pinned.capabilities.as_ref();
                     (
                         Answers::Live(granted.map(|it| accept_grants(it, &policy.link.grants).unwrap_or_default())),

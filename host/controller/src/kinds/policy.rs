@@ -235,7 +235,7 @@ pub struct PolicyAudit {
 }
 
 impl PolicyAudit {
-    /// How many kinds of failures are told.
+    /// How many kinds of failures are reported.
     pub(crate) const MAX_FAILURES: usize = 16;
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::read::{DecisionReader, id_of};
 use super::record::{Agreement, LinkRecord, Outcome};
@@ -126,11 +127,37 @@ impl DecisionReader {
     /// # Errors
     /// A segment can't be read.
     pub fn activity(&self, most_bytes: usize) -> Result<Activity, Error> {
-        let mut segments = self.segment_names()?;
-        segments.sort_by_key(|segment| (segment.until, segment.begun));
         let mut activity = Activity::default();
         let mut tallies: Vec<Tally> = Vec::new();
-        let mut read = 0;
+        activity.unreadable += self.newest_records(most_bytes, |id, record: Asked| {
+            activity.decisions += 1;
+            activity.since_ms = Some(activity.since_ms.map_or(id.at_ms(), |since| since.min(id.at_ms())));
+            for asked in &record.asked {
+                tally(&mut tallies, id, asked).decides(asked);
+            }
+        })?;
+        activity.unreadable += self.of_shadows()?.newest_records(most_bytes, |id, record: Shadowed| {
+            for shadow in &record.shadows {
+                let compared = &mut tally(&mut tallies, id, &shadow.asked).activity.compared;
+                *compared.entry(shadow.agreement).or_default() += 1;
+            }
+        })?;
+        activity.policies = tallies.into_iter().map(Tally::finish).collect();
+        let key = |one: &PolicyActivity| (one.policy.slot, one.policy.name.clone(), std::cmp::Reverse(one.last));
+        activity.policies.sort_by_cached_key(key);
+        Ok(activity)
+    }
+
+    /// Hands the records of the newest segments to `each` until so many bytes were read; returns how many lines are
+    /// not readable.
+    fn newest_records<T: DeserializeOwned>(
+        &self,
+        most_bytes: usize,
+        mut each: impl FnMut(DecisionId, T),
+    ) -> Result<usize, Error> {
+        let mut segments = self.segment_names()?;
+        segments.sort_by_key(|segment| (segment.until, segment.begun));
+        let (mut read, mut unreadable) = (0, 0);
         while read < most_bytes
             && let Some(segment) = segments.pop()
         {
@@ -138,41 +165,13 @@ impl DecisionReader {
             read += text.len();
             for line in text.lines().filter(|line| !line.is_empty()) {
                 let id = id_of(line).and_then(|id| id.parse::<DecisionId>().ok());
-                let (Some(id), Ok(record)) = (id, serde_json::from_str::<Asked>(line)) else {
-                    activity.unreadable += 1;
-                    continue;
-                };
-                activity.decisions += 1;
-                activity.since_ms = Some(activity.since_ms.map_or(id.at_ms(), |since| since.min(id.at_ms())));
-                for asked in &record.asked {
-                    tally(&mut tallies, id, asked).decides(asked);
+                match (id, serde_json::from_str::<T>(line)) {
+                    (Some(id), Ok(record)) => each(id, record),
+                    _ => unreadable += 1,
                 }
             }
         }
-        let (shadows, mut read) = (self.of_shadows()?, 0);
-        let mut segments = shadows.segment_names()?;
-        segments.sort_by_key(|segment| (segment.until, segment.begun));
-        while read < most_bytes
-            && let Some(segment) = segments.pop()
-        {
-            let Some(text) = shadows.segment(&segment.name)? else { continue };
-            read += text.len();
-            for line in text.lines().filter(|line| !line.is_empty()) {
-                let id = id_of(line).and_then(|id| id.parse::<DecisionId>().ok());
-                let (Some(id), Ok(record)) = (id, serde_json::from_str::<Shadowed>(line)) else {
-                    activity.unreadable += 1;
-                    continue;
-                };
-                for shadow in &record.shadows {
-                    let compared = &mut tally(&mut tallies, id, &shadow.asked).activity.compared;
-                    *compared.entry(shadow.agreement).or_default() += 1;
-                }
-            }
-        }
-        activity.policies = tallies.into_iter().map(Tally::finish).collect();
-        let key = |one: &PolicyActivity| (one.policy.slot, one.policy.name.clone(), std::cmp::Reverse(one.last));
-        activity.policies.sort_by_cached_key(key);
-        Ok(activity)
+        Ok(unreadable)
     }
 }
 

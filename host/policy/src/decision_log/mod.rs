@@ -6,7 +6,7 @@
 //! written is synced by then). The oldest segments make room for new ones, which is counted and told as well; one that
 //! a host has open stays.
 //!
-//! What shadows answered comes later, so it stands in a log of its own, `state_dir/shadows`: no decision's record waits
+//! Shadows answer later, so their answers have a log of their own, `state_dir/shadows`: no decision's record waits
 //! for a shadow.
 
 mod activity;

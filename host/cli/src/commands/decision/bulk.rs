@@ -99,21 +99,11 @@ fn words(replayed: &BulkReplay, took: Duration) -> String {
             }),
         ));
     }
-    for failure in &replayed.policy_failures {
-        text.push_str(&format!(
-            "{} times, {} for example: {}\n",
-            failure.count,
-            failure.decision,
-            printable(&failure.problem)
-        ));
-    }
-    for failure in &replayed.failed {
-        text.push_str(&format!(
-            "{} cannot be replayed, {} for example: {}\n",
-            failure.count,
-            failure.decision,
-            printable(&failure.problem)
-        ));
+    let policy_failures = replayed.policy_failures.iter().map(|failure| ("times", failure));
+    let failed = replayed.failed.iter().map(|failure| ("cannot be replayed", failure));
+    for (what, failure) in policy_failures.chain(failed) {
+        let problem = printable(&failure.problem);
+        text.push_str(&format!("{} {what}, {} for example: {problem}\n", failure.count, failure.decision));
     }
     text
 }
