@@ -89,7 +89,7 @@ impl Toolchain {
             if let Some(name) = built.file_name().and_then(|name| name.to_str()) {
                 files::write_atomically(&folder, name, &bytes)?;
             }
-            files::cut_to(&folder, MAX_BUILT_BYTES, |name| files::remove(&folder, name).map(|()| true))
+            files::cut_to(&folder, MAX_BUILT_BYTES, |_| (), |name| files::remove(&folder, name).map(|()| true))
         };
         let _ = keep();
     }

@@ -55,8 +55,9 @@ impl Cache {
 
     /// Keeps these bytes. Failing costs a network at the next start, and nothing else.
     pub(crate) fn put(&self, digest: ContentDigest, bytes: &[u8]) {
-        let kept = write_atomically(&self.folder, &digest.hex(), bytes)
-            .and_then(|()| cut_to(&self.folder, MAX_CACHE_BYTES, |name| remove(&self.folder, name).map(|()| true)));
+        let kept = write_atomically(&self.folder, &digest.hex(), bytes).and_then(|()| {
+            cut_to(&self.folder, MAX_CACHE_BYTES, |_| (), |name| remove(&self.folder, name).map(|()| true))
+        });
         if let Err(error) = kept {
             tracing::warn!(%digest, %error, "an artifact cannot be cached; the next start fetches it again");
         }

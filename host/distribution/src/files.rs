@@ -1,6 +1,7 @@
 //! Files of a folder that several processes may share: bounded reads, atomic writes, private to their owner.
 
-use std::ffi::OsStr;
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
@@ -78,9 +79,14 @@ pub fn temporary_name(name: &str) -> String {
     format!(".{name}.{:016x}{TEMPORARY}", rand::rng().next_u64())
 }
 
-/// Has the oldest files removed until those that stay have at most so many bytes. `remove` returns whether a file is
-/// gone, or stays because somebody uses it.
-pub fn cut_to(folder: &Dir, most: u64, remove: impl Fn(&OsStr) -> io::Result<bool>) -> io::Result<()> {
+/// Has files removed until those that stay have at most so many bytes: the oldest of the group that has most bytes
+/// goes first. `remove` returns whether a file is gone, or stays because somebody uses it.
+pub fn cut_to<G: Ord>(
+    folder: &Dir,
+    most: u64,
+    group: impl Fn(&OsStr) -> G,
+    remove: impl Fn(&OsStr) -> io::Result<bool>,
+) -> io::Result<()> {
     let mut files = Vec::new();
     for entry in folder.entries()? {
         let entry = entry?;
@@ -91,13 +97,22 @@ pub fn cut_to(folder: &Dir, most: u64, remove: impl Fn(&OsStr) -> io::Result<boo
         }
     }
     files.sort();
-    let mut total: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
+    let mut total = 0;
+    // Of each group its bytes, and its files that may go, the oldest first.
+    let mut groups: BTreeMap<G, (u64, VecDeque<(u64, OsString)>)> = BTreeMap::new();
     for (_, bytes, name) in files {
-        if total <= most {
-            break;
-        }
+        let (group_bytes, files) = groups.entry(group(&name)).or_default();
+        total += bytes;
+        *group_bytes += bytes;
+        files.push_back((bytes, name));
+    }
+    while total > most {
+        let may_shrink = groups.values_mut().filter(|(_, files)| !files.is_empty());
+        let Some((group_bytes, files)) = may_shrink.max_by_key(|(bytes, _)| *bytes) else { break };
+        let Some((bytes, name)) = files.pop_front() else { break };
         if remove(&name)? {
             total -= bytes;
+            *group_bytes -= bytes;
         }
     }
     Ok(())

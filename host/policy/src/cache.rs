@@ -97,7 +97,7 @@ impl Cache {
                 files::write_atomically(&self.folder, &name, &bytes)
             });
         let remove = |name: &OsStr| files::remove(&self.folder, name).map(|()| true);
-        if let Err(error) = stored.and_then(|()| files::cut_to(&self.folder, MAX_CACHE_BYTES, remove)) {
+        if let Err(error) = stored.and_then(|()| files::cut_to(&self.folder, MAX_CACHE_BYTES, |_| (), remove)) {
             tracing::warn!(entry = name, %error, "cannot store a compiled policy; it will be compiled at each start");
         }
     }

@@ -21,6 +21,14 @@ pub(crate) struct Trace {
     pub(crate) host_calls: Vec<HostCall>,
 }
 
+impl Trace {
+    /// How long the policy computed: without what it waited for calls.
+    pub(crate) fn computed(&self) -> Duration {
+        let waited = self.host_calls.iter().map(|call| Duration::from_micros(call.duration_us)).sum();
+        self.duration.saturating_sub(waited)
+    }
+}
+
 /// The slot's function, typed.
 type Decide<'q, S> = TypedFunc<(&'q <S as Slot>::Question,), (<S as Slot>::Answer,)>;
 

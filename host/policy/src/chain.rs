@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt as _;
 use serde::Serialize;
 use serde_json::Value;
+use tokio::runtime::RuntimeFlavor;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
@@ -20,14 +21,15 @@ use crate::decision::{DecidedBy, Decision, DecisionIds, Fallback, PolicyIdentity
 use crate::decision_log::{DecisionLog, DecisionRecord, LinkRecord, Outcome};
 use crate::failure_kind::FailureKind;
 use crate::guest::Failure;
+use crate::guest_time::PATIENCE;
 use crate::host_calls::{Answers, HostCalls, Playback};
 use crate::load::accept_grants;
 use crate::policy::LoadedPolicy;
 use crate::policy_log;
 use crate::shadow::{ShadowPlace, Shadows};
+use crate::shares::Shares;
 use crate::slots::{Deferred, OnFailure, Reasons, Slot, SlotName};
 use crate::status::StatusSignal;
-use crate::text::tidy_reason;
 
 /// One link of a chain, as an operation holds it.
 #[derive(Clone)]
@@ -94,6 +96,7 @@ pub(crate) struct Deciding {
     pub(crate) ids: DecisionIds,
     /// Room for decisions that may wait for a capability.
     pub(crate) waiting: Semaphore,
+    pub(crate) shares: Shares,
     /// To be told when a policy does better or worse than before.
     pub(crate) status: Arc<StatusSignal>,
     pub(crate) brake: Brake,
@@ -101,9 +104,9 @@ pub(crate) struct Deciding {
 
 impl Deciding {
     /// Hands a record to the log, and has the shadows asked that it names.
-    pub(crate) fn record<S: Slot>(&self, record: DecisionRecord<S::Question, S::Answer>, shadows: Vec<ShadowPlace>) {
+    fn record<S: Slot>(&self, record: Box<DecisionRecord<S::Question, S::Answer>>, shadows: Vec<ShadowPlace>) {
         if !shadows.is_empty() {
-            self.shadows.ask::<S>(record.clone(), shadows, self.brake);
+            self.shadows.ask::<S>(DecisionRecord::clone(&record), shadows, self.brake);
         }
         self.log.record(record);
     }
@@ -164,16 +167,17 @@ impl PinnedPolicies {
     /// 3. A policy that fails, in whatever way, counts as having deferred, unless it is configured with
     ///    `on_failure = "keep"`, or the slot keeps by itself: then [`Slot::keep`] decides at once.
     /// 4. Question, answer and everything between are recorded. Where the chain has [shadows](crate::Mode), a thread of
-    ///    the host asks them afterwards, and the record waits for that.
+    ///    the host asks them afterwards.
     ///
     /// # Guarantees
     /// There always is an answer, which defers nothing. It passed the check and the [`Brake`](crate::Brake), or it is
     /// [`Slot::keep`].
-    /// Nothing in here waits or changes threads, unless a policy in the chain was granted a capability.
+    /// Nothing in here waits or changes threads, unless a policy in the chain was granted a capability, or has just
+    /// computed for milliseconds: then it is asked apart from the runtime's other tasks, as its share allows.
     ///
     /// # Assumptions
     /// The calling thread has [`DECISION_STACK_BYTES`](crate::DECISION_STACK_BYTES) of stack left. A policy that was
-    /// granted a capability needs a tokio runtime with time.
+    /// granted a capability needs a tokio runtime with time, and so does a slow one in a runtime of several threads.
     pub async fn decide<S: Slot>(&self, question: S::Question) -> Decision<S> {
         let span = tracing::trace_span!(
             "decision",
@@ -185,29 +189,43 @@ impl PinnedPolicies {
             fallbacks = Empty,
         );
         let circumstances = Circumstances::Live(self);
-        let (record, fallbacks, shadows) = self.ask::<S>(question, &circumstances).instrument(span.clone()).await;
-        let seconds = Duration::from_nanos(record.duration_ns).as_secs_f64();
-        metrics::histogram!(crate::metric_names::DECISION_SECONDS, "slot" => S::NAME.as_str()).record(seconds);
-        if !span.is_disabled() {
-            describe(&span, &record, &fallbacks);
-        }
-        let decision = Decision {
-            id: record.id,
-            answer: record.answer.clone(),
-            reason: record.reason.clone(),
-            decided_by: record.decided_by.clone(),
-            fallbacks,
+        let asked = self.ask::<S>(&question, &circumstances).instrument(span.clone()).await;
+        metrics::histogram!(crate::metric_names::DECISION_SECONDS, "slot" => S::NAME.as_str())
+            .record(asked.duration.as_secs_f64());
+        let decision: Decision<S> = Decision {
+            id: self.deciding.ids.next(),
+            reason: asked.answer.reason().map(str::to_owned),
+            answer: asked.answer,
+            decided_by: asked.decided_by,
+            fallbacks: asked.fallbacks,
         };
-        self.deciding.record::<S>(record, shadows);
+        if !span.is_disabled() {
+            describe(&span, &decision);
+        }
+        // Boxed here, where the question is, so that it is not copied once more on each step to the log.
+        let record = Box::new(DecisionRecord {
+            id: decision.id,
+            at_ms: decision.id.at_ms(),
+            slot: S::NAME,
+            question,
+            answer: decision.answer.clone(),
+            reason: decision.reason.clone(),
+            decided_by: decision.decided_by.clone(),
+            asked: asked.links,
+            shadows: Vec::new(),
+            duration_ns: u64::try_from(asked.duration.as_nanos()).unwrap_or(u64::MAX),
+            lost_before: 0,
+        });
+        self.deciding.record::<S>(record, asked.shadows);
         decision
     }
 
     /// Puts a question to a slot as [`PinnedPolicies::decide`] does, to see what would be decided: nothing is recorded,
     /// no shadow is asked, and no failure counts towards a suspension. Capabilities are called.
     pub async fn try_decide<S: Slot>(&self, question: S::Question) -> Decision<S> {
-        let (record, fallbacks, _) = self.ask::<S>(question, &Circumstances::Trial(self)).await;
-        let DecisionRecord { id, answer, reason, decided_by, .. } = record;
-        Decision { id, answer, reason, decided_by, fallbacks }
+        let Asked { answer, decided_by, fallbacks, .. } = self.ask::<S>(&question, &Circumstances::Trial(self)).await;
+        let reason = answer.reason().map(str::to_owned);
+        Decision { id: self.deciding.ids.next(), answer, reason, decided_by, fallbacks }
     }
 
     /// The shadows of a slot.
@@ -225,51 +243,45 @@ impl PinnedPolicies {
         Some(PinnedPolicies { generation: Arc::new(generation), ..self.clone() })
     }
 
-    /// Asks the chain, and makes the record. Also returns the shadows that it came past, to be asked.
-    pub(crate) async fn ask<S: Slot>(
-        &self,
-        question: S::Question,
-        circumstances: &Circumstances<'_>,
-    ) -> (DecisionRecord<S::Question, S::Answer>, Vec<Fallback>, Vec<ShadowPlace>) {
+    /// Asks the chain.
+    async fn ask<S: Slot>(&self, question: &S::Question, circumstances: &Circumstances<'_>) -> Asked<S> {
         let started = Instant::now();
         let mut pending = PendingDecision::<S>::new(self.deciding.brake);
         let mut shadows = Vec::new();
         for (place, link) in self.generation.chain(S::NAME).iter().enumerate() {
             let before = self.generation.shadows(S::NAME).iter().filter(|shadow| shadow.before == place);
             shadows.extend(before.map(|shadow| pending.place_of(&shadow.policy)));
-            if !pending.ask(link, &question, circumstances).await {
+            if !pending.ask(link, question, circumstances).await {
                 break;
             }
         }
-        let (answer, decided_by) = pending.close(&question);
-        let id = self.deciding.ids.next();
-        let record = DecisionRecord {
-            id,
-            at_ms: id.at_ms(),
-            slot: S::NAME,
-            question,
-            reason: answer.reason().map(str::to_owned),
-            answer,
-            decided_by,
-            asked: pending.asked,
-            shadows: Vec::new(),
-            duration_ns: u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX),
-            lost_before: 0,
-        };
-        (record, pending.fallbacks, shadows)
+        let (answer, decided_by) = pending.close(question);
+        let PendingDecision { asked: links, fallbacks, .. } = pending;
+        Asked { answer, decided_by, links, fallbacks, shadows, duration: started.elapsed() }
     }
 }
 
+/// What came of asking a chain.
+struct Asked<S: Slot> {
+    answer: S::Answer,
+    decided_by: DecidedBy,
+    links: Vec<LinkRecord>,
+    fallbacks: Vec<Fallback>,
+    /// Those that it came past, to be asked.
+    shadows: Vec<ShadowPlace>,
+    duration: Duration,
+}
+
 /// What a trace says of a decision.
-fn describe<Q, A: Serialize>(span: &Span, record: &DecisionRecord<Q, A>, fallbacks: &[Fallback]) {
-    span.record("decision", tracing::field::display(&record.id));
-    span.record("policy", tracing::field::display(&record.decided_by));
-    span.record("verdict", verdict(&record.answer));
-    if let Some(reason) = &record.reason {
+fn describe<S: Slot>(span: &Span, decision: &Decision<S>) {
+    span.record("decision", tracing::field::display(&decision.id));
+    span.record("policy", tracing::field::display(&decision.decided_by));
+    span.record("verdict", verdict(&decision.answer));
+    if let Some(reason) = &decision.reason {
         span.record("reason", reason.as_str());
     }
-    if !fallbacks.is_empty() {
-        let words: Vec<String> = fallbacks.iter().map(ToString::to_string).collect();
+    if !decision.fallbacks.is_empty() {
+        let words: Vec<String> = decision.fallbacks.iter().map(ToString::to_string).collect();
         span.record("fallbacks", words.join("; "));
     }
 }
@@ -410,8 +422,7 @@ impl<S: Slot> PendingDecision<S> {
     }
 
     /// Takes over what an answer decides.
-    fn take(&mut self, mut answer: S::Answer, identity: &PolicyIdentity) -> Outcome {
-        answer.for_each_reason(tidy_reason);
+    fn take(&mut self, answer: S::Answer, identity: &PolicyIdentity) -> Outcome {
         let deferred = S::deferred(&answer);
         if deferred == Deferred::Whole {
             return Outcome::Deferred;
@@ -510,13 +521,22 @@ pub(crate) async fn ask_policy<S: Slot>(
         }
         Circumstances::Live(_) | Circumstances::Trial(_) | Circumstances::Replay { .. } => {}
     }
-    let (answer, trace) = if policy.may_wait {
+    let slowly = match circumstances {
+        Circumstances::Live(pinned) | Circumstances::Trial(pinned) if policy.is_slow.load(Ordering::Relaxed) => {
+            Some(pinned)
+        }
+        Circumstances::Live(_) | Circumstances::Trial(_) | Circumstances::Replay { .. } => None,
+    };
+    let (answer, trace) = if let Some(pinned) = slowly {
+        ask_slowly::<S>(policy, question, circumstances, &pinned.deciding.shares).boxed().await
+    } else if policy.may_wait {
         // Boxed, so that a decision that can't wait doesn't carry the room for one that can; without its type, so that
         // whoever holds a decision in futures of their own doesn't have the compiler look through wasmtime's.
         ask_waiting::<S>(policy, question, circumstances).boxed().await
     } else {
         call::ask::<S>(policy, question)
     };
+    policy.computed(trace.computed());
     let answer = answer.and_then(|answer| checked::<S>(&policy.identity, question, answer, braking));
     if let Circumstances::Live(PinnedPolicies { deciding, .. }) = circumstances {
         policy_log::tell(&policy.identity, &policy.line_room, &trace.log);
@@ -526,6 +546,32 @@ pub(crate) async fn ask_policy<S: Slot>(
         }
     }
     (answer, trace)
+}
+
+/// Asks a policy that computes long, when its share has room, on a thread that nobody else waits for. Where there is no
+/// such thread, it is asked as every other.
+async fn ask_slowly<S: Slot>(
+    policy: &LoadedPolicy,
+    question: &S::Question,
+    circumstances: &Circumstances<'_>,
+    shares: &Shares,
+) -> (Result<S::Answer, Failure>, Trace) {
+    let runtime = tokio::runtime::Handle::try_current().ok();
+    let Some(runtime) = runtime.filter(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread) else {
+        return match policy.may_wait {
+            true => ask_waiting::<S>(policy, question, circumstances).await,
+            false => call::ask::<S>(policy, question),
+        };
+    };
+    let longest = Duration::from_millis(policy.limits().time_ms).saturating_mul(PATIENCE);
+    let Ok(_share) = tokio::time::timeout(longest, shares.take(&policy.identity)).await else {
+        let why = format!("too many decisions of slow policies wait: there was no room within {} s", longest.as_secs());
+        return (Err(Failure::new(FailureKind::HostBusy, why)), Trace::default());
+    };
+    tokio::task::block_in_place(|| match policy.may_wait {
+        true => runtime.block_on(ask_waiting::<S>(policy, question, circumstances)),
+        false => call::ask::<S>(policy, question),
+    })
 }
 
 async fn ask_waiting<S: Slot>(

@@ -1,12 +1,12 @@
-//! What becomes of an answer before it counts: the slot's check, and the brake.
+//! What becomes of an answer before it counts: the slot's check, the brake, and reasons that are fit to be shown.
 
 use crate::brake::Brake;
 use crate::decision::PolicyIdentity;
 use crate::failure_kind::FailureKind;
 use crate::guest::Failure;
 use crate::policy::LoadedPolicy;
-use crate::slots::Slot;
-use crate::text::one_line;
+use crate::slots::{Reasons as _, Slot};
+use crate::text::{TidyReasons, one_line};
 
 /// How the reason begins for which an answer was rejected.
 const REFUSED: &str = "its answer was refused: ";
@@ -37,11 +37,11 @@ impl<S: Slot> Braking<'_, S> {
     }
 }
 
-/// An answer that passed the slot's check, the bounds of a tenant's policy and the brake.
+/// An answer that passed the slot's check, the bounds of a tenant's policy and the brake, with tidy reasons.
 pub(crate) fn checked<S: Slot>(
     identity: &PolicyIdentity,
     question: &S::Question,
-    answer: S::Answer,
+    mut answer: S::Answer,
     braking: &Braking<'_, S>,
 ) -> Result<S::Answer, Failure> {
     if identity.is_from_tenant()
@@ -49,8 +49,11 @@ pub(crate) fn checked<S: Slot>(
     {
         return Err(Failure::new(FailureKind::NotAllowed, one_line(&problem)));
     }
-    match S::check(question, &answer) {
-        Ok(()) => braking.check(question, &answer).map(|()| answer),
-        Err(problem) => Err(Failure::new(FailureKind::RejectedAnswer, format!("{REFUSED}{}", one_line(&problem)))),
+    if let Err(problem) = S::check(question, &answer) {
+        return Err(Failure::new(FailureKind::RejectedAnswer, format!("{REFUSED}{}", one_line(&problem))));
     }
+    braking.check(question, &answer)?;
+    let mut tidy = TidyReasons::default();
+    answer.for_each_reason(|reason| tidy.next(reason));
+    Ok(answer)
 }

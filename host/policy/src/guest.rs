@@ -222,14 +222,14 @@ impl Failure {
     }
 }
 
-/// A store with all limits of the policy in force.
+/// A store with all limits of the policy in force, for a guest that begins now.
 pub(crate) fn new_store(engine: &wasmtime::Engine, limits: &Limits, guest: Guest) -> Store<Guest> {
     let mut store = Store::new(engine, guest);
     store.limiter(|guest| &mut guest.limiter);
     store.epoch_deadline_callback(|mut store| {
         Ok(store.data_mut().time.left().map_or(UpdateDeadline::Interrupt, |left| UpdateDeadline::Continue(ticks(left))))
     });
-    go_on(&mut store);
+    store.set_epoch_deadline(1);
     store.set_hostcall_fuel(usize::try_from(limits.answer_bytes).unwrap_or(usize::MAX));
     store.set_max_component_handles(usize::try_from(limits.handles).unwrap_or(usize::MAX));
     if let Some(fuel) = limits.fuel {

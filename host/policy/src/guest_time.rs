@@ -9,7 +9,7 @@ use crate::engine::TICK;
 
 /// How many times as long as it may run a guest may take by the clock on the wall, before it is stopped all the same:
 /// somebody waits for the answer.
-const PATIENCE: u32 = 20;
+pub(crate) const PATIENCE: u32 = 20;
 
 /// What a guest has left, and since when it has been running.
 ///
@@ -24,7 +24,7 @@ pub(crate) struct GuestTime {
 }
 
 impl GuestTime {
-    /// So much, for one that has not begun.
+    /// So much, for one that begins now, on this thread.
     pub(crate) fn of(milliseconds: u64) -> GuestTime {
         GuestTime { left: Duration::from_millis(milliseconds), began: Instant::now(), processor: None }
     }

@@ -36,6 +36,7 @@ use crate::policy::LoadedPolicy;
 use crate::rules::RulesFile;
 use crate::scoped::{ScopedPolicies, Scopes};
 use crate::shadow::{ShadowOptions, Shadows};
+use crate::shares::Shares;
 use crate::slots::SlotName;
 use crate::slots::types::{Label, Program, Subject};
 use crate::source::Source;
@@ -254,6 +255,7 @@ impl Host {
             log,
             ids: DecisionIds::new(process),
             waiting: Semaphore::new(CONCURRENT_WAITING_DECISIONS),
+            shares: Shares::new(),
             status: status_signal,
             brake: options.brake,
         });

@@ -76,6 +76,7 @@ mod rules;
 mod scoped;
 mod settings_schema;
 mod shadow;
+mod shares;
 mod slot_name;
 pub mod slots;
 mod source;

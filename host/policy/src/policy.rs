@@ -1,7 +1,8 @@
 //! A policy that is loaded and ready to decide.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
@@ -15,6 +16,7 @@ use crate::engine::Ticker;
 use crate::guest::Guest;
 use crate::limits::Limits;
 use crate::policy_log::LineRoom;
+use crate::shares::SLOW;
 use crate::slot_name::OnFailure;
 use crate::source::Source;
 
@@ -50,6 +52,8 @@ pub struct LoadedPolicy {
     pub(crate) health: Health,
     /// How often it decided something.
     pub(crate) decisions: AtomicU64,
+    /// Whether it computed for [`SLOW`] or longer when it was asked last.
+    pub(crate) is_slow: AtomicBool,
     /// For its lines in the host's log.
     pub(crate) line_room: LineRoom,
     /// What ends it when its time is over.
@@ -105,6 +109,15 @@ impl LoadedPolicy {
     /// Its limits.
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// How long it computed when it was asked.
+    pub(crate) fn computed(&self, time: Duration) {
+        let is_slow = time >= SLOW;
+        // A load before keeps the line shared between threads while nothing changes.
+        if self.is_slow.load(Ordering::Relaxed) != is_slow {
+            self.is_slow.store(is_slow, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn instance_pre(&self) -> &InstancePre<Guest> {

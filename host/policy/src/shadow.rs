@@ -25,7 +25,6 @@ use crate::host_calls::{Answers, HostCalls, Playback};
 use crate::policy::LoadedPolicy;
 use crate::slots::{Deferred, Reasons, Slot};
 use crate::status::StatusSignal;
-use crate::text::tidy_reason;
 
 /// How long a host that ends goes on asking: a command that makes one decision would have none otherwise.
 const GRACE: Duration = Duration::from_secs(1);
@@ -236,7 +235,7 @@ impl<S: Slot> Ask for Asking<S> {
             tell::<S>(place, &shadow);
             record.shadows.push(shadow);
         }
-        told.log.record(answers_of(record));
+        told.log.record(Box::new(answers_of(record)));
     }
 
     fn give_up(self: Box<Self>, told: &Observers, why: &str) {
@@ -246,7 +245,7 @@ impl<S: Slot> Ask for Asking<S> {
             tell::<S>(place, &shadow);
             record.shadows.push(shadow);
         }
-        told.log.record(answers_of(record));
+        told.log.record(Box::new(answers_of(record)));
     }
 }
 
@@ -365,7 +364,6 @@ fn note(policy: &LoadedPolicy, failure: Option<&Failure>, status: &StatusSignal)
 /// The shadow's answer where it isn't what was decided. What it deferred would have been decided as it was, since those
 /// behind it would have been asked the same.
 fn compare<S: Slot>(place: &ShadowPlace, decided: &S::Answer, mut answer: S::Answer) -> (Outcome, Option<S::Answer>) {
-    answer.for_each_reason(tidy_reason);
     let selected;
     let decided = match &place.items {
         None => decided,

@@ -7,6 +7,10 @@ use windlass_contract::nearest;
 
 /// The longest reason of a policy that is kept, in bytes.
 pub(crate) const MAX_REASON_BYTES: usize = 1024;
+/// Of a reason in a batch so much is always kept, in bytes.
+const SHORT_REASON_BYTES: usize = 128;
+/// What all reasons of an answer together may have beyond that, in bytes.
+const LONG_REASONS_BYTES: usize = 64 << 10;
 /// The longest name or value in an error, in bytes.
 const MAX_SHORT_BYTES: usize = 64;
 /// How many names or values an error lists.
@@ -26,14 +30,30 @@ pub(crate) fn without_controls(text: &str, most: usize) -> String {
     out
 }
 
-/// The same for a reason, without copying one that is fine already.
-pub(crate) fn tidy_reason(reason: &mut Option<String>) {
-    let Some(text) = reason else { return };
-    if text.len() > MAX_REASON_BYTES || text.contains(is_control) {
-        *text = without_controls(text, MAX_REASON_BYTES);
+/// Makes the reasons of one answer fit to be shown, and bounds what a batch of them takes of the decision log.
+pub(crate) struct TidyReasons {
+    /// What is left for the parts beyond [`SHORT_REASON_BYTES`].
+    bytes_left: usize,
+}
+
+impl Default for TidyReasons {
+    fn default() -> TidyReasons {
+        TidyReasons { bytes_left: LONG_REASONS_BYTES }
     }
-    if text.trim().is_empty() {
-        *reason = None;
+}
+
+impl TidyReasons {
+    /// Tidies the next one, without copying one that is fine already.
+    pub(crate) fn next(&mut self, reason: &mut Option<String>) {
+        let Some(text) = reason else { return };
+        let most = MAX_REASON_BYTES.min(SHORT_REASON_BYTES + self.bytes_left);
+        if text.len() > most || text.contains(is_control) {
+            *text = without_controls(text, most);
+        }
+        self.bytes_left -= text.len().saturating_sub(SHORT_REASON_BYTES);
+        if text.trim().is_empty() {
+            *reason = None;
+        }
     }
 }
 
@@ -141,10 +161,23 @@ mod tests {
     #[test]
     fn an_empty_reason_is_none_and_a_long_one_is_cut() {
         let mut reason = Some(" \n".to_owned());
-        tidy_reason(&mut reason);
+        TidyReasons::default().next(&mut reason);
         assert_eq!(reason, None);
         let mut reason = Some("x".repeat(5000));
-        tidy_reason(&mut reason);
+        TidyReasons::default().next(&mut reason);
         assert_eq!(reason.unwrap().len(), MAX_REASON_BYTES);
+    }
+
+    #[test]
+    fn the_long_reasons_of_a_batch_are_bounded_together() {
+        let mut tidy = TidyReasons::default();
+        let lengths = (0..1000).map(|_| {
+            let mut reason = Some("x".repeat(5000));
+            tidy.next(&mut reason);
+            reason.unwrap().len()
+        });
+        let lengths: Vec<usize> = lengths.collect();
+        assert_eq!((lengths[0], lengths[999]), (MAX_REASON_BYTES, SHORT_REASON_BYTES));
+        assert_eq!(lengths.iter().sum::<usize>(), 1000 * SHORT_REASON_BYTES + LONG_REASONS_BYTES);
     }
 }

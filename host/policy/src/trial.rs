@@ -13,8 +13,8 @@ use crate::error::Error;
 use crate::guest::LogLine;
 use crate::host_calls::HostCall;
 use crate::policy::LoadedPolicy;
-use crate::slots::{Deferred, Reasons, Slot, SlotName, with_slot};
-use crate::text::{one_line, tidy_reason};
+use crate::slots::{Deferred, Slot, SlotName, with_slot};
+use crate::text::one_line;
 
 /// What a policy did with one question.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -51,8 +51,7 @@ impl LoadedPolicy {
             let braking = Braking { brake: Brake::default(), whole: &question, removed: 0 };
             let (result, trace) = ask_policy::<S>(self, &question, &braking, &circumstances).await;
             let (answer, outcome) = match result {
-                Ok(mut answer) => {
-                    answer.for_each_reason(tidy_reason);
+                Ok(answer) => {
                     let outcome = match S::deferred(&answer) {
                         Deferred::Nothing => Outcome::Decided,
                         Deferred::Whole => Outcome::Deferred,

@@ -233,7 +233,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::decision_log::{FOLDER, SHADOWS, SUFFIX};
+    use crate::decision_log::{FOLDER, SHADOWS, segment_name};
+    use crate::slots::SlotName;
 
     fn line(at: u64, sequence: u32, outcome: Value, shadow: Option<&str>) -> String {
         let digest = "ab".repeat(32);
@@ -262,7 +263,7 @@ mod tests {
         let shadows = [("agreed", 1_000, 1), ("differed", 2_000, 2), ("differed", 3_000, 3)]
             .map(|(agreement, at, number)| line(at, number, json!("decided"), Some(agreement)));
         state.create_dir(SHADOWS).unwrap();
-        state.write(format!("{SHADOWS}/{:012x}-00000007-00000000{SUFFIX}", 1_000), shadows.join("\n")).unwrap();
+        state.write(format!("{SHADOWS}/{}", segment_name(1_000, 7, 0, SlotName::Retry)), shadows.join("\n")).unwrap();
         let new = [
             line(1_000, 1, json!("decided"), None),
             line(2_000, 2, json!("deferred"), None),
@@ -270,8 +271,9 @@ mod tests {
             line(4_000, 4, json!({"decided-part": {"deferred": 1}}), None),
             "torn".to_owned(),
         ];
-        for (begun, number, lines) in [(9_u64, 0, &old[..]), (1_000, 1, &new[..])] {
-            state.write(format!("{FOLDER}/{begun:012x}-00000007-{number:08x}{SUFFIX}"), lines.join("\n")).unwrap();
+        for (begun, number, lines) in [(9, 0, &old[..]), (1_000, 1, &new[..])] {
+            let name = segment_name(begun, 7, number, SlotName::Retry);
+            state.write(format!("{FOLDER}/{name}"), lines.join("\n")).unwrap();
         }
         let reader = DecisionReader::open(&state).unwrap();
         let activity = reader.activity(1).unwrap();

@@ -1,16 +1,16 @@
 //! The log a page at a time, newest first, whatever it holds: a page reads the segments that it needs and no others.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::io;
 
 use serde::Serialize;
 use windlass_distribution::files::read_bounded;
 
 use super::read::{DecisionFilter, DecisionReader, DecisionSummary, MAX_SEGMENT_BYTES, id_of, text_of};
-use super::{DecisionRecord, SUFFIX};
+use super::{DecisionRecord, slot_of};
 use crate::decision::DecisionId;
 use crate::error::Error;
+use crate::slot_name::SlotName;
 
 /// What is read for one page at most, where a filter lets little through. One segment may exceed it.
 const PAGE_BYTES: usize = 32 << 20;
@@ -38,9 +38,11 @@ pub(super) struct Segment {
     pub(super) name: String,
     /// When it was begun. What it holds is at most [`WAITED_MS`] older.
     pub(super) begun: u64,
-    /// When the next one of its process was begun: it holds nothing newer.
+    /// When the next one of its process and slot was begun: it holds nothing newer.
     pub(super) until: u64,
     process: u32,
+    slot: SlotName,
+    number: u64,
 }
 
 impl DecisionReader {
@@ -63,7 +65,8 @@ impl DecisionReader {
         let limit = if filter.limit == 0 { PAGE } else { filter.limit };
         let begins_before = before.map_or(u64::MAX, |before| before.at_ms().saturating_add(WAITED_MS));
         let mut segments = self.segment_names()?;
-        segments.retain(|segment| segment.begun <= begins_before);
+        let slot = |segment: &Segment| filter.slot.is_none_or(|slot| slot == segment.slot);
+        segments.retain(|segment| segment.begun <= begins_before && slot(segment));
         segments.sort_by_key(|segment| (segment.until, segment.begun));
         let mut page = DecisionPage { decisions: Vec::new(), unreadable: 0, older: None };
         let mut read = 0;
@@ -98,7 +101,8 @@ impl DecisionReader {
         let limit = if filter.limit == 0 { PAGE } else { filter.limit };
         let most = filter.most_bytes.unwrap_or(PAGE_BYTES);
         let mut segments = self.segment_names()?;
-        segments.retain(|segment| segment.until >= after.at_ms());
+        let slot = |segment: &Segment| filter.slot.is_none_or(|slot| slot == segment.slot);
+        segments.retain(|segment| segment.until >= after.at_ms() && slot(segment));
         segments.sort_by_key(|segment| (segment.begun, segment.until));
         let mut found: Vec<DecisionSummary> = Vec::new();
         let mut read = 0;
@@ -198,18 +202,17 @@ impl DecisionPage {
 
 /// The segments among these names, each with what the others tell of it.
 fn segments_of(names: impl IntoIterator<Item = String>) -> Vec<Segment> {
-    let mut of_process: BTreeMap<u32, Vec<(u64, u64, String)>> = BTreeMap::new();
-    for name in names {
-        let Some((begun, process, number)) = name.strip_suffix(SUFFIX).and_then(parts) else { continue };
-        of_process.entry(process).or_default().push((number, begun, name));
-    }
-    let mut segments = Vec::new();
-    for (process, mut of_one) in of_process {
-        of_one.sort_unstable();
-        let mut until = u64::MAX;
-        for (_, begun, name) in of_one.into_iter().rev() {
-            segments.push(Segment { name, begun, until, process });
-            until = begun;
+    let segment = |name: String| {
+        let (begun, process, number) = parts(name.split_once('.')?.0)?;
+        let slot = slot_of(&name)?;
+        Some(Segment { name, begun, until: u64::MAX, process, slot, number })
+    };
+    let mut segments: Vec<Segment> = names.into_iter().filter_map(segment).collect();
+    segments.sort_unstable_by_key(|segment| (segment.process, segment.slot, segment.number));
+    for index in 1..segments.len() {
+        let (before, next) = (index - 1, &segments[index]);
+        if (next.process, next.slot) == (segments[before].process, segments[before].slot) {
+            segments[before].until = next.begun;
         }
     }
     segments
@@ -224,6 +227,8 @@ fn parts(name: &str) -> Option<(u64, u32, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use cap_std::ambient_authority;
     use cap_std::fs::Dir;
     use proptest::prelude::*;
@@ -231,8 +236,7 @@ mod tests {
 
     use super::*;
     use crate::decision::DecidedBy;
-    use crate::decision_log::FOLDER;
-    use crate::slots::SlotName;
+    use crate::decision_log::{FOLDER, segment_name};
 
     fn record(id: DecisionId, slot: SlotName) -> DecisionRecord {
         DecisionRecord {
@@ -269,19 +273,22 @@ mod tests {
             for (process, segments) in (0_u32..).zip(log) {
                 // A process decides, and a segment is begun with its first record.
                 let (mut now, mut sequence) = (1_700_000_000_000, 0);
-                for (number, decisions) in segments.into_iter().enumerate() {
-                    let name = format!("{FOLDER}/{now:012x}-{process:08x}-{number:08x}{SUFFIX}");
-                    let mut text = String::new();
+                for (number, decisions) in (0..).zip(segments) {
+                    // Each slot has its own, beside those of others.
+                    let mut texts: BTreeMap<SlotName, (u64, String)> = BTreeMap::new();
                     for (later, is_retry) in decisions {
                         now += later;
                         let slot = if is_retry { SlotName::Retry } else { SlotName::Rollback };
                         let id = DecisionId::of(now, process, sequence);
                         sequence += 1;
+                        let (_, text) = texts.entry(slot).or_insert_with(|| (now, String::new()));
                         text.push_str(&serde_json::to_string(&record(id, slot)).unwrap());
                         text.push('\n');
                         all.push((id, slot));
                     }
-                    state.write(name, text).unwrap();
+                    for (slot, (begun, text)) in texts {
+                        state.write(format!("{FOLDER}/{}", segment_name(begun, process, number, slot)), text).unwrap();
+                    }
                 }
             }
             all.sort_unstable_by_key(|(id, _)| Reverse(*id));
@@ -329,8 +336,8 @@ mod tests {
         let state = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
         state.create_dir(FOLDER).unwrap();
         let line = |at| serde_json::to_string(&record(DecisionId::of(at, 7, 0), SlotName::Retry)).unwrap() + "\n";
-        for (number, begun) in [1_000_000_u64, 2_000_000, 3_000_000].into_iter().enumerate() {
-            let name = format!("{FOLDER}/{begun:012x}-{:08x}-{number:08x}{SUFFIX}", 7);
+        for (number, begun) in (0..).zip([1_000_000_u64, 2_000_000, 3_000_000]) {
+            let name = format!("{FOLDER}/{}", segment_name(begun, 7, number, SlotName::Retry));
             // A segment that cannot be read: whoever reads it fails.
             if number == 0 { state.create_dir(name).unwrap() } else { state.write(name, line(begun + 1)).unwrap() }
         }

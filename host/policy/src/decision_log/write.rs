@@ -14,20 +14,22 @@ use parking_lot::{Condvar, Mutex};
 use serde::Serialize;
 
 use super::record::ShadowRecord;
-use super::{DecisionRecord, Redaction, SUFFIX, weight};
+use super::{DecisionRecord, Redaction, segment_name, slot_of, weight};
 use crate::decision::now_ms;
 use crate::error::Error;
 use crate::host_calls::HostCall;
 use crate::json_text::JsonText;
+use crate::slot_name::SlotName;
 use windlass_distribution::files;
 
 /// The bounds of the decision log.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DecisionLogOptions {
-    /// The bytes of all segments together; the oldest go first, but none that a host has open. Default 64 MiB.
+    /// The bytes of all segments together. The oldest of the slot that has most of them go first, but none that a host
+    /// has open: a slot whose records are large or many leaves the others their share. Default 64 MiB.
     pub total_bytes: u64,
-    /// The bytes at which a new segment is begun. Default 4 MiB.
+    /// The bytes at which a slot's segment is full. At most half of a slot's share of `total_bytes`. Default 4 MiB.
     pub segment_bytes: u64,
     /// The longest record. A longer one loses its question and answer, then its host calls and lines. Default 4 MiB.
     pub record_bytes: usize,
@@ -62,6 +64,8 @@ const LOOK: Duration = Duration::from_millis(2);
 
 /// A record of whatever slot, on its way to the writer.
 trait Entry: Send {
+    fn slot(&self) -> SlotName;
+
     /// Writes it as one line of JSON of at most so many bytes, but for its identities and reasons.
     fn write(
         self: Box<Self>,
@@ -73,6 +77,10 @@ trait Entry: Send {
 }
 
 impl<Q: Serialize + Send, A: Serialize + Send> Entry for DecisionRecord<Q, A> {
+    fn slot(&self) -> SlotName {
+        self.slot
+    }
+
     fn write(
         mut self: Box<Self>,
         redaction: &Redaction,
@@ -203,12 +211,14 @@ impl DecisionLog {
     ) -> Result<DecisionLog, Error> {
         let failed = |source| Error::StateFolder { what: format!("open the folder {folder}"), source };
         let folder = files::private_folder(state, folder).map_err(failed)?;
+        let share = options.total_bytes / SlotName::ALL.len() as u64;
+        let options = DecisionLogOptions { segment_bytes: options.segment_bytes.min(share / 2), ..options };
         let shared = Arc::<Shared>::default();
         let mut writer = Writer {
             shared: shared.clone(),
             folder,
             process,
-            segment: None,
+            open: Default::default(),
             segments: 0,
             lost: 0,
             unsynced: None,
@@ -223,13 +233,13 @@ impl DecisionLog {
     }
 
     /// Hands a record over. Never waits for the disk.
-    pub(crate) fn record<Q, A>(&self, record: DecisionRecord<Q, A>)
+    pub(crate) fn record<Q, A>(&self, record: Box<DecisionRecord<Q, A>>)
     where
         Q: Serialize + Send + 'static,
         A: Serialize + Send + 'static,
     {
         let bytes = weight::of(&record);
-        let entry: Box<dyn Entry> = Box::new(record);
+        let entry: Box<dyn Entry> = record;
         let mut queue = self.shared.queue.lock();
         let is_full = queue.records >= self.options.queue_records
             || (queue.records > 0 && queue.bytes.saturating_add(bytes) > self.options.queue_bytes);
@@ -289,9 +299,9 @@ struct Writer {
     shared: Arc<Shared>,
     folder: Dir,
     process: u32,
-    /// The open segment and its size. It is locked, so that no host takes it for one that may go.
-    segment: Option<(File, u64)>,
-    /// How many were begun: the end of their names.
+    /// The open segment of each slot.
+    open: [Option<Segment>; SlotName::ALL.len()],
+    /// How many were begun: each has its number in its name.
     segments: u32,
     /// Lost records of which no record has told yet.
     lost: u64,
@@ -301,7 +311,14 @@ struct Writer {
     line: Vec<u8>,
 }
 
-/// Lines that are written at once.
+/// A segment that is being written. Its file is locked, so that no host takes it for one that may go.
+struct Segment {
+    file: File,
+    bytes: u64,
+    is_synced: bool,
+}
+
+/// Lines of one slot that are written at once.
 #[derive(Default)]
 struct Chunk {
     text: Vec<u8>,
@@ -350,8 +367,10 @@ impl Writer {
     }
 
     fn write(&mut self, entries: VecDeque<Waiting>) {
-        let mut chunk = Chunk::default();
+        let mut chunks: [Chunk; SlotName::ALL.len()] = Default::default();
         for Waiting { entry, bytes } in entries {
+            let slot = entry.slot();
+            let chunk = &mut chunks[slot.index()];
             chunk.records += 1;
             chunk.bytes += bytes;
             let lost_before = std::mem::take(&mut self.lost);
@@ -368,23 +387,28 @@ impl Writer {
                 }
             }
             if chunk.text.len() >= CHUNK_BYTES {
-                self.append(std::mem::take(&mut chunk));
+                let full = std::mem::take(chunk);
+                self.append(slot, full);
             }
         }
-        self.append(chunk);
+        for (slot, chunk) in SlotName::ALL.into_iter().zip(chunks) {
+            if chunk.records > 0 {
+                self.append(slot, chunk);
+            }
+        }
         // One very large record must not hold its memory for ever.
         self.line.clear();
         self.line.shrink_to(CHUNK_BYTES);
     }
 
-    fn append(&mut self, chunk: Chunk) {
+    fn append(&mut self, slot: SlotName, chunk: Chunk) {
         if !chunk.text.is_empty()
-            && let Err(error) = self.append_text(&chunk.text)
+            && let Err(error) = self.append_text(slot, &chunk.text)
         {
             tracing::error!(%error, records = chunk.lines, "cannot write to the decision log");
             metrics::counter!(crate::metric_names::LOG_ERRORS).increment(1);
             // A new segment next time: the end of this one may be torn.
-            self.segment = None;
+            self.open[slot.index()] = None;
             self.lost += chunk.told;
             self.lose(chunk.lines);
         }
@@ -396,16 +420,23 @@ impl Writer {
         self.shared.done.notify_all();
     }
 
-    fn append_text(&mut self, text: &[u8]) -> io::Result<()> {
-        let segment_bytes = self.options.segment_bytes;
-        let segment = self.open_segment()?;
-        segment.0.write_all(text)?;
-        segment.1 += text.len() as u64;
-        let is_full = segment.1 >= segment_bytes;
+    fn append_text(&mut self, slot: SlotName, text: &[u8]) -> io::Result<()> {
+        let segment = match self.open[slot.index()].take() {
+            Some(segment) => segment,
+            None => {
+                self.make_room()?;
+                Segment { file: self.begin_segment(slot)?, bytes: 0, is_synced: true }
+            }
+        };
+        let segment = self.open[slot.index()].insert(segment);
+        segment.file.write_all(text)?;
+        segment.bytes += text.len() as u64;
+        segment.is_synced = false;
+        let is_full = segment.bytes >= self.options.segment_bytes;
         self.unsynced.get_or_insert_with(Instant::now);
         if is_full {
             self.sync();
-            self.segment = None;
+            self.open[slot.index()] = None;
         }
         Ok(())
     }
@@ -413,11 +444,12 @@ impl Writer {
     /// Has what was written survive a loss of power.
     fn sync(&mut self) {
         self.unsynced = None;
-        if let Some((file, _)) = &self.segment
-            && let Err(error) = file.sync_data()
-        {
-            tracing::error!(%error, "the decision log cannot be synced");
-            metrics::counter!(crate::metric_names::LOG_ERRORS).increment(1);
+        for segment in self.open.iter_mut().flatten().filter(|segment| !segment.is_synced) {
+            segment.is_synced = true;
+            if let Err(error) = segment.file.sync_data() {
+                tracing::error!(%error, "the decision log cannot be synced");
+                metrics::counter!(crate::metric_names::LOG_ERRORS).increment(1);
+            }
         }
     }
 
@@ -428,19 +460,11 @@ impl Writer {
         metrics::counter!(crate::metric_names::RECORDS_LOST).increment(records);
     }
 
-    fn open_segment(&mut self) -> io::Result<&mut (File, u64)> {
-        if self.segment.is_none() {
-            self.make_room()?;
-            self.segment = Some((self.begin_segment()?, 0));
-        }
-        self.segment.as_mut().ok_or_else(|| io::Error::other("no segment"))
-    }
-
-    fn begin_segment(&mut self) -> io::Result<File> {
+    fn begin_segment(&mut self, slot: SlotName) -> io::Result<File> {
         /// How often a new segment may be taken for an old one.
         const ATTEMPTS: usize = 8;
         for _ in 0..ATTEMPTS {
-            let name = format!("{:012x}-{:08x}-{:08x}{SUFFIX}", now_ms(), self.process, self.segments);
+            let name = segment_name(now_ms(), self.process, self.segments, slot);
             self.segments += 1;
             let mut options = OpenOptions::new();
             options.append(true).create_new(true).mode(0o600);
@@ -454,10 +478,11 @@ impl Writer {
         Err(io::Error::other("new segments are removed at once"))
     }
 
-    /// Removes the oldest segments until one more has room within the total.
+    /// Removes the oldest segments of the largest slots until one more has room within the total.
     fn make_room(&self) -> io::Result<()> {
         let most = self.options.total_bytes.saturating_sub(self.options.segment_bytes);
-        files::cut_to(&self.folder, most, |name| {
+        let slot = |name: &OsStr| name.to_str().and_then(slot_of);
+        files::cut_to(&self.folder, most, slot, |name| {
             let Some(records) = drop_segment(&self.folder, name)? else { return Ok(false) };
             if records > 0 {
                 self.shared.queue.lock().dropped_in_all += records;
@@ -510,12 +535,11 @@ mod tests {
 
     use super::*;
     use crate::decision::{DecidedBy, DecisionIds};
-    use crate::slots::SlotName;
     use crate::{DecisionFilter, DecisionReader};
 
-    fn record<Q>(question: Q) -> DecisionRecord<Q, ()> {
+    fn record<Q>(question: Q) -> Box<DecisionRecord<Q, ()>> {
         let id = DecisionIds::new(1).next();
-        DecisionRecord {
+        Box::new(DecisionRecord {
             id,
             at_ms: id.at_ms(),
             slot: SlotName::Retry,
@@ -527,7 +551,7 @@ mod tests {
             shadows: Vec::new(),
             duration_ns: 0,
             lost_before: 0,
-        }
+        })
     }
 
     fn open(change: impl FnOnce(&mut DecisionLogOptions)) -> (tempfile::TempDir, Dir, DecisionLog) {
@@ -596,7 +620,7 @@ mod tests {
     fn a_record_that_is_too_long_is_found_out_before_it_is_written() {
         let long = Arc::new(Long(AtomicUsize::new(0)));
         let mut line = Vec::new();
-        Box::new(record(long.clone())).write(&Redaction::default(), 3, 1000, &mut line).unwrap();
+        record(long.clone()).write(&Redaction::default(), 3, 1000, &mut line).unwrap();
         assert!(long.0.load(Ordering::Relaxed) < 1000, "{long} items", long = long.0.load(Ordering::Relaxed));
         assert!(line.capacity() <= 4000, "{} bytes", line.capacity());
         let written: serde_json::Value = serde_json::from_slice(&line).unwrap();
@@ -637,7 +661,7 @@ mod tests {
             let mut record = record("q".repeat(5000));
             record.asked = vec![link(vec![call.clone(); 20])];
             let mut line = Vec::new();
-            Box::new(record).write(&Redaction::default(), 0, most, &mut line).unwrap();
+            record.write(&Redaction::default(), 0, most, &mut line).unwrap();
             serde_json::from_slice(&line).unwrap()
         };
         let calls = |record: &serde_json::Value| record["asked"][0]["host-calls"].as_array().map_or(0, Vec::len);

@@ -8,7 +8,7 @@ mod import_types;
 pub(crate) mod snapshot;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use cap_std::fs::Dir;
 use futures::FutureExt;
@@ -133,6 +133,7 @@ impl Loader {
             may_wait,
             health: Health::new(suspend_after),
             decisions: AtomicU64::new(0),
+            is_slow: AtomicBool::new(false),
             line_room: LineRoom::default(),
             _ticker: self.engines.ticker.clone(),
         };
@@ -206,12 +207,13 @@ fn describe_and_check_type<S: Slot>(
 /// Puts the slot's example question. Capabilities answer that nothing is called.
 fn dry_run<S: Slot>(policy: &LoadedPolicy) -> Result<(), String> {
     let question = S::example();
-    let answer = if policy.may_wait {
+    let (answer, trace) = if policy.may_wait {
         let calls = HostCalls::new(policy.limits(), Answers::Refused("this is a dry run: nothing is called"));
         let asked = call::ask_waiting::<S>(policy, &question, calls).now_or_never();
-        asked.ok_or("it waits for something")?.0
+        asked.ok_or("it waits for something")?
     } else {
-        call::ask::<S>(policy, &question).0
+        call::ask::<S>(policy, &question)
     };
+    policy.computed(trace.computed());
     S::check(&question, &answer.map_err(|failure| failure.reason)?)
 }

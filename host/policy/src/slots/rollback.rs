@@ -88,6 +88,11 @@ fn check_plan(resources: &[Resource], steps: &[Step]) -> Result<(), String> {
                 steps.len()
             ));
         }
+        // A list of one number a million times would fill the decision log.
+        let mut waited_for = std::collections::HashSet::with_capacity(step.after.len());
+        if let Some(twice) = step.after.iter().find(|after| !waited_for.insert(**after)) {
+            return Err(format!("step {position} of the plan waits for step {twice} twice"));
+        }
         let what = || format!("{:?} {}", target.kind, target.id);
         if !seen.insert((index, step.action)) {
             return Err(format!("the plan has the same action twice for {}", what()));

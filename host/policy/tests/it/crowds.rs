@@ -1,9 +1,11 @@
 //! Many decisions at once.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_policy::slots::{Retry, Slot, SlotName, retry};
+use windlass_policy::slots::{Retry, Rollback, Slot, SlotName, retry};
 use windlass_policy::{CapabilityError, FailureKind, Host, Link, Policies};
 
 use crate::capabilities::{answering, doubling};
@@ -36,6 +38,52 @@ fn threads_that_decide_while_policies_are_swapped_each_see_one_policy_to_the_end
     });
     assert_eq!(host.status().lost_records, 0);
     assert_eq!(host.decisions().unwrap().list(&Default::default()).unwrap().decisions.len(), 8 * 100 * 4);
+}
+
+/// A guest that computes for tens of milliseconds.
+fn slow_guest() -> Guest {
+    Guest::new(
+        SlotName::Retry,
+        "(local.set $i (i32.const 30000000)) \
+         (loop $more (br_if $more (local.tee $i (i32.sub (local.get $i) (i32.const 1))))) (i32.const 96)",
+    )
+}
+
+#[test]
+fn a_slow_policy_with_many_callers_leaves_the_threads_to_other_slots() {
+    const ASKED: u32 = 200;
+    let state = State::new();
+    let host = state.host();
+    let link = Link::bytes(slow_guest().component());
+    host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
+    let slow = Arc::new(AtomicU32::new(0));
+    let others = runtime.block_on(async {
+        for _ in 0..8 {
+            let (pin, slow) = (host.pin(), slow.clone());
+            tokio::spawn(async move {
+                loop {
+                    let decision = pin.decide::<Retry>(Retry::example()).await;
+                    assert!(decision.fallbacks.is_empty(), "{decision:?}");
+                    slow.fetch_add(1, Ordering::Relaxed);
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+        let pin = host.pin();
+        let asking = tokio::spawn(async move {
+            for _ in 0..ASKED {
+                // As behind a request on a socket: somebody else may have the thread in between.
+                tokio::task::yield_now().await;
+                assert!(pin.decide::<Rollback>(Rollback::example()).await.fallbacks.is_empty());
+            }
+        });
+        asking.await
+    });
+    others.unwrap();
+    let slow = slow.load(Ordering::Relaxed);
+    assert!(slow < ASKED, "{slow} slow decisions came before {ASKED} quick ones");
+    runtime.shutdown_background();
 }
 
 /// Answers after a second.

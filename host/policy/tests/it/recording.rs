@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write;
 
-use windlass_policy::slots::{Retry, Slot, SlotName, StateMapping, retry};
+use windlass_policy::slots::{Release, Retry, Rollback, Slot, SlotName, StateMapping, retry};
 use windlass_policy::{
     DecisionFilter, DecisionLogOptions, DecisionReader, FailureKind, Host, Link, LinkRecord, Outcome, Policies,
     ReplayAgainst,
@@ -44,6 +44,27 @@ fn the_log_never_grows_beyond_its_bounds_and_keeps_the_newest() {
     let list = host.decisions().unwrap().list(&DecisionFilter::default()).unwrap();
     assert_eq!((list.decisions[0].id, list.unreadable), (last.unwrap(), 0));
     assert!(list.decisions.len() < 300, "the oldest are gone");
+}
+
+#[test]
+fn a_slot_that_fills_the_log_leaves_the_records_of_others() {
+    let state = State::new();
+    let bounds = |log: &mut DecisionLogOptions| (log.segment_bytes, log.total_bytes) = (8 << 10, 96 << 10);
+    let quiet = host(&state, bounds);
+    let rare = [
+        run(quiet.pin().decide::<Release>(Release::example())).id,
+        run(quiet.pin().decide::<Rollback>(Rollback::example())).id,
+    ];
+    // Nobody has its segments open any more.
+    drop(quiet);
+    let busy = host(&state, bounds);
+    for _ in 0..500 {
+        run(busy.pin().decide::<Retry>(Retry::example()));
+        busy.flush_decisions();
+    }
+    assert!(busy.status().dropped_records > 0);
+    let list = busy.decisions().unwrap().list(&DecisionFilter::default()).unwrap();
+    assert!(rare.iter().all(|id| list.decisions.iter().any(|decision| decision.id == *id)));
 }
 
 #[test]

@@ -48,6 +48,7 @@ fn a_volume_is_deleted_only_after_it_has_left_its_server() {
         (plan(&[(0, Delete, &[]), (1, Keep, &[])]), true),
         (plan(&[(0, Delete, &[])]), false),
         (plan(&[(0, Delete, &[1]), (1, Delete, &[0])]), false),
+        (plan(&[(0, Delete, &[]), (1, Delete, &[0, 0])]), false),
     ] {
         assert_eq!(accepted(&question, &steps), good, "{steps:?}");
     }
