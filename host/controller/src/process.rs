@@ -324,7 +324,7 @@ fn policy_host(
     options.asker = Some(Asker::Controller);
     options.capabilities = scaleway_capabilities(client);
     // A child compiles, and takes the code generator's memory with it. Where it cannot be started, this process
-    // compiles.
+    // compiles its own policies, and refuses others.
     options.compiler = Compiler::this_program([COMPILE]).ok();
     let policies = &configuration.policies;
     let mut registries = RegistryOptions::of_service(

@@ -16,6 +16,11 @@ pub fn component(slot: SlotName) -> Option<&'static [u8]> {
     }
 }
 
+/// Whether a component is one of these, whatever its settings.
+pub(crate) fn is_own(bytes: &[u8]) -> bool {
+    bytes == rules() || SlotName::ALL.into_iter().filter_map(component).any(|own| own == bytes)
+}
+
 /// The component of every file of rules. It is compiled when one is loaded, and not before.
 pub(crate) fn rules() -> &'static [u8] {
     include_bytes!("../components/rules.wasm")

@@ -4,9 +4,9 @@
 //! The child gets the state folder as its current folder and one request on standard input; it puts what it compiled
 //! into the cache, under the cache's key, and ends. The host then reads the cache as if the entry had always been
 //! there: nothing is trusted that would not be trusted otherwise. Why it refuses a policy it writes on standard output.
-//! Where it can't be started, or fails for a reason of its own, the host compiles for itself. Where it takes too long, or
-//! a signal ends it (as when it takes more memory than it may), the policy is refused: the same bytes would do the same
-//! to the host. A child ends with its host.
+//! Where it takes too long, or a signal ends it (as when it takes more memory than it may), the policy is refused: the
+//! same bytes would do the same to the host. Where it can't be started, or fails for a reason of its own, the host
+//! compiles its own components for itself, and no others. A child ends with its host.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -43,9 +43,19 @@ const LOOK: Duration = Duration::from_millis(2);
 /// The longest first line of a request, in bytes: the settings are bounded below that.
 const MAX_HEAD_BYTES: u64 = 256 << 10;
 
+/// Who compiles components that are not this host's own.
+#[derive(Clone, Debug)]
+pub struct Compiler(pub(crate) CompileIn);
+
+#[derive(Clone, Debug)]
+pub(crate) enum CompileIn {
+    Child(Program),
+    ThisProcess,
+}
+
 /// A command that calls [`compile_for_host`] and nothing else.
 #[derive(Clone, Debug)]
-pub struct Compiler {
+pub(crate) struct Program {
     program: PathBuf,
     arguments: Vec<OsString>,
     /// How long a child may take, with a policy of each class.
@@ -139,8 +149,9 @@ fn patience(class: Class) -> Duration {
 }
 
 impl Compiler {
-    /// This program with these arguments, which must lead it to [`compile_for_host`] at once. It is the program that
-    /// runs now, also when its file has been replaced since.
+    /// A child for each component, with bounds on its time and memory: this program with these arguments, which must
+    /// lead it to [`compile_for_host`] at once. It is the program that runs now, also when its file has been replaced
+    /// since.
     ///
     /// # Errors
     /// It can't be told which program this is.
@@ -151,9 +162,17 @@ impl Compiler {
             false => std::env::current_exe()?,
         };
         let arguments = arguments.into_iter().map(Into::into).collect();
-        Ok(Compiler { program, arguments, patience })
+        Ok(Compiler(CompileIn::Child(Program { program, arguments, patience })))
     }
 
+    /// This process, without bounds: a component that is made for it takes minutes and gigabytes. For components that
+    /// are trusted as the program itself is.
+    pub fn this_process() -> Compiler {
+        Compiler(CompileIn::ThisProcess)
+    }
+}
+
+impl Program {
     /// Lets a child put the compiled policy into the cache of this state folder.
     pub(crate) fn run(
         &self,
@@ -314,13 +333,24 @@ mod tests {
     }
 
     fn shell(line: &str) -> Compiler {
-        Compiler { program: "/bin/sh".into(), arguments: vec!["-c".into(), line.into()], patience }
+        child("/bin/sh", &["-c", line], patience)
+    }
+
+    fn child(program: &str, arguments: &[&str], patience: fn(Class) -> Duration) -> Compiler {
+        let arguments = arguments.iter().map(Into::into).collect();
+        Compiler(CompileIn::Child(Program { program: program.into(), arguments, patience }))
     }
 
     fn state() -> (tempfile::TempDir, Dir) {
         let folder = tempfile::tempdir().unwrap();
         let state = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
         (folder, state)
+    }
+
+    /// A component that is not the host's own.
+    fn foreign() -> Vec<u8> {
+        // A section that only has a name, `x`.
+        [component(), &[0, 2, 1, b'x']].concat()
     }
 
     fn component() -> &'static [u8] {
@@ -338,19 +368,33 @@ mod tests {
             let cache = Cache::open(&state).unwrap();
             let key = CacheKey::of(component(), settings);
             assert!(cache.get(engine, key).is_none());
-            compiler().run(&state, component(), settings, &limits).unwrap();
+            let Compiler(CompileIn::Child(program)) = compiler() else { unreachable!() };
+            program.run(&state, component(), settings, &limits).unwrap();
             assert!(cache.get(engine, key).is_some(), "{settings:?} {fuel:?}");
         }
     }
 
     #[test]
-    fn a_host_whose_compiler_fails_compiles_for_itself() {
-        for program in ["/bin/false", "/nonexistent/compiler"] {
+    fn a_host_compiles_its_own_components_for_itself_and_no_others() {
+        let compilers = [None, Some(child("/bin/false", &[], patience)), Some(child("/nonexistent", &[], patience))];
+        for (compiler, words) in compilers.into_iter().zip([
+            "was not told who compiles components (`HostOptions::compiler`)",
+            "the compiling process ended with exit status: 1; so it is refused",
+            "cannot run the compiling process: No such file",
+        ]) {
             let (_folder, state) = state();
-            let mut options = HostOptions::new(state);
-            options.compiler = Some(Compiler { program: program.into(), arguments: Vec::new(), patience });
+            let mut options = HostOptions::new(state.try_clone().unwrap());
+            options.compiler = compiler;
             let host = Host::new(options).unwrap();
-            assert_eq!(host.status().links.len(), SlotName::ALL.len(), "{program}");
+            assert_eq!(host.status().links.len(), SlotName::ALL.len(), "{words}");
+            let rules = b"slot = 'retry'\n[[rules]]\nwhen = 'true'\nanswer = 'give-up'\n".to_vec();
+            host.load(SlotName::Retry, &Link::contents("own.rules.toml".as_ref(), rules)).unwrap();
+            let link = Link { source: Source::Bytes(foreign().into()), ..Link::default() };
+            let error = host.load(SlotName::Retry, &link).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+            let mut options = HostOptions::new(state);
+            options.compiler = Some(Compiler::this_process());
+            Host::new(options).unwrap().load(SlotName::Retry, &link).unwrap();
         }
     }
 
@@ -367,7 +411,7 @@ mod tests {
             ("exec sleep 600", |_| Duration::ZERO, "took a process of its own more than 0 s"),
         ] {
             let mut options = HostOptions::new(state.try_clone().unwrap());
-            options.compiler = Some(Compiler { patience, ..shell(line) });
+            options.compiler = Some(child("/bin/sh", &["-c", line], patience));
             // The built-in defaults are this host's own, so they are compiled here the first time.
             let host = Host::new(options).unwrap();
             let compiled = || state.read_dir("cache").unwrap().count();
@@ -453,7 +497,10 @@ mod tests {
     #[test]
     fn a_child_gets_the_state_folder_and_none_of_the_variables_of_its_parent() {
         let (_folder, state) = state();
-        let run = |line: &str| shell(line).run(&state, component(), &Map::new(), &Limits::default());
+        let run = |line: &str| {
+            let Compiler(CompileIn::Child(program)) = shell(line) else { unreachable!() };
+            program.run(&state, component(), &Map::new(), &Limits::default())
+        };
         // Cargo sets both for every test.
         assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
         run("cat > request; test -z \"$CARGO_MANIFEST_DIR$CARGO\"").unwrap();

@@ -187,9 +187,16 @@ pub enum Refusal {
     #[error("it failed the dry run with the slot's example question: {0}")]
     DryRun(String),
 
-    /// The process that compiled it had to be stopped, or was. It is not compiled in this one.
+    /// The process that compiled it had to be stopped, was, or could not be started. It is not compiled in this one.
     #[error("{0}; so it is refused, and not compiled in the host's own process")]
-    CompilerStopped(String),
+    NotCompiled(String),
+
+    /// It is a component, and the host was given no [`Compiler`](crate::Compiler).
+    #[error(
+        "this host loads rules and built-in policies only, since it was not told who compiles components \
+        (`HostOptions::compiler`)"
+    )]
+    NoCompiler,
 
     /// It could not be compiled or prepared.
     #[error("cannot prepare it: {0}")]

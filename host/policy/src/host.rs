@@ -70,8 +70,8 @@ pub struct HostOptions {
     pub registries: Option<Arc<dyn Fetch>>,
     /// Which program this is: a policy for a slot that it never asks is refused. Absent: any slot may be asked.
     pub asker: Option<Asker>,
-    /// Who compiles a policy that the cache doesn't have. Default: this process, whose memory grows by some 25 MB for
-    /// good.
+    /// Who compiles components that are not this host's own. Default: nobody, so that only rules and built-in policies
+    /// are loaded; those are then compiled by this process, whose memory grows by some 25 MB for good.
     pub compiler: Option<Compiler>,
 }
 

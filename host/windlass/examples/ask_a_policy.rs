@@ -4,12 +4,14 @@ use std::path::Path;
 
 use windlass::lifecycle::StateDirectory;
 use windlass::policy::slots::{Retry, Slot, SlotName};
-use windlass::policy::{Host, HostOptions, Link, Policies};
+use windlass::policy::{Compiler, Host, HostOptions, Link, Policies};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let state = StateDirectory::open(Path::new("state"))?; // compiled policies, and the record of decisions
-    let host = Host::new(HostOptions::new(state.handle().try_clone()?))?;
+    let mut options = HostOptions::new(state.handle().try_clone()?);
+    options.compiler = Some(Compiler::this_process()); // for files that you trust as your own code
+    let host = Host::new(options)?;
     if let Some(file) = std::env::args().nth(1) {
         host.configure(&Policies::built_in().with(SlotName::Retry, Link::file(file)))?;
     }

@@ -18,7 +18,7 @@ use windlass_lifecycle::{
 };
 use windlass_policy::slots::state_mapping::{Action, Operation, ServerState, Verdict};
 use windlass_policy::slots::{Slot as _, SlotName, StateMapping};
-use windlass_policy::{Asker, Brake, DecisionFilter, Host, HostOptions, Link, Policies};
+use windlass_policy::{Asker, Brake, Compiler, DecisionFilter, Host, HostOptions, Link, Policies};
 use windlass_scaleway::types::instance::{CreateIp, IpType, UpdateServer};
 use windlass_scaleway::{Client, Settings};
 use windlass_simulator::{FaultKind, FaultRule, Options, Simulator};
@@ -297,6 +297,7 @@ async fn a_policy_that_would_reap_every_instance_is_braked_and_all_run_on() {
         let state = StateDirectory::open(state.path()).unwrap();
         let mut options = HostOptions::new(state.handle().try_clone().unwrap());
         options.brake = brake;
+        options.compiler = Some(Compiler::this_process());
         let host = Arc::new(Host::new(options).unwrap());
         let group = start_under(Arc::clone(&host), &simulator, folder.path()).await;
         assert_eq!(group.increase(8).await, Ok(8));
@@ -343,9 +344,11 @@ async fn the_configured_brake_is_that_of_the_groups_policies() {
     question.servers = vec![question.servers[0]; 12];
     let folder = tempfile::tempdir().unwrap();
     let state = StateDirectory::open(folder.path()).unwrap();
+    let compiler = || Some(Compiler::this_process());
     for (brake, braked) in [(Brake::default(), 1), (Brake { servers: 12, ..Brake::default() }, 0)] {
-        let host = super::start::policy_host(Asker::Instances, &policies, Path::new("."), brake, &client, &state, None)
-            .unwrap();
+        let host =
+            super::start::policy_host(Asker::Instances, &policies, Path::new("."), brake, &client, &state, compiler())
+                .unwrap();
         let decision = host.pin().decide::<StateMapping>(question.clone()).await;
         assert_eq!(decision.fallbacks.len(), braked, "{brake:?}: {:?}", decision.fallbacks);
     }

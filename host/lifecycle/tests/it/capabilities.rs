@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_lifecycle::{Control, StateDirectory, scaleway_capabilities};
 use windlass_policy::slots::SlotName;
-use windlass_policy::{CallContext, Host, HostOptions, Link, Policies};
+use windlass_policy::{CallContext, Compiler, Host, HostOptions, Link, Policies};
 use windlass_simulator::{FaultKind, FaultRule};
 use windlass_test_guests::STOCK_AWARE_RETRY;
 
@@ -28,6 +28,7 @@ fn a_retry_policy_looks_the_stock_up_and_waits_where_the_default_gives_up() {
             let folder = tempfile::tempdir().unwrap();
             let state = StateDirectory::open(folder.path()).unwrap();
             let mut options = HostOptions::new(state.handle().try_clone().unwrap());
+            options.compiler = Some(Compiler::this_process());
             for capability in scaleway_capabilities(&world.client) {
                 options = options.with_capability(capability);
             }

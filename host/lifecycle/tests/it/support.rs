@@ -12,7 +12,7 @@ use windlass_lifecycle::{
     AddressKind, Clock, CloudInit, Durability, ExtraVolume, ImageChoice, Lifecycle, OperationFilter, OperationState,
     Options, OwnerName, ServerSpecification, StateDirectory, VolumeKind,
 };
-use windlass_policy::{Host, HostOptions};
+use windlass_policy::{Compiler, Host, HostOptions};
 use windlass_scaleway::types::block::{CreateBlockVolume, FromEmpty};
 use windlass_scaleway::{Client, Settings, Zone};
 use windlass_simulator::{Effect, Fault, FaultKind, Resources, Simulator};
@@ -36,7 +36,9 @@ pub(crate) fn host() -> Arc<Host> {
 
 pub(crate) fn host_in(folder: &std::path::Path) -> Arc<Host> {
     let state = StateDirectory::open(folder).unwrap();
-    Arc::new(Host::new(HostOptions::new(state.handle().try_clone().unwrap())).unwrap())
+    let mut options = HostOptions::new(state.handle().try_clone().unwrap());
+    options.compiler = Some(Compiler::this_process());
+    Arc::new(Host::new(options).unwrap())
 }
 
 /// Runs a case on one thread under paused time.

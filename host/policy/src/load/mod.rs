@@ -17,11 +17,12 @@ use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Linker};
 use wasmtime::{Engine, Store};
 use windlass_concurrency::Health;
 
+use crate::built_in;
 use crate::cache::{Cache, CacheKey};
 use crate::call;
 use crate::capability::Capability;
 use crate::class::Class;
-use crate::compiler::{ChildError, Compiler};
+use crate::compiler::{ChildError, CompileIn, Compiler};
 use crate::configuration::{Link, Mode};
 use crate::decision::PolicyIdentity;
 use crate::engine::{Engines, Purpose};
@@ -51,7 +52,7 @@ pub(crate) struct Loader {
     pub(crate) cache: Cache,
     pub(crate) capabilities: Vec<Arc<dyn Capability>>,
     pub(crate) suspend_after: u32,
-    /// Who compiles, and the state folder, where it isn't this process.
+    /// Who compiles components of others, and the state folder.
     pub(crate) compiler: Option<(Compiler, Dir)>,
 }
 
@@ -141,7 +142,8 @@ impl Loader {
         Ok(policy)
     }
 
-    /// The policy configured and compiled, by the compiler's process or here; and put into the cache.
+    /// The policy configured and compiled, by the compiler's process or here; and put into the cache. A component that
+    /// is not this host's own is compiled here only where the host is told so.
     fn compiled(
         &self,
         (purpose, engine): (Purpose, &Engine),
@@ -150,21 +152,26 @@ impl Loader {
         link: &Link,
         limits: &Limits,
     ) -> Result<Component, Refusal> {
-        if let Some((compiler, state)) = &self.compiler {
-            match compiler.run(state, component, &link.settings, limits) {
-                Ok(()) => {
-                    if let Some(compiled) = self.cache.get(engine, key) {
-                        return Ok(compiled);
+        let is_own = built_in::is_own(component);
+        match &self.compiler {
+            None if !is_own => return Err(Refusal::NoCompiler),
+            None | Some((Compiler(CompileIn::ThisProcess), _)) => {}
+            Some((Compiler(CompileIn::Child(program)), state)) => {
+                match program.run(state, component, &link.settings, limits) {
+                    Ok(()) => {
+                        if let Some(compiled) = self.cache.get(engine, key) {
+                            return Ok(compiled);
+                        }
                     }
-                }
-                Err(ChildError::Refused(refusal)) if link.source != Source::BuiltIn => return Err(refusal),
-                // What ended a process that does nothing else must not be tried in this one. The built-in defaults are
-                // not to blame for it: they are this host's own, and nobody could decide in their place.
-                Err(error) if error.was_stopped() && link.source != Source::BuiltIn => {
-                    return Err(Refusal::CompilerStopped(error.to_string()));
-                }
-                Err(error) => {
-                    tracing::debug!(%error, "a policy was not compiled in a process of its own; compiling it here");
+                    Err(ChildError::Refused(refusal)) if link.source != Source::BuiltIn => return Err(refusal),
+                    // Settings can be made to be too much, too. The built-in defaults are not to blame for what happens
+                    // to the child, and nobody could decide in their place.
+                    Err(error) if !is_own || (error.was_stopped() && link.source != Source::BuiltIn) => {
+                        return Err(Refusal::NotCompiled(error.to_string()));
+                    }
+                    Err(error) => {
+                        tracing::debug!(%error, "a policy was not compiled in a process of its own; compiling it here");
+                    }
                 }
             }
         }

@@ -7,8 +7,8 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use windlass_policy::slots::{Retry, Slot, SlotName, StateMapping, retry, state_mapping};
 use windlass_policy::{
-    Agreement, Decision, DecisionFilter, DecisionReader, DecisionRecord, FailureKind, Host, HostOptions, Link, Mode,
-    Outcome, Policies, ReplayAgainst, ShadowFilter,
+    Agreement, Compiler, Decision, DecisionFilter, DecisionReader, DecisionRecord, FailureKind, Host, HostOptions,
+    Link, Mode, Outcome, Policies, ReplayAgainst, ShadowFilter,
 };
 
 use crate::chains::{every_other, second_attempt, trapping};
@@ -197,6 +197,7 @@ fn the_process_that_is_killed() {
     let folder = Dir::open_ambient_dir(folder, ambient_authority()).unwrap();
     let mut options = HostOptions::new(folder);
     options.shadows.share_percent = 1;
+    options.compiler = Some(Compiler::this_process());
     let host = Host::new(options).unwrap();
     host.configure(&with(SlotName::Retry, [waiting(7).as_shadow(), waiting(8)])).unwrap();
     (0..DECISIONS).for_each(|_| drop(run(host.pin().decide::<Retry>(Retry::example()))));

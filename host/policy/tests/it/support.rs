@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
-use windlass_policy::{Host, HostOptions};
+use windlass_policy::{Compiler, Host, HostOptions};
 
 /// A folder that goes with the test.
 pub(crate) struct State {
@@ -37,7 +37,9 @@ impl State {
     }
 
     pub(crate) fn options(&self) -> HostOptions {
-        HostOptions::new(self.dir())
+        let mut options = HostOptions::new(self.dir());
+        options.compiler = Some(Compiler::this_process());
+        options
     }
 
     pub(crate) fn host(&self) -> Host {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use windlass_policy::slots::SlotName;
-use windlass_policy::{Host, HostOptions, Link, LoadedPolicy};
+use windlass_policy::{Compiler, Host, HostOptions, Link, LoadedPolicy};
 use windlass_proof::{Finding, Law, Laws, Proof, ProofOptions};
 
 /// A host in a folder of its own, which goes with it.
@@ -19,7 +19,9 @@ impl Scene {
     pub(crate) fn new() -> Scene {
         let folder = tempfile::tempdir().unwrap();
         let state = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
-        Scene { host: Host::new(HostOptions::new(state)).unwrap(), _folder: folder }
+        let mut options = HostOptions::new(state);
+        options.compiler = Some(Compiler::this_process());
+        Scene { host: Host::new(options).unwrap(), _folder: folder }
     }
 
     pub(crate) fn load(&self, slot: SlotName, link: &Link) -> Arc<LoadedPolicy> {

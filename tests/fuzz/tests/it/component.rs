@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
-use windlass_policy::{Examination, Host, HostOptions, Link};
+use windlass_policy::{Compiler, Examination, Host, HostOptions, Link};
 
 use crate::support::{folder, is_short};
 
@@ -18,6 +18,7 @@ static HOST: LazyLock<(tempfile::TempDir, Host)> = LazyLock::new(|| {
     for limits in [&mut options.limits.small, &mut options.limits.script] {
         limits.configure_time_ms = 200;
     }
+    options.compiler = Some(Compiler::this_process());
     let host = Host::new(options).unwrap();
     (folder, host)
 });

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
-use windlass_policy::{DecisionFilter, DecisionReader, Host, HostOptions, ReplayAgainst};
+use windlass_policy::{Compiler, DecisionFilter, DecisionReader, Host, HostOptions, ReplayAgainst};
 
 use crate::support::{block_on, folder, is_read_again, is_short};
 
@@ -16,7 +16,9 @@ const REPLAYED: usize = 2;
 static HOST: LazyLock<(tempfile::TempDir, Host)> = LazyLock::new(|| {
     let folder = folder();
     let state = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
-    let host = Host::new(HostOptions::new(state)).unwrap();
+    let mut options = HostOptions::new(state);
+    options.compiler = Some(Compiler::this_process());
+    let host = Host::new(options).unwrap();
     (folder, host)
 });
 
