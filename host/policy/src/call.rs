@@ -44,7 +44,7 @@ fn decide<'q, S: Slot>(
 /// Asks a policy that was granted nothing that waits. On the caller's thread, from start to end.
 pub(crate) fn ask<S: Slot>(policy: &LoadedPolicy, question: &S::Question) -> (Result<S::Answer, Failure>, Trace) {
     let started = Instant::now();
-    let mut store = new_store(policy.engine(), policy.limits(), Guest::new(policy.limits(), None));
+    let mut store = new_store(policy.engine(), policy.limits(), Guest::new(started, policy.limits(), None));
     let answer = policy.instance_pre().instantiate(&mut store).and_then(|instance| {
         decide::<S>(policy, &mut store, &instance)?.call(&mut store, (question,)).map(|(answer,)| answer)
     });
@@ -58,7 +58,7 @@ pub(crate) async fn ask_waiting<S: Slot>(
     host_calls: HostCalls,
 ) -> (Result<S::Answer, Failure>, Trace) {
     let started = Instant::now();
-    let guest = Guest::new(policy.limits(), Some(Box::new(host_calls)));
+    let guest = Guest::new(started, policy.limits(), Some(Box::new(host_calls)));
     let mut store = new_store(policy.engine(), policy.limits(), guest);
     let answer = match policy.instance_pre().instantiate_async(&mut store).await {
         Ok(instance) => match decide::<S>(policy, &mut store, &instance) {

@@ -1,6 +1,7 @@
 //! A guest while it runs: what it can reach, its limits, and the failure that comes of reaching one.
 
 use std::fmt;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use wasmtime::component::{ComponentType, Lift, Linker};
@@ -59,10 +60,11 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    pub(crate) fn new(limits: &Limits, host_calls: Option<Box<HostCalls>>) -> Guest {
+    /// One that began then.
+    pub(crate) fn new(began: Instant, limits: &Limits, host_calls: Option<Box<HostCalls>>) -> Guest {
         Guest {
             limiter: Limiter { memory_left: limits.memory_bytes, table_left: limits.table_elements },
-            time: GuestTime::of(limits.time_ms),
+            time: GuestTime::since(began, limits.time_ms),
             log: Vec::new(),
             log_lines_left: limits.log_lines,
             log_bytes_left: limits.log_bytes,

@@ -26,7 +26,12 @@ pub(crate) struct GuestTime {
 impl GuestTime {
     /// So much, for one that begins now, on this thread.
     pub(crate) fn of(milliseconds: u64) -> GuestTime {
-        GuestTime { left: Duration::from_millis(milliseconds), began: Instant::now(), processor: None }
+        GuestTime::since(Instant::now(), milliseconds)
+    }
+
+    /// The same for one that began then: reading the clock takes as long as much else in a decision.
+    pub(crate) fn since(began: Instant, milliseconds: u64) -> GuestTime {
+        GuestTime { left: Duration::from_millis(milliseconds), began, processor: None }
     }
 
     /// What is left now, at a tick. `None`: it is over.

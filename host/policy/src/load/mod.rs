@@ -9,6 +9,7 @@ pub(crate) mod snapshot;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Instant;
 
 use cap_std::fs::Dir;
 use futures::FutureExt;
@@ -199,7 +200,7 @@ fn describe_and_check_type<S: Slot>(
 ) -> Result<Description, Refusal> {
     let host_calls = HostCalls::new(limits, Answers::Refused("no question was put"));
     let mut store: Store<Guest> =
-        new_store(instance_pre.engine(), limits, Guest::new(limits, Some(Box::new(host_calls))));
+        new_store(instance_pre.engine(), limits, Guest::new(Instant::now(), limits, Some(Box::new(host_calls))));
     let instantiated = instance_pre.instantiate_async(&mut store).now_or_never();
     let instantiated = instantiated.unwrap_or_else(|| Err(wasmtime::format_err!("it waits for something")));
     let instance = instantiated.map_err(|error| failed("instantiation", &error, store.data(), limits))?;

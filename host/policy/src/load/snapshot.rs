@@ -4,6 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use futures::FutureExt;
 use serde_json::{Map, Value};
+use std::time::Instant;
+
 use wasmtime::component::{Component, Instance, Lift, Linker, WasmList};
 use wasmtime::{Engine, Store};
 use wasmtime_wizer::{ComponentInstanceState, Wizer};
@@ -67,7 +69,7 @@ fn configured(
         .and_then(|()| linker.define_unknown_imports_as_traps(&component))
         .map_err(|error| prepare(&error))?;
 
-    let mut store = new_store(engine, &limits, Guest::new(&limits, None));
+    let mut store = new_store(engine, &limits, Guest::new(Instant::now(), &limits, None));
     let instance = linker
         .instantiate(&mut store, &component)
         .map_err(|error| failed_early("instantiation", &error, store.data(), &limits))?;
