@@ -165,3 +165,21 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
     report.broken.extend(laws.into_iter().filter(|(is_broken, _)| *is_broken).map(|(_, words)| words));
     Ok(report)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pages_say_what_is_held() {
+        let bytes = format!("{} MiB of memory", MEMORY_BYTES >> 20);
+        assert!(include_str!("../../../docs/policy-server.md").contains(&bytes));
+        let testing = include_str!("../../../docs/testing.md");
+        assert!(testing.contains(&format!("more than {} MiB", MEMORY_BYTES >> 20)));
+        assert!(testing.contains(&format!("at most {LINES} a minute")));
+        assert!(testing.contains(&format!("before a client gives up ({} s)", CLIENT_TIME.as_secs())));
+        assert!(ENDING_TIME == Duration::from_secs(5) && testing.contains("within five seconds of SIGTERM"));
+        let client = include_str!("../../../clients/go/windlass.go");
+        assert!(client.contains(&format!("const DefaultTimeout = {} * time.Second", CLIENT_TIME.as_secs())));
+    }
+}

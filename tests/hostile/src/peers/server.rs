@@ -105,6 +105,6 @@ impl Drop for Server {
 fn windlass(program: &Path, folder: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("HOME", folder).current_dir(folder);
-    command.args(["--quiet", "--config", "config.toml", "--state-dir", "state"]);
+    command.args(["--config", "config.toml", "--state-dir", "state"]);
     command
 }
