@@ -48,7 +48,7 @@ interleavings *arguments:
 simulate-breakages *arguments:
     @tests/world/breakages/run {{ arguments }}
 
-# Fresh seeds for everything that is searched: worlds, fuzz targets, days, weeks, schedules, properties.
+# Fresh seeds for everything that is searched: worlds, fuzz targets, days, weeks, schedules, properties, peers.
 [group('search')]
 search minutes="60": _wasm_target
     @tests/search {{ minutes }}
@@ -57,6 +57,12 @@ search minutes="60": _wasm_target
 [group('search')]
 fuzz seconds="60" target="": _wasm_target
     @tests/fuzz/run {{ seconds }} {{ target }}
+
+# Peers that mean harm, by seed, against a living policy server: `just hostile-peers 60`, `just hostile-peers 1 31`.
+[group('search')]
+hostile-peers minutes="1" seed="": _wasm_target
+    cargo build --quiet --workspace --bin windlass --bin hostile
+    {{ target }}/debug/hostile peers --seconds $(({{ minutes }} * 60)) {{ if seed == "" { "" } else { "--seed " + seed } }}
 
 # Changes that no test notices, an hour or two: `just mutants --file '**/ownership.rs'`.
 [group('search')]

@@ -15,9 +15,13 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
+// DefaultTimeout is Options.Timeout where that is not set: so much that three policies of a chain may each use all of
+// the time that they have by default.
+const DefaultTimeout = 2 * time.Second
+
 // Options of a client. The zero value is a good one.
 type Options struct {
-	// The longest that a call takes, whatever its context allows. Default 250 ms.
+	// The longest that a call takes, whatever its context allows. Default 2 s.
 	Timeout time.Duration
 	// The most connections, and so the most calls at the same time; further ones wait for their turn. Default 8.
 	Connections int
@@ -80,7 +84,7 @@ func (e *ServerError) Error() string { return "policy server: " + e.Message }
 // New makes a client of the server that listens on this path.
 func New(path string, options Options) *Client {
 	if options.Timeout <= 0 {
-		options.Timeout = 250 * time.Millisecond
+		options.Timeout = DefaultTimeout
 	}
 	if options.Connections <= 0 {
 		options.Connections = 8

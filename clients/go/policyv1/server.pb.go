@@ -35,7 +35,7 @@ const (
 	Error_CODE_UNSPECIFIED Error_Code = 0
 	// The request can't be read, or lacks something. Another attempt fails alike.
 	Error_CODE_INVALID Error_Code = 1
-	// The request or its answer is larger than a message may be, or the batch is.
+	// The request or its answer is larger than a message may be, or the batch or a list of a question is longer.
 	Error_CODE_TOO_LARGE Error_Code = 2
 	// There is no room for another connection or request now.
 	Error_CODE_BUSY Error_Code = 3
@@ -1481,7 +1481,7 @@ type Counters struct {
 	OpenConnections uint64 `protobuf:"varint,2,opt,name=open_connections,json=openConnections,proto3" json:"open_connections,omitempty"`
 	// Connections of users that may not ask.
 	DeniedConnections uint64 `protobuf:"varint,3,opt,name=denied_connections,json=deniedConnections,proto3" json:"denied_connections,omitempty"`
-	// Connections for which there was no room.
+	// Connections for which there was no room, or that made room for newer ones.
 	BusyConnections uint64 `protobuf:"varint,4,opt,name=busy_connections,json=busyConnections,proto3" json:"busy_connections,omitempty"`
 	Requests        uint64 `protobuf:"varint,5,opt,name=requests,proto3" json:"requests,omitempty"`
 	// Requests and questions that were answered by an error.

@@ -18,11 +18,12 @@ use crate::call::{self, Trace};
 use crate::capability::Capability;
 use crate::checked::{Braking, checked, suspended};
 use crate::decision::{DecidedBy, Decision, DecisionIds, Fallback, PolicyIdentity};
-use crate::decision_log::{DecisionLog, DecisionRecord, LinkRecord, Outcome};
+use crate::decision_log::{DecisionLog, DecisionRecord, LinkRecord, Outcome, weight_of_question};
 use crate::failure_kind::FailureKind;
 use crate::guest::Failure;
 use crate::guest_time::PATIENCE;
 use crate::host_calls::{Answers, HostCalls, Playback};
+use crate::limits::LARGE_QUESTION_BYTES;
 use crate::load::accept_grants;
 use crate::policy::LoadedPolicy;
 use crate::policy_log;
@@ -396,8 +397,16 @@ impl<S: Slot> PendingDecision<S> {
                 self.removed += S::removed(question, &answer);
                 self.take(answer, link.identity())
             }
-            Err(failure) => {
-                self.failed(link, &failure, circumstances);
+            Err(mut failure) => {
+                let by_size =
+                    failure.kind.may_follow_from_size() && weight_of_question(question) > LARGE_QUESTION_BYTES;
+                if by_size {
+                    let most = LARGE_QUESTION_BYTES >> 10;
+                    let why =
+                        format!("the question has more than {most} KiB, so that it does not count against the policy");
+                    failure = Failure::new(failure.kind, format!("{}; {why}", failure.reason));
+                }
+                self.failed(link, &failure, by_size, circumstances);
                 let keep = match link {
                     ChainLink::Policy(policy) => policy.configured_on_failure(),
                     ChainLink::Unavailable(identity, _) | ChainLink::Lost(identity, _) => {
@@ -450,7 +459,8 @@ impl<S: Slot> PendingDecision<S> {
         }
     }
 
-    fn failed(&mut self, link: &ChainLink, failure: &Failure, circumstances: &Circumstances<'_>) {
+    /// `by_size`: it counts for whoever asked so large a question, not for the policy.
+    fn failed(&mut self, link: &ChainLink, failure: &Failure, by_size: bool, circumstances: &Circumstances<'_>) {
         let policy = link.identity().clone();
         self.fallbacks.push(Fallback { policy, kind: failure.kind, reason: failure.reason.clone() });
         let Circumstances::Live(PinnedPolicies { deciding, .. }) = circumstances else { return };
@@ -467,7 +477,7 @@ impl<S: Slot> PendingDecision<S> {
             && failure.kind != FailureKind::Suspended
         {
             let suspended = match failure.kind {
-                FailureKind::HostBusy => {
+                _ if by_size || failure.kind == FailureKind::HostBusy => {
                     policy.health.remember(&failure.reason);
                     false
                 }

@@ -65,4 +65,26 @@ impl FailureKind {
             | FailureKind::NotAllowed => false,
         }
     }
+
+    /// Whether a larger question alone can make a policy fail so.
+    pub(crate) fn may_follow_from_size(self) -> bool {
+        match self {
+            FailureKind::TimeLimit
+            | FailureKind::FuelLimit
+            | FailureKind::MemoryLimit
+            | FailureKind::StackLimit
+            | FailureKind::AnswerLimit => true,
+            FailureKind::Trap
+            | FailureKind::TableLimit
+            | FailureKind::HandleLimit
+            | FailureKind::MalformedAnswer
+            | FailureKind::RejectedAnswer
+            | FailureKind::NotAllowed
+            | FailureKind::Suspended
+            | FailureKind::HostCall
+            | FailureKind::Unavailable
+            | FailureKind::HostBusy
+            | FailureKind::Brake => false,
+        }
+    }
 }

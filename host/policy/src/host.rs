@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, MetadataExt};
@@ -33,6 +33,7 @@ use crate::kept::{Kept, Unrestored};
 use crate::limits::{ClassLimits, MAX_COMPONENT_BYTES};
 use crate::load::Loader;
 use crate::policy::LoadedPolicy;
+use crate::policy_log::LineRoom;
 use crate::rules::RulesFile;
 use crate::scoped::{ScopedPolicies, Scopes};
 use crate::shadow::{ShadowOptions, Shadows};
@@ -129,6 +130,8 @@ struct Inner {
     deciding: Arc<Deciding>,
     /// Policies that were loaded for operations of an earlier process.
     restored: Mutex<Vec<Weak<LoadedPolicy>>>,
+    /// For warnings about those that could not be.
+    unrestored: LineRoom,
 }
 
 /// The default of each slot that has one.
@@ -298,6 +301,7 @@ impl Host {
             scopes,
             deciding,
             restored: Mutex::default(),
+            unrestored: LineRoom::default(),
         };
         Ok(Host { inner: Arc::new(inner), capabilities: None })
     }
@@ -476,8 +480,11 @@ impl Host {
                 chain.push(match self.inner.restore(identity) {
                     Ok(policy) => ChainLink::Policy(policy),
                     Err(unrestored) => {
-                        tracing::warn!(policy = %identity, ?unrestored, "an operation began with a policy that can't \
-                            be restored");
+                        // Who asks names what is to be restored, and may name anything.
+                        if let Some(left_out) = self.inner.unrestored.take(Instant::now()) {
+                            tracing::warn!(policy = %identity, ?unrestored, left_out, "an operation began with a policy \
+                                that can't be restored");
+                        }
                         match unrestored {
                             Unrestored::Untrusted(why) => ChainLink::Unavailable(identity.clone(), why.into()),
                             Unrestored::Lost(why) => ChainLink::Lost(identity.clone(), why.into()),

@@ -102,8 +102,9 @@ pub use error::{Error, Refusal};
 pub use examine::Examination;
 pub use host::{Host, HostOptions, Reload, Watch};
 pub use host_status::{HostStatus, LinkStatus};
-pub use limits::{ClassLimits, Limits};
+pub use limits::{ClassLimits, LARGE_QUESTION_BYTES, Limits};
 pub use policy::{Description, LoadedPolicy};
+pub use policy_log::LineRoom;
 pub use status::{RunningHost, running_hosts};
 // Deciding.
 pub use brake::Brake;

@@ -40,11 +40,12 @@ pub(crate) fn tell(policy: &PolicyIdentity, room: &LineRoom, lines: &[LogLine]) 
     }
 }
 
-/// The room that one policy has in the host's log.
-#[derive(Default)]
-pub(crate) struct LineRoom(Mutex<Option<Taken>>);
+/// The room that one policy, or one peer of a server, has in the host's log: 100 lines a minute.
+#[derive(Debug, Default)]
+pub struct LineRoom(Mutex<Option<Taken>>);
 
 /// What is taken of the room since an instant.
+#[derive(Debug)]
 struct Taken {
     since: Instant,
     lines: u32,
@@ -53,7 +54,7 @@ struct Taken {
 
 impl LineRoom {
     /// Takes the room of one line. Returns how many were left out before it, or nothing where there is none.
-    pub(crate) fn take(&self, now: Instant) -> Option<u64> {
+    pub fn take(&self, now: Instant) -> Option<u64> {
         let mut taken = self.0.lock();
         let taken = taken.get_or_insert(Taken { since: now, lines: 0, left_out: 0 });
         if now.saturating_duration_since(taken.since) >= SPAN {

@@ -1,17 +1,22 @@
 //! What a request gets.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use prost::Message as _;
 use windlass_policy::slots::{
     CONTRACT_VERSION, Placement, Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping,
 };
 use windlass_policy::{DecidedBy, Decision, Mode, PinnedPolicies};
 
+use crate::frame::framed;
+use crate::peers::{NoRoom, Peer, Peers, Phase};
 use crate::pins::Pins;
-use crate::proto::{self, error::Code, outcome, question, request, response};
+use crate::proto::{self, error::Code, outcome, question, response};
+use crate::size::{self, Unsized};
+use crate::turns::Turns;
 use crate::wire::{Invalid, Wire};
 
 /// The most questions of a batch.
@@ -23,7 +28,6 @@ pub(crate) const MAX_RESPONSE_BYTES: usize = 8 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) connections: AtomicU64,
-    pub(crate) open_connections: AtomicU64,
     pub(crate) denied_connections: AtomicU64,
     pub(crate) busy_connections: AtomicU64,
     pub(crate) requests: AtomicU64,
@@ -36,10 +40,63 @@ pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
+/// A request whose questions are bytes still: each is read when it is its turn, and only if it is not too large.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Request {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(oneof = "Call", tags = "2, 3, 4")]
+    call: Option<Call>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+enum Call {
+    #[prost(bytes = "bytes", tag = "2")]
+    Decide(Bytes),
+    #[prost(message, tag = "3")]
+    Pin(()),
+    #[prost(message, tag = "4")]
+    Status(()),
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Decide {
+    #[prost(bytes = "bytes", tag = "1")]
+    pin: Bytes,
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    questions: Vec<Bytes>,
+}
+
+/// The field of [`Decide`] with its questions.
+const QUESTIONS: u32 = 2;
+
+/// A response with outcomes, which are bytes already: what was decided takes no more memory than it will as sent.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Decided {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(message, optional, tag = "3")]
+    outcomes: Option<Outcomes>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Outcomes {
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    outcomes: Vec<Bytes>,
+}
+
+/// What a call came to.
+enum Answered {
+    Outcomes(Vec<Bytes>),
+    Other(response::Result),
+}
+
 /// What answers.
 pub(crate) struct Answers {
     pub(crate) pins: Pins,
     pub(crate) counters: Counters,
+    pub(crate) peers: Arc<Peers>,
+    pub(crate) turns: Turns,
     pub(crate) version: String,
     /// In milliseconds since 1970-01-01T00:00:00Z.
     pub(crate) started_at: u64,
@@ -52,34 +109,40 @@ pub(crate) fn error(code: Code, message: impl Into<String>) -> proto::Error {
 }
 
 impl Answers {
-    /// The response to the bytes of a request.
-    pub(crate) async fn answer(&self, bytes: Bytes) -> proto::Response {
+    /// The response to the bytes of a request, as it is sent.
+    pub(crate) async fn answer(self: &Arc<Self>, bytes: Bytes, peer: &Peer) -> BytesMut {
         count(&self.counters.requests);
-        let (id, result) = match proto::Request::decode(bytes) {
-            Ok(request) => (request.id, self.result(request).await),
+        let held = bytes.len();
+        let (id, result) = match Request::decode(bytes) {
+            Ok(request) => (request.id, self.result(request.call, held, peer).await),
             Err(problem) => (0, Err(error(Code::Invalid, format!("this is no request: {problem}")))),
         };
-        let result = result.unwrap_or_else(|problem| {
-            count(&self.counters.errors);
-            response::Result::Error(problem)
-        });
-        proto::Response { id, result: Some(result) }
+        match result {
+            Ok(Answered::Outcomes(outcomes)) => framed(&Decided { id, outcomes: Some(Outcomes { outcomes }) }),
+            Ok(Answered::Other(result)) => framed(&proto::Response { id, result: Some(result) }),
+            Err(problem) => {
+                count(&self.counters.errors);
+                framed(&proto::Response { id, result: Some(response::Result::Error(problem)) })
+            }
+        }
     }
 
-    async fn result(&self, request: proto::Request) -> Result<response::Result, proto::Error> {
-        match request.call {
-            Some(request::Call::Decide(decide)) => {
-                let deciding = tokio::time::timeout(self.time, self.decide(decide));
-                deciding.await.map_err(|_| too_late())?.map(response::Result::Outcomes)
+    async fn result(self: &Arc<Self>, call: Option<Call>, held: usize, peer: &Peer) -> Result<Answered, proto::Error> {
+        match call {
+            Some(Call::Decide(decide)) => {
+                let deciding = tokio::time::timeout(self.time, self.decide(decide, held, peer));
+                deciding.await.map_err(|_| too_late())?.map(Answered::Outcomes)
             }
-            Some(request::Call::Pin(())) => Ok(response::Result::Pin(self.pins.take())),
-            Some(request::Call::Status(())) => Ok(response::Result::Status(self.status().await?)),
+            Some(Call::Pin(())) => Ok(Answered::Other(response::Result::Pin(self.pins.take()))),
+            Some(Call::Status(())) => Ok(Answered::Other(response::Result::Status(self.status().await?))),
             None => Err(error(Code::Invalid, "the request has no call that this server knows")),
         }
     }
 
-    async fn decide(&self, decide: proto::Decide) -> Result<proto::Outcomes, proto::Error> {
-        let questions = decide.questions.len();
+    /// `held`: the bytes of the request.
+    async fn decide(self: &Arc<Self>, decide: Bytes, held: usize, peer: &Peer) -> Result<Vec<Bytes>, proto::Error> {
+        let no_request = |problem| error(Code::Invalid, format!("this is no request: {problem}"));
+        let questions = size::count(&decide, &[QUESTIONS]).map_err(no_request)?;
         if questions == 0 {
             return Err(error(Code::Invalid, "the request has no question"));
         }
@@ -87,6 +150,7 @@ impl Answers {
             let why = format!("the batch has {questions} questions, and at most {MAX_BATCH} are allowed");
             return Err(error(Code::TooLarge, why));
         }
+        let decide = Decide::decode(decide).map_err(no_request)?;
         let pin = self.pins.find(&decide.pin).await.map_err(|why| error(Code::Invalid, why))?;
         let until = Instant::now() + self.time;
         let mut outcomes = Vec::with_capacity(questions);
@@ -96,28 +160,64 @@ impl Answers {
                 // A decision waits for nothing: others have their turn between two.
                 tokio::task::yield_now().await;
             }
-            let decided = match question.slot {
-                _ if Instant::now() >= until => Err(too_late()),
-                None => Err(error(Code::Invalid, "the question is of no slot that this server knows")),
-                Some(question) => self.question(&pin, question).await,
+            let decided = match Instant::now() >= until {
+                true => Err(too_late()),
+                false => self.question(&pin, question, peer).await,
             };
             let mut outcome = outcome_of(decided);
-            match room.checked_sub(outcome.encoded_len()) {
-                Some(left) => room = left,
+            let refusal = match room.checked_sub(outcome.encoded_len()) {
+                Some(left) => {
+                    room = left;
+                    let no_room = "there is no room for further answers now: ask in smaller batches";
+                    peer.holds(held + MAX_RESPONSE_BYTES - room).err().map(|NoRoom| error(Code::Busy, no_room))
+                }
                 None => {
                     let why = format!("the answers have more than {MAX_RESPONSE_BYTES} bytes: ask in smaller batches");
-                    outcome = outcome_of(Err(error(Code::TooLarge, why)));
+                    Some(error(Code::TooLarge, why))
                 }
+            };
+            if let Some(refusal) = refusal {
+                outcome = outcome_of(Err(refusal));
             }
             if matches!(outcome.outcome, Some(outcome::Outcome::Error(_))) {
                 count(&self.counters.errors);
             }
-            outcomes.push(outcome);
+            outcomes.push(outcome.encode_to_vec().into());
         }
-        Ok(proto::Outcomes { outcomes })
+        Ok(outcomes)
     }
 
-    async fn question(&self, pin: &PinnedPolicies, question: question::Slot) -> Result<proto::Decision, proto::Error> {
+    /// Decides the question of these bytes; a large one when it is its turn.
+    async fn question(
+        self: &Arc<Self>,
+        pin: &PinnedPolicies,
+        question: Bytes,
+        peer: &Peer,
+    ) -> Result<proto::Decision, proto::Error> {
+        let is_large = size::is_large(&question).map_err(|problem| match problem {
+            Unsized::TooLong(why) => error(Code::TooLarge, why),
+            Unsized::Unreadable(problem) => unreadable_message(&problem),
+        })?;
+        if !is_large {
+            return self.decided(pin, question).await;
+        }
+        let busy = "too many large questions wait for their turn: ask again later, or about fewer items";
+        peer.queues().map_err(|NoRoom| error(Code::Busy, busy))?;
+        let (answers, pin) = (Arc::clone(self), pin.clone());
+        let deciding = async move { answers.decided(&pin, question).await };
+        let decided = self.turns.take(peer.user(), || peer.enters(Phase::Answering), deciding).await;
+        decided.unwrap_or_else(|| Err(error(Code::Internal, "the question cannot be decided")))
+    }
+
+    async fn decided(&self, pin: &PinnedPolicies, question: Bytes) -> Result<proto::Decision, proto::Error> {
+        let question = proto::Question::decode(question).map_err(|problem| unreadable_message(&problem))?;
+        match question.slot {
+            None => Err(error(Code::Invalid, "the question is of no slot that this server knows")),
+            Some(question) => self.slot(pin, question).await,
+        }
+    }
+
+    async fn slot(&self, pin: &PinnedPolicies, question: question::Slot) -> Result<proto::Decision, proto::Error> {
         use proto::answer;
         let (answer, decided) = match question {
             question::Slot::StateMapping(question) => {
@@ -202,7 +302,7 @@ impl Answers {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counters = proto::Counters {
             connections: count(&self.counters.connections),
-            open_connections: count(&self.counters.open_connections),
+            open_connections: u64::try_from(self.peers.open()).unwrap_or(u64::MAX),
             denied_connections: count(&self.counters.denied_connections),
             busy_connections: count(&self.counters.busy_connections),
             requests: count(&self.counters.requests),
@@ -231,6 +331,10 @@ fn outcome_of(decided: Result<proto::Decision, proto::Error>) -> proto::Outcome 
 
 fn too_late() -> proto::Error {
     error(Code::Timeout, "the time for this request was over")
+}
+
+fn unreadable_message(problem: &prost::DecodeError) -> proto::Error {
+    error(Code::Invalid, format!("this is no question: {problem}"))
 }
 
 fn unreadable(slot: SlotName, invalid: &Invalid) -> proto::Error {

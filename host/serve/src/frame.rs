@@ -5,19 +5,15 @@ use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use prost::Message;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::peers::{NoRoom, Peer, Phase, SMALL_BYTES};
 
 /// The bytes before each message.
 const LENGTH_BYTES: usize = 4;
-/// What a message may have without asking for room.
-const SMALL_BYTES: usize = 64 << 10;
 /// What is read at once.
 const STEP_BYTES: usize = 16 << 10;
-/// A unit of the room for large messages.
-const UNIT_BYTES: usize = 1 << 10;
-
 /// Why no further message comes.
 #[derive(Debug)]
 pub(crate) enum Ended {
@@ -31,48 +27,41 @@ pub(crate) enum Ended {
     NoRoom,
 }
 
-/// Room for the large messages of all connections together.
-#[derive(Debug)]
-pub(crate) struct Room(Semaphore);
-
-impl Room {
-    pub(crate) fn of(bytes: usize) -> Room {
-        Room(Semaphore::new(bytes / UNIT_BYTES))
-    }
-}
-
 /// What is read from one peer.
 pub(crate) struct Frames {
     buffer: BytesMut,
     largest: usize,
-    idle: Duration,
     time: Duration,
-}
-
-/// A message, and the room that it takes while it is worked on.
-pub(crate) struct Frame<'r> {
-    pub(crate) bytes: Bytes,
-    _room: Option<SemaphorePermit<'r>>,
+    /// Whether a message has begun to come and has not ended.
+    has_begun: bool,
 }
 
 impl Frames {
-    /// Of messages of at most `largest` bytes, each of which has to come within `time`, and after at most `idle`.
-    pub(crate) fn new(largest: usize, idle: Duration, time: Duration) -> Frames {
-        Frames { buffer: BytesMut::new(), largest, idle, time }
+    /// Of messages of at most `largest` bytes, each of which has to come within `time`.
+    pub(crate) fn new(largest: usize, time: Duration) -> Frames {
+        Frames { buffer: BytesMut::new(), largest, time, has_begun: false }
     }
 
-    /// The next message. What was announced takes memory only as it comes.
-    pub(crate) async fn next<'r>(
+    /// Whether a message has begun to come and has not ended.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// The next message, which has to begin after at most `idle`. What was announced takes memory only as it comes.
+    pub(crate) async fn next(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
-        room: &'r Room,
-    ) -> Result<Frame<'r>, Ended> {
+        peer: &Peer,
+        idle: Duration,
+    ) -> Result<Bytes, Ended> {
         if self.buffer.is_empty() {
-            match timeout(self.idle, self.fill(stream)).await {
+            match timeout(idle, self.fill(stream)).await {
                 Ok(Ok(1..)) => {}
                 Ok(Ok(0) | Err(_)) | Err(_) => return Err(Ended::Quietly),
             }
         }
+        self.has_begun = true;
+        peer.enters(Phase::Receiving);
         let until = Instant::now() + self.time;
         self.until(stream, LENGTH_BYTES, until).await?;
         // A length that doesn't fit is too large anyway.
@@ -80,21 +69,15 @@ impl Frames {
         if length > self.largest {
             return Err(Ended::TooLarge(length));
         }
-        let units = u32::try_from(length.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
-        let taken = match length > SMALL_BYTES {
-            false => None,
-            true => match timeout_at(until, room.0.acquire_many(units)).await {
-                Ok(Ok(taken)) => Some(taken),
-                Ok(Err(_)) | Err(_) => return Err(Ended::NoRoom),
-            },
-        };
+        peer.holds(length).map_err(|NoRoom| Ended::NoRoom)?;
         self.until(stream, length, until).await?;
         let bytes = self.buffer.split_to(length).freeze();
         if length > SMALL_BYTES {
             // What is left would hold on to the memory of the whole.
             self.buffer = BytesMut::from(&self.buffer[..]);
         }
-        Ok(Frame { bytes, _room: taken })
+        self.has_begun = false;
+        Ok(bytes)
     }
 
     /// Reads until the buffer has so many bytes.
@@ -127,13 +110,4 @@ pub(crate) fn framed(message: &impl Message) -> BytesMut {
     bytes.put_u32(u32::try_from(length).expect("a response is bounded far below that"));
     message.encode(&mut bytes).expect("there is room for the message");
     bytes
-}
-
-/// Sends a message, within this time.
-pub(crate) async fn send(
-    stream: &mut (impl AsyncWrite + Unpin),
-    message: &impl Message,
-    time: Duration,
-) -> io::Result<()> {
-    timeout(time, stream.write_all(&framed(message))).await?
 }

@@ -20,6 +20,7 @@ mod bindings {
 }
 mod error;
 mod frame;
+mod peers;
 mod pins;
 #[allow(clippy::all, reason = "made by prost")]
 pub mod proto {
@@ -28,7 +29,9 @@ pub mod proto {
     include!(concat!(env!("OUT_DIR"), "/windlass.policy.v1.rs"));
 }
 mod server;
+mod size;
 mod socket;
+mod turns;
 mod wire;
 
 pub use error::Error;

@@ -3,19 +3,21 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use windlass_policy::Host;
+use windlass_policy::{Host, LineRoom};
 
 use crate::answer::{Answers, Counters, count, error};
-use crate::frame::{Ended, Frames, Room, send};
+use crate::frame::{Ended, Frames, framed};
+use crate::peers::{Peer, Peers, Phase, Share};
 use crate::pins::Pins;
 use crate::proto::{self, error::Code, response};
 use crate::socket::Socket;
+use crate::turns::Turns;
 
 /// After a connection could not be taken, as for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -45,19 +47,25 @@ impl Default for ServeOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServeLimits {
-    /// Connections at the same time; one more is told so and closed. Default 256.
+    /// Connections at the same time, in equal shares for each of the users. For one more than a user's share, that one
+    /// is closed that has asked nothing for longest; where all are being answered, the new one. Default 256.
     pub connections: usize,
     /// The size of a request, in bytes. Default 1 MiB: some 25,000 servers of the slot `state-mapping`.
     pub request_bytes: usize,
-    /// What the requests of more than 64 KiB may have together, in bytes. Default 8 MiB.
-    pub large_requests_bytes: usize,
+    /// What connections may hold together, in bytes, of requests that come or wait and of answers that were not taken,
+    /// not counting those that hold less than 64 KiB; in equal shares for each of the users, but at least one of the
+    /// largest requests each. Default 16 MiB.
+    pub held_bytes: usize,
+    /// Large questions (more than 64 KiB or 1,000 items) that are decided at the same time, in turn for each of the
+    /// users; each has a thread. Default: one for every two processors.
+    pub large_questions: usize,
     /// Pins that are kept ready to decide. Others are made ready again when they are asked. Default 64.
     pub ready_pins: usize,
     /// How long a request may take to come, to be answered, and its response to be taken; each. Default 10 s.
     pub request_time: Duration,
-    /// After so long without a request a connection is closed. Default 5 min.
+    /// After so long without a request a connection is closed; after `request_time`, where there was none. Default 5 min.
     pub idle_time: Duration,
-    /// How long requests may still take when the server ends. Default 5 s.
+    /// How long requests may still take when the server ends. Default 2 s.
     pub drain_time: Duration,
 }
 
@@ -66,20 +74,22 @@ impl Default for ServeLimits {
         ServeLimits {
             connections: 256,
             request_bytes: 1 << 20,
-            large_requests_bytes: 8 << 20,
+            held_bytes: 16 << 20,
+            large_questions: std::thread::available_parallelism().map_or(1, |processors| processors.get().div_ceil(2)),
             ready_pins: 64,
             request_time: Duration::from_secs(10),
             idle_time: Duration::from_secs(300),
-            drain_time: Duration::from_secs(5),
+            drain_time: Duration::from_secs(2),
         }
     }
 }
 
 /// What all connections share.
 struct Server {
-    answers: Answers,
+    answers: Arc<Answers>,
     options: ServeOptions,
-    room: Room,
+    /// For warnings that peers cause.
+    warnings: LineRoom,
     end: CancellationToken,
 }
 
@@ -89,18 +99,22 @@ struct Server {
 /// *Guarantees*: a peer, whatever it sends, costs no more than [`ServeLimits`] say, and disturbs no other's answer.
 pub async fn serve(socket: Socket, host: Host, options: ServeOptions, end: CancellationToken) {
     let started_at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    let server = Arc::new(Server {
-        answers: Answers {
-            pins: Pins::new(host, options.limits.ready_pins),
-            counters: Counters::default(),
-            version: options.version.clone(),
-            started_at: u64::try_from(started_at).unwrap_or(u64::MAX),
-            time: options.limits.request_time,
-        },
-        room: Room::of(options.limits.large_requests_bytes.max(options.limits.request_bytes)),
-        options,
-        end: end.clone(),
-    });
+    let (limits, users) = (&options.limits, options.users.len().max(1));
+    let share = Share {
+        connections: (limits.connections / users).max(1),
+        bytes: (limits.held_bytes / users).max(limits.request_bytes),
+    };
+    let answers = Answers {
+        pins: Pins::new(host, limits.ready_pins),
+        counters: Counters::default(),
+        peers: Peers::new(share),
+        turns: Turns::new(limits.large_questions.max(1), options.users.iter().copied()),
+        version: options.version.clone(),
+        started_at: u64::try_from(started_at).unwrap_or(u64::MAX),
+        time: limits.request_time,
+    };
+    let server =
+        Arc::new(Server { answers: Arc::new(answers), warnings: LineRoom::default(), options, end: end.clone() });
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -109,7 +123,9 @@ pub async fn serve(socket: Socket, host: Host, options: ServeOptions, end: Cance
             accepted = socket.listener.accept() => match accepted {
                 Ok((stream, _)) => server.take(stream, &mut connections),
                 Err(error) => {
-                    tracing::warn!(%error, "a connection cannot be taken");
+                    if let Some(left_out) = server.warnings.take(Instant::now()) {
+                        tracing::warn!(%error, left_out, "a connection cannot be taken");
+                    }
                     tokio::time::sleep(PAUSE).await;
                 }
             },
@@ -129,62 +145,85 @@ fn noted(ended: Result<(), tokio::task::JoinError>) {
 impl Server {
     /// Serves a connection, or tells why not.
     fn take(self: &Arc<Self>, stream: UnixStream, connections: &mut JoinSet<()>) {
-        count(&self.answers.counters.connections);
+        let counters = &self.answers.counters;
+        count(&counters.connections);
         let refusal = match stream.peer_cred() {
-            Ok(peer) if self.options.users.contains(&peer.uid()) => match connections.len() {
-                open if open < self.options.limits.connections => None,
-                open => {
-                    count(&self.answers.counters.busy_connections);
-                    Some(error(Code::Busy, format!("the server has its {open} connections already")))
+            Ok(peer) if self.options.users.contains(&peer.uid()) => match self.answers.peers.admit(peer.uid()) {
+                Ok((peer, another_made_room)) => {
+                    if another_made_room {
+                        count(&counters.busy_connections);
+                    }
+                    let server = Arc::clone(self);
+                    connections.spawn(async move { server.connection(stream, peer).await });
+                    return;
+                }
+                Err(open) => {
+                    count(&counters.busy_connections);
+                    error(Code::Busy, format!("the user has {open} connections already, and all are being answered"))
                 }
             },
             peer => {
-                count(&self.answers.counters.denied_connections);
+                count(&counters.denied_connections);
                 let who = peer.map_or_else(|error| error.to_string(), |peer| format!("user {}", peer.uid()));
-                tracing::warn!(peer = who, "a peer that may not ask was refused");
-                Some(error(Code::Denied, format!("{who} may not ask this server")))
+                if let Some(left_out) = self.warnings.take(Instant::now()) {
+                    tracing::warn!(peer = who, left_out, "a peer that may not ask was refused");
+                }
+                error(Code::Denied, format!("{who} may not ask this server"))
             }
         };
-        match refusal {
-            None => {
-                let server = Arc::clone(self);
-                connections.spawn(async move { server.connection(stream).await });
-            }
-            Some(error) => refuse(&stream, error),
-        }
+        refuse(&stream, refusal);
     }
 
-    async fn connection(&self, mut stream: UnixStream) {
-        let _open = Open::new(&self.answers.counters);
+    async fn connection(&self, mut stream: UnixStream, peer: Peer) {
         let limits = &self.options.limits;
-        let mut frames = Frames::new(limits.request_bytes, limits.idle_time, limits.request_time);
+        let mut frames = Frames::new(limits.request_bytes, limits.request_time);
+        let mut idle = limits.request_time;
         loop {
             let frame = {
-                let next = frames.next(&mut stream, &self.room);
+                let next = frames.next(&mut stream, &peer, idle);
                 tokio::pin!(next);
                 tokio::select! {
                     biased;
-                    frame = &mut next => frame,
+                    () = peer.displaced() => None,
+                    frame = &mut next => Some(frame),
                     () = self.end.cancelled() => match tokio::time::timeout(LAST_LOOK, next).await {
-                        Ok(frame) => frame,
+                        Ok(frame) => Some(frame),
                         Err(_) => return,
                     },
                 }
             };
+            let frame = frame.unwrap_or(Err(if frames.has_begun() { Ended::NoRoom } else { Ended::Quietly }));
             let (response, last) = match frame {
-                Ok(frame) => (self.answers.answer(frame.bytes.clone()).await, false),
+                Ok(bytes) => {
+                    peer.enters(Phase::Answering);
+                    (self.answers.answer(bytes, &peer).await, false)
+                }
                 Err(ended) => match why(&ended, limits.request_bytes) {
                     None => return,
                     Some(error) => {
                         count(&self.answers.counters.errors);
-                        (proto::Response { id: 0, result: Some(response::Result::Error(error)) }, true)
+                        (framed(&proto::Response { id: 0, result: Some(response::Result::Error(error)) }), true)
                     }
                 },
             };
-            // A peer that doesn't take its answer has gone, or is as good as gone.
-            if send(&mut stream, &response, limits.request_time).await.is_err() || last {
+            if peer.holds(response.len()).is_err() && !last {
                 return;
             }
+            peer.enters(Phase::Sending);
+            let sent = tokio::select! {
+                biased;
+                sent = tokio::time::timeout(limits.request_time, stream.write_all(&response)) => sent,
+                () = peer.displaced() => return,
+            };
+            // A peer that doesn't take its answer has gone, or is as good as gone.
+            if last || !matches!(sent, Ok(Ok(()))) {
+                return;
+            }
+            drop(response);
+            // What is nothing is always held.
+            let _ = peer.holds(0);
+            peer.enters(Phase::Idle);
+            idle = limits.idle_time;
         }
     }
 }
@@ -198,30 +237,39 @@ fn why(ended: &Ended, most: usize) -> Option<proto::Error> {
             Some(error(Code::TooLarge, why))
         }
         Ended::TooSlow => Some(error(Code::Timeout, "the request did not come in time")),
-        Ended::NoRoom => Some(error(Code::Busy, "there is no room for a large request now")),
+        Ended::NoRoom => Some(error(Code::Busy, "the request made room for others, or there is none for it now")),
     }
 }
 
 /// Tells a peer why it is not served, if it can be told at once.
 fn refuse(stream: &UnixStream, error: proto::Error) {
     let response = proto::Response { id: 0, result: Some(response::Result::Error(error)) };
-    let bytes = crate::frame::framed(&response);
+    let bytes = framed(&response);
     // A fresh socket has room for these few bytes; a peer that is gone needs none.
     let _: Result<usize, io::Error> = stream.try_write(&bytes);
 }
 
-/// Counts a connection for as long as it is open.
-struct Open<'c>(&'c Counters);
+#[cfg(test)]
+mod tests {
+    use windlass_policy::Limits;
 
-impl Open<'_> {
-    fn new(counters: &Counters) -> Open<'_> {
-        count(&counters.open_connections);
-        Open(counters)
-    }
-}
+    use super::*;
 
-impl Drop for Open<'_> {
-    fn drop(&mut self) {
-        self.0.open_connections.fetch_sub(1, Ordering::Relaxed);
+    #[test]
+    fn a_chain_of_policies_within_their_time_decides_before_a_client_gives_up() {
+        let client = include_str!("../../../clients/go/windlass.go");
+        let seconds = client.split("const DefaultTimeout = ").nth(1).unwrap().split(" * time.Second").next().unwrap();
+        let client = Duration::from_secs(seconds.parse().unwrap());
+        let policy = Duration::from_millis(Limits::default().time_ms);
+        let page = include_str!("../../../docs/policy-server.md");
+        let said = format!(
+            "a policy may compute for {} s (`time_ms`), a client waits for {} s, and the server gives\na request {} s.",
+            policy.as_secs_f64(),
+            client.as_secs(),
+            ServeLimits::default().request_time.as_secs(),
+        );
+        assert!(page.contains(&said), "{said}");
+        assert!(client > 3 * policy && ServeLimits::default().request_time >= 2 * client);
+        assert!(ServeLimits::default().drain_time >= client, "who was asked before the end is answered");
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct ServePolicies {
     /// Numeric id of another user who may ask (repeatable)
     #[arg(long, value_name = "UID")]
     pub(crate) allow_uid: Vec<u32>,
-    /// Maximum number of connections
+    /// Maximum number of connections, in equal shares for each user who may ask
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) max_connections: u16,
 }

@@ -55,7 +55,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Conformance(conformance) => {
             runtime()?.block_on(conformance::run(&Context::load(global)?, conformance))
         }
-        Command::Policy(policy) => runtime()?.block_on(policy::run(&Context::load(global)?, policy)),
+        Command::Policy(policy) => {
+            let runtime = runtime()?;
+            let ended = runtime.block_on(policy::run(&Context::load(global)?, policy));
+            // A policy that is still asked, for a peer of the server that has gone, holds up nobody's end.
+            runtime.shutdown_background();
+            ended
+        }
         Command::Decision(decision) => on_state(global, async |context| decision::run(context, decision).await),
         Command::Demo(demo) => runtime()?.block_on(demo::run(global.output(), &demo)),
     }

@@ -3,8 +3,11 @@
 
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use crate::support::{Running, World};
+use windlass_test_hostile::peers::{Options, run};
+
+use crate::support::{BINARY, Running, World};
 
 struct Served {
     world: World,
@@ -70,4 +73,12 @@ fn what_cannot_be_served_is_told_before_anything_is_done() {
     let refused = served.world.run(&["policy", "serve", "--listen", &served.listen()]).expect(2);
     assert!(refused.stderr.contains("a configured policy cannot be used"), "{}", refused.stderr);
     assert!(!served.socket.exists(), "what was begun is undone");
+}
+
+#[test]
+fn peers_that_mean_harm_harm_nobody_else() {
+    let options = Options { program: BINARY.into(), seed: 31, time: Duration::from_secs(8), is_timed: false };
+    let report = run(&options).unwrap();
+    assert!(report.broken.is_empty(), "{:#?}\n{report}", report.broken);
+    assert!(report.harms.len() > 8, "{report}");
 }

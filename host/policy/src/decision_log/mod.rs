@@ -25,7 +25,7 @@ pub use record::{Agreement, DecisionRecord, LinkRecord, Outcome, ShadowRecord};
 pub(crate) use redaction::REDACTED;
 pub use redaction::Redaction;
 pub use shadows::{ShadowAgreement, ShadowDifference, ShadowFailure, ShadowFilter, ShadowReport};
-pub(crate) use weight::of as weight;
+pub(crate) use weight::{of as weight, of_question as weight_of_question};
 pub(crate) use write::DecisionLog;
 pub use write::DecisionLogOptions;
 

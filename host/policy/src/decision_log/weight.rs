@@ -35,6 +35,13 @@ pub(crate) fn of<Q: Serialize, A: Serialize>(record: &DecisionRecord<Q, A>) -> u
     weight.0 + (record.asked.len() + record.shadows.len()) * LINK_BYTES
 }
 
+/// At least the bytes that a question holds.
+pub(crate) fn of_question(question: &impl Serialize) -> usize {
+    let mut weight = Weight(0);
+    question.weigh(&mut weight);
+    weight.0
+}
+
 /// Anything that can be serialised.
 trait Weigh {
     fn weigh(&self, weight: &mut Weight);
@@ -220,8 +227,18 @@ mod tests {
     use crate::guest::{LogLevel, LogLine};
     use crate::host_calls::HostCall;
     use crate::json_text::JsonText;
+    use crate::limits::LARGE_QUESTION_BYTES;
     use crate::slots::rollback::{Action, Answer, Step, Verdict};
     use crate::slots::{Rollback, Slot, SlotName, StateMapping};
+
+    #[test]
+    fn the_smallest_large_question_has_more_than_a_thousand_servers() {
+        let mut question = StateMapping::example();
+        let server = question.servers[0];
+        question.servers = vec![server; 1_000];
+        let weight = of_question(&question);
+        assert!(weight <= LARGE_QUESTION_BYTES && weight > LARGE_QUESTION_BYTES / 2, "{weight}");
+    }
 
     fn weight(value: &dyn Weigh) -> usize {
         let mut weight = Weight(0);

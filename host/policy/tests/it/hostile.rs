@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use windlass_policy::slots::{Retry, Rollback, Slot, SlotName, StateMapping, retry};
-use windlass_policy::{DECISION_STACK_BYTES, DecidedBy, FailureKind, Link, Outcome, Policies};
+use windlass_policy::{DECISION_STACK_BYTES, DecidedBy, FailureKind, LARGE_QUESTION_BYTES, Link, Outcome, Policies};
 
 use crate::guests::{ANSWER, Guest, IMPORT_LOG};
 use crate::support::{State, run};
@@ -78,6 +78,29 @@ fn an_endless_loop_is_stopped_when_its_fuel_is_used_up() {
 fn a_memory_bomb_is_stopped_at_its_memory_limit() {
     let guest = harmful("(loop $more (drop (memory.grow (i32.const 16))) (br $more))");
     fails(&guest, &[], FailureKind::MemoryLimit, "memory_bytes");
+}
+
+#[test]
+fn a_limit_reached_over_a_large_question_is_its_asker_s_and_suspends_nothing() {
+    let state = State::new();
+    let host = state.host();
+    let link = Link::bytes(harmful("(loop $for_ever (br $for_ever))").component()).with_limit("fuel", 100_000);
+    host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
+    let pin = host.pin();
+    let told = || host.status().links.into_iter().find(|link| link.slot == SlotName::Retry).unwrap();
+    let large = retry::Question { operation: "x".repeat(LARGE_QUESTION_BYTES), ..harm() };
+    for _ in 0..10 {
+        let decision = run(pin.decide::<Retry>(large.clone()));
+        assert_eq!(decision.fallbacks[0].kind, FailureKind::FuelLimit, "{decision:?}");
+        assert!(decision.fallbacks[0].reason.ends_with("does not count against the policy"), "{decision:?}");
+    }
+    assert!(!told().suspended && told().failures_in_a_row == 0, "{:?}", told());
+    assert!(told().last_failure.unwrap().contains("more than 128 KiB"));
+    for _ in 0..5 {
+        let decision = run(pin.decide::<Retry>(harm()));
+        assert_eq!(decision.fallbacks[0].kind, FailureKind::FuelLimit, "{decision:?}");
+    }
+    assert!(told().suspended, "{:?}", told());
 }
 
 /// Loads the guest for `retry` and returns the refusal.

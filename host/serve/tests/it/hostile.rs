@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use prost::Message;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::time::Instant;
+use windlass_policy::slots::SlotName;
+use windlass_policy::{Link, Policies};
 use windlass_serve::ServeOptions;
-use windlass_serve::proto::{self, error::Code, outcome, request};
+use windlass_serve::proto::{self, error::Code, outcome, request, response};
 
 use crate::support::{Client, Server, asking, gateway_failed, subject};
 
@@ -67,6 +69,15 @@ async fn a_peer_that_says_nothing_is_let_go_after_five_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_peer_that_never_says_anything_is_let_go_after_ten_seconds() {
+    let server = Server::new().await;
+    let mut client = server.client().await;
+    let began = Instant::now();
+    assert_eq!(client.response().await, None);
+    assert!((10..12).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_peer_that_takes_no_answer_is_let_go() {
     let server = Server::new().await;
     let mut client = server.client().await;
@@ -78,70 +89,69 @@ async fn a_peer_that_takes_no_answer_is_let_go() {
 }
 
 #[tokio::test]
-async fn of_thousands_of_connections_some_are_served_and_the_rest_is_told_so_at_once() {
+async fn thousands_of_idle_connections_lock_nobody_out() {
     let server = Server::with(|options: &mut ServeOptions| options.limits.connections = 8).await;
-    let mut served = Vec::new();
-    for _ in 0..8 {
+    let mut asked = server.client().await;
+    assert_eq!(asked.waits(b"").await, 1);
+    let mut silent = Vec::new();
+    for _ in 0..300 {
+        silent.push(server.client().await);
+    }
+    assert_eq!(asked.waits(b"").await, 1, "who never asked makes room before who has");
+    // Who has asked longest ago makes room before who has asked since.
+    for _ in 0..20 {
         let mut client = server.client().await;
         assert_eq!(client.waits(b"").await, 1);
-        served.push(client);
+        silent.push(client);
     }
-    for _ in 0..3_000 {
-        assert_eq!(server.client().await.last_error().await, Code::Busy);
-    }
-    for client in &mut served {
-        assert_eq!(client.waits(b"").await, 1);
-    }
-    drop(served);
-    // The server notices the end of one when it comes to it.
-    let mut status = None;
-    while status.is_none() {
-        let mut client = server.client().await;
-        client.stream.write_all(&crate::support::framed(&status_request())).await.ok();
-        status = match client.response().await.and_then(|response| response.result) {
-            Some(proto::response::Result::Status(status)) => Some(status),
-            _ => None,
-        };
-    }
-    let counters = status.unwrap().counters.unwrap();
-    assert!(counters.busy_connections >= 3_000 && counters.open_connections <= 8, "{counters:?}");
-}
-
-fn status_request() -> Vec<u8> {
-    proto::Request { id: 7, call: Some(request::Call::Status(())) }.encode_to_vec()
+    assert_eq!(asked.response().await, None);
+    let counters = server.status().await.counters.unwrap();
+    assert!(counters.busy_connections >= 300 && counters.open_connections == 8, "{counters:?}");
 }
 
 #[tokio::test]
-async fn large_requests_share_their_room_and_small_ones_need_none() {
-    let server = Server::with(|options| {
-        options.limits.large_requests_bytes = 1 << 20;
-        options.limits.request_time = Duration::from_secs(300);
-    })
-    .await;
-    // Its time runs from its first byte, and ends before the holder's.
-    let mut second = server.client().await;
-    let length = (1u32 << 19).to_be_bytes();
-    second.stream.write_all(&length[..1]).await.unwrap();
-    // What was sent before has come to the server when another has its answer.
+async fn half_messages_make_room_for_whole_ones() {
+    let server = Server::with(|options: &mut ServeOptions| options.limits.connections = 4).await;
+    let mut halves = Vec::new();
+    for _ in 0..4 {
+        let mut half = server.client().await;
+        assert_eq!(half.waits(b"").await, 1);
+        half.stream.write_all(&[0, 0, 0]).await.unwrap();
+        halves.push(half);
+    }
+    // The server has seen the halves when it has answered what came later.
     assert_eq!(server.client().await.waits(b"").await, 1);
-    // Both ends in one millisecond would come in any order.
-    tokio::time::pause();
-    tokio::time::advance(Duration::from_secs(1)).await;
-    tokio::time::resume();
-    let mut holder = server.client().await;
-    holder.stream.write_all(&(1u32 << 20).to_be_bytes()).await.unwrap();
-    holder.stream.write_all(&[0; 1000]).await.unwrap();
-    assert_eq!(server.client().await.waits(b"").await, 1);
-    second.stream.write_all(&length[1..]).await.unwrap();
-    assert_eq!(server.client().await.waits(b"").await, 1);
-    // Not before: simulated time passes whenever nobody but a socket is waited for.
-    tokio::time::pause();
-    assert_eq!(second.last_error().await, Code::Busy);
-    assert_eq!(holder.last_error().await, Code::Timeout);
-    tokio::time::resume();
-    let mut third = server.client().await;
-    third.send(&vec![0xff; 1 << 19]).await;
-    assert_eq!(third.error().await, Code::Invalid, "there is room again");
+    assert_eq!(halves[0].last_error().await, Code::Busy, "the oldest is told why");
+}
+
+#[tokio::test]
+async fn what_is_held_for_half_a_large_request_makes_room_for_a_whole_one() {
+    let server = Server::with(|options| options.limits.held_bytes = 1 << 20).await;
+    let mut stalled = server.client().await;
+    stalled.stream.write_all(&(1u32 << 20).to_be_bytes()).await.unwrap();
+    stalled.stream.write_all(&[0; 1000]).await.unwrap();
+    assert_eq!(server.client().await.waits(b"").await, 1, "small requests need no room");
+    let mut whole = server.client().await;
+    whole.send(&vec![0xff; 1 << 19]).await;
+    assert_eq!(whole.error().await, Code::Invalid, "it was read");
+    assert_eq!(stalled.last_error().await, Code::Busy);
+}
+
+#[tokio::test]
+async fn answers_that_nobody_takes_make_room_for_others() {
+    let server = Server::with(|options| options.limits.held_bytes = 1 << 20).await;
+    let mut full = Vec::new();
+    for _ in 0..4 {
+        let mut client = server.client().await;
+        client.send(&asking_about_servers(9_000, 4)).await;
+        // Far more than a socket takes.
+        assert!(client.stream.read_u32().await.unwrap() > 300_000);
+        full.push(client);
+    }
+    let mut client = server.client().await;
+    client.send(&asking_about_servers(9_000, 4)).await;
+    let Some(response::Result::Outcomes(outcomes)) = client.response().await.unwrap().result else { panic!() };
+    assert!(outcomes.outcomes.iter().all(|outcome| matches!(outcome.outcome, Some(outcome::Outcome::Decision(_)))));
 }
 
 #[tokio::test]
@@ -203,17 +213,71 @@ async fn a_peer_that_vanishes_disturbs_nobody() {
 }
 
 #[tokio::test]
-async fn half_a_million_empty_servers_are_refused_at_the_first() {
+async fn more_items_than_a_list_may_have_are_refused_before_they_are_read() {
     let server = Server::new().await;
     let mut client = server.client().await;
+    for (servers, words) in [
+        (500_000, "the question to the slot state-mapping: servers has 500000 items, and at most 10000 are allowed"),
+        (10_000, "the question to the slot state-mapping: the field servers[0].state is missing"),
+    ] {
+        let question = proto::StateMappingQuestion {
+            subject: Some(subject()),
+            servers: vec![proto::StateMappingServer::default(); servers],
+            ..Default::default()
+        };
+        let question = proto::Question { slot: Some(proto::question::Slot::StateMapping(question)) };
+        let decide = proto::Decide { pin: Default::default(), questions: vec![question] };
+        let outcomes = client.decide(decide).await.unwrap();
+        let outcome::Outcome::Error(error) = &outcomes[0] else { panic!() };
+        assert_eq!(error.message, words);
+        let code = if servers > 10_000 { Code::TooLarge } else { Code::Invalid };
+        assert_eq!(error.code(), code);
+    }
+}
+
+#[tokio::test]
+async fn no_peer_suspends_a_policy_by_questions_that_are_too_large_for_it() {
+    let server = Server::new().await;
+    std::fs::write(
+        server.folder.path().join("servers.rules.toml"),
+        "slot = \"state-mapping\"\n[[rules]]\nname = \"all\"\nwhen = \"true\"\n\
+         answer = { mapped = { report = \"running\", action = \"none\" } }\n",
+    )
+    .unwrap();
+    let link = Link::file("servers.rules.toml").with_limit("fuel", 3_000_000);
+    server.host.configure(&Policies::built_in().with(SlotName::StateMapping, link)).unwrap();
+    let mut client = server.client().await;
+    for (servers, fails) in std::iter::repeat_n((10_000, true), 7).chain([(3, false)]) {
+        client.send(&asking_about_servers(servers, 1)).await;
+        let Some(response::Result::Outcomes(outcomes)) = client.response().await.unwrap().result else { panic!() };
+        let Some(outcome::Outcome::Decision(decision)) = &outcomes.outcomes[0].outcome else { panic!("{outcomes:?}") };
+        let kinds: Vec<&str> = decision.fallbacks.iter().map(|fallback| fallback.kind.as_str()).collect();
+        assert_eq!(kinds, if fails { &["fuel-limit"][..] } else { &[] }, "{:?}", decision.fallbacks);
+        if fails {
+            let words = "the question has more than 128 KiB, so that it does not count against the policy";
+            assert!(decision.fallbacks[0].reason.ends_with(words), "{:?}", decision.fallbacks);
+        }
+    }
+    assert!(server.status().await.links.iter().all(|link| !link.suspended));
+}
+
+/// So many questions about so many servers, as a request.
+fn asking_about_servers(servers: usize, questions: usize) -> Vec<u8> {
+    let server = proto::StateMappingServer {
+        state: proto::StateMappingServerState::Running.into(),
+        detail: proto::StateMappingStateDetail::None.into(),
+        in_flight: proto::StateMappingOperation::None.into(),
+        age: 1,
+        has_run: true,
+        ..Default::default()
+    };
     let question = proto::StateMappingQuestion {
         subject: Some(subject()),
-        servers: vec![proto::StateMappingServer::default(); 500_000],
+        server_types: vec!["DEV1-S".into()],
+        servers: vec![server; servers],
         ..Default::default()
     };
     let question = proto::Question { slot: Some(proto::question::Slot::StateMapping(question)) };
-    let decide = proto::Decide { pin: Default::default(), questions: vec![question] };
-    let outcomes = client.decide(decide).await.unwrap();
-    let outcome::Outcome::Error(error) = &outcomes[0] else { panic!() };
-    assert_eq!(error.message, "the question to the slot state-mapping: the field servers[0].state is missing");
+    let decide = proto::Decide { pin: Default::default(), questions: vec![question; questions] };
+    proto::Request { id: 1, call: Some(request::Call::Decide(decide)) }.encode_to_vec()
 }

@@ -1,0 +1,185 @@
+//! Peers of `windlass policy serve` that mean harm, beside one that does not.
+//!
+//! The laws: each of the good peer's questions is decided rightly, by its policy, with no fallback, within a client's
+//! time-out; `policy status` answers; each of its decisions is in the log; the server's memory stays within
+//! [`MEMORY_BYTES`], what it says on stderr within [`LINES`]; it ends within five seconds of SIGTERM, whatever is open.
+
+mod good;
+mod harm;
+mod log;
+mod messages;
+mod server;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use crate::peers::good::Good;
+use crate::peers::harm::Peer;
+use crate::peers::log::Follower;
+use crate::peers::server::Server;
+
+/// The most memory that the server's process may have had. `docs/policy-server.md` says so.
+pub const MEMORY_BYTES: u64 = 256 << 20;
+/// The most lines that the server may have written in a minute: a hundred for each of what warns, and some of its own.
+pub const LINES: usize = 500;
+/// How long the good peer waits for an answer, and for what follows from a signal.
+const CLIENT_TIME: Duration = Duration::from_secs(2);
+const ENDING_TIME: Duration = Duration::from_secs(5);
+/// The same where no time counts.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// How often `policy status` is asked, and how often the log is read.
+const STATUS_PAUSE: Duration = Duration::from_secs(1);
+const LOG_PAUSE: Duration = Duration::from_millis(50);
+/// Peers that mean harm.
+const PEERS: u64 = 6;
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The program `windlass`.
+    pub program: PathBuf,
+    /// What is drawn.
+    pub seed: u64,
+    /// How long the peers mean harm.
+    pub time: Duration,
+    /// Whether the client's time-out and the time to the end count: not on a machine that does much else.
+    pub is_timed: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// The laws that were broken.
+    pub broken: Vec<String>,
+    /// How long the good peer's questions took, alone and beside the others.
+    alone: Vec<Duration>,
+    beside: Vec<Duration>,
+    /// The most memory, in bytes: after the good peer alone, after eight of the largest requests at once, in the end.
+    memory: [u64; 3],
+    /// From SIGTERM on.
+    ending: Duration,
+    lines: usize,
+    /// How often each harm was done.
+    pub harms: BTreeMap<&'static str, u64>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, times) in [("alone", &self.alone), ("beside", &self.beside)] {
+            let at = |share: usize| times.get(times.len() * share / 100).copied().unwrap_or_default();
+            let (most, count) = (times.last().copied().unwrap_or_default(), times.len());
+            writeln!(f, "the good peer {name}: {count} decisions, p50 {:?}, p99 {:?}, most {most:?}", at(50), at(99))?;
+        }
+        let [alone, eight, end] = self.memory.map(|bytes| bytes >> 20);
+        writeln!(f, "memory at most: {alone} MiB alone, {eight} MiB after eight large requests, {end} MiB in the end")?;
+        writeln!(f, "SIGTERM to the end: {:?}; {} lines on stderr", self.ending, self.lines)?;
+        writeln!(f, "harms: {:?}", self.harms)
+    }
+}
+
+/// Sets peers upon a server.
+///
+/// # Errors
+/// The server can't be started, or this machine refuses something to the test itself.
+pub fn run(options: &Options) -> anyhow::Result<Report> {
+    let client_time = if options.is_timed { CLIENT_TIME } else { PATIENCE };
+    let mut server = Server::start(&options.program)?;
+    let mut report = Report::default();
+    let mut good = Good::new(&server, client_time);
+    let mut follower = Follower::new(server.decisions());
+
+    for _ in 0..300 {
+        good.ask();
+    }
+    report.alone = good.take_times();
+    report.memory[0] = server.peak_bytes()?;
+    harm::eight_large_requests(server.socket());
+    report.memory[1] = server.peak_bytes()?;
+
+    let stop = AtomicBool::new(false);
+    // The peers stay connected until the server has ended.
+    let peers = std::thread::scope(|scope| {
+        let harming: Vec<_> = (0..PEERS)
+            .map(|number| {
+                let (mut peer, stop) = (Peer::new(server.socket(), options.seed, number), &stop);
+                scope.spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        peer.harm();
+                    }
+                    peer
+                })
+            })
+            .collect();
+        let following = scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                follower.read();
+                std::thread::sleep(LOG_PAUSE);
+            }
+        });
+        let looking = scope.spawn(|| {
+            let mut broken = Vec::new();
+            while !stop.load(Ordering::Relaxed) {
+                broken.extend(server.status().err().map(|error| format!("policy status: {error:#}")));
+                std::thread::sleep(STATUS_PAUSE);
+            }
+            broken
+        });
+        let until = std::time::Instant::now() + options.time;
+        while std::time::Instant::now() < until {
+            good.ask();
+            // As often as a program asks that waits for machines.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        stop.store(true, Ordering::Relaxed);
+        let peers: Vec<Peer> = harming.into_iter().map(|peer| peer.join().expect("no peer panics")).collect();
+        report.broken.extend(looking.join().expect("nobody panics who looks"));
+        following.join().expect("nobody panics who follows");
+        peers
+    });
+    report.memory[2] = server.peak_bytes()?;
+    report.ending = server.end(PATIENCE).context("after SIGTERM")?;
+    for (harm, times) in peers.iter().flat_map(Peer::done) {
+        *report.harms.entry(harm).or_default() += times;
+    }
+    follower.read();
+
+    report.beside = good.take_times();
+    report.lines = server.lines()?;
+    report.broken.extend(good.broken().iter().cloned());
+    let lost = good.ids().iter().filter(|id| !follower.has(id)).count();
+    let minutes = options.time.as_secs().div_ceil(60) as usize;
+    let laws = [
+        (lost > 0, format!("{lost} of the good peer's {} decisions are not in the log", good.ids().len())),
+        (report.memory[2] > MEMORY_BYTES, format!("the server had {} MiB of memory", report.memory[2] >> 20)),
+        (report.lines > LINES * minutes.max(1), format!("the server wrote {} lines", report.lines)),
+        (
+            options.is_timed && report.ending > ENDING_TIME,
+            format!("the server ended {:?} after SIGTERM", report.ending),
+        ),
+    ];
+    report.broken.extend(laws.into_iter().filter(|(is_broken, _)| *is_broken).map(|(_, words)| words));
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pages_say_what_is_held() {
+        let bytes = format!("{} MiB of memory", MEMORY_BYTES >> 20);
+        assert!(include_str!("../../../docs/policy-server.md").contains(&bytes));
+        let testing = include_str!("../../../docs/testing.md");
+        assert!(testing.contains(&format!("more than {} MiB", MEMORY_BYTES >> 20)));
+        assert!(testing.contains(&format!("at most {LINES} a minute")));
+        assert!(testing.contains(&format!("before a client gives up ({} s)", CLIENT_TIME.as_secs())));
+        assert!(ENDING_TIME == Duration::from_secs(5) && testing.contains("within five seconds of SIGTERM"));
+        let client = include_str!("../../../clients/go/windlass.go");
+        assert!(client.contains(&format!("const DefaultTimeout = {} * time.Second", CLIENT_TIME.as_secs())));
+    }
+}

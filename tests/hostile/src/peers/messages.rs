@@ -1,0 +1,70 @@
+//! Requests, as bytes that can be sent.
+
+use prost::Message as _;
+use windlass_serve::proto::{self, question, request};
+
+/// With its length before it.
+pub(crate) fn framed(message: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(message.len()).expect("no message here has 4 GiB");
+    [&length.to_be_bytes()[..], message].concat()
+}
+
+pub(crate) fn request(call: request::Call) -> Vec<u8> {
+    framed(&proto::Request { id: 1, call: Some(call) }.encode_to_vec())
+}
+
+pub(crate) fn decide(pin: &[u8], questions: Vec<proto::Question>) -> Vec<u8> {
+    request(request::Call::Decide(proto::Decide { pin: pin.to_vec().into(), questions }))
+}
+
+fn subject() -> Option<proto::Subject> {
+    Some(proto::Subject { program: proto::Program::Other.into(), owner: "tests".into(), ..Default::default() })
+}
+
+/// A question that the rules decide.
+pub(crate) fn gateway_failed() -> proto::Question {
+    failed(proto::FailureClass::Gateway, String::new())
+}
+
+/// After a failure of this class, with these words.
+pub(crate) fn failed(class: proto::FailureClass, message: String) -> proto::Question {
+    let failure = proto::Failure { class: class.into(), message, ..Default::default() };
+    let question = proto::RetryQuestion {
+        operation: "create-server".into(),
+        step: "power-on".into(),
+        attempt: 2,
+        zone: "fr-par-1".into(),
+        subject: subject(),
+        failure: Some(failure),
+        ..Default::default()
+    };
+    proto::Question { slot: Some(question::Slot::Retry(question)) }
+}
+
+/// About so many servers.
+pub(crate) fn servers(count: usize) -> proto::Question {
+    let server = proto::StateMappingServer {
+        state: proto::StateMappingServerState::Running.into(),
+        detail: proto::StateMappingStateDetail::None.into(),
+        in_flight: proto::StateMappingOperation::None.into(),
+        has_run: true,
+        ..Default::default()
+    };
+    of_servers(vec![server; count])
+}
+
+/// About so many servers of which nothing is said.
+pub(crate) fn empty_servers(count: usize) -> proto::Question {
+    of_servers(vec![proto::StateMappingServer::default(); count])
+}
+
+fn of_servers(servers: Vec<proto::StateMappingServer>) -> proto::Question {
+    let question = proto::StateMappingQuestion {
+        zone: "fr-par-1".into(),
+        subject: subject(),
+        server_types: vec!["DEV1-S".into()],
+        servers,
+        ..Default::default()
+    };
+    proto::Question { slot: Some(question::Slot::StateMapping(question)) }
+}
