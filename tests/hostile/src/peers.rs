@@ -4,24 +4,20 @@
 //! time-out; `policy status` answers; each of its decisions is in the log; the server's memory stays within
 //! [`MEMORY_BYTES`], what it says on stderr within [`LINES`]; it ends within five seconds of SIGTERM, whatever is open.
 
-mod good;
 mod harm;
-mod log;
-mod messages;
-mod server;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
 
-use crate::peers::good::Good;
+use crate::Options;
+use crate::good::Good;
+use crate::log::Follower;
 use crate::peers::harm::Peer;
-use crate::peers::log::Follower;
-use crate::peers::server::Server;
+use crate::server::Server;
 
 /// The most memory that the server's process may have had. `docs/policy-server.md` says so.
 pub const MEMORY_BYTES: u64 = 256 << 20;
@@ -37,19 +33,6 @@ const STATUS_PAUSE: Duration = Duration::from_secs(1);
 const LOG_PAUSE: Duration = Duration::from_millis(50);
 /// Peers that mean harm.
 const PEERS: u64 = 6;
-
-/// What is run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The program `windlass`.
-    pub program: PathBuf,
-    /// What is drawn.
-    pub seed: u64,
-    /// How long the peers mean harm.
-    pub time: Duration,
-    /// Whether the client's time-out and the time to the end count: not on a machine that does much else.
-    pub is_timed: bool,
-}
 
 /// What came of it.
 #[derive(Debug, Default)]
@@ -88,7 +71,7 @@ impl fmt::Display for Report {
 /// The server can't be started, or this machine refuses something to the test itself.
 pub fn run(options: &Options) -> anyhow::Result<Report> {
     let client_time = if options.is_timed { CLIENT_TIME } else { PATIENCE };
-    let mut server = Server::start(&options.program)?;
+    let mut server = Server::start(&options.program, "")?;
     let mut report = Report::default();
     let mut good = Good::new(&server, client_time);
     let mut follower = Follower::new(server.decisions());

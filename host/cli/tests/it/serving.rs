@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use windlass_test_hostile::peers::{Options, run};
+use windlass_test_hostile::{Options, peers, policies};
 
 use crate::support::{BINARY, Running, World};
 
@@ -78,7 +78,15 @@ fn what_cannot_be_served_is_told_before_anything_is_done() {
 #[test]
 fn peers_that_mean_harm_harm_nobody_else() {
     let options = Options { program: BINARY.into(), seed: 31, time: Duration::from_secs(8), is_timed: false };
-    let report = run(&options).unwrap();
+    let report = peers::run(&options).unwrap();
     assert!(report.broken.is_empty(), "{:#?}\n{report}", report.broken);
     assert!(report.harms.len() > 8, "{report}");
+}
+
+#[test]
+fn policies_that_mean_harm_harm_no_other_policy() {
+    let options = Options { program: BINARY.into(), seed: 31, time: Duration::from_secs(12), is_timed: false };
+    let report = policies::run(&options).unwrap();
+    assert!(report.broken.is_empty(), "{:#?}\n{report}", report.broken);
+    assert!(report.harms.len() > 4, "{report}");
 }

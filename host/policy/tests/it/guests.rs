@@ -90,7 +90,7 @@ impl Guest {
         let mut description = String::new();
         for text in [self.name, self.version, self.summary, self.schema] {
             for number in [TEXTS + texts.len(), text.len()] {
-                let bytes = u32::try_from(number).unwrap().to_le_bytes();
+                let bytes = u32::try_from(number).expect("texts are short").to_le_bytes();
                 description.extend(bytes.iter().map(|byte| format!("\\{byte:02x}")));
             }
             texts.push_str(text);
@@ -141,16 +141,17 @@ impl Guest {
     fn component_in(&self, version: &str) -> Vec<u8> {
         let mut resolve = Resolve::default();
         let wit = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit/policy");
-        resolve.push_dir(wit).unwrap();
+        resolve.push_dir(wit).expect("the contract is valid");
         let world = format!(
             "package test:guest{};\n{}\nworld guest {{ include windlass:policy/{}-policy@0.1.0; {} }}",
             version, self.interfaces, self.slot, self.world
         );
-        let package = resolve.push_str("guest.wit", &world).unwrap();
-        let world = resolve.select_world(&[package], Some("guest")).unwrap();
+        let package = resolve.push_str("guest.wit", &world).expect("the world is valid");
+        let world = resolve.select_world(&[package], Some("guest")).expect("it has this world");
         let mut core = self.core();
-        embed_component_metadata(&mut core, &resolve, world, StringEncoding::UTF8).unwrap();
-        ComponentEncoder::default().validate(true).module(&core).unwrap().encode().unwrap()
+        embed_component_metadata(&mut core, &resolve, world, StringEncoding::UTF8).expect("a module takes sections");
+        let mut encoder = ComponentEncoder::default().validate(true).module(&core).expect("the module fits its world");
+        encoder.encode().expect("the module fits its world")
     }
 }
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use clap::{Parser, Subcommand};
-use windlass_test_hostile::peers;
+use clap::{Args, Parser, Subcommand};
+use windlass_test_hostile::{Options, peers, policies};
 
 #[derive(Parser)]
 #[command(about = "Searches for harm that somebody can do to a host of policies")]
@@ -17,37 +17,49 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Kind {
     /// Peers of `windlass policy serve`.
-    Peers {
-        /// The program `windlass`. Absent: the one beside this program.
-        #[arg(long)]
-        program: Option<PathBuf>,
-        /// How long.
-        #[arg(long, default_value_t = 60)]
-        seconds: u64,
-        /// What is drawn. Absent: by the time, so that each search is a fresh one.
-        #[arg(long)]
-        seed: Option<u64>,
-    },
+    Peers(Search),
+    /// Policies that are put into force in `windlass policy serve`.
+    Policies(Search),
+}
+
+#[derive(Args)]
+struct Search {
+    /// The program `windlass`. Absent: the one beside this program.
+    #[arg(long)]
+    program: Option<PathBuf>,
+    /// How long.
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// What is drawn. Absent: by the time, so that each search is a fresh one.
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+impl Search {
+    fn options(self) -> Options {
+        let beside = || std::env::current_exe().unwrap_or_default().with_file_name("windlass");
+        let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let options = Options {
+            program: self.program.unwrap_or_else(beside),
+            seed: self.seed.unwrap_or_else(now),
+            time: Duration::from_secs(self.seconds),
+            is_timed: true,
+        };
+        println!("seed {}, for {} s", options.seed, self.seconds);
+        options
+    }
 }
 
 fn main() -> ExitCode {
-    let Kind::Peers { program, seconds, seed } = Arguments::parse().kind;
-    let beside = || std::env::current_exe().unwrap_or_default().with_file_name("windlass");
-    let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let options = peers::Options {
-        program: program.unwrap_or_else(beside),
-        seed: seed.unwrap_or_else(now),
-        time: Duration::from_secs(seconds),
-        is_timed: true,
+    let searched = match Arguments::parse().kind {
+        Kind::Peers(search) => peers::run(&search.options()).map(|report| (report.to_string(), report.broken)),
+        Kind::Policies(search) => policies::run(&search.options()).map(|report| (report.to_string(), report.broken)),
     };
-    println!("seed {}, for {seconds} s", options.seed);
-    match peers::run(&options) {
-        Ok(report) => {
+    match searched {
+        Ok((report, broken)) => {
             print!("{report}");
-            for broken in &report.broken {
-                println!("BROKEN: {broken}");
-            }
-            if report.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            broken.iter().for_each(|broken| println!("BROKEN: {broken}"));
+            if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(error) => {
             println!("{error:#}");

@@ -12,7 +12,7 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use windlass_serve::proto::{self, request};
 
-use crate::peers::messages::{decide, empty_servers, failed, framed, gateway_failed, request, servers};
+use crate::messages::{decide, empty_servers, failed, framed, gateway_failed, request, servers};
 
 /// How long it waits for the server before it goes on to the next harm.
 const WAIT: Duration = Duration::from_millis(500);

@@ -22,8 +22,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts one, and waits until it listens.
-    pub(crate) fn start(program: &Path) -> anyhow::Result<Server> {
+    /// Starts one, with more of a configuration than the good peer's policy, and waits until it listens.
+    pub(crate) fn start(program: &Path, more: &str) -> anyhow::Result<Server> {
         let program = &std::path::absolute(program)?;
         // The path of a socket is short.
         let folder = tempfile::Builder::new().prefix("hostile").tempdir_in("/tmp")?;
@@ -32,18 +32,35 @@ impl Server {
              answer = {{ wait = {WAIT_MS} }}\n"
         );
         std::fs::write(folder.path().join(RULES), rules)?;
-        std::fs::write(folder.path().join("config.toml"), format!("[policies.retry]\npath = \"{RULES}\"\n"))?;
+        let configuration = format!("[[policies.retry]]\npath = \"{RULES}\"\n{more}");
+        std::fs::write(folder.path().join("config.toml"), configuration)?;
         let socket = folder.path().join("policy.sock");
-        let mut command = windlass(program, folder.path());
-        command.args(["policy", "serve", "--listen"]).arg(format!("unix:{}", socket.display()));
-        let log = File::create(folder.path().join("log"))?;
-        let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn();
-        let mut process = started.with_context(|| format!("start {}", program.display()))?;
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().context("its stdout")?).read_line(&mut line)?;
-        let server = Server { program: program.into(), folder, socket, process };
-        ensure!(line.starts_with("unix:"), "it does not listen: {line}{}", server.log()?);
+        let process = serve(program, folder.path(), &socket)?;
+        let mut server = Server { program: program.into(), folder, socket, process };
+        server.listens()?;
         Ok(server)
+    }
+
+    /// Starts it once more, where it has ended.
+    pub(crate) fn start_again(&mut self) -> anyhow::Result<()> {
+        self.process = serve(&self.program, self.folder.path(), &self.socket)?;
+        self.listens()
+    }
+
+    fn listens(&mut self) -> anyhow::Result<()> {
+        let mut line = String::new();
+        BufReader::new(self.process.stdout.take().context("its stdout")?).read_line(&mut line)?;
+        ensure!(line.starts_with("unix:"), "it does not listen: {line}{}", self.log()?);
+        Ok(())
+    }
+
+    /// Where its configuration and its policies are.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
     }
 
     pub(crate) fn socket(&self) -> &Path {
@@ -100,6 +117,14 @@ impl Drop for Server {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+fn serve(program: &Path, folder: &Path, socket: &Path) -> anyhow::Result<Child> {
+    let mut command = windlass(program, folder);
+    command.args(["policy", "serve", "--listen"]).arg(format!("unix:{}", socket.display()));
+    let log = File::options().create(true).append(true).open(folder.join("log"))?;
+    let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn();
+    started.with_context(|| format!("start {}", program.display()))
 }
 
 fn windlass(program: &Path, folder: &Path) -> Command {

@@ -10,8 +10,8 @@ use anyhow::{Context as _, bail, ensure};
 use prost::Message as _;
 use windlass_serve::proto::{self, answer, outcome, request, response, retry_verdict};
 
-use crate::peers::messages::{decide, gateway_failed, request, servers};
-use crate::peers::server::{RULES, Server, WAIT_MS};
+use crate::messages::{decide, gateway_failed, request, servers};
+use crate::server::{RULES, Server, WAIT_MS};
 
 /// How many broken promises are told in words.
 const TOLD: usize = 10;

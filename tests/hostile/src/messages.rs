@@ -68,3 +68,60 @@ fn of_servers(servers: Vec<proto::StateMappingServer>) -> proto::Question {
     };
     proto::Question { slot: Some(question::Slot::StateMapping(question)) }
 }
+
+/// One of each slot that `policies` are set upon.
+pub(crate) fn of_other_slots() -> [proto::Question; 4] {
+    let resource = |kind: proto::ResourceKind, attached_to| proto::RollbackResource {
+        kind: kind.into(),
+        id: format!("{kind:?}"),
+        attached_to,
+        owned: true,
+        evidence: proto::RollbackEvidence::Journal.into(),
+        ..Default::default()
+    };
+    let rollback = proto::RollbackQuestion {
+        operation: "create-server".into(),
+        subject: subject(),
+        resources: vec![
+            resource(proto::ResourceKind::Server, None),
+            resource(proto::ResourceKind::BlockVolume, Some(0)),
+            resource(proto::ResourceKind::Ip, Some(0)),
+        ],
+        ..Default::default()
+    };
+    let machine = proto::ReleaseMachine {
+        kind: proto::ReleaseMachineKind::Instance.into(),
+        id: "a machine".into(),
+        activity: Some(proto::ReleaseActivity::default()),
+        ..Default::default()
+    };
+    let release = proto::ReleaseQuestion {
+        trigger: proto::ReleaseTrigger::Released.into(),
+        subject: subject(),
+        machine: Some(machine),
+        attempt: 1,
+        ..Default::default()
+    };
+    let provisioning = proto::ProvisioningQuestion {
+        subject: subject(),
+        operation: proto::ProvisioningOperation::Create.into(),
+        stage: proto::ProvisioningStage::Servers.into(),
+        cause: Some(proto::Failure { class: proto::FailureClass::Gateway.into(), ..Default::default() }),
+        ..Default::default()
+    };
+    let place = proto::PlacementPlace { zone: "fr-par-1".into(), server_type: "DEV1-S".into(), ..Default::default() };
+    let placement = proto::PlacementQuestion {
+        operation: "create-server".into(),
+        subject: subject(),
+        wanted: 3,
+        places: vec![place],
+        ..Default::default()
+    };
+    [
+        question::Slot::Rollback(rollback),
+        question::Slot::Release(release),
+        question::Slot::Provisioning(provisioning),
+        question::Slot::Placement(placement),
+    ]
+    .map(|slot| proto::Question { slot: Some(slot) })
+}
