@@ -12,7 +12,7 @@ use windlass_policy::slots::{
 use windlass_policy::{DecidedBy, Decision, Mode, PinnedPolicies};
 
 use crate::frame::framed;
-use crate::peers::{NoRoom, Peer, Peers, Phase};
+use crate::peers::{NoRoom, Peer, Peers};
 use crate::pins::Pins;
 use crate::proto::{self, error::Code, outcome, question, response};
 use crate::size::{self, Unsized};
@@ -205,7 +205,7 @@ impl Answers {
         peer.queues().map_err(|NoRoom| error(Code::Busy, busy))?;
         let (answers, pin) = (Arc::clone(self), pin.clone());
         let deciding = async move { answers.decided(&pin, question).await };
-        let decided = self.turns.take(peer.user(), || peer.enters(Phase::Answering), deciding).await;
+        let decided = self.turns.take(peer.user(), || peer.is_next(), deciding).await;
         decided.unwrap_or_else(|| Err(error(Code::Internal, "the question cannot be decided")))
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use prost::Message;
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::net::UnixStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::peers::{NoRoom, Peer, Phase, SMALL_BYTES};
@@ -32,35 +32,22 @@ pub(crate) struct Frames {
     buffer: BytesMut,
     largest: usize,
     time: Duration,
-    /// Whether a message has begun to come and has not ended.
-    has_begun: bool,
 }
 
 impl Frames {
     /// Of messages of at most `largest` bytes, each of which has to come within `time`.
     pub(crate) fn new(largest: usize, time: Duration) -> Frames {
-        Frames { buffer: BytesMut::new(), largest, time, has_begun: false }
-    }
-
-    /// Whether a message has begun to come and has not ended.
-    pub(crate) fn has_begun(&self) -> bool {
-        self.has_begun
+        Frames { buffer: BytesMut::new(), largest, time }
     }
 
     /// The next message, which has to begin after at most `idle`. What was announced takes memory only as it comes.
-    pub(crate) async fn next(
-        &mut self,
-        stream: &mut (impl AsyncRead + Unpin),
-        peer: &Peer,
-        idle: Duration,
-    ) -> Result<Bytes, Ended> {
+    pub(crate) async fn next(&mut self, stream: &UnixStream, peer: &Peer, idle: Duration) -> Result<Bytes, Ended> {
         if self.buffer.is_empty() {
             match timeout(idle, self.fill(stream)).await {
                 Ok(Ok(1..)) => {}
                 Ok(Ok(0) | Err(_)) | Err(_) => return Err(Ended::Quietly),
             }
         }
-        self.has_begun = true;
         peer.enters(Phase::Receiving);
         let until = Instant::now() + self.time;
         self.until(stream, LENGTH_BYTES, until).await?;
@@ -76,17 +63,11 @@ impl Frames {
             // What is left would hold on to the memory of the whole.
             self.buffer = BytesMut::from(&self.buffer[..]);
         }
-        self.has_begun = false;
         Ok(bytes)
     }
 
     /// Reads until the buffer has so many bytes.
-    async fn until(
-        &mut self,
-        stream: &mut (impl AsyncRead + Unpin),
-        bytes: usize,
-        until: Instant,
-    ) -> Result<(), Ended> {
+    async fn until(&mut self, stream: &UnixStream, bytes: usize, until: Instant) -> Result<(), Ended> {
         while self.buffer.len() < bytes {
             match timeout_at(until, self.fill(stream)).await {
                 Err(_) => return Err(Ended::TooSlow),
@@ -97,10 +78,29 @@ impl Frames {
         Ok(())
     }
 
-    async fn fill(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> io::Result<usize> {
+    async fn fill(&mut self, stream: &UnixStream) -> io::Result<usize> {
         self.buffer.reserve(STEP_BYTES);
-        stream.read_buf(&mut self.buffer).await
+        loop {
+            stream.readable().await?;
+            match stream.try_read_buf(&mut self.buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+        }
     }
+}
+
+/// Sends all of this.
+pub(crate) async fn send(stream: &UnixStream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        stream.writable().await?;
+        match stream.try_write(bytes) {
+            Ok(sent) => bytes = &bytes[sent..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// A message with its length before it.

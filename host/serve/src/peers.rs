@@ -12,7 +12,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 /// What a message may have without counting: each connection may hold so much.
 pub(crate) const SMALL_BYTES: usize = 64 << 10;
 
-/// What a connection is in. Those further up make room before those further down.
+/// What a connection is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     /// It has asked nothing yet.
@@ -23,9 +23,9 @@ pub(crate) enum Phase {
     Receiving,
     /// It is to take its response.
     Sending,
-    /// Its question waits for its turn. It makes no room.
+    /// Its question waits for its turn.
     Queued,
-    /// Its request is answered. It makes no room.
+    /// Its request is answered.
     Answering,
 }
 
@@ -34,6 +34,17 @@ impl Phase {
     fn is_peers_turn(self) -> bool {
         self <= Phase::Sending
     }
+}
+
+/// Who makes room before whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    /// The server waits for it.
+    Waiting(Phase),
+    /// It has kept the server busy.
+    Busy,
+    /// It has said something that nobody has read yet.
+    Unread,
 }
 
 /// The share of each user.
@@ -55,10 +66,13 @@ pub(crate) struct Peers {
 struct Entry {
     user: u32,
     phase: Phase,
+    /// Since when it is idle, or is served with the request that it has.
     since: Instant,
     /// None where it holds little.
     bytes: usize,
     displaced: CancellationToken,
+    /// Whether something has come from it that nobody has read yet.
+    is_unread: Box<dyn Fn() -> bool + Send>,
 }
 
 impl Peers {
@@ -71,23 +85,37 @@ impl Peers {
         self.open.lock().len()
     }
 
-    /// Lets a connection of this user in; also returns whether another one made room for it.
-    ///
-    /// # Errors
-    /// The user's share is taken by so many connections whose requests are being answered.
-    pub(crate) fn admit(self: &Arc<Peers>, user: u32) -> Result<(Peer, bool), usize> {
+    /// Lets a connection of this user in; also returns whether another one made room for it. `is_unread` tells whether
+    /// something has come from it that nobody has read yet: then it isn't idle, however long ago it was heard.
+    pub(crate) fn admit(self: &Arc<Peers>, user: u32, is_unread: impl Fn() -> bool + Send + 'static) -> (Peer, bool) {
         let mut open = self.open.lock();
-        let taken = open.values().filter(|entry| entry.user == user).count();
-        let is_full = taken >= self.share.connections;
+        let mine = || open.iter().filter(|(_, entry)| entry.user == user);
+        let is_full = mine().count() >= self.share.connections;
         if is_full {
-            let oldest = open.iter().filter(|(_, entry)| entry.user == user && entry.phase.is_peers_turn());
-            let oldest = oldest.min_by_key(|(_, entry)| (entry.phase, entry.since)).map(|(id, _)| *id);
-            displace(&mut open, oldest.ok_or(taken)?);
+            let longest = mine().min_by_key(|(_, entry)| (entry.rank(), entry.since)).map(|(id, _)| *id);
+            longest.into_iter().for_each(|id| displace(&mut open, id));
         }
         let (id, displaced) = (self.next.fetch_add(1, Ordering::Relaxed), CancellationToken::new());
-        let entry = Entry { user, phase: Phase::Fresh, since: Instant::now(), bytes: 0, displaced: displaced.clone() };
+        let entry = Entry {
+            user,
+            phase: Phase::Fresh,
+            since: Instant::now(),
+            bytes: 0,
+            displaced: displaced.clone(),
+            is_unread: Box::new(is_unread),
+        };
         open.insert(id, entry);
-        Ok((Peer { peers: Arc::clone(self), id, user, displaced }, is_full))
+        (Peer { peers: Arc::clone(self), id, user, displaced }, is_full)
+    }
+}
+
+impl Entry {
+    fn rank(&self) -> Rank {
+        match self.phase {
+            Phase::Fresh | Phase::Idle if (self.is_unread)() => Rank::Unread,
+            phase if phase.is_peers_turn() => Rank::Waiting(phase),
+            _ => Rank::Busy,
+        }
     }
 }
 
@@ -130,9 +158,16 @@ impl Peer {
             return Err(NoRoom);
         }
         if let Some(entry) = open.get_mut(&self.id) {
-            (entry.phase, entry.since) = (Phase::Queued, Instant::now());
+            entry.phase = Phase::Queued;
         }
         Ok(())
+    }
+
+    /// Its question's turn has come.
+    pub(crate) fn is_next(&self) {
+        if let Some(entry) = self.peers.open.lock().get_mut(&self.id) {
+            entry.phase = Phase::Answering;
+        }
     }
 
     /// It holds so many bytes from now on. Where its user's share is taken, connections make room that keep the server
@@ -166,6 +201,11 @@ impl Peer {
         Ok(())
     }
 
+    /// Whether it has made room for another one.
+    pub(crate) fn is_displaced(&self) -> bool {
+        self.displaced.is_cancelled()
+    }
+
     /// Ends when it has made room for another one.
     pub(crate) fn displaced(&self) -> WaitForCancellationFuture<'_> {
         self.displaced.cancelled()
@@ -190,11 +230,11 @@ mod tests {
     }
 
     fn admitted(peers: &Arc<Peers>, user: u32) -> Peer {
-        peers.admit(user).map(|(peer, _)| peer).unwrap()
+        peers.admit(user, || false).0
     }
 
     fn is_open(peer: &Peer) -> bool {
-        !peer.displaced.is_cancelled()
+        !peer.is_displaced()
     }
 
     #[tokio::test(start_paused = true)]
@@ -215,17 +255,40 @@ mod tests {
     }
 
     #[test]
-    fn who_is_being_answered_makes_no_room_and_nobody_takes_another_user_s_share() {
+    fn nobody_takes_another_user_s_share() {
         let peers = peers(2, 0);
         let others: Vec<Peer> = (0..2).map(|_| admitted(&peers, OTHER)).collect();
-        others[0].enters(Phase::Answering);
-        others[1].queues().unwrap();
-        assert_eq!(peers.admit(OTHER).err(), Some(2));
         let owners: Vec<Peer> = (0..10).map(|_| admitted(&peers, OWNER)).collect();
         assert!(others.iter().all(is_open));
         assert_eq!(owners.iter().filter(|peer| is_open(peer)).count(), 2);
-        drop(others);
-        assert!(peers.admit(OTHER).is_ok());
+        drop(owners);
+        assert_eq!(peers.open(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_keeps_the_server_busy_longest_makes_room_where_nobody_is_idle() {
+        let peers = peers(3, 0);
+        let [slow, queued, unread] = [0, 1, 2].map(|_| peers.admit(OTHER, || true).0);
+        slow.enters(Phase::Answering);
+        tokio::time::advance(std::time::Duration::from_millis(1)).await;
+        queued.enters(Phase::Answering);
+        queued.queues().unwrap();
+        tokio::time::advance(std::time::Duration::from_millis(1)).await;
+        slow.is_next();
+        let newest = admitted(&peers, OTHER);
+        assert!(!is_open(&slow) && is_open(&queued) && is_open(&unread));
+        newest.enters(Phase::Answering);
+        admitted(&peers, OTHER).enters(Phase::Answering);
+        assert!(!is_open(&queued) && is_open(&newest) && is_open(&unread));
+    }
+
+    #[test]
+    fn who_has_said_something_that_nobody_has_read_is_not_idle() {
+        let peers = peers(2, 0);
+        let unread = peers.admit(OTHER, || true).0;
+        let silent = admitted(&peers, OTHER);
+        let _newest = admitted(&peers, OTHER);
+        assert!(is_open(&unread) && !is_open(&silent));
     }
 
     #[test]

@@ -5,14 +5,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tokio::io::AsyncWriteExt as _;
+use rustix::net::{RecvFlags, recv};
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use windlass_policy::{Host, LineRoom};
 
 use crate::answer::{Answers, Counters, count, error};
-use crate::frame::{Ended, Frames, framed};
+use crate::frame::{Ended, Frames, framed, send};
 use crate::peers::{Peer, Peers, Phase, Share};
 use crate::pins::Pins;
 use crate::proto::{self, error::Code, response};
@@ -48,7 +48,7 @@ impl Default for ServeOptions {
 #[non_exhaustive]
 pub struct ServeLimits {
     /// Connections at the same time, in equal shares for each of the users. For one more than a user's share, that one
-    /// is closed that has asked nothing for longest; where all are being answered, the new one. Default 256.
+    /// is closed that has kept the server waiting, or else busy, for longest. Default 256.
     pub connections: usize,
     /// The size of a request, in bytes. Default 1 MiB: some 25,000 servers of the slot `state-mapping`.
     pub request_bytes: usize,
@@ -147,21 +147,17 @@ impl Server {
     fn take(self: &Arc<Self>, stream: UnixStream, connections: &mut JoinSet<()>) {
         let counters = &self.answers.counters;
         count(&counters.connections);
+        let stream = Arc::new(stream);
         let refusal = match stream.peer_cred() {
-            Ok(peer) if self.options.users.contains(&peer.uid()) => match self.answers.peers.admit(peer.uid()) {
-                Ok((peer, another_made_room)) => {
-                    if another_made_room {
-                        count(&counters.busy_connections);
-                    }
-                    let server = Arc::clone(self);
-                    connections.spawn(async move { server.connection(stream, peer).await });
-                    return;
-                }
-                Err(open) => {
+            Ok(peer) if self.options.users.contains(&peer.uid()) => {
+                let (peer, another_made_room) = self.admit(peer.uid(), &stream);
+                if another_made_room {
                     count(&counters.busy_connections);
-                    error(Code::Busy, format!("the user has {open} connections already, and all are being answered"))
                 }
-            },
+                let server = Arc::clone(self);
+                connections.spawn(async move { server.connection(&stream, peer).await });
+                return;
+            }
             peer => {
                 count(&counters.denied_connections);
                 let who = peer.map_or_else(|error| error.to_string(), |peer| format!("user {}", peer.uid()));
@@ -174,13 +170,22 @@ impl Server {
         refuse(&stream, refusal);
     }
 
-    async fn connection(&self, mut stream: UnixStream, peer: Peer) {
+    fn admit(&self, user: u32, stream: &Arc<UnixStream>) -> (Peer, bool) {
+        let stream = Arc::clone(stream);
+        let is_unread = move || {
+            let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+            recv(&*stream, &mut [0; 1], flags).is_ok_and(|(bytes, _)| bytes > 0)
+        };
+        self.answers.peers.admit(user, is_unread)
+    }
+
+    async fn connection(&self, stream: &UnixStream, peer: Peer) {
         let limits = &self.options.limits;
         let mut frames = Frames::new(limits.request_bytes, limits.request_time);
         let mut idle = limits.request_time;
         loop {
             let frame = {
-                let next = frames.next(&mut stream, &peer, idle);
+                let next = frames.next(stream, &peer, idle);
                 tokio::pin!(next);
                 tokio::select! {
                     biased;
@@ -192,11 +197,17 @@ impl Server {
                     },
                 }
             };
-            let frame = frame.unwrap_or(Err(if frames.has_begun() { Ended::NoRoom } else { Ended::Quietly }));
+            // Without a word: a client takes what it reads for the answer to its next request.
+            let Some(frame) = frame.filter(|_| !peer.is_displaced()) else { return };
             let (response, last) = match frame {
                 Ok(bytes) => {
                     peer.enters(Phase::Answering);
-                    (self.answers.answer(bytes, &peer).await, false)
+                    let answered = tokio::select! {
+                        biased;
+                        response = self.answers.answer(bytes, &peer) => response,
+                        () = peer.displaced() => return,
+                    };
+                    (answered, false)
                 }
                 Err(ended) => match why(&ended, limits.request_bytes) {
                     None => return,
@@ -212,7 +223,7 @@ impl Server {
             peer.enters(Phase::Sending);
             let sent = tokio::select! {
                 biased;
-                sent = tokio::time::timeout(limits.request_time, stream.write_all(&response)) => sent,
+                sent = tokio::time::timeout(limits.request_time, send(stream, &response)) => sent,
                 () = peer.displaced() => return,
             };
             // A peer that doesn't take its answer has gone, or is as good as gone.
@@ -237,7 +248,7 @@ fn why(ended: &Ended, most: usize) -> Option<proto::Error> {
             Some(error(Code::TooLarge, why))
         }
         Ended::TooSlow => Some(error(Code::Timeout, "the request did not come in time")),
-        Ended::NoRoom => Some(error(Code::Busy, "the request made room for others, or there is none for it now")),
+        Ended::NoRoom => Some(error(Code::Busy, "there is no room for a large request now")),
     }
 }
 

@@ -25,6 +25,7 @@ pub(crate) struct Good {
     times: Vec<Duration>,
     ids: Vec<String>,
     broken: Vec<String>,
+    lost_records: u64,
 }
 
 impl Good {
@@ -38,6 +39,7 @@ impl Good {
             times: Vec::new(),
             ids: Vec::new(),
             broken: Vec::new(),
+            lost_records: 0,
         }
     }
 
@@ -67,6 +69,11 @@ impl Good {
         &self.broken
     }
 
+    /// How many records the server has lost, as it said last.
+    pub(crate) fn lost_records(&self) -> u64 {
+        self.lost_records
+    }
+
     fn try_to_ask(&mut self) -> anyhow::Result<()> {
         match self.asked % 50 {
             0 => match self.call(&request(request::Call::Pin(())))? {
@@ -75,6 +82,7 @@ impl Good {
             },
             25 => match self.call(&request(request::Call::Status(())))? {
                 response::Result::Status(status) => {
+                    self.lost_records = status.counters.map_or(0, |counters| counters.lost_records);
                     let suspended = status.links.iter().find(|link| link.suspended);
                     ensure!(suspended.is_none(), "a policy is suspended: {suspended:?}");
                 }

@@ -47,6 +47,8 @@ pub struct Report {
     /// From SIGTERM on.
     ending: Duration,
     lines: usize,
+    /// Of the records of all decisions, those that were never written.
+    lost_records: u64,
     /// How often each harm was done.
     pub harms: BTreeMap<&'static str, u64>,
 }
@@ -60,7 +62,11 @@ impl fmt::Display for Report {
         }
         let [alone, eight, end] = self.memory.map(|bytes| bytes >> 20);
         writeln!(f, "memory at most: {alone} MiB alone, {eight} MiB after eight large requests, {end} MiB in the end")?;
-        writeln!(f, "SIGTERM to the end: {:?}; {} lines on stderr", self.ending, self.lines)?;
+        writeln!(
+            f,
+            "SIGTERM to the end: {:?}; {} lines on stderr; {} records lost",
+            self.ending, self.lines, self.lost_records
+        )?;
         writeln!(f, "harms: {:?}", self.harms)
     }
 }
@@ -125,6 +131,7 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
         peers
     });
     report.memory[2] = server.peak_bytes()?;
+    report.lost_records = good.lost_records();
     report.ending = server.end(PATIENCE).context("after SIGTERM")?;
     for (harm, times) in peers.iter().flat_map(Peer::done) {
         *report.harms.entry(harm).or_default() += times;

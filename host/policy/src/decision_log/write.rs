@@ -19,6 +19,7 @@ use crate::decision::now_ms;
 use crate::error::Error;
 use crate::host_calls::HostCall;
 use crate::json_text::JsonText;
+use crate::limits::LARGE_QUESTION_BYTES;
 use crate::slot_name::SlotName;
 use windlass_distribution::files;
 
@@ -35,7 +36,8 @@ pub struct DecisionLogOptions {
     pub record_bytes: usize,
     /// How many records may wait to be written. Default 16,384.
     pub queue_records: usize,
-    /// How many bytes of memory they may take. One record may take more when it is alone. Default 32 MiB.
+    /// How many bytes of memory they may take. One record may take more when it is alone. A record of a large question
+    /// or answer is lost where half of it is taken, so that others have the rest. Default 32 MiB.
     pub queue_bytes: usize,
     /// What is taken out of recorded host calls.
     pub redaction: Redaction,
@@ -241,8 +243,10 @@ impl DecisionLog {
         let bytes = weight::of(&record);
         let entry: Box<dyn Entry> = record;
         let mut queue = self.shared.queue.lock();
+        let is_large = bytes > LARGE_QUESTION_BYTES;
+        let most = if is_large { self.options.queue_bytes / 2 } else { self.options.queue_bytes };
         let is_full = queue.records >= self.options.queue_records
-            || (queue.records > 0 && queue.bytes.saturating_add(bytes) > self.options.queue_bytes);
+            || (queue.records > 0 && queue.bytes.saturating_add(bytes) > most);
         if is_full {
             queue.lost += 1;
             queue.lost_in_all += 1;
@@ -600,6 +604,24 @@ mod tests {
         assert_eq!(log.lost_in_all(), 1);
         let queue = log.shared.queue.lock();
         assert_eq!((queue.records, queue.bytes, queue.written), (0, 0, 4));
+    }
+
+    #[test]
+    fn large_records_leave_half_of_the_queue_to_others() {
+        let (_folder, _state, log) = open(|options| options.queue_bytes = 1 << 20);
+        let (release, held) = channel();
+        log.record(record(Held("x".repeat(300 << 10), Mutex::new(held))));
+        for _ in 0..3 {
+            log.record(record("x".repeat(300 << 10)));
+        }
+        assert_eq!(log.lost_in_all(), 3);
+        for _ in 0..300 {
+            log.record(record("x".repeat(1 << 10)));
+        }
+        assert_eq!(log.lost_in_all(), 3);
+        drop(release);
+        log.flush();
+        assert_eq!(log.shared.queue.lock().written, 301);
     }
 
     /// Counts how many of its million items are serialised.
