@@ -49,9 +49,12 @@ fn trial_folder(context: &Context) -> Result<Dir, Failure> {
 
 /// The slots that a policy's file decides: those that a component exports, or the one that rules are for.
 pub(crate) fn slots_of(file: &Path, contents: &[u8]) -> Result<Vec<SlotName>, Failure> {
-    match rules(file, contents)? {
-        Some(rules) => Ok(vec![rules.slot()]),
-        None => Ok(Examination::of(contents).map_err(|refusal| unusable(file, None, &refusal))?.slots()),
+    match RulesFile::is_named(file) {
+        true => {
+            let slot = RulesFile::slot_in(contents);
+            Ok(vec![slot.map_err(|problems| unusable(file, None, &Refusal::Rules(problems)))?])
+        }
+        false => Ok(Examination::of(contents).map_err(|refusal| unusable(file, None, &refusal))?.slots()),
     }
 }
 
@@ -75,7 +78,7 @@ pub(crate) fn rules(file: &Path, contents: &[u8]) -> Result<Option<RulesFile>, F
     if !RulesFile::is_named(file) {
         return Ok(None);
     }
-    RulesFile::read(contents).map(Some).map_err(|problem| unusable(file, None, &Refusal::Rules(problem)))
+    RulesFile::read(contents).map(Some).map_err(|problems| unusable(file, None, &Refusal::Rules(problems)))
 }
 
 /// The policy as its file and options say; where they say nothing, as the configuration says for the same file.
@@ -171,9 +174,11 @@ pub(crate) fn load(host: &Host, slot: SlotName, link: &Link, file: &Path) -> Res
 /// Why a file cannot be used as a policy.
 pub(crate) fn unusable(file: &Path, slot: Option<SlotName>, refusal: &Refusal) -> Failure {
     let role = slot.map(|slot| format!(" for the slot {slot}")).unwrap_or_default();
-    Failure::usage(format!("the policy cannot be used{role}"))
-        .at(file.display().to_string())
-        .because(refusal.to_string())
+    let failure = Failure::usage(format!("the policy cannot be used{role}")).at(file.display().to_string());
+    match refusal {
+        Refusal::Rules(problems) => problems.iter().fold(failure, |failure, problem| failure.because(problem.clone())),
+        refusal => failure.because(refusal.to_string()),
+    }
 }
 
 /// The configured chain of a slot, without shadows; with a candidate, that is in the place of the link with its file,

@@ -31,7 +31,7 @@ use crate::error::{Error, Refusal};
 use crate::host_status::{HostStatus, LinkStatus};
 use crate::kept::{Kept, Unrestored};
 use crate::limits::{ClassLimits, MAX_COMPONENT_BYTES};
-use crate::load::Loader;
+use crate::load::{Loader, Made};
 use crate::policy::LoadedPolicy;
 use crate::rules::RulesFile;
 use crate::scoped::{ScopedPolicies, Scopes};
@@ -177,8 +177,16 @@ struct Loaded {
 }
 
 impl Loaded {
-    /// Warns of labels that no question has: a rule about one never applies.
-    fn warn_of_labels(&self, labels: &[String]) {
+    /// Warns of rules that never answer, of those that could not be tried, and of labels that no question has: a rule
+    /// about one never applies.
+    fn warn(&self, labels: &[String]) {
+        let policy = &self.link.policy;
+        for remark in &policy.remarks {
+            tracing::warn!(policy = %policy.identity, remark, "a rule never answers");
+        }
+        if let Some(reason) = &policy.failed_example {
+            tracing::warn!(policy = %policy.identity, reason, "its rules failed with the slot's example question");
+        }
         for name in self.label_names.iter().filter(|name| !labels.contains(name)) {
             let policy = &self.link.policy.identity;
             tracing::warn!(%policy, "its rules ask for the label `{name}`, which no question has: name it in `labels` of \
@@ -341,7 +349,7 @@ impl Host {
                 match (self.inner.load_link(slot, link, at, next.trust.as_deref(), None), before) {
                     (Ok(loaded), _) => {
                         loaded.keep_in(&self.inner.kept)?;
-                        loaded.warn_of_labels(&next.labels);
+                        loaded.warn(&next.labels);
                         loaded.link.policy.health.admit();
                         next.slots[slot.index()].push(loaded.link);
                     }
@@ -426,7 +434,7 @@ impl Host {
         let before = before.map(|policy| (policy, 0));
         let loaded = self.inner.load_link(slot, link, before, trust.as_deref(), Some(brought))?;
         loaded.keep_in(&self.inner.kept)?;
-        loaded.warn_of_labels(&self.inner.generations.current().labels);
+        loaded.warn(&self.inner.generations.current().labels);
         Ok(loaded.link.policy)
     }
 
@@ -598,6 +606,7 @@ impl Inner {
         let signed_by = signed_by.map_err(|untrusted| refused(untrusted.into()))?;
         let rules = contents.are_rules.then(|| rules_for(slot, link, &contents.bytes));
         let rules = rules.transpose().map_err(refused)?;
+        let made = if rules.is_some() { Made::OfRules } else { Made::OfCode };
         // Rules are the settings of the component that evaluates them.
         let (component, effective) = match &rules {
             Some(rules) => (built_in::rules().into(), Link { settings: rules.settings().clone(), ..link.clone() }),
@@ -605,8 +614,10 @@ impl Inner {
         };
         let limits = limits(Class::of(&component))?;
         let digest = Digest::of(&component);
+        let has_problems = rules.as_ref().is_some_and(RulesFile::has_problems);
         let same = before.filter(|(policy, _)| {
-            policy.identity.slot == slot
+            !has_problems
+                && policy.identity.slot == slot
                 && policy.identity.component == digest
                 && policy.link == effective
                 && policy.limits == limits
@@ -614,17 +625,18 @@ impl Inner {
         let (policy, loaded_at_ms) = match same {
             Some((policy, loaded_at_ms)) => (policy.clone(), loaded_at_ms),
             None => {
-                let loaded = self.loader.load(slot, &effective, component.clone(), limits).map_err(|refusal| {
-                    refused(match (refusal, &rules) {
-                        (Refusal::Configure(words) | Refusal::Settings(words), Some(rules)) => {
-                            Refusal::Rules(rules.explain(&words))
-                        }
-                        (refusal, _) => refusal,
-                    })
-                });
-                let mut loaded = loaded?;
-                if rules.is_some() {
+                let loaded = self.loader.load(slot, &effective, made, component.clone(), limits);
+                let mut loaded = match (loaded, &rules) {
+                    (Err(Refusal::Configure(words) | Refusal::Settings(words)), Some(rules)) => {
+                        return Err(refused(Refusal::Rules(rules.explain(words.lines()))));
+                    }
+                    // Of the rest of the file nothing is wrong, or it could not be looked at.
+                    (_, Some(rules)) if has_problems => return Err(refused(Refusal::Rules(rules.explain([])))),
+                    (loaded, _) => loaded.map_err(refused)?,
+                };
+                if let Some(rules) = &rules {
                     loaded.identity.name = link.source.rules_name();
+                    loaded.remarks = rules.explain(loaded.remarks.iter().map(String::as_str));
                 }
                 self.bring(&mut loaded, origin);
                 (Arc::new(loaded), now_ms())
@@ -773,7 +785,8 @@ impl Inner {
         let trust = self.generations.current().trust.clone();
         let (link, component) = self.kept.read(identity, trust.as_deref())?;
         let limits = self.limits.of(Class::of(&component)).with(&link.limits, "limits").map_err(Unrestored::Lost)?;
-        let loaded = self.loader.load(identity.slot, &link, component, limits);
+        let made = if identity.are_rules() { Made::OfRules } else { Made::OfCode };
+        let loaded = self.loader.load(identity.slot, &link, made, component, limits);
         let mut policy = loaded.map_err(|refusal| Unrestored::Lost(refusal.to_string()))?;
         self.bring(&mut policy, identity.origin.clone());
         if identity.are_rules() {
@@ -793,8 +806,8 @@ fn rules_for(slot: SlotName, link: &Link, contents: &[u8]) -> Result<RulesFile, 
     if !link.settings.is_empty() {
         return Err(Refusal::Settings("a file of rules takes none: what it says stands in the file".into()));
     }
-    let rules = RulesFile::read(contents).map_err(Refusal::Rules)?;
-    rules.check_slot(slot).map_err(Refusal::Rules)?;
+    let rules = RulesFile::read_all(contents).map_err(Refusal::Rules)?;
+    rules.check_slot(slot).map_err(|problem| Refusal::Rules(vec![problem]))?;
     Ok(rules)
 }
 
@@ -878,7 +891,7 @@ fn load_built_ins(loader: &Loader, kept: &Kept, limits: &ClassLimits) -> Result<
         let Some(component) = built_in::component(slot) else { return Ok(None) };
         let link = Link::default();
         let policy = loader
-            .load(slot, &link, component.into(), limits.small.clone())
+            .load(slot, &link, Made::OfCode, component.into(), limits.small.clone())
             .map_err(|refusal| Error::Refused { slot, policy: Source::BuiltIn, refusal })?;
         // Kept as well: after an upgrade, an operation that began before ends under the default that it began with.
         kept.keep(&policy.identity, &link, component, None)?;

@@ -56,6 +56,11 @@ pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(without_controls(text, MAX_REASON_BYTES))
 }
 
+/// The same for each line by itself.
+pub(crate) fn tidy_lines(text: &str) -> String {
+    text.lines().map(one_line).collect::<Vec<_>>().join("\n")
+}
+
 /// For a name or a word within an error: in one line, cut to what a reader recognises.
 pub(crate) fn short(text: &str) -> Cow<'_, str> {
     if text.len() <= MAX_SHORT_BYTES && !text.contains(is_control) {

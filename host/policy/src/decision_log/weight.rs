@@ -27,6 +27,7 @@ pub(crate) fn of<Q: Serialize, A: Serialize>(record: &DecisionRecord<Q, A>) -> u
     add(&record.reason);
     for link in record.asked.iter().chain(record.shadows.iter().map(|shadow| &shadow.asked)) {
         add(&link.items);
+        add(&link.rules);
         add(&link.outcome);
         add(&link.host_calls);
         add(&link.log);

@@ -627,6 +627,7 @@ mod tests {
             },
             items: None,
             outcome: super::super::Outcome::Decided,
+            rules: Vec::new(),
             duration_ns: 0,
             fuel: None,
             host_calls,
