@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cap_std::fs::Dir;
+use rustix::fs::{Access, AtFlags};
 use serde_json::{Map, Value};
 use windlass_inspect::failure::Failure;
 use windlass_policy::slots::SlotName;
@@ -32,19 +33,24 @@ pub(crate) fn offline_trial_host(context: &Context) -> Result<Host, Failure> {
     context.offline_policy_host(trial_folder(context)?)
 }
 
+/// The folder of trials. Where the state directory cannot be written, one that is removed afterwards: a trial leaves
+/// nothing that is needed.
 fn trial_folder(context: &Context) -> Result<Dir, Failure> {
-    let state = context.state_directory()?;
-    let folder = || -> std::io::Result<_> {
-        match state.handle().create_dir(TRIAL_FOLDER) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
-            _ => state.handle().open_dir(TRIAL_FOLDER),
-        }
+    let in_state = || {
+        let state = context.state_directory().ok()?;
+        // That it exists is as good.
+        let _ = state.handle().create_dir(TRIAL_FOLDER);
+        let folder = state.handle().open_dir(TRIAL_FOLDER).ok()?;
+        rustix::fs::accessat(&folder, ".", Access::WRITE_OK, AtFlags::EACCESS).is_ok().then_some(folder)
     };
-    folder().map_err(|error| {
-        Failure::usage("the state directory cannot be used")
-            .at(state.path().join(TRIAL_FOLDER).display().to_string())
-            .because(error.to_string())
-    })
+    match in_state() {
+        Some(folder) => Ok(folder),
+        None => context.scratch().map_err(|error| {
+            Failure::usage("neither the state directory nor the folder of temporary files can be written")
+                .because(error.to_string())
+                .remedy("name another with --state-dir or TMPDIR")
+        }),
+    }
 }
 
 /// The slots that a policy's file decides: those that a component exports, or the one that rules are for.

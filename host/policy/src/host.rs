@@ -148,6 +148,8 @@ struct ConfiguredLink {
     link: Link,
     policy: Arc<LoadedPolicy>,
     stamp: Option<FileStamp>,
+    /// How the file was at the last look, where it is not what is loaded: it may be being written.
+    unsettled: Option<FileStamp>,
     loaded_at_ms: u64,
     /// Why the newest file isn't in use, and since when.
     refused: Option<(String, u64)>,
@@ -160,6 +162,7 @@ impl ConfiguredLink {
             link: self.link.clone(),
             policy: self.policy.clone(),
             stamp: None,
+            unsettled: None,
             loaded_at_ms: self.loaded_at_ms,
             refused: Some((error.to_string(), now_ms())),
         }
@@ -380,7 +383,7 @@ impl Host {
         self.inner.reload(false)
     }
 
-    /// Reloads changed files by itself from now on, in a thread of its own, until the returned guard is dropped.
+    /// Reloads changed files by itself from now on, each when it has stayed as it is for one interval, in a thread of its own, until the returned guard is dropped.
     ///
     /// # Errors
     /// The thread can't be started.
@@ -646,7 +649,8 @@ impl Inner {
             let checked = trust.check_version(&policy.identity.name, &policy.identity.version);
             checked.map_err(|untrusted| refused(untrusted.into()))?;
         }
-        let link = ConfiguredLink { link: link.clone(), policy, stamp: contents.stamp, loaded_at_ms, refused: None };
+        let (stamp, unsettled) = (contents.stamp, None);
+        let link = ConfiguredLink { link: link.clone(), policy, stamp, unsettled, loaded_at_ms, refused: None };
         let label_names = rules.iter().flat_map(RulesFile::label_names).map(str::to_owned).collect();
         let signed_by = signed_by.map(|signed_by| signed_by.key);
         Ok(Loaded { link, effective, label_names, component, signed_by })
@@ -705,6 +709,7 @@ impl Inner {
     fn reload(&self, only_changed: bool) -> Reload {
         let mut outcome = Reload::default();
         let mut changed = false;
+        let mut unsettled = false;
         let _turn = self.loading.lock();
         let (mut slots, trust) = {
             let configured = self.generations.lock();
@@ -717,6 +722,12 @@ impl Inner {
                 if only_changed && now == known.stamp {
                     continue;
                 }
+                // A file that is half copied may be valid: it counts when it stays as it is from one look to the next.
+                if only_changed && now.is_some() && now != known.unsettled {
+                    (known.unsettled, unsettled) = (now, true);
+                    continue;
+                }
+                known.unsettled = None;
                 changed = true;
                 let before = Some((&known.policy, known.loaded_at_ms));
                 let loaded = self.load_link(slot, &known.link, before, trust.as_deref(), None);
@@ -746,7 +757,9 @@ impl Inner {
                 }
             }
         }
-        if changed {
+        if unsettled && !changed {
+            self.generations.lock().slots = slots;
+        } else if changed {
             let mut configured = self.generations.lock();
             configured.slots = slots;
             if !outcome.swapped.is_empty() {
@@ -927,4 +940,50 @@ fn stamp(folder: &Dir, name: &Path) -> std::io::Result<Stamp> {
         bytes: metadata.len(),
         inode: metadata.ino(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(name: &str) -> String {
+        format!("[[rules]]\nname = \"{name}\"\nwhen = \"step == '{name}'\"\nanswer = \"give-up\"\n\n")
+    }
+
+    #[test]
+    fn a_file_that_is_being_written_is_not_loaded_before_it_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
+        let mut options = HostOptions::new(state);
+        options.policy_folder = folder.path().into();
+        let host = Host::new(options).unwrap();
+        let write = |rules: &[&str]| {
+            let rules: String = rules.iter().map(|name| rule(name)).collect();
+            std::fs::write(folder.path().join("the.rules.toml"), format!("slot = \"retry\"\n\n{rules}")).unwrap();
+        };
+        let rules = || host.pin().generation.policies().next().map_or(0, |policy| names(policy).len());
+        write(&["a"]);
+        host.configure(&Policies::built_in().with(SlotName::Retry, Link::file("the.rules.toml"))).unwrap();
+        assert_eq!(rules(), 1);
+
+        // A copy that takes longer than a look, with whole rules at each.
+        for copied in [&["a", "b"][..], &["a", "b", "c"]] {
+            write(copied);
+            assert!(host.inner.reload(true).swapped.is_empty() && rules() == 1, "{copied:?}");
+        }
+        write(&["a", "b", "c", "d"]);
+        assert!(host.inner.reload(true).swapped.is_empty());
+        assert_eq!((host.inner.reload(true).swapped.len(), rules()), (1, 4));
+        assert!(host.inner.reload(true).swapped.is_empty());
+
+        // Whoever asks for it does not wait.
+        write(&["a"]);
+        assert_eq!((host.reload().swapped.len(), rules()), (1, 1));
+        std::fs::remove_file(folder.path().join("the.rules.toml")).unwrap();
+        assert_eq!((host.inner.reload(true).errors.len(), rules()), (1, 1), "the last good one stays");
+    }
+
+    fn names(policy: &LoadedPolicy) -> Vec<Arc<str>> {
+        crate::rules::names_in(policy.settings())
+    }
 }

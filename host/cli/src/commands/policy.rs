@@ -9,6 +9,7 @@ mod prove;
 mod serve;
 mod shadow;
 mod test;
+mod verify;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,6 +53,7 @@ pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<(),
         PolicyCommand::Shadow(arguments) => shadow::run(context, &arguments),
         PolicyCommand::Serve(arguments) => serve::run(context, arguments).await,
         PolicyCommand::Sign(arguments) => distribute::sign(context, &arguments),
+        PolicyCommand::Verify(arguments) => verify::run(context, &arguments),
         PolicyCommand::Push(arguments) => distribute::push(context, &arguments),
         PolicyCommand::Pull(arguments) => distribute::pull(context, &arguments),
         PolicyCommand::Lock(arguments) => distribute::lock(context, &arguments),
