@@ -372,22 +372,29 @@ impl Context {
         locking: Locking,
         trust: Option<Arc<Trust>>,
     ) -> Result<Registries, Failure> {
-        let folder = self.configuration.file.as_ref().and_then(|file| std::path::absolute(file).ok());
-        let mut options = RegistryOptions::new(self.configuration.policies.registries().clone());
-        options.folder = folder.as_ref().and_then(|file| file.parent()).unwrap_or(Path::new(".")).to_owned();
-        options.environment = self.environment.clone();
-        options.trust = trust;
-        // It is a cache: without one, everything is fetched.
-        options.state = self.state_directory().and_then(|state| self.folder_of(&state)).ok();
-        options.lock = match (locking, &self.configuration.file) {
+        let lock = match (locking, &self.configuration.file) {
             (Locking::Ignored, _) | (Locking::Used, None) => None,
-            (_, Some(file)) => Some(LockFile::at(file.with_extension("lock"))),
+            (_, Some(file)) => Some(file.with_extension("lock")),
             (Locking::Required, None) => {
                 return Err(Failure::usage("there is no configuration whose tags could be locked")
                     .remedy("name one with --config or WINDLASS_CONFIG"));
             }
         };
-        Registries::new(options).map_err(|error| Failure::usage("registries cannot be used").because(error.to_string()))
+        let folder = self.configuration.file.as_ref().and_then(|file| std::path::absolute(file).ok());
+        let folder = folder.as_ref().and_then(|file| file.parent()).unwrap_or(Path::new("."));
+        let made = |state: Option<Dir>| {
+            let mut options = RegistryOptions::new(self.configuration.policies.registries().clone());
+            options.folder = folder.to_owned();
+            options.environment = self.environment.clone();
+            options.trust = trust.clone();
+            options.state = state;
+            options.lock = lock.clone().map(LockFile::at);
+            Registries::new(options)
+        };
+        let state = self.state_directory().and_then(|state| self.folder_of(&state));
+        // It has the cache. Where it cannot be written, everything is fetched.
+        let registries = made(state.ok()).or_else(|_| made(None));
+        registries.map_err(|error| Failure::usage("registries cannot be used").because(error.to_string()))
     }
 
     /// What policies can be granted. Without credentials everything can still be loaded and checked; only a call to

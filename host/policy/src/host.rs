@@ -961,7 +961,11 @@ mod tests {
             let rules: String = rules.iter().map(|name| rule(name)).collect();
             std::fs::write(folder.path().join("the.rules.toml"), format!("slot = \"retry\"\n\n{rules}")).unwrap();
         };
-        let rules = || host.pin().generation.policies().next().map_or(0, |policy| names(policy).len());
+        let rules = || {
+            let pin = host.pin();
+            let first = pin.generation.policies().find(|policy| policy.identity.slot == SlotName::Retry);
+            first.map_or(0, |policy| crate::rules::names_in(policy.settings()).len())
+        };
         write(&["a"]);
         host.configure(&Policies::built_in().with(SlotName::Retry, Link::file("the.rules.toml"))).unwrap();
         assert_eq!(rules(), 1);
@@ -981,9 +985,5 @@ mod tests {
         assert_eq!((host.reload().swapped.len(), rules()), (1, 1));
         std::fs::remove_file(folder.path().join("the.rules.toml")).unwrap();
         assert_eq!((host.inner.reload(true).errors.len(), rules()), (1, 1), "the last good one stays");
-    }
-
-    fn names(policy: &LoadedPolicy) -> Vec<Arc<str>> {
-        crate::rules::names_in(policy.settings())
     }
 }
