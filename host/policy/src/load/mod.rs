@@ -168,7 +168,9 @@ impl Loader {
             Ok(()) => {}
             // A rule that cannot be evaluated there may never be asked such a question.
             Err(failure) if made == Made::OfRules && failure.kind == FailureKind::Trap => {
-                policy.failed_example = Some(failure.reason);
+                // The evaluator's words begin with the rule; before them stands how it ended.
+                let rule = failure.reason.find("rule ").unwrap_or_default();
+                policy.failed_example = Some(failure.reason[rule..].to_owned());
             }
             Err(failure) => return Err(Refusal::DryRun(failure.reason)),
         }
