@@ -220,7 +220,7 @@ impl RulesFile {
             let name = rule.name.as_ref().map(|(name, _)| format!(" (`{}`)", short(name))).unwrap_or_default();
             Some((*line, format!("line {line}, rule {}{name}: `{key}`: {problem}", position + 1)))
         };
-        place().unwrap_or_else(|| (0, words.to_owned()))
+        place().unwrap_or_else(|| (usize::MAX, words.to_owned()))
     }
 }
 

@@ -538,7 +538,8 @@ fn every_file_on_the_page_about_rules_and_every_example_can_be_used() {
         let slot = RulesFile::read(text.as_bytes()).unwrap_or_else(|error| panic!("{error:?}\n{text}")).slot();
         slots.insert(slot);
         let link = Link::contents(Path::new("the.rules.toml"), text.as_bytes());
-        host.load(slot, &link).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let policy = host.load(slot, &link).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert_eq!((policy.remarks(), policy.failed_example()), (&[][..], None), "{text}");
     }
     assert_eq!(slots.len(), SlotName::ALL.len());
 }
