@@ -116,11 +116,11 @@ pub(crate) struct Part {
 }
 
 impl<V: Verdict> Answer<V> {
-    /// Reads an answer, given where `facts` are there.
+    /// Reads an answer, given where `facts` are there. Without them, what is computed is not looked at.
     pub(crate) fn read(
         value: &Value,
         scope: &'static Scope,
-        facts: &Facts,
+        facts: Option<&Facts>,
         reader: &mut Reader,
     ) -> Result<Self, String> {
         let words = V::CASES.cases();
@@ -136,6 +136,7 @@ impl<V: Verdict> Answer<V> {
         if !words.clone().any(|known| known == word) {
             return Err(format!("there is no answer `{word}`{}", meant(word, words)));
         }
+        check_payload::<V>(word, value.is_object())?;
         let mut template = value.clone();
         let mut parts = Vec::new();
         for (pointer, target) in V::computable() {
@@ -149,6 +150,10 @@ impl<V: Verdict> Answer<V> {
                 Target::Nodes => (&contract::NODE_SCOPE, Kind::Bool, Value::Array(Vec::new())),
             };
             let name = pointer.rsplit('/').next().unwrap_or(pointer);
+            let Some(facts) = facts else {
+                *place = placeholder;
+                continue;
+            };
             let ast =
                 reader.read(text.trim(), scope, facts, &kind).map_err(|problem| format!("`{name}`: {problem}"))?;
             *place = placeholder;
@@ -195,6 +200,27 @@ impl<V: Verdict> Answer<V> {
         }
         serde_json::from_value(verdict).map_err(|error| error.to_string())
     }
+}
+
+/// Whether an answer has something with it where it must, and nothing where it has nothing.
+fn check_payload<V: Verdict>(word: &str, is_with: bool) -> Result<(), String> {
+    let payload = match V::CASES {
+        Shape::Variant(cases) => cases.iter().find(|(case, _)| *case == word).and_then(|(_, payload)| *payload),
+        _ => None,
+    };
+    let example = match (payload, is_with) {
+        (None, false) | (Some(_), true) => return Ok(()),
+        (None, true) => return Err(format!("`{word}` is an answer by itself: write \"{word}\"")),
+        (Some(Shape::Number { .. }), false) => "60000".to_owned(),
+        (Some(Shape::Record(fields)), false) => {
+            let fields = fields.iter().filter(|(_, shape)| !matches!(shape, Shape::Option(_)));
+            let fields: Vec<String> = fields.map(|(name, _)| format!("{name} = ...")).collect();
+            if fields.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", fields.join(", ")) }
+        }
+        (Some(_), false) => "...".to_owned(),
+    };
+    let milliseconds = if example == "60000" { ", in milliseconds" } else { "" };
+    Err(format!("`{word}` needs more than its name{milliseconds}: write {{ {word} = {example} }}"))
 }
 
 /// serde's words, with the nearest of the words that it expected.

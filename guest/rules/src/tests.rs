@@ -221,6 +221,82 @@ fn a_rule_that_cannot_be_evaluated_fails_with_its_name() {
     Retry::decide(&rules, retry_question(FailureClass::Gateway));
 }
 
+/// Which rule answered about which items, in the decision that was just made.
+fn applied(rules: &Rules) -> Vec<(u32, Vec<u32>)> {
+    rules::Policy::applied(rules).into_iter().map(|applied| (applied.rule, applied.items)).collect()
+}
+
+#[test]
+fn it_tells_which_rule_answered_about_which_item() {
+    let of_retry = rules(
+        r#"{"slot": "retry", "rules": [
+            {"when": "attempt > 5", "answer": "give-up"}, {"when": "attempt > 3", "answer": "defer"}
+        ]}"#,
+    );
+    for (attempt, expected) in [(6, vec![(0, vec![])]), (4, vec![(1, vec![])]), (1, vec![])] {
+        Retry::decide(&of_retry, retry::Question { attempt, ..retry_question(FailureClass::Gateway) });
+        assert_eq!(applied(&of_retry), expected, "{attempt}");
+    }
+
+    let of_listing = rules(
+        r#"{"slot": "state-mapping", "rules": [
+            {"when": "server.state == 'stopped'", "answer": {"mapped": {"report": "none", "action": "reap"}}},
+            {"when": "server.state == 'running'", "answer": "defer"}
+        ]}"#,
+    );
+    let states = ["running", "stopped", "locked", "stopped"].map(|state| match state {
+        "running" => state_mapping::ServerState::Running,
+        "stopped" => state_mapping::ServerState::Stopped,
+        _ => state_mapping::ServerState::Locked,
+    });
+    of_listing.decide_all(&state_mapping_question(states.map(server)));
+    assert_eq!(applied(&of_listing), [(0, vec![1, 3]), (1, vec![0])]);
+
+    let of_rollback = rules(
+        r#"{"slot": "rollback", "rules": [
+            {"when": "resource.name.endsWith('data')", "answer": "keep"},
+            {"when": "resource.kind == 'block-volume'", "answer": "delete"}
+        ]}"#,
+    );
+    Rollback::decide(&of_rollback, created());
+    assert_eq!(applied(&of_rollback), [(0, vec![2]), (1, vec![3])]);
+
+    let of_places = rules(r#"{"slot": "placement", "rules": [{"when": "place.zone == 'b'", "answer": "first"}]}"#);
+    Placement::decide(&of_places, placement_question(5, [("a", "S"), ("b", "S")].map(|(zone, of)| place(zone, of))));
+    assert_eq!(applied(&of_places), [(0, vec![1])]);
+}
+
+#[test]
+fn a_rule_that_can_never_answer_is_remarked_upon() {
+    let remarks = |rules: &[&str]| {
+        let rules: Vec<String> =
+            rules.iter().map(|when| format!(r#"{{"name": "n", "when": "{when}", "answer": "give-up"}}"#)).collect();
+        let json = format!(r#"{{"slot": "retry", "rules": [{}]}}"#, rules.join(", "));
+        rules::Policy::remarks(&configure::<Rules>(&json).unwrap_or_else(|error| panic!("{error}")))
+    };
+    assert_eq!(remarks(&["attempt < 3", "attempt < 5", "true"]), Vec::<String>::new());
+    let never = "rules[1].when: it is never true, so the rule never answers: correct its condition, or remove it";
+    assert_eq!(remarks(&["attempt < 5", "attempt < 3 && attempt > 3"]), [never]);
+    let behind = |at: usize, before: usize| {
+        format!(
+            "rules[{at}].when: rule {before} (`n`) answers first whenever it is true, so the rule never answers: put \
+             it before rule {before} (`n`), or remove it"
+        )
+    };
+    assert_eq!(remarks(&["undoing", "attempt < 5", "attempt < 3"]), [behind(2, 2)]);
+    assert_eq!(remarks(&["attempt < 5", "true", "undoing", "attempt < 5"]), [behind(2, 2), behind(3, 1)]);
+}
+
+#[test]
+fn many_long_rules_are_compared_within_bounds() {
+    let clauses: Vec<String> = (0..90).map(|n| format!("(attempt % {} == 0 || undoing)", n + 2)).collect();
+    let when = clauses.join(" && ");
+    let rules: Vec<String> =
+        (0..MAX_RULES).map(|n| format!(r#"{{"when": "{when} && elapsed != {n}", "answer": "give-up"}}"#)).collect();
+    let json = format!(r#"{{"slot": "retry", "rules": [{}]}}"#, rules.join(", "));
+    assert!(configure::<Rules>(&json).is_ok());
+}
+
 #[test]
 fn an_answer_is_refused_with_the_nearest_word() {
     for (slot, answer, expected) in [
@@ -244,6 +320,20 @@ fn an_answer_is_refused_with_the_nearest_word() {
             r#"{"mapped": {"reprot": "running", "action": "none"}}"#,
             "there is no key `reprot`; did you mean `report`?",
         ),
+        ("retry", r#""wait""#, "`wait` needs more than its name, in milliseconds: write { wait = 60000 }"),
+        ("retry", r#"{"give-up": 1}"#, "`give-up` is an answer by itself: write \"give-up\""),
+        (
+            "release",
+            r#""retry-after""#,
+            "`retry-after` needs more than its name, in milliseconds: write { retry-after = ",
+        ),
+        ("release", r#""return-to-pool""#, "`return-to-pool` needs more than its name: write { return-to-pool = {} }"),
+        (
+            "provisioning",
+            r#""recover""#,
+            "`recover` needs more than its name: write { recover = { state = ..., delete = ",
+        ),
+        ("rollback", r#"{"keep": true}"#, "`keep` is an answer by itself"),
         ("rollback", r#""kep""#, "there is no answer `kep`; did you mean `keep`?"),
         (
             "provisioning",
@@ -263,6 +353,20 @@ fn a_problem_begins_with_its_place() {
         r#"{"slot": "retry", "rules": [{"when": "true", "answer": "defer"}, {"when": "tru", "answer": "defer"}]}"#;
     assert!(refusal(json).starts_with("rules[1].when: there is no `tru`"), "{}", refusal(json));
     assert_eq!(refusal(r#"{"rules": [{"when": "true", "answer": "defer"}]}"#), "slot: it is missing");
+}
+
+#[test]
+fn all_that_is_wrong_is_told_at_once() {
+    let json = r#"{"slot": "retry", "rules": [
+        {"when": "atempt > 1 || undoin", "answer": {"wait": "= attemp"}},
+        {"when": "true", "answer": "giveup"},
+        {"when": "undoing", "answer": "give-up"},
+        {"when": "time_left != null", "answer": {"wait": "= time_left + elapse"}}
+    ]}"#;
+    let told = refusal(json);
+    let places: Vec<&str> = told.lines().map(|line| line.split_once(": ").map_or(line, |(place, _)| place)).collect();
+    assert_eq!(places, ["rules[0].when", "rules[0].when", "rules[1].answer", "rules[3].answer"], "{told}");
+    assert!(told.lines().all(|line| line.contains("did you mean")), "{told}");
 }
 
 #[test]

@@ -22,6 +22,8 @@ pub mod retry;
 #[rustfmt::skip]
 pub mod rollback;
 #[rustfmt::skip]
+pub mod rules;
+#[rustfmt::skip]
 mod runtime;
 #[rustfmt::skip]
 pub mod state_mapping;

@@ -48,6 +48,8 @@ mod exported;
 pub mod log;
 mod macros;
 mod names;
+#[doc(hidden)]
+pub mod rules;
 pub mod scaleway;
 mod setting;
 mod slots;

@@ -227,6 +227,18 @@ macro_rules! __export_slot {
         }
         $crate::bindings::state_mapping::export!(Exported with_types_in $crate::bindings::state_mapping);
     };
+    (rules) => {
+        impl $crate::bindings::rules::exports::windlass::policy::rules::Guest for Exported {
+            fn applied_rules() -> ::std::vec::Vec<$crate::rules::Applied> {
+                $crate::rules::Policy::applied(POLICY.get())
+            }
+
+            fn remarks() -> ::std::vec::Vec<::std::string::String> {
+                $crate::rules::Policy::remarks(POLICY.get())
+            }
+        }
+        $crate::bindings::rules::export!(Exported with_types_in $crate::bindings::rules);
+    };
     ($slot:ident) => {
         impl $crate::bindings::$slot::exports::windlass::policy::$slot::Guest for Exported {
             fn decide(question: $crate::$slot::Question) -> $crate::$slot::Answer {

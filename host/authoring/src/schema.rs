@@ -143,7 +143,7 @@ fn rules(slot: SlotName, answer: &Value) -> Value {
                 "items": {
                     "type": "object",
                     "properties": {
-                        "name": { "type": "string", "description": "For messages." },
+                        "name": { "type": "string", "description": "By which messages and records call it." },
                         "when": { "type": "string", "description": "A condition in CEL." },
                         "answer": {
                             "description": "The verdict. A text that begins with `=` is computed: an expression in \

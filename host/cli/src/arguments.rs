@@ -36,7 +36,7 @@ pub(crate) use policy_author::{BuildPolicy, Language, NewPolicy, PolicySchema, S
 pub(crate) use policy_proof::{BenchPolicy, DiffPolicies, ProvePolicy, SpaceOptions};
 
 pub(crate) use policy_audit::AuditPolicy;
-pub(crate) use policy_distribution::{LockPolicies, PullPolicy, PushPolicy, SignPolicy};
+pub(crate) use policy_distribution::{LockPolicies, PullPolicy, PushPolicy, SignPolicy, VerifyPolicy};
 pub(crate) use policy_serve::{ServePolicies, UnixAddress};
 pub(crate) use policy_shadow::ShadowPolicy;
 
@@ -517,6 +517,8 @@ pub(crate) enum PolicyCommand {
     Serve(ServePolicies),
     /// Sign a policy with a minisign key; writes the signature next to it
     Sign(SignPolicy),
+    /// Show who signed a policy, and whether its signature is trusted
+    Verify(VerifyPolicy),
     /// Push a policy to a registry, with its signature
     Push(PushPolicy),
     /// Pull a policy from a registry into a file, with its signature

@@ -1,17 +1,19 @@
 //! What most commands need: the configuration, the state directory, the client. Each is opened when it is first needed.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use futures::future::BoxFuture;
+use tempfile::TempDir;
 use windlass_cluster::{
     ClusterLimits, ClusterOperation, ClusterOptions, ClusterReader, ClusterStatus, ClusterStore, Clusters,
     SqliteClusterStore, StoreError,
 };
-use windlass_distribution::{LockFile, Registries, RegistryOptions};
+use windlass_distribution::{LockFile, Registries, RegistryOptions, Trust};
 use windlass_inspect::failure::Failure;
 use windlass_inspect::output::Output;
 use windlass_inspect::{Commands, Inspector};
@@ -50,6 +52,8 @@ pub(crate) struct Context {
     pub(crate) configuration: Configuration,
     pub(crate) global: Global,
     pub(crate) environment: Environment,
+    /// A folder that is removed at the end, once it is needed.
+    scratch: OnceLock<TempDir>,
 }
 
 impl Context {
@@ -62,7 +66,7 @@ impl Context {
 
     /// An invocation under a configuration that stands in no file yet.
     pub(crate) fn new(global: Global, configuration: Configuration, environment: Environment) -> Self {
-        Context { output: global.output(), configuration, global, environment }
+        Context { output: global.output(), configuration, global, environment, scratch: OnceLock::new() }
     }
 
     /// Whether more was asked for than the result alone.
@@ -345,23 +349,52 @@ impl Context {
         })
     }
 
+    /// A folder for what nobody needs afterwards.
+    pub(crate) fn scratch(&self) -> std::io::Result<Dir> {
+        let made = match self.scratch.get() {
+            Some(made) => made,
+            None => {
+                let made = tempfile::Builder::new().prefix("windlass-").tempdir()?;
+                self.scratch.get_or_init(|| made)
+            }
+        };
+        Dir::open_ambient_dir(made.path(), ambient_authority())
+    }
+
     /// The registries as the configuration says, with the cache of the state directory.
     pub(crate) fn registries(&self, locking: Locking) -> Result<Registries, Failure> {
-        let folder = self.configuration.file.as_ref().and_then(|file| std::path::absolute(file).ok());
-        let mut options = RegistryOptions::new(self.configuration.policies.registries().clone());
-        options.folder = folder.as_ref().and_then(|file| file.parent()).unwrap_or(Path::new(".")).to_owned();
-        options.environment = self.environment.clone();
-        options.trust = self.configuration.policies.trust().cloned();
-        options.state = Some(self.folder_of(&self.state_directory()?)?);
-        options.lock = match (locking, &self.configuration.file) {
+        self.registries_trusting(locking, self.configuration.policies.trust().cloned())
+    }
+
+    /// The same with other keys: bundles that lie beside a manifest are looked up for those.
+    pub(crate) fn registries_trusting(
+        &self,
+        locking: Locking,
+        trust: Option<Arc<Trust>>,
+    ) -> Result<Registries, Failure> {
+        let lock = match (locking, &self.configuration.file) {
             (Locking::Ignored, _) | (Locking::Used, None) => None,
-            (_, Some(file)) => Some(LockFile::at(file.with_extension("lock"))),
+            (_, Some(file)) => Some(file.with_extension("lock")),
             (Locking::Required, None) => {
                 return Err(Failure::usage("there is no configuration whose tags could be locked")
                     .remedy("name one with --config or WINDLASS_CONFIG"));
             }
         };
-        Registries::new(options).map_err(|error| Failure::usage("registries cannot be used").because(error.to_string()))
+        let folder = self.configuration.file.as_ref().and_then(|file| std::path::absolute(file).ok());
+        let folder = folder.as_ref().and_then(|file| file.parent()).unwrap_or(Path::new("."));
+        let made = |state: Option<Dir>| {
+            let mut options = RegistryOptions::new(self.configuration.policies.registries().clone());
+            options.folder = folder.to_owned();
+            options.environment = self.environment.clone();
+            options.trust = trust.clone();
+            options.state = state;
+            options.lock = lock.clone().map(LockFile::at);
+            Registries::new(options)
+        };
+        let state = self.state_directory().and_then(|state| self.folder_of(&state));
+        // It has the cache. Where it cannot be written, everything is fetched.
+        let registries = made(state.ok()).or_else(|_| made(None));
+        registries.map_err(|error| Failure::usage("registries cannot be used").because(error.to_string()))
     }
 
     /// What policies can be granted. Without credentials everything can still be loaded and checked; only a call to

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cap_std::fs::Dir;
+use rustix::fs::{Access, AtFlags};
 use serde_json::{Map, Value};
 use windlass_inspect::failure::Failure;
 use windlass_policy::slots::SlotName;
@@ -32,26 +33,34 @@ pub(crate) fn offline_trial_host(context: &Context) -> Result<Host, Failure> {
     context.offline_policy_host(trial_folder(context)?)
 }
 
+/// The folder of trials. Where the state directory cannot be written, one that is removed afterwards: a trial leaves
+/// nothing that is needed.
 fn trial_folder(context: &Context) -> Result<Dir, Failure> {
-    let state = context.state_directory()?;
-    let folder = || -> std::io::Result<_> {
-        match state.handle().create_dir(TRIAL_FOLDER) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
-            _ => state.handle().open_dir(TRIAL_FOLDER),
-        }
+    let in_state = || {
+        let state = context.state_directory().ok()?;
+        // That it exists is as good.
+        let _ = state.handle().create_dir(TRIAL_FOLDER);
+        let folder = state.handle().open_dir(TRIAL_FOLDER).ok()?;
+        rustix::fs::accessat(&folder, ".", Access::WRITE_OK, AtFlags::EACCESS).is_ok().then_some(folder)
     };
-    folder().map_err(|error| {
-        Failure::usage("the state directory cannot be used")
-            .at(state.path().join(TRIAL_FOLDER).display().to_string())
-            .because(error.to_string())
-    })
+    match in_state() {
+        Some(folder) => Ok(folder),
+        None => context.scratch().map_err(|error| {
+            Failure::usage("neither the state directory nor the folder of temporary files can be written")
+                .because(error.to_string())
+                .remedy("name another with --state-dir or TMPDIR")
+        }),
+    }
 }
 
 /// The slots that a policy's file decides: those that a component exports, or the one that rules are for.
 pub(crate) fn slots_of(file: &Path, contents: &[u8]) -> Result<Vec<SlotName>, Failure> {
-    match rules(file, contents)? {
-        Some(rules) => Ok(vec![rules.slot()]),
-        None => Ok(Examination::of(contents).map_err(|refusal| unusable(file, None, &refusal))?.slots()),
+    match RulesFile::is_named(file) {
+        true => {
+            let slot = RulesFile::slot_in(contents);
+            Ok(vec![slot.map_err(|problems| unusable(file, None, &Refusal::Rules(problems)))?])
+        }
+        false => Ok(Examination::of(contents).map_err(|refusal| unusable(file, None, &refusal))?.slots()),
     }
 }
 
@@ -75,7 +84,7 @@ pub(crate) fn rules(file: &Path, contents: &[u8]) -> Result<Option<RulesFile>, F
     if !RulesFile::is_named(file) {
         return Ok(None);
     }
-    RulesFile::read(contents).map(Some).map_err(|problem| unusable(file, None, &Refusal::Rules(problem)))
+    RulesFile::read(contents).map(Some).map_err(|problems| unusable(file, None, &Refusal::Rules(problems)))
 }
 
 /// The policy as its file and options say; where they say nothing, as the configuration says for the same file.
@@ -171,9 +180,11 @@ pub(crate) fn load(host: &Host, slot: SlotName, link: &Link, file: &Path) -> Res
 /// Why a file cannot be used as a policy.
 pub(crate) fn unusable(file: &Path, slot: Option<SlotName>, refusal: &Refusal) -> Failure {
     let role = slot.map(|slot| format!(" for the slot {slot}")).unwrap_or_default();
-    Failure::usage(format!("the policy cannot be used{role}"))
-        .at(file.display().to_string())
-        .because(refusal.to_string())
+    let failure = Failure::usage(format!("the policy cannot be used{role}")).at(file.display().to_string());
+    match refusal {
+        Refusal::Rules(problems) => problems.iter().fold(failure, |failure, problem| failure.because(problem.clone())),
+        refusal => failure.because(refusal.to_string()),
+    }
 }
 
 /// The configured chain of a slot, without shadows; with a candidate, that is in the place of the link with its file,

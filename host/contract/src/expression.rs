@@ -234,12 +234,30 @@ fn parse(text: &str, scope: &Scope) -> Result<Ast, String> {
             "invalid argument to has() macro" => {
                 "`has` asks about a field, as in `has(failure.status)`; of a word alone ask `time_left != null`".into()
             }
+            _ if let Some(meant) = operator_meant(text) => meant,
             _ => {
                 let column = first.map(|error| error.pos.1).filter(|column| *column > 0);
                 let place = column.map(|column| format!(" (character {column})")).unwrap_or_default();
                 format!("it is not CEL: {}{place}", words.trim_start_matches("Syntax error: "))
             }
         }
+    })
+}
+
+/// Words and signs that other languages have for operators, outside of texts.
+fn operator_meant(text: &str) -> Option<String> {
+    const MEANT: [(&str, &str); 5] = [("and", "&&"), ("or", "||"), ("not", "!"), ("<>", "!="), ("=", "==")];
+    // Every second piece is a text.
+    let outside = text.split(['\'', '"']).step_by(2);
+    let mut words = outside.flat_map(|piece| {
+        let is_word = |char: char| char.is_alphanumeric() || char == '_' || char == '.';
+        let is_sign = |char: char| "=<>!&|".contains(char);
+        let words = piece.split(move |char| !is_word(char));
+        words.chain(piece.split(move |char| !is_sign(char)))
+    });
+    words.find_map(|word| {
+        let (written, meant) = MEANT.iter().find(|(written, _)| word.eq_ignore_ascii_case(written))?;
+        Some(format!("it is not CEL: for `{written}`, write `{meant}`"))
     })
 }
 
@@ -270,6 +288,8 @@ impl Check<'_> {
         if self.depth > deepest {
             return Err(too_deep(deepest));
         }
+        // Equal parts are equal wherever they stand.
+        ast.id = 0;
         let typed = self.kind_of(ast);
         self.depth -= 1;
         typed
@@ -537,11 +557,11 @@ impl Check<'_> {
             }
             (operators::NEGATE, [part]) => self.number(part),
             (operators::INDEX, [list, index]) => {
+                let written = written(list).unwrap_or_else(|| "it".to_owned());
                 let of = self.whole(list)?;
-                self.number(index)?;
-                match of {
-                    Kind::List(item) => Ok((*item).into()),
-                    other => Err(format!("{} has no items", other.words())),
+                match (of, self.whole(index)?) {
+                    (Kind::List(item), Kind::Number) => Ok((*item).into()),
+                    (of, index_kind) => Err(no_item(&written, &of, &index_kind, index)),
                 }
             }
             (name, args) => {
@@ -551,12 +571,19 @@ impl Check<'_> {
         }
     }
 
-    /// The second part is looked at only where the first one is true (or false).
+    /// The second part is looked at only where the first one is true (or false). What is wrong with both is told of both,
+    /// a line each.
     fn both(&mut self, one: &mut Ast, other: &mut Ast, is_and: bool) -> Checked {
         let mut facts = Facts::new();
         known(one, is_and, &mut facts);
-        self.truth(one)?;
-        self.knowing(facts, |check| check.truth(other))
+        let outside = self.inner.len();
+        let one = self.truth(one);
+        // Where it failed, variables of its macros are left.
+        self.inner.truncate(outside);
+        match (one, self.knowing(facts, |check| check.truth(other))) {
+            (Err(one), Err(other)) if one != other => Err(format!("{one}\n{other}")),
+            (one, other) => one.and(other),
+        }
     }
 
     /// Checks a part for which these are known to be there.
@@ -665,6 +692,28 @@ fn literal_kind(literal: &mut LiteralValue, is_law: bool) -> Result<Kind, String
 fn field_of(fields: Fields, field: &str) -> Option<(usize, Shape)> {
     let position = fields.iter().position(|(name, _)| is_written(name, field))?;
     Some((position, fields[position].1))
+}
+
+/// What is no item of a list by its position.
+fn no_item(written: &str, of: &Kind, by: &Kind, index: &Ast) -> String {
+    let word = match &index.expr {
+        Expr::Literal(LiteralValue::String(word)) => word.inner(),
+        _ => "...",
+    };
+    match of {
+        Kind::List(item) if by.is_text() => match **item {
+            Kind::Record(fields) if field_of(fields, "name").is_some() && field_of(fields, "value").is_some() => {
+                format!(
+                    "`{written}` is a list, whose items have positions and no names: ask \
+                 `{written}.exists(l, l.name == '{word}' && l.value == ...)`"
+                )
+            }
+            _ => format!("`{written}` is a list, whose items have positions, as in `{written}[0]`"),
+        },
+        Kind::List(_) => format!("the position of an item is a number, and not {}", by.words()),
+        Kind::Record(_) => format!("a field stands after a dot: `{written}.{}`", word.replace('-', "_")),
+        other => format!("{} has no items", other.words()),
+    }
 }
 
 fn no_field(of: &str, field: &str, known: &[String]) -> String {

@@ -10,6 +10,8 @@ mod bindings {
 }
 #[cfg(feature = "expressions")]
 mod expression;
+#[cfg(feature = "expressions")]
+mod possible;
 mod shape;
 mod words;
 

@@ -39,7 +39,7 @@ pub use keys::KeyId;
 pub use manifest::{MINISIGN_ANNOTATION, RULES_MEDIA_TYPE, SIGSTORE_ANNOTATION, WASM_MEDIA_TYPE};
 pub use reference::{Reference, SCHEME};
 pub use settings::{HostSettings, RegistrySettings};
-pub use signature::{MINISIGN_SUFFIX, SIGSTORE_SUFFIX, Signature, SignatureFile};
+pub use signature::{Claim, MINISIGN_SUFFIX, SIGSTORE_SUFFIX, Signature, SignatureFile};
 pub use trust::{SignedBy, Trust, Untrusted};
 
 #[cfg(feature = "registry")]

@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::sigstore::MAX_BUNDLE_BYTES;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use crate::keys::KeyId;
+use crate::printable::printable;
+use crate::sigstore::{Bundle, MAX_BUNDLE_BYTES};
 
 /// What follows the name of a file in the name of its minisign signature.
 pub const MINISIGN_SUFFIX: &str = ".minisig";
@@ -66,7 +71,34 @@ impl SignatureFile {
     }
 }
 
+/// What a signature says of itself. Nobody has verified it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The key that it says it is by. Absent where it names none, or cannot be read.
+    pub key: Option<KeyId>,
+    /// What its signer wrote beside, in one line. It is signed as well, so it counts where the signature is right.
+    pub comment: Option<String>,
+}
+
+/// The key that a minisign signature names.
+pub(crate) fn minisign_key(text: &str) -> Option<KeyId> {
+    KeyId::of_minisign(&BASE64.decode(text.lines().nth(1)?.trim()).ok()?)
+}
+
 impl Signature {
+    /// What it says of itself.
+    pub fn claim(&self) -> Claim {
+        match self {
+            Signature::Minisign(text) => Claim {
+                key: minisign_key(text),
+                comment: text.lines().find_map(|line| line.strip_prefix("trusted comment: ")).map(printable),
+            },
+            Signature::Sigstore(bundle) | Signature::SigstoreOfManifest { bundle, .. } => {
+                Claim { key: Bundle::read(bundle).ok().and_then(|bundle| bundle.key), comment: None }
+            }
+        }
+    }
+
     /// The file beside the contents that holds it, and its text; nothing for what is not of the contents themselves.
     pub fn file(&self) -> Option<(SignatureFile, &str)> {
         match self {

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +10,7 @@ use crate::digest::ContentDigest;
 use crate::keys::{KeyId, PublicKey, is_signed};
 use crate::manifest::read_manifest;
 use crate::printable::printable;
-use crate::signature::Signature;
+use crate::signature::{Signature, minisign_key};
 use crate::sigstore::{Bundle, Other};
 
 /// The most keys, and the most revoked ones.
@@ -195,8 +193,7 @@ impl Trust {
     fn verify_minisign(&self, digest: ContentDigest, contents: &[u8], text: &str) -> Result<SignedBy, Untrusted> {
         let malformed = |problem: &str| Untrusted::Malformed { digest, problem: problem.to_owned() };
         let signature = minisign_verify::Signature::decode(text).map_err(|error| malformed(&error.to_string()))?;
-        let line = text.lines().nth(1).and_then(|line| BASE64.decode(line.trim()).ok());
-        let id = line.as_deref().and_then(KeyId::of_minisign).ok_or_else(|| malformed("it names no key"))?;
+        let id = minisign_key(text).ok_or_else(|| malformed("it names no key"))?;
         let (name, key) = self.key(digest, id)?;
         let PublicKey::Minisign(key) = key else { return Err(malformed("it names no key of minisign's")) };
         // Of a signature that is not over a hash, the algorithm is refused as well: minisign has made none since 2022.
@@ -281,6 +278,11 @@ impl Trust {
     /// Why it isn't.
     pub fn check_key(&self, digest: ContentDigest, key: KeyId) -> Result<(), Untrusted> {
         self.key(digest, key).map(drop)
+    }
+
+    /// Whether a version can be too old. The same for every name.
+    pub fn has_minimum_versions(&self) -> bool {
+        !self.settings.minimum_versions.is_empty()
     }
 
     /// Whether a version is not older than the oldest that is taken of what has this name.

@@ -7,11 +7,9 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-#[cfg(feature = "terminal")]
-use windlass_policy::LinkRecord;
 use windlass_policy::slots::types::{Failure, Money, Requester, Subject};
 use windlass_policy::slots::{SlotName, placement, provisioning, release, retry, rollback, state_mapping};
-use windlass_policy::{DecidedBy, DecisionRecord, DecisionSummary, FailureKind, Outcome};
+use windlass_policy::{DecidedBy, DecisionRecord, DecisionSummary, FailureKind, LinkRecord, Outcome};
 
 use crate::text::instant;
 #[cfg(feature = "terminal")]
@@ -55,12 +53,38 @@ impl Brief {
             SlotName::Provisioning => in_brief(decision, provisioning_subject, |q, a| first(provisioning_answer(q, a))),
             SlotName::Placement => in_brief(decision, placement_subject, |q, a| placement_answer(q, a).join("; ")),
         };
-        let mut deciders: Vec<String> = decision.deciders().map(ToString::to_string).collect();
+        let mut deciders: Vec<String> = decision.deciders().map(decider_words).collect();
         if deciders.is_empty() {
             deciders.push(decision.decided_by.to_string());
         }
         Self { subject, verdict, deciders }
     }
+}
+
+/// A policy that decided, and by which of its rules.
+fn decider_words(link: &LinkRecord) -> String {
+    let rules = link.rule_words();
+    match rules.is_empty() {
+        true => link.policy.to_string(),
+        false => format!("{}: {rules}", link.policy),
+    }
+}
+
+/// Each rule of a policy that answered about servers, resources or places, and about which.
+#[must_use]
+pub fn rules_by_item(asked: &LinkRecord) -> Vec<String> {
+    let what = match asked.policy.slot {
+        SlotName::Rollback => "resource",
+        SlotName::Placement => "place",
+        SlotName::StateMapping | SlotName::Retry | SlotName::Release | SlotName::Provisioning => "server",
+    };
+    bounded(asked.rules.iter().filter(|applied| !applied.items.is_empty()).map(|applied| {
+        let told: Vec<String> = applied.items.iter().take(MAX_TOLD).map(u32::to_string).collect();
+        let more = applied.items.len() - told.len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let plural = if applied.items.len() == 1 { "" } else { "s" };
+        format!("{}: {what}{plural} {}{more}", applied.rule, told.join(", "))
+    }))
 }
 
 /// The subject and the verdict, as far as they are there and of this version's contract.
@@ -167,7 +191,10 @@ fn by_the_host(record: &DecisionRecord) -> Vec<String> {
         });
     }
     lines.push(match &record.decided_by {
-        DecidedBy::Policy(policy) => format!("it followed {policy}"),
+        DecidedBy::Policy(policy) => {
+            let link = record.asked.iter().rev().find(|link| link.policy == *policy);
+            format!("it followed {}", link.map_or_else(|| policy.to_string(), decider_words))
+        }
         DecidedBy::Keep => "no policy decided: it took its own last resort, which destroys nothing".to_owned(),
     });
     let fuel: u64 = record.asked.iter().filter_map(|asked| asked.fuel).sum();
@@ -281,9 +308,15 @@ fn state_mapping_answer(
 ) -> Vec<String> {
     use state_mapping::{Action, Verdict};
     let several = record.asked.iter().filter(|link| link.outcome.decides()).count() > 1;
-    let decider = |position: usize| {
-        let told = u32::try_from(position).ok().filter(|_| several && position < MAX_TOLD);
-        told.and_then(|position| record.decider_of(position))
+    let by = |position: usize| {
+        let position = u32::try_from(position).ok().filter(|_| position < MAX_TOLD)?;
+        let link = record.decider_of(position)?;
+        match (several, link.rule_of(position)) {
+            (true, Some(applied)) => Some(format!(", decided by {}: {}", link.policy, applied.rule)),
+            (true, None) => Some(format!(", decided by {}", link.policy)),
+            (false, Some(applied)) => Some(format!(", by {}", applied.rule)),
+            (false, None) => None,
+        }
     };
     bounded(question.servers.iter().zip(answers).enumerate().map(|(position, (server, answer))| {
         let server_type = question.server_types.get(server.server_type as usize).map_or("?", String::as_str);
@@ -303,7 +336,7 @@ fn state_mapping_answer(
             }
         };
         let because = answer.reason.as_ref().map(|reason| format!(" – {reason}")).unwrap_or_default();
-        let by = decider(position).map(|by| format!(", decided by {by}")).unwrap_or_default();
+        let by = by(position).unwrap_or_default();
         format!(
             "server {position}, {server_type}, {is} for {} of {}: {said}{because}{by}",
             milliseconds(server.state_age),
@@ -619,6 +652,7 @@ pub(crate) fn asked_words(mark: &str, asked: &LinkRecord, agreement: &str) -> St
         Outcome::Deferred => "deferred to the next".to_owned(),
         Outcome::Fallback { kind, reason } => format!("failed ({}): {reason}", kind_word(kind)),
     };
+    let by = if asked.rules.is_empty() { String::new() } else { format!(", by {}", asked.rule_words()) };
     let mut details = human_duration(Duration::from_nanos(asked.duration_ns));
     if let Some(fuel) = asked.fuel {
         details.push_str(&format!(", {fuel} fuel"));
@@ -626,8 +660,11 @@ pub(crate) fn asked_words(mark: &str, asked: &LinkRecord, agreement: &str) -> St
     text.push_str(&format!(
         "  {mark} {}  {agreement}{}  ({details})\n",
         printable(&asked.policy.to_string()),
-        printable(&outcome)
+        printable(&format!("{outcome}{by}"))
     ));
+    for rule in rules_by_item(asked) {
+        text.push_str(&format!("       {}\n", printable(&rule)));
+    }
     for line in &asked.log {
         text.push_str(&format!("       {}: {}\n", kind_word(&line.level), printable(&line.message)));
     }

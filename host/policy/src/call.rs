@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use wasmtime::Store;
 use wasmtime::component::{Instance, TypedFunc};
 
+use crate::decision_log::AppliedRule;
 use crate::guest::{Failure, Guest, LogLine, new_store};
 use crate::host_calls::{HostCall, HostCalls};
 use crate::policy::LoadedPolicy;
@@ -19,6 +20,8 @@ pub(crate) struct Trace {
     pub(crate) log: Vec<LogLine>,
     pub(crate) log_dropped: u64,
     pub(crate) host_calls: Vec<HostCall>,
+    /// The rules that answered.
+    pub(crate) rules: Vec<AppliedRule>,
 }
 
 impl Trace {
@@ -45,10 +48,15 @@ fn decide<'q, S: Slot>(
 pub(crate) fn ask<S: Slot>(policy: &LoadedPolicy, question: &S::Question) -> (Result<S::Answer, Failure>, Trace) {
     let started = Instant::now();
     let mut store = new_store(policy.engine(), policy.limits(), Guest::new(started, policy.limits(), None));
+    let mut rules = Vec::new();
     let answer = policy.instance_pre().instantiate(&mut store).and_then(|instance| {
-        decide::<S>(policy, &mut store, &instance)?.call(&mut store, (question,)).map(|(answer,)| answer)
+        let (answer,) = decide::<S>(policy, &mut store, &instance)?.call(&mut store, (question,))?;
+        if let Some(file) = policy.rules() {
+            rules = file.applied(&mut store, &instance);
+        }
+        Ok(answer)
     });
-    finish(policy, started, store, answer)
+    finish(policy, started, store, answer, rules)
 }
 
 /// Asks a policy that may wait for a capability: on a stack of its own, so that the caller's thread is free meanwhile.
@@ -67,7 +75,8 @@ pub(crate) async fn ask_waiting<S: Slot>(
         },
         Err(error) => Err(error),
     };
-    finish(policy, started, store, answer)
+    // Rules import nothing, so they never wait.
+    finish(policy, started, store, answer, Vec::new())
 }
 
 fn finish<A>(
@@ -75,6 +84,7 @@ fn finish<A>(
     started: Instant,
     store: Store<Guest>,
     answer: wasmtime::Result<A>,
+    rules: Vec<AppliedRule>,
 ) -> (Result<A, Failure>, Trace) {
     let fuel = policy.limits().fuel.map(|given| given.saturating_sub(store.get_fuel().unwrap_or_default()));
     let guest = store.into_data();
@@ -86,6 +96,7 @@ fn finish<A>(
         log: guest.log,
         log_dropped: guest.log_dropped,
         host_calls: guest.host_calls.map(|calls| calls.into_records()).unwrap_or_default(),
+        rules,
     };
     (answer, trace)
 }

@@ -171,9 +171,9 @@ pub enum Refusal {
     #[error("it refuses its settings: {0}")]
     Configure(String),
 
-    /// A file of rules is wrong: line, rule, key and remedy.
-    #[error("{0}")]
-    Rules(String),
+    /// A file of rules is wrong: of each problem line, rule, key and remedy.
+    #[error("{}", .0.join("; "))]
+    Rules(Vec<String>),
 
     /// It failed while it was loaded.
     #[error("it failed in `{function}`: {problem}")]

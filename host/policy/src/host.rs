@@ -31,7 +31,7 @@ use crate::error::{Error, Refusal};
 use crate::host_status::{HostStatus, LinkStatus};
 use crate::kept::{Kept, Unrestored};
 use crate::limits::{ClassLimits, MAX_COMPONENT_BYTES};
-use crate::load::Loader;
+use crate::load::{Loader, Made};
 use crate::policy::LoadedPolicy;
 use crate::policy_log::LineRoom;
 use crate::rules::RulesFile;
@@ -152,6 +152,8 @@ struct ConfiguredLink {
     link: Link,
     policy: Arc<LoadedPolicy>,
     stamp: Option<FileStamp>,
+    /// How the file was at the last look, where it is not what is loaded: it may be being written.
+    unsettled: Option<FileStamp>,
     loaded_at_ms: u64,
     /// Why the newest file isn't in use, and since when.
     refused: Option<(String, u64)>,
@@ -164,6 +166,7 @@ impl ConfiguredLink {
             link: self.link.clone(),
             policy: self.policy.clone(),
             stamp: None,
+            unsettled: None,
             loaded_at_ms: self.loaded_at_ms,
             refused: Some((error.to_string(), now_ms())),
         }
@@ -181,8 +184,16 @@ struct Loaded {
 }
 
 impl Loaded {
-    /// Warns of labels that no question has: a rule about one never applies.
-    fn warn_of_labels(&self, labels: &[String]) {
+    /// Warns of rules that never answer, of those that could not be tried, and of labels that no question has: a rule
+    /// about one never applies.
+    fn warn(&self, labels: &[String]) {
+        let policy = &self.link.policy;
+        for remark in &policy.remarks {
+            tracing::warn!(policy = %policy.identity, remark, "a rule never answers");
+        }
+        if let Some(reason) = &policy.failed_example {
+            tracing::warn!(policy = %policy.identity, reason, "its rules failed with the slot's example question");
+        }
         for name in self.label_names.iter().filter(|name| !labels.contains(name)) {
             let policy = &self.link.policy.identity;
             tracing::warn!(%policy, "its rules ask for the label `{name}`, which no question has: name it in `labels` of \
@@ -347,7 +358,7 @@ impl Host {
                 match (self.inner.load_link(slot, link, at, next.trust.as_deref(), None), before) {
                     (Ok(loaded), _) => {
                         loaded.keep_in(&self.inner.kept)?;
-                        loaded.warn_of_labels(&next.labels);
+                        loaded.warn(&next.labels);
                         loaded.link.policy.health.admit();
                         next.slots[slot.index()].push(loaded.link);
                     }
@@ -378,7 +389,7 @@ impl Host {
         self.inner.reload(false)
     }
 
-    /// Reloads changed files by itself from now on, in a thread of its own, until the returned guard is dropped.
+    /// Reloads changed files by itself from now on, each when it has stayed as it is for one interval, in a thread of its own, until the returned guard is dropped.
     ///
     /// # Errors
     /// The thread can't be started.
@@ -432,7 +443,7 @@ impl Host {
         let before = before.map(|policy| (policy, 0));
         let loaded = self.inner.load_link(slot, link, before, trust.as_deref(), Some(brought))?;
         loaded.keep_in(&self.inner.kept)?;
-        loaded.warn_of_labels(&self.inner.generations.current().labels);
+        loaded.warn(&self.inner.generations.current().labels);
         Ok(loaded.link.policy)
     }
 
@@ -607,6 +618,7 @@ impl Inner {
         let signed_by = signed_by.map_err(|untrusted| refused(untrusted.into()))?;
         let rules = contents.are_rules.then(|| rules_for(slot, link, &contents.bytes));
         let rules = rules.transpose().map_err(refused)?;
+        let made = if rules.is_some() { Made::OfRules } else { Made::OfCode };
         // Rules are the settings of the component that evaluates them.
         let (component, effective) = match &rules {
             Some(rules) => (built_in::rules().into(), Link { settings: rules.settings().clone(), ..link.clone() }),
@@ -614,8 +626,10 @@ impl Inner {
         };
         let limits = limits(Class::of(&component))?;
         let digest = Digest::of(&component);
+        let has_problems = rules.as_ref().is_some_and(RulesFile::has_problems);
         let same = before.filter(|(policy, _)| {
-            policy.identity.slot == slot
+            !has_problems
+                && policy.identity.slot == slot
                 && policy.identity.component == digest
                 && policy.link == effective
                 && policy.limits == limits
@@ -623,17 +637,18 @@ impl Inner {
         let (policy, loaded_at_ms) = match same {
             Some((policy, loaded_at_ms)) => (policy.clone(), loaded_at_ms),
             None => {
-                let loaded = self.loader.load(slot, &effective, component.clone(), limits).map_err(|refusal| {
-                    refused(match (refusal, &rules) {
-                        (Refusal::Configure(words) | Refusal::Settings(words), Some(rules)) => {
-                            Refusal::Rules(rules.explain(&words))
-                        }
-                        (refusal, _) => refusal,
-                    })
-                });
-                let mut loaded = loaded?;
-                if rules.is_some() {
+                let loaded = self.loader.load(slot, &effective, made, component.clone(), limits);
+                let mut loaded = match (loaded, &rules) {
+                    (Err(Refusal::Configure(words) | Refusal::Settings(words)), Some(rules)) => {
+                        return Err(refused(Refusal::Rules(rules.explain(words.lines()))));
+                    }
+                    // Of the rest of the file nothing is wrong, or it could not be looked at.
+                    (_, Some(rules)) if has_problems => return Err(refused(Refusal::Rules(rules.explain([])))),
+                    (loaded, _) => loaded.map_err(refused)?,
+                };
+                if let Some(rules) = &rules {
                     loaded.identity.name = link.source.rules_name();
+                    loaded.remarks = rules.explain(loaded.remarks.iter().map(String::as_str));
                 }
                 self.bring(&mut loaded, origin);
                 (Arc::new(loaded), now_ms())
@@ -643,7 +658,8 @@ impl Inner {
             let checked = trust.check_version(&policy.identity.name, &policy.identity.version);
             checked.map_err(|untrusted| refused(untrusted.into()))?;
         }
-        let link = ConfiguredLink { link: link.clone(), policy, stamp: contents.stamp, loaded_at_ms, refused: None };
+        let (stamp, unsettled) = (contents.stamp, None);
+        let link = ConfiguredLink { link: link.clone(), policy, stamp, unsettled, loaded_at_ms, refused: None };
         let label_names = rules.iter().flat_map(RulesFile::label_names).map(str::to_owned).collect();
         let signed_by = signed_by.map(|signed_by| signed_by.key);
         Ok(Loaded { link, effective, label_names, component, signed_by })
@@ -702,6 +718,7 @@ impl Inner {
     fn reload(&self, only_changed: bool) -> Reload {
         let mut outcome = Reload::default();
         let mut changed = false;
+        let mut unsettled = false;
         let _turn = self.loading.lock();
         let (mut slots, trust) = {
             let configured = self.generations.lock();
@@ -714,6 +731,12 @@ impl Inner {
                 if only_changed && now == known.stamp {
                     continue;
                 }
+                // A file that is half copied may be valid: it counts when it stays as it is from one look to the next.
+                if only_changed && now.is_some() && now != known.unsettled {
+                    (known.unsettled, unsettled) = (now, true);
+                    continue;
+                }
+                known.unsettled = None;
                 changed = true;
                 let before = Some((&known.policy, known.loaded_at_ms));
                 let loaded = self.load_link(slot, &known.link, before, trust.as_deref(), None);
@@ -743,7 +766,9 @@ impl Inner {
                 }
             }
         }
-        if changed {
+        if unsettled && !changed {
+            self.generations.lock().slots = slots;
+        } else if changed {
             let mut configured = self.generations.lock();
             configured.slots = slots;
             if !outcome.swapped.is_empty() {
@@ -782,7 +807,8 @@ impl Inner {
         let trust = self.generations.current().trust.clone();
         let (link, component) = self.kept.read(identity, trust.as_deref())?;
         let limits = self.limits.of(Class::of(&component)).with(&link.limits, "limits").map_err(Unrestored::Lost)?;
-        let loaded = self.loader.load(identity.slot, &link, component, limits);
+        let made = if identity.are_rules() { Made::OfRules } else { Made::OfCode };
+        let loaded = self.loader.load(identity.slot, &link, made, component, limits);
         let mut policy = loaded.map_err(|refusal| Unrestored::Lost(refusal.to_string()))?;
         self.bring(&mut policy, identity.origin.clone());
         if identity.are_rules() {
@@ -802,8 +828,8 @@ fn rules_for(slot: SlotName, link: &Link, contents: &[u8]) -> Result<RulesFile, 
     if !link.settings.is_empty() {
         return Err(Refusal::Settings("a file of rules takes none: what it says stands in the file".into()));
     }
-    let rules = RulesFile::read(contents).map_err(Refusal::Rules)?;
-    rules.check_slot(slot).map_err(Refusal::Rules)?;
+    let rules = RulesFile::read_all(contents).map_err(Refusal::Rules)?;
+    rules.check_slot(slot).map_err(|problem| Refusal::Rules(vec![problem]))?;
     Ok(rules)
 }
 
@@ -887,7 +913,7 @@ fn load_built_ins(loader: &Loader, kept: &Kept, limits: &ClassLimits) -> Result<
         let Some(component) = built_in::component(slot) else { return Ok(None) };
         let link = Link::default();
         let policy = loader
-            .load(slot, &link, component.into(), limits.small.clone())
+            .load(slot, &link, Made::OfCode, component.into(), limits.small.clone())
             .map_err(|refusal| Error::Refused { slot, policy: Source::BuiltIn, refusal })?;
         // Kept as well: after an upgrade, an operation that began before ends under the default that it began with.
         kept.keep(&policy.identity, &link, component, None)?;
@@ -923,4 +949,50 @@ fn stamp(folder: &Dir, name: &Path) -> std::io::Result<Stamp> {
         bytes: metadata.len(),
         inode: metadata.ino(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(name: &str) -> String {
+        format!("[[rules]]\nname = \"{name}\"\nwhen = \"step == '{name}'\"\nanswer = \"give-up\"\n\n")
+    }
+
+    #[test]
+    fn a_file_that_is_being_written_is_not_loaded_before_it_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
+        let mut options = HostOptions::new(state);
+        options.policy_folder = folder.path().into();
+        let host = Host::new(options).unwrap();
+        let write = |rules: &[&str]| {
+            let rules: String = rules.iter().map(|name| rule(name)).collect();
+            std::fs::write(folder.path().join("the.rules.toml"), format!("slot = \"retry\"\n\n{rules}")).unwrap();
+        };
+        let rules = || {
+            let pin = host.pin();
+            let first = pin.generation.policies().find(|policy| policy.identity.slot == SlotName::Retry);
+            first.map_or(0, |policy| crate::rules::names_in(policy.settings()).len())
+        };
+        write(&["a"]);
+        host.configure(&Policies::built_in().with(SlotName::Retry, Link::file("the.rules.toml"))).unwrap();
+        assert_eq!(rules(), 1);
+
+        // A copy that takes longer than a look, with whole rules at each.
+        for copied in [&["a", "b"][..], &["a", "b", "c"]] {
+            write(copied);
+            assert!(host.inner.reload(true).swapped.is_empty() && rules() == 1, "{copied:?}");
+        }
+        write(&["a", "b", "c", "d"]);
+        assert!(host.inner.reload(true).swapped.is_empty());
+        assert_eq!((host.inner.reload(true).swapped.len(), rules()), (1, 4));
+        assert!(host.inner.reload(true).swapped.is_empty());
+
+        // Whoever asks for it does not wait.
+        write(&["a"]);
+        assert_eq!((host.reload().swapped.len(), rules()), (1, 1));
+        std::fs::remove_file(folder.path().join("the.rules.toml")).unwrap();
+        assert_eq!((host.inner.reload(true).errors.len(), rules()), (1, 1), "the last good one stays");
+    }
 }

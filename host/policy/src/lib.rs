@@ -116,7 +116,7 @@ pub use engine::{DECISION_STACK_BYTES, address_space_limit};
 pub use failure_kind::FailureKind;
 // What was decided.
 pub use decision_log::{
-    Activity, Agreement, DecisionFilter, DecisionList, DecisionLogOptions, DecisionPage, DecisionReader,
+    Activity, Agreement, AppliedRule, DecisionFilter, DecisionList, DecisionLogOptions, DecisionPage, DecisionReader,
     DecisionRecord, DecisionSummary, LinkRecord, Outcome, PolicyActivity, Redaction, ShadowAgreement, ShadowDifference,
     ShadowFailure, ShadowFilter, ShadowRecord, ShadowReport, Spread, UnreadRecord, UnreadRecords,
 };

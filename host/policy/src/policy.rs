@@ -15,6 +15,7 @@ use crate::decision::PolicyIdentity;
 use crate::engine::Ticker;
 use crate::guest::Guest;
 use crate::limits::Limits;
+use crate::load::RuleExports;
 use crate::policy_log::LineRoom;
 use crate::shares::SLOW;
 use crate::slot_name::OnFailure;
@@ -47,6 +48,12 @@ pub struct LoadedPolicy {
     pub(crate) class: Class,
     pub(crate) instance_pre: InstancePre<Guest>,
     pub(crate) decide_export: ComponentExportIndex,
+    /// Where it is made of rules.
+    pub(crate) rules: Option<RuleExports>,
+    /// Rules that can never answer, in words.
+    pub(crate) remarks: Vec<String>,
+    /// Why a rule could not be evaluated with the slot's example question.
+    pub(crate) failed_example: Option<String>,
     /// Whether it can reach a capability, so that a decision may have to wait.
     pub(crate) may_wait: bool,
     pub(crate) health: Health,
@@ -118,6 +125,20 @@ impl LoadedPolicy {
         if self.is_slow.load(Ordering::Relaxed) != is_slow {
             self.is_slow.store(is_slow, Ordering::Relaxed);
         }
+    }
+
+    /// Rules that can never answer, each with line, name and remedy.
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    /// Why a rule could not be evaluated with the slot's example question. It may never be asked such a question.
+    pub fn failed_example(&self) -> Option<&str> {
+        self.failed_example.as_deref()
+    }
+
+    pub(crate) fn rules(&self) -> Option<&RuleExports> {
+        self.rules.as_ref()
     }
 
     pub(crate) fn instance_pre(&self) -> &InstancePre<Guest> {

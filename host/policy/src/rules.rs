@@ -6,6 +6,7 @@
 //! checked there; here, what TOML can get wrong is told with its line.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use toml::Spanned;
@@ -14,15 +15,21 @@ use windlass_contract::nearest;
 
 use crate::slot_name::SlotName;
 use crate::source::Source;
-use crate::text::{short, unknown_key};
+use crate::text::{is_control, short, unknown_key};
 
 /// How the name of a file of rules ends.
 const ENDING: &str = ".rules.toml";
 /// The longest name of a file in records, without its ending.
 const MAX_STEM: usize = 64;
+/// The longest name of a rule, in bytes.
+const MAX_RULE_NAME: usize = 64;
+/// How many problems of one file are told.
+const MAX_PROBLEMS: usize = 32;
 
 const FILE_KEYS: [&str; 2] = ["slot", "rules"];
 const RULE_KEYS: [&str; 4] = ["name", "when", "answer", "reason"];
+/// What stands for the keys that a rule must have, where it lacks one.
+const PLACEHOLDER: [(&str, &str); 2] = [("when", "true"), ("answer", "defer")];
 
 /// A file of rules, read.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,12 +39,19 @@ pub struct RulesFile {
     slot_line: usize,
     settings: Map<String, Value>,
     rules: Vec<RuleLines>,
+    /// What is wrong: then the settings have something else in its place, so that the rest can be looked at.
+    problems: Vec<Problem>,
 }
+
+/// Something wrong: its line, from 1, and words that begin with it.
+type Problem = (usize, String);
 
 /// Where a rule stands.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct RuleLines {
-    name: Option<String>,
+    /// The line at which it begins, from 1.
+    line: usize,
+    name: Option<(String, usize)>,
     /// The line of each key, from 1.
     keys: Vec<(String, usize)>,
 }
@@ -72,45 +86,78 @@ impl RulesFile {
     /// Reads a file's contents. Whether conditions and answers fit the slot is found out when it is loaded.
     ///
     /// # Errors
-    /// What is wrong, with its line and key, and the nearest valid key.
-    pub fn read(contents: &[u8]) -> Result<RulesFile, String> {
+    /// All that is wrong, each with its line and key, and the nearest valid key.
+    pub fn read(contents: &[u8]) -> Result<RulesFile, Vec<String>> {
+        let file = RulesFile::read_all(contents)?;
+        match file.problems.is_empty() {
+            true => Ok(file),
+            false => Err(told(file.problems)),
+        }
+    }
+
+    /// The slot that a file's rules are for, whatever else is wrong with it: loading it tells that.
+    ///
+    /// # Errors
+    /// As [`RulesFile::read`], where there is no slot.
+    pub fn slot_in(contents: &[u8]) -> Result<SlotName, Vec<String>> {
+        RulesFile::read_all(contents).map(|file| file.slot)
+    }
+
+    /// The same, also with problems where there is a slot for which the rest can be looked at.
+    pub(crate) fn read_all(contents: &[u8]) -> Result<RulesFile, Vec<String>> {
         let text = std::str::from_utf8(contents)
-            .map_err(|error| format!("line {}: it is not UTF-8 text", line_of(contents, error.valid_up_to())))?;
+            .map_err(|error| vec![format!("line {}: it is not UTF-8 text", line_of(contents, error.valid_up_to()))])?;
         let line = |offset: usize| line_of(contents, offset);
         let table = DeTable::parse(text).map_err(|error| {
             let line = error.span().map_or(1, |span| line(span.start));
-            format!("line {line}: it is not TOML: {}", short(error.message()))
+            vec![format!("line {line}: it is not TOML: {}", short(error.message()))]
         })?;
+        let mut problems = Vec::new();
         let mut slot = None;
+        let mut has_slot = false;
+        let mut has_rules = false;
         let mut rules = Vec::new();
         let mut lines = Vec::new();
         for (key, value) in table.get_ref() {
             let at = line(key.span().start);
+            let mut wrong = |words: String| problems.push((at, format!("line {at}: {words}")));
             match (key.get_ref().as_ref(), value.get_ref()) {
-                ("slot", DeValue::String(name)) => slot = Some((slot_named(name, at)?, at)),
+                ("slot", value) => {
+                    has_slot = true;
+                    match value.as_str().map(slot_named) {
+                        Some(Ok(name)) => slot = Some((name, at)),
+                        Some(Err(problem)) => wrong(problem),
+                        None => wrong("`slot`: expected the name of a slot".into()),
+                    }
+                }
                 ("rules", DeValue::Array(array)) => {
+                    has_rules = !array.is_empty();
                     for rule in array.iter() {
-                        let (json, rule_lines) = read_rule(rule, lines.len(), &line)?;
+                        let (json, rule_lines) = read_rule(rule, lines.len(), &line, &mut problems);
                         rules.push(json);
                         lines.push(rule_lines);
                     }
                 }
-                ("slot", _) => return Err(format!("line {at}: `slot`: expected the name of a slot")),
-                ("rules", _) => return Err(format!("line {at}: `rules`: expected tables, each begun by [[rules]]")),
-                (unknown, _) => return Err(format!("line {at}: {}", unknown_key(unknown, &FILE_KEYS))),
+                ("rules", _) => {
+                    has_rules = true;
+                    wrong("`rules`: expected tables, each begun by [[rules]]".into());
+                }
+                (unknown, _) => wrong(unknown_key(unknown, &FILE_KEYS)),
             }
         }
-        let Some((slot, slot_line)) = slot else {
+        if !has_slot {
             let slots = SlotName::ALL.map(SlotName::as_str).join(", ");
-            return Err(format!("line 1: the key `slot` is missing: which of {slots} are the rules for?"));
-        };
-        if rules.is_empty() {
-            return Err("it has no rule: add one, begun by [[rules]]".into());
+            problems.push((1, format!("line 1: the key `slot` is missing: which of {slots} are the rules for?")));
         }
+        if !has_rules && problems.is_empty() {
+            problems.push((0, "it has no rule: add one, begun by [[rules]]".into()));
+        }
+        check_names(&lines, &mut problems);
+        let Some((slot, slot_line)) = slot else { return Err(told(problems)) };
         let mut settings = Map::new();
         settings.insert("slot".into(), slot.as_str().into());
         settings.insert("rules".into(), Value::Array(rules));
-        Ok(RulesFile { slot, slot_line, settings, rules: lines })
+        Ok(RulesFile { slot, slot_line, settings, rules: lines, problems })
     }
 
     /// The slot that the rules are for.
@@ -141,6 +188,11 @@ impl RulesFile {
         &self.settings
     }
 
+    /// Whether something is wrong with the file itself.
+    pub(crate) fn has_problems(&self) -> bool {
+        !self.problems.is_empty()
+    }
+
     /// Whether they can be used for a slot.
     pub(crate) fn check_slot(&self, slot: SlotName) -> Result<(), String> {
         match self.slot == slot {
@@ -151,64 +203,137 @@ impl RulesFile {
         }
     }
 
-    /// The component's words about the settings, which begin with a place such as `rules[2].when: `, with the line.
-    pub(crate) fn explain(&self, words: &str) -> String {
+    /// All that is wrong: with the file itself, and in the component's words, of which each line begins with a place in
+    /// the settings such as `rules[2].when: `.
+    pub(crate) fn explain<'w>(&self, words: impl IntoIterator<Item = &'w str>) -> Vec<String> {
+        let explained = words.into_iter().map(|words| self.explained(words));
+        told(self.problems.iter().cloned().chain(explained).collect())
+    }
+
+    fn explained(&self, words: &str) -> Problem {
         let place = || {
             let (place, problem) = words.split_once(": ")?;
             let (position, key) = place.strip_prefix("rules[")?.split_once("].")?;
             let position: usize = position.parse().ok()?;
             let rule = self.rules.get(position)?;
             let (_, line) = rule.keys.iter().find(|(known, _)| known == key)?;
-            let name = rule.name.as_ref().map(|name| format!(" (`{}`)", short(name))).unwrap_or_default();
-            Some(format!("line {line}, rule {}{name}: `{key}`: {problem}", position + 1))
+            let name = rule.name.as_ref().map(|(name, _)| format!(" (`{}`)", short(name))).unwrap_or_default();
+            Some((*line, format!("line {line}, rule {}{name}: `{key}`: {problem}", position + 1)))
         };
-        place().unwrap_or_else(|| words.to_owned())
+        place().unwrap_or_else(|| (usize::MAX, words.to_owned()))
     }
 }
 
-fn slot_named(name: &str, line: usize) -> Result<SlotName, String> {
+/// The names of the rules in the settings of what evaluates them, as records have them: that of a rule without a name
+/// is its number.
+pub(crate) fn names_in(settings: &Map<String, Value>) -> Vec<Arc<str>> {
+    let rules = settings.get("rules").and_then(Value::as_array).into_iter().flatten();
+    let names = (1..).zip(rules).map(|(number, rule)| match rule["name"].as_str() {
+        Some(name) => name.into(),
+        None => numbered(number).into(),
+    });
+    names.collect()
+}
+
+/// The name of a rule that has none.
+fn numbered(number: usize) -> String {
+    format!("rule {number}")
+}
+
+/// The words of problems in the order of their lines, as far as anybody reads.
+fn told(mut problems: Vec<Problem>) -> Vec<String> {
+    problems.sort_by_key(|(line, _)| *line);
+    let more = problems.len().saturating_sub(MAX_PROBLEMS);
+    problems.truncate(MAX_PROBLEMS);
+    let words = problems.into_iter().map(|(_, words)| words);
+    words.chain((more > 0).then(|| format!("and {more} more"))).collect()
+}
+
+/// Names say in records which rule answered: each rule has its own.
+fn check_names(rules: &[RuleLines], problems: &mut Vec<Problem>) {
+    let mut known: Vec<(String, usize, usize)> = Vec::new();
+    for (number, rule) in (1..).zip(rules) {
+        let (name, line) = match &rule.name {
+            Some((name, line)) => (name.clone(), *line),
+            None => (numbered(number), rule.line),
+        };
+        if rule.name.is_some() {
+            let mut wrong =
+                |words: String| problems.push((line, format!("line {line}: rule {number}: `name`: {words}")));
+            if name.trim().is_empty() {
+                wrong("it is empty".into());
+            } else if name.len() > MAX_RULE_NAME {
+                wrong(format!("it has {} bytes, and at most {MAX_RULE_NAME} are allowed", name.len()));
+            } else if name.contains(is_control) {
+                wrong("it has characters that a reader does not see, or that move the cursor".into());
+            }
+        }
+        match known.iter().find(|(other, _, _)| *other == name) {
+            Some((_, other, at)) => problems.push((
+                line,
+                format!(
+                    "line {line}: rule {number}: rule {other} (line {at}) is called `{}`, too: give each its own name",
+                    short(&name)
+                ),
+            )),
+            None => known.push((name, number, line)),
+        }
+    }
+}
+
+fn slot_named(name: &str) -> Result<SlotName, String> {
     let slots = SlotName::ALL.map(SlotName::as_str);
     name.parse().map_err(|_| {
         let meant = match nearest(name, slots) {
             Some(nearest) => format!("; did you mean `{nearest}`?"),
             None => format!("; the slots are {}", slots.join(", ")),
         };
-        format!("line {line}: there is no slot `{}`{meant}", short(name))
+        format!("there is no slot `{}`{meant}", short(name))
     })
 }
 
-/// One rule as JSON.
+/// One rule as JSON. What is wrong or missing becomes something that can be read.
 fn read_rule(
     rule: &Spanned<DeValue<'_>>,
     position: usize,
     line: &impl Fn(usize) -> usize,
-) -> Result<(Value, RuleLines), String> {
-    let at = line(rule.span().start);
+    problems: &mut Vec<Problem>,
+) -> (Value, RuleLines) {
     let number = position + 1;
-    let Some(table) = rule.get_ref().as_table() else {
-        return Err(format!("line {at}: rule {number}: expected a table, begun by [[rules]]"));
-    };
+    let mut wrong = |at: usize, words: String| problems.push((at, format!("line {at}: rule {number}: {words}")));
     let mut json = Map::new();
-    let mut lines = RuleLines::default();
+    let mut lines = RuleLines { line: line(rule.span().start), ..RuleLines::default() };
+    let Some(table) = rule.get_ref().as_table() else {
+        wrong(lines.line, "expected a table, begun by [[rules]]".into());
+        return (PLACEHOLDER.map(|(key, value)| (key.to_owned(), Value::from(value))).into_iter().collect(), lines);
+    };
     for (key, value) in table {
         let (at, key) = (line(key.span().start), key.get_ref().as_ref());
         if !RULE_KEYS.contains(&key) {
-            return Err(format!("line {at}: rule {number}: {}", unknown_key(key, &RULE_KEYS)));
-        }
-        if key != "answer" && !value.get_ref().is_str() {
-            return Err(format!("line {at}: rule {number}: `{key}`: expected a text"));
-        }
-        if key == "name" {
-            lines.name = value.get_ref().as_str().map(str::to_owned);
+            wrong(at, unknown_key(key, &RULE_KEYS));
+            continue;
         }
         lines.keys.push((key.to_owned(), at));
-        let value = to_json(value).map_err(|problem| format!("line {at}: rule {number}: `{key}`: {problem}"))?;
-        json.insert(key.to_owned(), value);
+        if key != "answer" && !value.get_ref().is_str() {
+            wrong(at, format!("`{key}`: expected a text"));
+            continue;
+        }
+        if key == "name" {
+            lines.name = value.get_ref().as_str().map(|name| (name.to_owned(), at));
+        }
+        match to_json(value) {
+            Ok(value) => drop(json.insert(key.to_owned(), value)),
+            Err(problem) => wrong(at, format!("`{key}`: {problem}")),
+        }
     }
-    match ["when", "answer"].into_iter().find(|key| !json.contains_key(*key)) {
-        Some(missing) => Err(format!("line {at}: rule {number}: the key `{missing}` is missing")),
-        None => Ok((json.into(), lines)),
+    for (key, placeholder) in PLACEHOLDER {
+        // One that is misspelt is told as that.
+        if !table.keys().any(|written| nearest(written.get_ref(), RULE_KEYS) == Some(key)) {
+            wrong(lines.line, format!("the key `{key}` is missing"));
+        }
+        json.entry(key).or_insert_with(|| placeholder.into());
     }
+    (json.into(), lines)
 }
 
 fn to_json(value: &Spanned<DeValue<'_>>) -> Result<Value, String> {
@@ -288,30 +413,91 @@ answer = "give-up"
             ("slot = \"retry\"\nrules = [1]", "line 2: rule 1: expected a table"),
             ("slot = \"retry\"\n[[rules]]\nwhen = \"true\"\n", "line 2: rule 1: the key `answer` is missing"),
             (
-                "slot = \"retry\"\n[[rules]]\nwehn = \"true\"\n",
+                "slot = \"retry\"\n[[rules]]\nwehn = \"true\"\nanswer = \"defer\"\n",
                 "line 3: rule 1: unknown key `wehn`; did you mean `when`?",
             ),
-            ("slot = \"retry\"\n[[rules]]\nwhen = true\n", "line 3: rule 1: `when`: expected a text"),
-            ("slot = \"retry\"\n[[rules]]\nanswer = 1.5\n", "line 3: rule 1: `answer`: no slot has fractions"),
+            (
+                "slot = \"retry\"\n[[rules]]\nanswer = \"defer\"\nwhen = true\n",
+                "line 4: rule 1: `when`: expected a text",
+            ),
+            (
+                "slot = \"retry\"\n[[rules]]\nwhen = \"true\"\nanswer = 1.5\n",
+                "line 4: rule 1: `answer`: no slot has fractions",
+            ),
             ("slot = \"retry\"\n\n[[rules]\n", "line 3: it is not TOML"),
             ("slot = \"retry\"\nslot = \"retry\"\n", "line 2: it is not TOML"),
         ] {
-            let error = RulesFile::read(text.as_bytes()).unwrap_err();
-            assert!(error.starts_with(expected), "{text:?}: {error}");
+            let errors = RulesFile::read(text.as_bytes()).unwrap_err();
+            assert!(errors[0].starts_with(expected), "{text:?}: {errors:?}");
         }
-        assert_eq!(RulesFile::read(b"slot\n= \xff").unwrap_err(), "line 2: it is not UTF-8 text");
+        assert_eq!(RulesFile::read(b"slot\n= \xff").unwrap_err(), ["line 2: it is not UTF-8 text"]);
+    }
+
+    #[test]
+    fn all_that_is_wrong_with_a_file_is_told_at_once_in_its_order() {
+        let text = r#"
+rulez = 1
+[[rules]]
+wehn = "true"
+answer = 1.5
+
+[[rules]]
+name = 5
+when = "true"
+answer = "defer"
+"#;
+        let places: Vec<String> = RulesFile::read(text.as_bytes()).unwrap_err();
+        let expected = [
+            "line 1: the key `slot` is missing",
+            "line 2: unknown key `rulez`; did you mean `rules`?",
+            "line 4: rule 1: unknown key `wehn`; did you mean `when`?",
+            "line 5: rule 1: `answer`: no slot has fractions",
+            "line 8: rule 2: `name`: expected a text",
+        ];
+        assert_eq!(places.len(), expected.len(), "{places:?}");
+        for (told, expected) in places.iter().zip(expected) {
+            assert!(told.starts_with(expected), "{told}");
+        }
+        let many = format!("slot = \"retry\"\n{}", "[[rules]]\nwehn = 1\n".repeat(50));
+        let told = RulesFile::read(many.as_bytes()).unwrap_err();
+        assert_eq!((told.len(), told[MAX_PROBLEMS].as_str()), (MAX_PROBLEMS + 1, "and 68 more"));
+    }
+
+    #[test]
+    fn each_rule_has_a_name_of_its_own_that_can_be_read() {
+        let names = |names: [&str; 3]| {
+            let rule = |name: &str| {
+                let name = if name.is_empty() { String::new() } else { format!("name = {}\n", json!(name)) };
+                format!("[[rules]]\n{name}when = \"true\"\nanswer = \"defer\"\n")
+            };
+            let text = format!("slot = \"retry\"\n{}", names.map(rule).concat());
+            RulesFile::read(text.as_bytes())
+                .map(|file| names_in(file.settings()))
+                .map_err(|problems| problems.join("; "))
+        };
+        let are = |known: [&str; 3]| Ok(known.map(Arc::<str>::from).to_vec());
+        assert_eq!(names(["a", "", "c"]), are(["a", "rule 2", "c"]));
+        for (of, expected) in [
+            (["a", "", "a"], "line 10: rule 3: rule 1 (line 3) is called `a`, too: give each its own name"),
+            (["a", "", "rule 2"], "line 10: rule 3: rule 2 (line 6) is called `rule 2`, too"),
+            (["rule 2", "", "b"], "line 6: rule 2: rule 1 (line 3) is called `rule 2`, too"),
+            ([" ", "", "b"], "line 3: rule 1: `name`: it is empty"),
+            (["a\u{202e}b", "", "b"], "line 3: rule 1: `name`: it has characters that a reader does not see"),
+            ([&"é".repeat(33), "", "b"], "line 3: rule 1: `name`: it has 66 bytes, and at most 64 are allowed"),
+        ] {
+            let problem = names(of).unwrap_err();
+            assert!(problem.starts_with(expected), "{of:?}: {problem}");
+        }
     }
 
     #[test]
     fn the_components_words_get_their_line() {
         let file = RulesFile::read(PATIENCE.as_bytes()).unwrap();
-        assert_eq!(
-            file.explain("rules[0].when: there is no `failur`"),
-            "line 6, rule 1 (`stock`): `when`: there is no `failur`"
-        );
-        assert_eq!(file.explain("rules[1].answer: x: y"), "line 12, rule 2: `answer`: x: y");
-        assert_eq!(file.explain("rules[7].when: x"), "rules[7].when: x");
-        assert_eq!(file.explain("something else"), "something else");
+        let words = ["rules[1].answer: x: y", "rules[0].when: there is no `failur`"];
+        let expected = ["line 6, rule 1 (`stock`): `when`: there is no `failur`", "line 12, rule 2: `answer`: x: y"];
+        assert_eq!(file.explain(words), expected, "in the order of the file");
+        assert_eq!(file.explain(["rules[7].when: x"]), ["rules[7].when: x"]);
+        assert_eq!(file.explain(["something else"]), ["something else"]);
     }
 
     #[test]

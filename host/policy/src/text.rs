@@ -11,6 +11,8 @@ pub(crate) const MAX_REASON_BYTES: usize = 1024;
 const SHORT_REASON_BYTES: usize = 128;
 /// What all reasons of an answer together may have beyond that, in bytes.
 const LONG_REASONS_BYTES: usize = 64 << 10;
+/// The longest text of several lines, in bytes.
+const MAX_LINES_BYTES: usize = 6 << 10;
 /// The longest name or value in an error, in bytes.
 const MAX_SHORT_BYTES: usize = 64;
 /// How many names or values an error lists.
@@ -74,6 +76,25 @@ pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     Cow::Owned(without_controls(text, MAX_REASON_BYTES))
+}
+
+/// The same for each line by itself: as many as a process tells another one, and how many more there are.
+pub(crate) fn tidy_lines(text: &str) -> String {
+    let mut lines = text.lines();
+    let mut tidy: Vec<Cow<'_, str>> = Vec::new();
+    let mut left = MAX_LINES_BYTES;
+    while let Some(line) = lines.next() {
+        let line = one_line(line);
+        match left.checked_sub(line.len() + 1) {
+            Some(rest) => left = rest,
+            None => {
+                tidy.push(format!("and {} more", lines.count() + 1).into());
+                break;
+            }
+        }
+        tidy.push(line);
+    }
+    tidy.join("\n")
 }
 
 /// For a name or a word within an error: in one line, cut to what a reader recognises.
@@ -156,6 +177,14 @@ mod tests {
         assert_eq!(cut("ééé", 6), "ééé");
         assert_eq!(without_controls("ééé", 3), "é");
         assert_eq!(without_controls("abc", 0), "");
+    }
+
+    #[test]
+    fn each_line_is_tidy_and_the_last_says_how_many_are_left_out() {
+        assert_eq!(tidy_lines("a\u{1b}b\nc"), "a b\nc");
+        let long = format!("{}\n", "x".repeat(1023)).repeat(20);
+        let tidy = tidy_lines(&long);
+        assert!(tidy.len() < 7 << 10 && tidy.ends_with("x\nand 14 more"), "{}", tidy.len());
     }
 
     #[test]

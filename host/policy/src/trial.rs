@@ -8,7 +8,7 @@ use crate::brake::Brake;
 use crate::call::Trace;
 use crate::chain::{Circumstances, ask_policy};
 use crate::checked::Braking;
-use crate::decision_log::{LinkRecord, Outcome};
+use crate::decision_log::{AppliedRule, LinkRecord, Outcome};
 use crate::error::Error;
 use crate::guest::LogLine;
 use crate::host_calls::HostCall;
@@ -24,6 +24,9 @@ pub struct Trial {
     pub answer: Option<Value>,
     /// What came of it.
     pub outcome: Outcome,
+    /// The rules that answered, where it is made of rules.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<AppliedRule>,
     /// How long it took, in nanoseconds.
     pub duration_ns: u64,
     /// The fuel that it used, where its limits say that fuel is counted. The same for the same component and question.
@@ -50,6 +53,7 @@ impl LoadedPolicy {
             let circumstances = Circumstances::Replay { own: None, all: &all };
             let braking = Braking { brake: Brake::default(), whole: &question, removed: 0 };
             let (result, trace) = ask_policy::<S>(self, &question, &braking, &circumstances).await;
+            let failed = result.is_err();
             let (answer, outcome) = match result {
                 Ok(answer) => {
                     let outcome = match S::deferred(&answer) {
@@ -66,6 +70,7 @@ impl LoadedPolicy {
             Ok(Trial {
                 answer,
                 outcome,
+                rules: if failed { Vec::new() } else { trace.rules },
                 duration_ns: u64::try_from(trace.duration.as_nanos()).unwrap_or(u64::MAX),
                 fuel: trace.fuel,
                 host_calls: trace.host_calls,

@@ -40,29 +40,6 @@ pub unsafe fn invalid_enum_discriminant<T>() -> T {
 pub fn run_ctors_once() {
     wit_bindgen::rt::run_ctors_once();
 }
-pub fn as_i64<T: AsI64>(t: T) -> i64 {
-    t.as_i64()
-}
-pub trait AsI64 {
-    fn as_i64(self) -> i64;
-}
-impl<'a, T: Copy + AsI64> AsI64 for &'a T {
-    fn as_i64(self) -> i64 {
-        (*self).as_i64()
-    }
-}
-impl AsI64 for i64 {
-    #[inline]
-    fn as_i64(self) -> i64 {
-        self as i64
-    }
-}
-impl AsI64 for u64 {
-    #[inline]
-    fn as_i64(self) -> i64 {
-        self as i64
-    }
-}
 pub fn as_i32<T: AsI32>(t: T) -> i32 {
     t.as_i32()
 }
@@ -120,6 +97,29 @@ impl AsI32 for usize {
     #[inline]
     fn as_i32(self) -> i32 {
         self as i32
+    }
+}
+pub fn as_i64<T: AsI64>(t: T) -> i64 {
+    t.as_i64()
+}
+pub trait AsI64 {
+    fn as_i64(self) -> i64;
+}
+impl<'a, T: Copy + AsI64> AsI64 for &'a T {
+    fn as_i64(self) -> i64 {
+        (*self).as_i64()
+    }
+}
+impl AsI64 for i64 {
+    #[inline]
+    fn as_i64(self) -> i64 {
+        self as i64
+    }
+}
+impl AsI64 for u64 {
+    #[inline]
+    fn as_i64(self) -> i64 {
+        self as i64
     }
 }
 extern crate alloc as alloc_crate;

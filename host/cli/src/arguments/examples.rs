@@ -112,6 +112,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("policy sign", &["windlass policy sign gentle-retry.wasm --key release.key"]),
+    ("policy verify", &["windlass policy verify gentle-retry.wasm --key release.pub"]),
     ("policy push", &["windlass policy push gentle-retry.wasm oci://registry.example/team/gentle-retry:1.0.0"]),
     ("policy pull", &["windlass policy pull oci://registry.example/team/gentle-retry:1.0.0 --out gentle-retry.wasm"]),
     ("policy lock", &["windlass policy lock", "windlass policy lock --update"]),

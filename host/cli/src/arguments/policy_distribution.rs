@@ -1,4 +1,4 @@
-//! The arguments of `windlass policy push`, `pull`, `lock` and `sign`.
+//! The arguments of `windlass policy push`, `pull`, `lock`, `sign` and `verify`.
 
 use std::path::PathBuf;
 
@@ -47,4 +47,14 @@ pub(crate) struct SignPolicy {
     /// Trusted comment of the signature [default: the time and the file name]
     #[arg(long, value_name = "TEXT")]
     pub(crate) comment: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyPolicy {
+    /// A policy: a file with its signatures beside it, or oci://registry/repository:tag
+    #[arg(value_name = "FILE|REFERENCE")]
+    pub(crate) policy: String,
+    /// A public key of minisign or cosign: its file, or its text; instead of those of [policies.trust]. Repeatable
+    #[arg(long = "key", value_name = "KEY")]
+    pub(crate) keys: Vec<String>,
 }

@@ -9,6 +9,7 @@ mod prove;
 mod serve;
 mod shadow;
 mod test;
+mod verify;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,6 +53,7 @@ pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<(),
         PolicyCommand::Shadow(arguments) => shadow::run(context, &arguments),
         PolicyCommand::Serve(arguments) => serve::run(context, arguments).await,
         PolicyCommand::Sign(arguments) => distribute::sign(context, &arguments),
+        PolicyCommand::Verify(arguments) => verify::run(context, &arguments),
         PolicyCommand::Push(arguments) => distribute::push(context, &arguments),
         PolicyCommand::Pull(arguments) => distribute::pull(context, &arguments),
         PolicyCommand::Lock(arguments) => distribute::lock(context, &arguments),
@@ -236,6 +238,10 @@ struct Checked {
     file: PathBuf,
     /// One for each slot that was checked.
     policies: Vec<Value>,
+    /// Rules that can never answer.
+    never_answer: Vec<String>,
+    /// Rules that could not be evaluated with their slot's example question.
+    failed_examples: Vec<String>,
 }
 
 fn check(context: &Context, arguments: &CheckPolicy) -> Result<(), Failure> {
@@ -264,7 +270,18 @@ fn check(context: &Context, arguments: &CheckPolicy) -> Result<(), Failure> {
     let document = Checked {
         file: file.clone(),
         policies: checked.iter().map(|policy| serde_json::to_value(policy.identity()).unwrap_or_default()).collect(),
+        never_answer: checked.iter().flat_map(|policy| policy.remarks()).cloned().collect(),
+        failed_examples: checked.iter().filter_map(|policy| policy.failed_example()).map(str::to_owned).collect(),
     };
+    for failed in &document.failed_examples {
+        context.output.say(&format!("note: with the slot's example question: {failed}; the next policy decides then"));
+    }
+    if !document.never_answer.is_empty() {
+        let failure = Failure::undone("the policy can be used, and has rules that never answer")
+            .at(file.display().to_string())
+            .with_partial(serde_json::to_value(&document).unwrap_or_default());
+        return Err(document.never_answer.iter().fold(failure, |failure, rule| failure.because(rule.clone())));
+    }
     context.output.result(&document, || {
         checked
             .iter()
@@ -343,6 +360,9 @@ async fn ask(context: &Context, arguments: RunPolicy) -> Result<(), Failure> {
             .with_partial(serde_json::to_value(&run).unwrap_or_default()));
     }
     context.output.result(&run, || run_words(context, &record));
+    if let Some(asked) = record.asked.first().filter(|asked| !asked.rules.is_empty()) {
+        context.output.say(&format!("by {}", asked.rule_words()));
+    }
     Ok(())
 }
 

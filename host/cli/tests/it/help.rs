@@ -104,8 +104,9 @@ fn each_example_of_each_help_does_what_it_shows() {
     for name in ["gentle-retry.wasm", "old.wasm", "new.wasm"] {
         std::fs::copy(components.join("retry.wasm"), folder.join(name)).unwrap();
     }
-    let key = minisign::KeyPair::generate_unencrypted_keypair().unwrap().sk.to_box(None).unwrap();
-    std::fs::write(folder.join("release.key"), key.to_string()).unwrap();
+    let pair = minisign::KeyPair::generate_unencrypted_keypair().unwrap();
+    std::fs::write(folder.join("release.key"), pair.sk.to_box(None).unwrap().to_string()).unwrap();
+    std::fs::write(folder.join("release.pub"), pair.pk.to_box().unwrap().to_string()).unwrap();
     let first_of = |listing: &[&str]| {
         let listed = world.run(&[listing, &["-o", "name"]].concat()).expect(0).stdout;
         listed.lines().next().unwrap().to_owned()

@@ -31,3 +31,4 @@ mod support;
 mod telemetry;
 mod tutorial;
 mod unwritable;
+mod verifying;

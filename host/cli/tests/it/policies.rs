@@ -299,3 +299,72 @@ fn a_shadow_is_compared_with_what_was_decided_and_a_difference_can_fail_the_comm
     assert_eq!(nothing.stdout, "no shadow was asked\n");
     assert_eq!(world.json(&["policy", "shadow", "--policy", "other"])["shadows"].as_array().unwrap().len(), 0);
 }
+
+/// Two rules about `retry`, the second of which never answers.
+const SHADOWED: &str = "slot = \"retry\"\n\n[[rules]]\nname = \"patience\"\nwhen = \"attempt < 9\"\nanswer = { wait = 5 }\n\n\
+    [[rules]]\nname = \"haste\"\nwhen = \"attempt < 3\"\nanswer = { wait = 1 }\n";
+
+#[test]
+fn check_tells_rules_that_never_answer_and_all_mistakes_of_a_file_at_once() {
+    let world = World::new("50");
+    let check = |rules: &str| {
+        let file = world.write("the.rules.toml", rules.as_bytes());
+        world.run(&["policy", "check", file.to_str().unwrap(), "-o", "json"])
+    };
+    let shadowed = check(SHADOWED).expect(1).json();
+    let remark = shadowed["never_answer"][0].as_str().unwrap_or_default();
+    assert!(remark.starts_with("line 10, rule 2 (`haste`): `when`: rule 1 (`patience`) answers first"), "{shadowed}");
+
+    let wrong = SHADOWED.replace("attempt < 9", "atempt < 9 and undoing").replace("wait = 1 }", "wiat = 1 }");
+    let wrong = check(&wrong.replace("haste", "patience")).expect(2).json();
+    let causes: Vec<&str> = wrong["error"]["causes"].as_array().unwrap().iter().filter_map(|it| it.as_str()).collect();
+    let expected = ["line 5, rule 1", "line 9: rule 2: rule 1 (line 4) is called `patience`, too", "line 11, rule 2"];
+    assert!(causes.len() == 3 && causes.iter().zip(expected).all(|(told, it)| told.starts_with(it)), "{causes:?}");
+
+    let divides = SHADOWED.replace("attempt < 9", "10 / (attempt - 1) > 1").replace("attempt < 3", "undoing");
+    let divides = check(&divides).expect(0).json();
+    assert!(divides["failed_examples"][0].as_str().unwrap().contains("Division by zero"), "{divides}");
+}
+
+#[test]
+fn the_rule_that_decided_is_named_wherever_a_decision_is_shown() {
+    let world = World::new("50");
+    let file = world.write("the.rules.toml", SHADOWED.as_bytes());
+    let file = file.to_str().unwrap();
+    let run = world.json(&["policy", "run", file, "--example"]);
+    assert_eq!(run["asked"][0]["rules"], serde_json::json!([{ "rule": "patience" }]));
+    world.run(&["policy", "run", file, "--example"]).expect(0).says("by patience");
+
+    let fixture = r#"{"slot": "retry", "question": {}, "expect": {"verdict": {"wait": 5}}}"#;
+    let fixture = world.write("waits.json", fixture.as_bytes());
+    let tested = world.run(&["policy", "test", file, "--fixtures", fixture.to_str().unwrap()]).expect(0).stdout;
+    assert!(tested.contains("waits  by patience"), "{tested}");
+
+    let rules = "slot = \"rollback\"\n\n[[rules]]\nname = \"goes\"\nwhen = \"resource.kind == 'server'\"\n\
+        answer = \"delete\"\n";
+    let file = world.write("goes.rules.toml", rules.as_bytes());
+    world.configure(&format!("[policies.rollback]\npath = '{}'\n", file.display()));
+    world.create("1").expect(0);
+    world.run(&["server", "delete", "--yes", "--group", "ci"]).expect(0);
+    let listed = world.json(&["decision", "list", "--slot", "rollback"]);
+    let decision = &listed["decisions"][0];
+    assert!(decision["deciders"][0].as_str().unwrap().ends_with(": goes"), "{decision}");
+    assert_eq!(decision["asked"][0]["rules"], serde_json::json!([{ "rule": "goes", "items": [0] }]));
+    let shown = world.run(&["decision", "show", decision["id"].as_str().unwrap()]).expect(0).stdout;
+    assert!(shown.contains("decided, by goes") && shown.contains("goes: resource 0"), "{shown}");
+}
+
+#[test]
+fn a_state_directory_that_cannot_be_written_stops_no_trial_of_a_policy() {
+    let world = World::new("50");
+    let file = world.write("the.rules.toml", SHADOWED.replace("attempt < 3", "undoing").as_bytes());
+    let file = file.to_str().unwrap();
+    // Not even the superuser makes a folder there.
+    let read_only = ["/proc/windlass", "/proc/self"];
+    for state in read_only {
+        let trial = |command: &[&str]| world.run(&[&["--state-dir", state, "policy"], command].concat()).expect(0);
+        trial(&["check", file]);
+        trial(&["run", file, "--example"]);
+        trial(&["prove", file, "--questions", "20", "--random", "0"]);
+    }
+}

@@ -449,7 +449,7 @@ fn distributing_policies_does_what_it_says() {
     reader.export(CREDENTIALS);
     std::fs::write(reader.folder.join("registry"), &registry.address).unwrap();
     reader.stand_ins.push(("registry.example".to_owned(), "cat registry".to_owned()));
-    assert_eq!(reader.follow(&part("docs/distributing-policies.md", "# Distributing policies")), 6);
+    assert_eq!(reader.follow(&part("docs/distributing-policies.md", "# Distributing policies")), 7);
 }
 
 #[test]

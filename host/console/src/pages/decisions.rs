@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use maud::{Markup, html};
-use windlass_inspect::explain::{Brief, Explanation};
+use windlass_inspect::explain::{Brief, Explanation, rules_by_item};
 use windlass_inspect::words::{human_duration, kind_word};
 use windlass_policy::slots::SlotName;
 use windlass_policy::{
@@ -206,8 +206,10 @@ fn link(asked: &LinkRecord) -> Markup {
             Outcome::Deferred => { (state("deferred")) },
             Outcome::Fallback { kind, reason } => { (state("failed")) " (" (kind_word(kind)) "): " (reason) },
         }
+        @if !asked.rules.is_empty() { " by " (asked.rule_words()) }
         span.small { " in " (human_duration(Duration::from_nanos(asked.duration_ns)))
             @if let Some(fuel) = asked.fuel { ", " (fuel) " fuel" } }
+        @for rule in rules_by_item(asked) { p.small { (rule) } }
         @if !asked.log.is_empty() {
             ul.log { @for line in &asked.log { li { (kind_word(&line.level)) ": " (line.message) } } }
         }

@@ -159,3 +159,36 @@ fn a_condition_can_be_nested_so_deep() {
         assert_eq!(problem(most + 1), too_deep(20), "{open}");
     }
 }
+
+#[test]
+fn what_is_written_as_in_other_languages_is_told_as_it_is_written_here() {
+    for (text, scope, expected) in [
+        ("undoing and attempt > 1", &RETRY, "it is not CEL: for `and`, write `&&`"),
+        ("undoing OR attempt > 1", &RETRY, "it is not CEL: for `or`, write `||`"),
+        ("not undoing", &RETRY, "it is not CEL: for `not`, write `!`"),
+        ("attempt = 1", &RETRY, "it is not CEL: for `=`, write `==`"),
+        ("attempt <> 1", &RETRY, "it is not CEL: for `<>`, write `!=`"),
+        ("attempt == 1 'and'", &RETRY, "it is not CEL: "),
+        (
+            "subject.labels['team'] == 'build'",
+            &RETRY,
+            "`subject.labels` is a list, whose items have positions and no names: ask `subject.labels.exists(l, l.name == \
+             'team' && l.value == ...)`",
+        ),
+        ("subject.labels.exists(l, l['name'] == 'team')", &RETRY, "a field stands after a dot: `l.name`"),
+        ("failure['error-type'] == 'x'", &RETRY, "a field stands after a dot: `failure.error_type`"),
+        ("nodes['a'].exists", &PROVISIONING, "`nodes` is a list, whose items have positions, as in `nodes[0]`"),
+        ("nodes[true].exists", &PROVISIONING, "the position of an item is a number, and not true or false"),
+    ] {
+        let told = problem(text, scope);
+        assert!(told.starts_with(expected), "{text}: {told}");
+        assert!(!text.contains("'and'") || !told.contains("&&"), "{text}: {told}");
+    }
+}
+
+#[test]
+fn both_sides_of_an_operator_are_told_at_once() {
+    let told = problem("atempt > 1 && undoin || failure.clas == 'x'", &RETRY);
+    let lines: Vec<&str> = told.lines().collect();
+    assert!(lines.len() == 3 && lines[1].contains("`undoing`") && lines[2].contains("`class`"), "{lines:?}");
+}

@@ -249,3 +249,29 @@ fn in_a_batch_each_policy_that_decided_is_named_with_what_it_decided() {
     assert!(brief.subject.starts_with("3 servers of group "), "{}", brief.subject);
     assert!(brief.deciders[0].starts_with("first") && brief.deciders[1].starts_with("team"), "{:?}", brief.deciders);
 }
+
+#[test]
+fn each_rule_that_decided_is_named_with_the_servers_about_which_it_did() {
+    let mut question = StateMapping::example();
+    question.servers = vec![question.servers[0]; 40];
+    let mapping =
+        state_mapping::Mapping { report: state_mapping::Report::Running, action: state_mapping::Action::None };
+    let answer = state_mapping::Answer { verdict: state_mapping::Verdict::Mapped(mapping), reason: None };
+    let mut record = json!(record::<StateMapping>(&question, &vec![answer; 40]));
+    record["asked"].as_array_mut().unwrap().truncate(1);
+    record["asked"][0]["outcome"] = json!("decided");
+    record["decided-by"] = json!({ "policy": record["asked"][0]["policy"] });
+    record["asked"][0]["rules"] =
+        json!([{ "rule": "one\u{1b}", "items": [1] }, { "rule": "rest", "items": (2..40).collect::<Vec<u32>>() }]);
+    let words = plain(&serde_json::from_value(record.clone()).unwrap());
+    for expected in [
+        "decided, by one\u{fffd}, rest",
+        "one\u{fffd}: server 1\n",
+        "rest: servers 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21 and 18 more\n",
+        ", by rest\n",
+    ] {
+        assert!(words.contains(expected), "{expected:?} is not in {words}");
+    }
+    let brief = Brief::of(&serde_json::from_value(record).unwrap());
+    assert!(brief.deciders[0].ends_with(": one\u{1b}, rest"), "{:?}", brief.deciders);
+}

@@ -21,7 +21,7 @@ mod write;
 pub use activity::{Activity, PolicyActivity, Spread};
 pub use page::DecisionPage;
 pub use read::{DecisionFilter, DecisionList, DecisionReader, DecisionSummary, UnreadRecord, UnreadRecords};
-pub use record::{Agreement, DecisionRecord, LinkRecord, Outcome, ShadowRecord};
+pub use record::{Agreement, AppliedRule, DecisionRecord, LinkRecord, Outcome, ShadowRecord};
 pub(crate) use redaction::REDACTED;
 pub use redaction::Redaction;
 pub use shadows::{ShadowAgreement, ShadowDifference, ShadowFailure, ShadowFilter, ShadowReport};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{DecisionRecord, FOLDER, LinkRecord, Outcome, SHADOWS, SUFFIX};
-use crate::decision::{DecidedBy, DecisionId, PolicyIdentity};
+use crate::decision::{DecidedBy, DecisionId};
 use crate::error::Error;
 use crate::slots::SlotName;
 use crate::text::one_line;
@@ -116,9 +116,10 @@ pub struct DecisionSummary {
 }
 
 impl DecisionSummary {
-    /// The policies that decided: in a batch each that decided something of it. None: the host's last resort did.
-    pub fn deciders(&self) -> impl Iterator<Item = &PolicyIdentity> {
-        self.asked.iter().filter(|link| link.outcome.decides()).map(|link| &link.policy)
+    /// The parts of the policies that decided: in a batch each that decided something of it. None: the host's last
+    /// resort did.
+    pub fn deciders(&self) -> impl Iterator<Item = &LinkRecord> {
+        self.asked.iter().filter(|link| link.outcome.decides())
     }
 
     /// Whether a policy failed in it.

@@ -1,5 +1,7 @@
 //! One decision as it is recorded.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -41,13 +43,13 @@ pub struct DecisionRecord<Q = Value, A = Value> {
 }
 
 impl<Q, A> DecisionRecord<Q, A> {
-    /// The policy that decided an item of a batch, or the whole of another question. `None`: the host's last resort
-    /// did.
-    pub fn decider_of(&self, item: u32) -> Option<&PolicyIdentity> {
+    /// The part of the policy that decided an item of a batch, or the whole of another question. `None`: the host's last
+    /// resort did.
+    pub fn decider_of(&self, item: u32) -> Option<&LinkRecord> {
         let about = |link: &&LinkRecord| link.items.as_ref().is_none_or(|items| items.contains(&item));
         // Whoever is asked about it later finds it undecided.
         let last = self.asked.iter().rev().find(about)?;
-        last.outcome.decides().then_some(&last.policy)
+        last.outcome.decides().then_some(last)
     }
 }
 
@@ -61,6 +63,9 @@ pub struct LinkRecord {
     pub items: Option<Vec<u32>>,
     /// What came of it.
     pub outcome: Outcome,
+    /// The rules that answered, in the order of their file; where they deferred, as well.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<AppliedRule>,
     /// How long it took, in nanoseconds.
     pub duration_ns: u64,
     /// The fuel that it used, where fuel is counted.
@@ -79,9 +84,20 @@ pub struct LinkRecord {
 
 impl LinkRecord {
     pub(crate) fn new(policy: &PolicyIdentity, items: Option<Vec<u32>>, outcome: Outcome, trace: Trace) -> LinkRecord {
+        let mut rules = trace.rules;
+        if matches!(outcome, Outcome::Fallback { .. }) {
+            rules.clear();
+        }
+        // What was asked was a part of the question.
+        if let Some(items) = &items {
+            for position in rules.iter_mut().flat_map(|rule| &mut rule.items) {
+                *position = items.get(*position as usize).copied().unwrap_or(*position);
+            }
+        }
         LinkRecord {
             policy: policy.clone(),
             items,
+            rules,
             outcome,
             duration_ns: u64::try_from(trace.duration.as_nanos()).unwrap_or(u64::MAX),
             fuel: trace.fuel,
@@ -91,6 +107,44 @@ impl LinkRecord {
         }
     }
 }
+
+/// A rule that answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct AppliedRule {
+    /// Its name; of one that has none, `rule` and its number.
+    pub rule: Arc<str>,
+    /// The positions of the servers, resources or places about which it answered. Empty where rules are about the
+    /// question as a whole.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub items: Vec<u32>,
+}
+
+impl AppliedRule {
+    /// The names of rules, as far as one reads them.
+    pub fn words(rules: &[AppliedRule]) -> String {
+        let mut words: Vec<&str> = rules.iter().take(MAX_TOLD_RULES).map(|applied| &*applied.rule).collect();
+        let more = rules.len().saturating_sub(MAX_TOLD_RULES);
+        let more = if more > 0 { format!("{more} more") } else { String::new() };
+        words.extend((!more.is_empty()).then_some(more.as_str()));
+        words.join(", ")
+    }
+}
+
+impl LinkRecord {
+    /// The names of the rules that answered, as far as one reads them; empty where it is not made of rules.
+    pub fn rule_words(&self) -> String {
+        AppliedRule::words(&self.rules)
+    }
+
+    /// The rule that answered about an item.
+    pub fn rule_of(&self, item: u32) -> Option<&AppliedRule> {
+        self.rules.iter().find(|applied| applied.items.contains(&item))
+    }
+}
+
+/// More rules of one decision are not named in a line.
+const MAX_TOLD_RULES: usize = 4;
 
 /// A shadow's part in a decision: what it would have decided in its place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -27,6 +27,7 @@ pub(crate) fn of<Q: Serialize, A: Serialize>(record: &DecisionRecord<Q, A>) -> u
     add(&record.reason);
     for link in record.asked.iter().chain(record.shadows.iter().map(|shadow| &shadow.asked)) {
         add(&link.items);
+        add(&link.rules);
         add(&link.outcome);
         add(&link.host_calls);
         add(&link.log);
@@ -222,7 +223,7 @@ mod tests {
     use super::*;
     use crate::call::Trace;
     use crate::decision::{DecidedBy, DecisionIds, PolicyIdentity};
-    use crate::decision_log::{Agreement, LinkRecord, Outcome, ShadowRecord};
+    use crate::decision_log::{Agreement, AppliedRule, LinkRecord, Outcome, ShadowRecord};
     use crate::digest::Digest;
     use crate::guest::{LogLevel, LogLine};
     use crate::host_calls::HostCall;
@@ -272,6 +273,7 @@ mod tests {
         let mut trace = Trace::default();
         match part.strip_prefix("shadow's ").unwrap_or(part) {
             "host call" => trace.host_calls.push(call),
+            "rule" => trace.rules.push(AppliedRule { rule: text().into(), items: Vec::new() }),
             "line" => trace.log.push(LogLine { level: LogLevel::Info, message: text() }),
             _ => {}
         }
@@ -299,7 +301,7 @@ mod tests {
 
     #[test]
     fn every_part_of_a_record_weighs_what_it_holds() {
-        let parts = ["question", "answer", "reason", "host call", "line"];
+        let parts = ["question", "answer", "reason", "host call", "line", "rule"];
         for part in parts.into_iter().chain(["shadow's answer", "shadow's host call", "shadow's line"]) {
             let bytes = of(&record_with(part, 100_000));
             assert!((100_000..110_000).contains(&bytes), "{part}: {bytes}");

@@ -34,7 +34,7 @@ pub struct DecisionLogOptions {
     pub segment_bytes: u64,
     /// The longest record. A longer one loses its question and answer, then its host calls and lines. Default 4 MiB.
     pub record_bytes: usize,
-    /// How many records may wait to be written. Default 16,384.
+    /// How many records may wait to be written, and half as many of one slot. Default 16,384.
     pub queue_records: usize,
     /// How many bytes of memory they may take. One record may take more when it is alone. A record of a large question
     /// or answer is lost where half of it is taken, so that others have the rest. Default 32 MiB.
@@ -170,6 +170,7 @@ struct Queue {
     entries: VecDeque<Waiting>,
     /// What is in memory: what waits, and what the writer has taken and not written yet.
     records: usize,
+    of_slots: [usize; SlotName::ALL.len()],
     bytes: usize,
     /// Records that were lost since the writer looked last.
     lost: u64,
@@ -245,7 +246,9 @@ impl DecisionLog {
         let mut queue = self.shared.queue.lock();
         let is_large = bytes > LARGE_QUESTION_BYTES;
         let most = if is_large { self.options.queue_bytes / 2 } else { self.options.queue_bytes };
+        let slot = entry.slot().index();
         let is_full = queue.records >= self.options.queue_records
+            || (queue.of_slots[slot] > 0 && queue.of_slots[slot] >= self.options.queue_records / 2)
             || (queue.records > 0 && queue.bytes.saturating_add(bytes) > most);
         if is_full {
             queue.lost += 1;
@@ -255,6 +258,7 @@ impl DecisionLog {
             return;
         }
         queue.records += 1;
+        queue.of_slots[slot] += 1;
         queue.bytes += bytes;
         queue.put += 1;
         queue.entries.push_back(Waiting { entry, bytes });
@@ -418,6 +422,7 @@ impl Writer {
         }
         let mut queue = self.shared.queue.lock();
         queue.records -= chunk.records;
+        queue.of_slots[slot.index()] -= chunk.records;
         queue.bytes -= chunk.bytes;
         queue.written += chunk.records as u64;
         drop(queue);
@@ -607,6 +612,26 @@ mod tests {
     }
 
     #[test]
+    fn the_records_of_one_slot_leave_half_of_the_queue_to_others() {
+        let (_folder, _state, log) = open(|options| options.queue_records = 10);
+        let (release, held) = channel();
+        log.record(record(Held(String::new(), Mutex::new(held))));
+        for _ in 0..10 {
+            log.record(record("a"));
+        }
+        assert_eq!(log.lost_in_all(), 6);
+        for _ in 0..5 {
+            let mut other = record("b");
+            other.slot = SlotName::Release;
+            log.record(other);
+        }
+        assert_eq!(log.lost_in_all(), 6);
+        drop(release);
+        log.flush();
+        assert_eq!(log.shared.queue.lock().written, 10);
+    }
+
+    #[test]
     fn large_records_leave_half_of_the_queue_to_others() {
         let (_folder, _state, log) = open(|options| options.queue_bytes = 1 << 20);
         let (release, held) = channel();
@@ -673,6 +698,7 @@ mod tests {
             },
             items: None,
             outcome: super::super::Outcome::Decided,
+            rules: Vec::new(),
             duration_ns: 0,
             fuel: None,
             host_calls,

@@ -5,6 +5,7 @@ mod description;
 mod export;
 mod grants;
 mod import_types;
+mod rule_exports;
 pub(crate) mod snapshot;
 
 use std::sync::Arc;
@@ -29,7 +30,8 @@ use crate::decision::PolicyIdentity;
 use crate::engine::{Engines, Purpose};
 use crate::error::Refusal;
 use crate::examine::{Examination, POLICY_INTERFACE, split_version};
-use crate::guest::{Guest, link_log, new_store};
+use crate::failure_kind::FailureKind;
+use crate::guest::{Failure, Guest, link_log, new_store};
 use crate::host_calls::link::link as link_capability;
 use crate::host_calls::{Answers, HostCalls};
 use crate::limits::Limits;
@@ -40,6 +42,7 @@ use crate::source::Source;
 use crate::text::one_line;
 
 pub(crate) use grants::accept as accept_grants;
+pub(crate) use rule_exports::RuleExports;
 
 use export::{failed, function, lacks_function, wrong_type};
 use snapshot::compile;
@@ -57,6 +60,15 @@ pub(crate) struct Loader {
     pub(crate) compiler: Option<(Compiler, Dir)>,
 }
 
+/// What a component is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// Of somebody's code.
+    OfCode,
+    /// Of somebody's rules: the host's own code evaluates them, and the settings are the rules.
+    OfRules,
+}
+
 impl Loader {
     /// Loads a policy for a slot. Takes tens of milliseconds when the cache doesn't have it; never called while
     /// deciding.
@@ -64,15 +76,17 @@ impl Loader {
         &self,
         slot: SlotName,
         link: &Link,
+        made: Made,
         component: Arc<[u8]>,
         limits: Limits,
     ) -> Result<LoadedPolicy, Refusal> {
-        with_slot!(slot, S => self.load_for::<S>(link, component, limits))
+        with_slot!(slot, S => self.load_for::<S>(link, made, component, limits))
     }
 
     pub(crate) fn load_for<S: Slot>(
         &self,
         link: &Link,
+        made: Made,
         component: Arc<[u8]>,
         limits: Limits,
     ) -> Result<LoadedPolicy, Refusal> {
@@ -98,7 +112,13 @@ impl Loader {
         grants::check_imports(&self.capabilities, &granted, &examination, slot)?;
         let compiled = match cached {
             Some(compiled) => compiled,
-            None => self.compiled((purpose, engine), key, &component, link, &limits)?,
+            None => {
+                self.compiled((purpose, engine), key, &component, link, &limits).map_err(|refusal| match refusal {
+                    // Rules have a line for each of their problems.
+                    Refusal::Configure(words) if made == Made::OfCode => Refusal::Configure(one_line(&words).into()),
+                    refusal => refusal,
+                })?
+            }
         };
         import_types::check(&compiled, &granted)?;
 
@@ -111,12 +131,17 @@ impl Loader {
         let may_wait = examination.imports.iter().any(|import| !grants::is_always_granted(split_version(import).0));
         let decide_export =
             function(&compiled, slot_export, DECIDE).ok_or_else(|| lacks_function(slot_export, DECIDE))?;
-        let description = describe_and_check_type::<S>(&instance_pre, policy_export, &decide_export, &limits)?;
+        let rules = match made {
+            Made::OfRules => RuleExports::of(&compiled, &examination, &link.settings),
+            Made::OfCode => None,
+        };
+        let (description, remarks) =
+            describe_and_check_type::<S>(&instance_pre, policy_export, &decide_export, rules.as_ref(), &limits)?;
 
         // The last link of every chain: nobody could decide in its place.
         let is_last_resort = link.source == Source::BuiltIn && link.mode == Mode::Decide;
         let suspend_after = if is_last_resort { 0 } else { self.suspend_after };
-        let policy = LoadedPolicy {
+        let mut policy = LoadedPolicy {
             identity: PolicyIdentity {
                 slot,
                 name: description.name.as_str().into(),
@@ -132,6 +157,9 @@ impl Loader {
             class,
             instance_pre,
             decide_export,
+            rules,
+            remarks,
+            failed_example: None,
             may_wait,
             health: Health::new(suspend_after),
             decisions: AtomicU64::new(0),
@@ -139,7 +167,16 @@ impl Loader {
             line_room: LineRoom::default(),
             _ticker: self.engines.ticker.clone(),
         };
-        dry_run::<S>(&policy).map_err(Refusal::DryRun)?;
+        match dry_run::<S>(&policy) {
+            Ok(()) => {}
+            // A rule that cannot be evaluated there may never be asked such a question.
+            Err(failure) if made == Made::OfRules && failure.kind == FailureKind::Trap => {
+                // The evaluator's words begin with the rule; before them stands how it ended.
+                let rule = failure.reason.find("rule ").unwrap_or_default();
+                policy.failed_example = Some(failure.reason[rule..].to_owned());
+            }
+            Err(failure) => return Err(Refusal::DryRun(failure.reason)),
+        }
         Ok(policy)
     }
 
@@ -191,13 +228,14 @@ fn check_length(settings: &Map<String, Value>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What the configured policy says of itself, and whether its `decide` has the contract's type.
+/// What the configured policy says of itself and of its rules, and whether its `decide` has the contract's type.
 fn describe_and_check_type<S: Slot>(
     instance_pre: &InstancePre<Guest>,
     policy_export: &str,
     decide_export: &ComponentExportIndex,
+    rules: Option<&RuleExports>,
     limits: &Limits,
-) -> Result<Description, Refusal> {
+) -> Result<(Description, Vec<String>), Refusal> {
     let host_calls = HostCalls::new(limits, Answers::Refused("no question was put"));
     let mut store: Store<Guest> =
         new_store(instance_pre.engine(), limits, Guest::new(Instant::now(), limits, Some(Box::new(host_calls))));
@@ -209,19 +247,21 @@ fn describe_and_check_type<S: Slot>(
         .map_err(|error| wrong_type(S::NAME.interface(), DECIDE, &error))?;
     let (description, _) =
         description::describe(&mut store, &instance, instance_pre.component(), policy_export, limits)?;
-    Ok(description)
+    let remarks = rules.map(|rules| rules.remarks(&mut store, &instance)).transpose();
+    let remarks = remarks.map_err(|error| failed("remarks", &error, store.data(), limits))?;
+    Ok((description, remarks.unwrap_or_default()))
 }
 
 /// Puts the slot's example question. Capabilities answer that nothing is called.
-fn dry_run<S: Slot>(policy: &LoadedPolicy) -> Result<(), String> {
+fn dry_run<S: Slot>(policy: &LoadedPolicy) -> Result<(), Failure> {
     let question = S::example();
     let (answer, trace) = if policy.may_wait {
         let calls = HostCalls::new(policy.limits(), Answers::Refused("this is a dry run: nothing is called"));
         let asked = call::ask_waiting::<S>(policy, &question, calls).now_or_never();
-        asked.ok_or("it waits for something")?
+        asked.ok_or_else(|| Failure::new(FailureKind::HostCall, "it waits for something"))?
     } else {
         call::ask::<S>(policy, &question)
     };
     policy.computed(trace.computed());
-    S::check(&question, &answer.map_err(|failure| failure.reason)?)
+    S::check(&question, &answer?).map_err(|problem| Failure::new(FailureKind::RejectedAnswer, problem))
 }

@@ -17,7 +17,7 @@ use crate::error::Refusal;
 use crate::examine::{Examination, POLICY_INTERFACE};
 use crate::guest::{Guest, link_log, new_store, renew};
 use crate::limits::Limits;
-use crate::text::one_line;
+use crate::text::{one_line, tidy_lines};
 
 /// What a snapshot may pass out of the guest: its whole memory, which isn't copied.
 const SNAPSHOT_BYTES: usize = usize::MAX;
@@ -113,7 +113,7 @@ fn configure(
     if store.data().has_logged() {
         return Err(Refusal::Failed { function: "configure", problem: CALLS_TOO_EARLY.into() });
     }
-    outcome.map_err(|words| Refusal::Configure(one_line(&words).into()))
+    outcome.map_err(|words| Refusal::Configure(tidy_lines(&words)))
 }
 
 fn failed_early(function: &'static str, error: &wasmtime::Error, guest: &Guest, limits: &Limits) -> Refusal {

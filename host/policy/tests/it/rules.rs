@@ -8,7 +8,8 @@ use windlass_policy::slots::{
     retry, rollback, state_mapping, types,
 };
 use windlass_policy::{
-    DecidedBy, Decision, FailureKind, Host, HostOptions, Link, Policies, Replay, ReplayAgainst, RulesFile,
+    DecidedBy, Decision, Error, FailureKind, Host, HostOptions, Link, LinkRecord, Mode, Policies, Refusal, Replay,
+    ReplayAgainst, RulesFile,
 };
 
 use crate::support::{State, run};
@@ -126,6 +127,109 @@ fn a_decision_by_rules_can_be_replayed() {
     let record = ruled.host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
     let replayed = run(ruled.host.replay(&record, &ReplayAgainst::TheSame));
     assert!(matches!(replayed, Ok(Replay { same: true, .. })), "{replayed:?}");
+}
+
+/// The rules on a decision's record: of each policy that was asked, the names, and the items about which they answered.
+fn on_record<S: Slot>(ruled: &Ruled, decision: &Decision<S>) -> Vec<Vec<(String, Vec<u32>)>> {
+    let record = ruled.host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
+    let rules = |link: &LinkRecord| link.rules.iter().map(|it| (it.rule.to_string(), it.items.clone())).collect();
+    record.asked.iter().map(rules).collect()
+}
+
+#[test]
+fn the_record_of_a_decision_names_the_rule_that_answered() {
+    let rules = "slot = \"retry\"\n\
+        [[rules]]\nname = \"patience\"\nwhen = \"attempt == 1\"\nanswer = { wait = 5 }\n\
+        [[rules]]\nwhen = \"attempt == 2\"\nanswer = \"defer\"\n";
+    let ruled = Ruled::new(SlotName::Retry, rules);
+    for (attempt, name) in [(1, Some("patience")), (2, Some("rule 2")), (3, None)] {
+        let decision = ruled.decide::<Retry>(retry::Question { attempt, ..Retry::example() });
+        let rules: Vec<(String, Vec<u32>)> = name.map(|name: &str| (name.to_owned(), vec![])).into_iter().collect();
+        assert_eq!(on_record(&ruled, &decision)[0], rules, "{attempt}");
+        assert!(on_record(&ruled, &decision).iter().skip(1).all(Vec::is_empty), "no other policy has any");
+    }
+}
+
+#[test]
+fn the_record_names_the_rule_of_each_server_also_where_another_policy_decided_some_before() {
+    let rule = |name: &str, state: &str| {
+        format!(
+            "[[rules]]\nname = \"{name}\"\nwhen = \"server.state == '{state}'\"\n\
+             answer = {{ mapped = {{ report = \"none\", action = \"none\" }} }}\n"
+        )
+    };
+    let ruled = Ruled::without();
+    let file = |name: &str, rules: &[String]| {
+        fs::write(ruled.files.path().join(name), format!("slot = \"state-mapping\"\n{}", rules.concat())).unwrap();
+    };
+    file("first.rules.toml", &[rule("locked", "locked"), rule("stopped", "stopped")]);
+    file("second.rules.toml", &[rule("starting", "starting"), rule("others", "other")]);
+    let both = ["first.rules.toml", "second.rules.toml"]
+        .into_iter()
+        .fold(Policies::built_in(), |policies, file| policies.with(SlotName::StateMapping, Link::file(file)));
+    ruled.host.configure(&both).unwrap();
+    // Running, stopped, stopped, starting, stopping, other.
+    let decision = ruled.decide::<StateMapping>(StateMapping::example());
+    let expected = [
+        vec![("stopped".to_owned(), vec![1, 2])],
+        vec![("starting".to_owned(), vec![3]), ("others".to_owned(), vec![5])],
+        vec![],
+    ];
+    assert_eq!(on_record(&ruled, &decision), expected);
+}
+
+#[test]
+fn a_shadow_made_of_rules_names_the_rule_that_would_have_answered() {
+    let ruled = Ruled::without();
+    ruled.write(&waiting("attempt == 1", 5));
+    let link = Link { mode: Mode::Shadow, ..Link::file("the.rules.toml") };
+    ruled.host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
+    let decision = ruled.decide::<Retry>(Retry::example());
+    let record = ruled.host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
+    assert_eq!(&*record.shadows[0].asked.rules[0].rule, "patience");
+}
+
+#[test]
+fn rules_that_never_answer_and_failed_examples_are_told_and_refuse_nothing() {
+    let load = |rules: &str| {
+        let state = State::new();
+        let link = Link::contents(Path::new("the.rules.toml"), rules.as_bytes());
+        state.host().load(SlotName::Retry, &link).unwrap()
+    };
+    let [one, other] = ["attempt < 9", "attempt < 3"].map(|when| waiting(when, 1));
+    let rules = format!("{one}{}", other.replace("slot = \"retry\"\n", "").replace("patience", "haste"));
+    let remark = "line 8, rule 2 (`haste`): `when`: rule 1 (`patience`) answers first whenever it is true";
+    let policy = load(&rules);
+    assert!(policy.remarks().len() == 1 && policy.remarks()[0].starts_with(remark), "{:?}", policy.remarks());
+    let divides = load(&waiting("10 / (attempt - 1) > 1", 1));
+    let failed = divides.failed_example().unwrap_or_default();
+    assert!(failed.starts_with("rule 1 (`patience`): `when` cannot be evaluated: Division by zero"), "{failed}");
+    let fine = load(&waiting("attempt < 3", 1));
+    assert!(fine.remarks().is_empty() && fine.failed_example().is_none());
+}
+
+#[test]
+fn all_that_is_wrong_with_a_file_of_rules_is_told_at_once() {
+    let rules = "slot = \"retry\"\nslots = 1\n\
+        [[rules]]\nwhen = \"atempt > 1 || undoin\"\nanswer = \"giveup\"\n\
+        [[rules]]\nwhen = \"undoing and attempt > 1\"\nreasn = \"x\"\nanswer = \"wait\"\n\
+        [[rules]]\nwhen = \"true\"\nanswer = \"give-up\"\n";
+    let state = State::new();
+    let link = Link::contents(Path::new("the.rules.toml"), rules.as_bytes());
+    let Err(Error::Refused { refusal: Refusal::Rules(problems), .. }) = state.host().load(SlotName::Retry, &link)
+    else {
+        panic!("it is loaded")
+    };
+    let expected = [
+        "line 2: unknown key `slots`; did you mean `slot`?",
+        "line 4, rule 1: `when`: there is no `atempt`; did you mean `attempt`?",
+        "line 4, rule 1: `when`: there is no `undoin`; did you mean `undoing`?",
+        "line 5, rule 1: `answer`: there is no answer `giveup`; did you mean `give-up`?",
+        "line 7, rule 2: `when`: it is not CEL: for `and`, write `&&`",
+        "line 8: rule 2: unknown key `reasn`; did you mean `reason`?",
+        "line 9, rule 2: `answer`: `wait` needs more than its name, in milliseconds: write { wait = 60000 }",
+    ];
+    assert_eq!(problems, expected);
 }
 
 #[test]
@@ -431,10 +535,11 @@ fn every_file_on_the_page_about_rules_and_every_example_can_be_used() {
     let host = state.host();
     let mut slots = std::collections::BTreeSet::new();
     for text in files {
-        let slot = RulesFile::read(text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}")).slot();
+        let slot = RulesFile::read(text.as_bytes()).unwrap_or_else(|error| panic!("{error:?}\n{text}")).slot();
         slots.insert(slot);
         let link = Link::contents(Path::new("the.rules.toml"), text.as_bytes());
-        host.load(slot, &link).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let policy = host.load(slot, &link).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert_eq!((policy.remarks(), policy.failed_example()), (&[][..], None), "{text}");
     }
     assert_eq!(slots.len(), SlotName::ALL.len());
 }

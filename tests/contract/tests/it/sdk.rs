@@ -54,16 +54,16 @@ fn imports() -> Bindings {
     }
 }
 
-/// `describe` and `configure`.
-fn policy() -> Bindings {
+/// What a policy exports beside its slots: `describe` and `configure`, and what tells about rules.
+fn beside_the_slots(module: &'static str) -> Bindings {
     Bindings {
-        module: "policy",
+        module,
         packages: &["policy"],
-        world: "export windlass:policy/policy@0.1.0;".into(),
+        world: format!("export windlass:policy/{module}@0.1.0;"),
         options: Opts {
             generate_all: true,
             pub_export_macro: true,
-            default_bindings_module: Some("windlass_guest_sdk::bindings::policy".into()),
+            default_bindings_module: Some(format!("windlass_guest_sdk::bindings::{module}")),
             ..options()
         },
     }
@@ -90,7 +90,7 @@ fn slot(module: &'static str) -> Bindings {
 /// What all of the above call, standing once: a world of everything needs each of its functions.
 fn runtime(slots: [&str; 6]) -> Bindings {
     let mut world = imports().world;
-    world.extend(["policy"].into_iter().chain(slots).map(|export| {
+    world.extend(["policy", "rules"].into_iter().chain(slots).map(|export| {
         let export = export.replace('_', "-");
         format!("export windlass:policy/{export}@0.1.0;")
     }));
@@ -116,7 +116,7 @@ fn generate(bindings: Bindings) -> String {
     match bindings.module {
         RUNTIME => runtime.lines().flat_map(|line| [line.strip_prefix("    ").unwrap_or(line), "\n"]).collect(),
         // What a policy says about itself is put in words by the host alone.
-        "policy" => source,
+        "policy" | "rules" => source,
         // Of the imports only the contract's types, which stand before the log.
         "imports" => match source.split_once(LOG) {
             Some((types, rest)) => format!("{}{LOG}{rest}", with_json(types)),
@@ -168,7 +168,8 @@ fn with_json(source: &str) -> String {
 #[test]
 fn the_bindings_of_the_sdk_are_what_wit_bindgen_makes_of_the_contract() {
     let slots = ["state_mapping", "retry", "rollback", "release", "provisioning", "placement"];
-    for bindings in [imports(), policy(), runtime(slots)].into_iter().chain(slots.map(slot)) {
+    let beside = ["policy", "rules"].map(beside_the_slots);
+    for bindings in [imports(), runtime(slots)].into_iter().chain(beside).chain(slots.map(slot)) {
         let file = format!("guest/sdk/src/bindings/{}.rs", bindings.module);
         hold(&file, &generate(bindings));
     }

@@ -66,12 +66,12 @@ pub(crate) fn draw(slot: SlotName, random: &mut ChaCha8Rng) -> (&'static str, Ve
         }
         8 => {
             let mut guest = Guest::deferring(slot);
-            guest.configure = "(loop $more (br $more))";
+            guest.configure = "(loop $more (br $more)) (i32.const 64)";
             ("a configure that never ends", guest.component())
         }
         9 => {
             let mut guest = Guest::deferring(slot);
-            guest.configure = "(loop $more (drop (memory.grow (i32.const 16))) (br $more))";
+            guest.configure = "(loop $more (drop (memory.grow (i32.const 16))) (br $more)) (i32.const 64)";
             ("a configure that takes all memory", guest.component())
         }
         10 => {
@@ -95,7 +95,6 @@ pub(crate) fn draw(slot: SlotName, random: &mut ChaCha8Rng) -> (&'static str, Ve
             let mut guest = Guest::deferring(slot);
             let size: usize = random.random_range(1 << 10..3 << 20);
             let pages = size.div_ceil(1 << 16) + 1;
-            guest.configure = "(i32.const 64)";
             guest.declarations = format!(
                 "(func $big (drop (memory.grow (i32.const {pages})))) (start $big) (data \"{}\")",
                 "x".repeat(size)

@@ -20,7 +20,7 @@ use crate::files::{Existing, read_bounded, read_text, write_atomically};
 use crate::policy_file::{MAX_COMPONENT_BYTES, rules, slots_of, unusable};
 
 /// A key or a password larger than this is none.
-const MAX_KEY_BYTES: u64 = 16 << 10;
+pub(super) const MAX_KEY_BYTES: u64 = 16 << 10;
 
 /// Document of `policy push` and `policy pull`.
 #[derive(Serialize)]
@@ -49,12 +49,7 @@ pub(super) fn push(context: &Context, arguments: &PushPolicy) -> Result<(), Fail
         let examination = Examination::of(&contents).map_err(|refusal| unusable(file, None, &refusal))?;
         (artifact.imports, artifact.exports) = (examination.imports, examination.exports);
     }
-    for kind in SignatureFile::ALL {
-        let signature = signature_path(file, kind.suffix());
-        if signature.exists() {
-            artifact.signatures.push(kind.read(&read_bounded(&signature, "the signature", kind.most_bytes())?));
-        }
-    }
+    artifact.signatures = signatures_beside(file)?;
     // What nobody who trusts these keys would load is not worth pushing.
     let signed_by = verified(context, &file.display().to_string(), &contents, &artifact.signatures)?;
     let digest = context
@@ -179,7 +174,7 @@ pub(super) fn lock(context: &Context, arguments: &LockPolicies) -> Result<(), Fa
     Ok(())
 }
 
-fn failed(done: &str, reference: &Reference, error: &windlass_distribution::Error) -> Failure {
+pub(super) fn failed(done: &str, reference: &Reference, error: &windlass_distribution::Error) -> Failure {
     Failure::undone(format!("the policy cannot be {done}; nothing was changed"))
         .at(reference.to_string())
         .because(error.to_string())
@@ -200,7 +195,9 @@ struct Signed {
 pub(super) fn sign(context: &Context, arguments: &SignPolicy) -> Result<(), Failure> {
     let file = &arguments.file;
     let contents = read_bounded(file, "the policy", MAX_COMPONENT_BYTES)?;
-    slots_of(file, &contents)?;
+    if rules(file, &contents)?.is_none() {
+        slots_of(file, &contents)?;
+    }
     let unusable = |error: minisign::PError| {
         Failure::usage("the key cannot be used; nothing was signed")
             .at(arguments.key.display().to_string())
@@ -256,6 +253,13 @@ fn secret_key(text: &str, password: Option<String>) -> Result<minisign::SecretKe
     }
     let password = password.ok_or_else(|| bad("it is protected by a password, and none is given"))?;
     minisign::SecretKeyBox::from_string(text)?.into_secret_key(Some(password))
+}
+
+/// The signatures that lie beside a file.
+pub(super) fn signatures_beside(file: &Path) -> Result<Vec<Signature>, Failure> {
+    let kinds = SignatureFile::ALL.map(|kind| (kind, signature_path(file, kind.suffix())));
+    let present = kinds.into_iter().filter(|(_, path)| path.exists());
+    present.map(|(kind, path)| Ok(kind.read(&read_bounded(&path, "the signature", kind.most_bytes())?))).collect()
 }
 
 fn signature_path(file: &Path, suffix: &str) -> PathBuf {

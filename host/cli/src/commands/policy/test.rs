@@ -11,7 +11,7 @@ use windlass_inspect::failure::Failure;
 use windlass_inspect::text::{bold, dim, green, printable, red};
 use windlass_policy::slots::SlotName;
 use windlass_policy::{
-    DecisionReader, DecisionRecord, Examination, Host, Link, LoadedPolicy, PolicyIdentity, RulesFile,
+    AppliedRule, DecisionReader, DecisionRecord, Examination, Host, Link, LoadedPolicy, PolicyIdentity, RulesFile,
 };
 use windlass_proof::fixture::{self, Case, Cell, Coverage, Fixture, FuelLock, Part, Suite, junit};
 
@@ -240,7 +240,11 @@ fn words(context: &Context, results: &Results) -> String {
     for case in &results.cases {
         let word = if case.passed() { green("ok") } else { red("FAILED") };
         let fuel = case.fuel.map(|fuel| dim(&format!("  {fuel} fuel"))).unwrap_or_default();
-        text.push_str(&format!("{word}  {}{fuel}\n", printable(&case.name)));
+        let rules = match case.rules.is_empty() {
+            true => String::new(),
+            false => dim(&format!("  by {}", printable(&AppliedRule::words(&case.rules)))),
+        };
+        text.push_str(&format!("{word}  {}{rules}{fuel}\n", printable(&case.name)));
         for problem in &case.problems {
             text.push_str(&format!("    {}\n", printable(problem)));
         }
