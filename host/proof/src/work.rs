@@ -151,8 +151,8 @@ fn draw<S: ProvedSlot>(
     random: &mut ChaCha8Rng,
     choices: &mut Vec<u32>,
 ) -> Option<S::Question> {
-    (0..DRAWS).find_map(|_| {
-        space.draw(random, forced, choices);
+    (0..DRAWS).find_map(|before| {
+        space.draw(random, forced, before > 0 && !forced.is_empty(), choices);
         Some(space.question(choices)).filter(S::is_possible)
     })
 }

@@ -33,8 +33,10 @@ pub(super) enum Row {
     Positions(&'static str),
     /// What tells an item from the others: each has its own.
     Identity,
+    /// Only what the first item of the example has.
+    First,
 }
-use Row::{All, Identity, Items, Numbers, Positions, Texts};
+use Row::{All, First, Identity, Items, Numbers, Positions, Texts};
 
 /// By the path from the question, in the contract's names; `[]` is an item of a list.
 const RETRY: &[(&str, Row)] = &[
@@ -75,7 +77,8 @@ const ROLLBACK: &[(&str, Row)] = &[
     ("resources", Items(2)),
     ("resources[].kind", All),
     ("resources[].id", Identity),
-    ("resources[].name", Texts(&["example-1"])),
+    ("resources[].name", First),
+    ("resources[].state", First),
     ("resources[].attached-to", Positions("resources")),
     ("resources[].owned", All),
     ("resources[].evidence", All),
@@ -98,9 +101,10 @@ const PLACEMENT: &[(&str, Row)] = &[
     ("places", Items(2)),
     ("places[].zone", Texts(&["fr-par-1", "fr-par-2"])),
     ("places[].servers", Numbers(&[0, 1, 7])),
-    ("places[].creating", Numbers(&[0])),
+    ("places[].creating", First),
     ("places[].failures", Numbers(&[0, 1])),
     ("places[].last-failure", All),
+    ("places[].failed-at", First),
     ("places[].backoff-until", Numbers(&[NOW, NOW + 1])),
     ("places[].price-per-hour", All),
     ("places[].price-per-hour.micros", Numbers(&[8_976, 19_800])),

@@ -98,7 +98,7 @@ impl Make<'_> {
         }
         let chosen = |values| Chosen { values, exact: false };
         match bounds::of(self.slot, place.path) {
-            None => chosen(Some(Values::Example)),
+            None | Some(Row::First) => chosen(Some(Values::Example)),
             Some(Row::All) => chosen(None),
             Some(Row::Numbers(numbers)) => chosen(Some(Values::Numbers(numbers.to_vec()))),
             Some(Row::Texts(texts)) => {
@@ -152,6 +152,13 @@ impl Make<'_> {
 
     fn node(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Node, BoundsError> {
         let chosen = self.chosen(place);
+        let is_first = matches!(bounds::of(self.slot, place.path), Some(Row::First));
+        let examples = if is_first && !chosen.exact && !self.wide {
+            place.examples.get(..1).unwrap_or_default()
+        } else {
+            place.examples
+        };
+        let place = &Place { examples, ..*place };
         let is_whole = place.path.is_empty() || place.path.ends_with("[]") && matches!(shape, Shape::Record(_));
         if !is_whole && !self.paths.iter().any(|known| known == place.path) {
             self.paths.push(place.path.to_owned());

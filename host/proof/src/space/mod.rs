@@ -111,10 +111,11 @@ impl Space {
         self.root.enumerate(number, choices);
     }
 
-    /// The choices of a question that has these choices, and others at random.
-    pub(crate) fn draw(&self, random: &mut impl Rng, forced: &[Forced], choices: &mut Vec<u32>) {
+    /// The choices of a question that has these choices, and others at random. `sparse`: what is optional is rather
+    /// absent, so that it contradicts less.
+    pub(crate) fn draw(&self, random: &mut impl Rng, forced: &[Forced], sparse: bool, choices: &mut Vec<u32>) {
         choices.clear();
-        self.root.draw(random, forced, choices);
+        self.root.draw(random, forced, sparse, choices);
     }
 
     /// Every two choices of any two places that can be in one question, with what they need; and how many are left out,
@@ -215,11 +216,12 @@ impl Node {
         }
     }
 
-    fn draw(&self, random: &mut impl Rng, forced: &[Forced], choices: &mut Vec<u32>) {
+    fn draw(&self, random: &mut impl Rng, forced: &[Forced], sparse: bool, choices: &mut Vec<u32>) {
         let mut choose = |count: u32, choices: &mut Vec<u32>| {
             let choice = match forced.iter().find(|known| known.id == self.id) {
                 Some(known) if known.at_least => random.random_range(known.choice..count),
                 Some(known) => known.choice,
+                None if sparse && matches!(self.kind, Kind::Option(_)) => u32::from(random.random_ratio(1, 4)),
                 None => random.random_range(0..count),
             };
             choices.push(choice);
@@ -240,19 +242,19 @@ impl Node {
             }
             Kind::Option(inner) => {
                 if choose(2, choices) == 1 {
-                    inner.draw(random, forced, choices);
+                    inner.draw(random, forced, sparse, choices);
                 }
             }
-            Kind::Present(inner) => inner.draw(random, forced, choices),
+            Kind::Present(inner) => inner.draw(random, forced, sparse, choices),
             Kind::List(items) => {
                 let length = choose(count(items.len()) + 1, choices) as usize;
                 for item in &items[..length] {
-                    item.draw(random, forced, choices);
+                    item.draw(random, forced, sparse, choices);
                 }
             }
             Kind::Record(nodes) | Kind::FixedList(nodes) => {
                 for node in nodes {
-                    node.draw(random, forced, choices);
+                    node.draw(random, forced, sparse, choices);
                 }
             }
             Kind::Absent | Kind::FixedBool(_) | Kind::FixedCase(_) => {}
