@@ -254,7 +254,6 @@ fn every_item_of_a_list_has_the_printed_values() {
         ("resources[].evidence", Values::Example),
         ("resources[].owned", Values::Example),
         ("resources[].state", texts(&["stopped"])),
-        ("resources[].name", Values::Example),
     ]);
     asks_what_it_prints::<Provisioning>(vec![
         ("operation", Values::Example),
