@@ -566,7 +566,7 @@ pub(crate) struct RunPolicy {
     /// The slot to ask [default: the only one that the policy decides]
     #[arg(long, value_name = "SLOT", value_parser = slot_names())]
     pub(crate) slot: Option<SlotName>,
-    /// The question: JSON, @FILE, or - for stdin
+    /// The question as in a fixture, what differs from the slot's example: JSON, @FILE, or - for stdin
     #[arg(long, value_name = "JSON")]
     pub(crate) input: Option<String>,
     /// Read the question from a file

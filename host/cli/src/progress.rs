@@ -1,15 +1,17 @@
 //! What operations do while they do it, on stderr: one moving line on a terminal, plain lines elsewhere.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 use windlass_inspect::output::Output;
 use windlass_inspect::text::{dim, green, printable, red, yellow};
 use windlass_inspect::words::counted;
 use windlass_lifecycle::{Event, EventKind, OperationKind, OperationState};
+use windlass_proof::Progress as QuestionProgress;
 
 /// How often a view looks for news of another process.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -73,6 +75,20 @@ pub(crate) fn moving_line(total: usize, output: Output) -> ProgressBar {
         bar.set_style(style);
     }
     bar.enable_steady_tick(REDRAW);
+    bar
+}
+
+/// The moving line of many questions: how many of them were asked.
+pub(crate) fn questions_line(progress: Arc<QuestionProgress>, output: Output) -> ProgressBar {
+    let bar = moving_line(0, output);
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {questions}") {
+        let questions = move |_: &ProgressState, text: &mut dyn std::fmt::Write| {
+            let (asked, all) = progress.now();
+            // Without words the line is empty, which is no failure.
+            let _ = write!(text, "{asked} of {all} questions ({}%)", asked.saturating_mul(100) / all.max(1));
+        };
+        bar.set_style(style.with_key("questions", questions));
+    }
     bar
 }
 

@@ -52,9 +52,9 @@ fn bench_slot<S: ProvedSlot>(
     decisions: usize,
 ) -> Result<[Cost; 2], BoundsError> {
     let space = Space::within(S::NAME, &[])?;
-    let plan = Plan::new(&space, &space, decisions as u64, 0, 0);
+    let plan = Plan::new::<S>(&space, &space, decisions as u64, 0, 0);
     let mut questions: Vec<S::Question> = vec![S::example()];
-    questions.extend((0..plan.enumerated).map(|number| plan.question(number)).filter(S::is_possible));
+    questions.extend((0..plan.size()).filter_map(|number| plan.question::<S>(number, &mut Vec::new())));
     let mut samples = [Samples::default(), Samples::default()];
     // The first decisions warm the instances' slots and the processor's caches.
     for question in questions.iter().cycle().take(100) {

@@ -1,17 +1,20 @@
 //! What changes from one policy to another: over the questions within bounds, and over those that were really asked.
+//!
+//! Decisions are compared, as a chain of the policy and the built-in default makes them: what a policy defers, the default
+//! decides.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
 use serde_json::{Value as Json, json};
-use windlass_policy::slots::SlotName;
+use windlass_policy::slots::{Deferred, SlotName};
 use windlass_policy::{DecisionId, LoadedPolicy, UnreadRecord, with_slot};
 
 use crate::fixture::changes;
-use crate::prove::ProofOptions;
+use crate::prove::{ProofError, ProofOptions};
 use crate::slot::ProvedSlot;
-use crate::space::{Bound, BoundsError, Space};
+use crate::space::{Bound, Space};
 use crate::work::{self, Plan, Tally};
 
 /// What changes.
@@ -28,6 +31,15 @@ pub struct Difference {
     pub bounds: Vec<Bound>,
     /// Recorded decisions that could not be asked: their question is not on record, or no question of the slot.
     pub unreadable: u64,
+    /// How many of the answers before were deferred, so that the built-in default decided; in a batch, answers about
+    /// items.
+    pub deferred_before: u64,
+    /// The same of the answers after.
+    pub deferred_after: u64,
+    /// For how many questions the policy before failed, or gave an answer that a host refuses.
+    pub failed_before: u64,
+    /// The same of the policy after.
+    pub failed_after: u64,
     /// For how many questions only the reason changes.
     pub only_reasons: u64,
     /// The changes, the most frequent first.
@@ -38,7 +50,8 @@ pub struct Difference {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Group {
-    /// The verdict before: `wait`, `mapped: action none, report running`.
+    /// The verdict before: `wait`, `mapped: action none, report running`. `fails`: the policy gives no answer that a host
+    /// takes, whatever decides in its place.
     pub before: String,
     /// The verdict after.
     pub after: String,
@@ -49,44 +62,55 @@ pub struct Group {
     pub decision: Option<DecisionId>,
     /// One of the questions: its changes to the slot's example.
     pub question: Json,
-    /// What was answered before; null where the policy failed.
+    /// The decision before; null where the policy failed.
     pub answer_before: Json,
-    /// What is answered after.
+    /// The decision after.
     pub answer_after: Json,
+    /// Whether the policy before deferred the example, or items of it, so that the built-in default decided.
+    pub deferred_before: bool,
+    /// The same of the policy after.
+    pub deferred_after: bool,
+}
+
+/// The two policies, and what decides where one of them defers.
+#[derive(Clone, Copy, Debug)]
+pub struct Compared<'p> {
+    pub before: &'p LoadedPolicy,
+    pub after: &'p LoadedPolicy,
+    /// The built-in default.
+    pub default: &'p LoadedPolicy,
 }
 
 /// Asks both policies.
 ///
 /// # Errors
-/// The bounds can't be used.
+/// The bounds can't be used, or no question was asked.
 ///
 /// # Assumptions
-/// Both decide the same slot.
+/// All decide the same slot.
 pub fn diff(
-    before: &LoadedPolicy,
-    after: &LoadedPolicy,
+    policies: Compared<'_>,
     recorded: &[UnreadRecord],
     options: &ProofOptions,
-) -> Result<Difference, BoundsError> {
-    with_slot!(before.identity().slot, S => diff_slot::<S>(before, after, recorded, options))
+) -> Result<Difference, ProofError> {
+    with_slot!(policies.before.identity().slot, S => diff_slot::<S>(policies, recorded, options))
 }
 
 fn diff_slot<S: ProvedSlot>(
-    before: &LoadedPolicy,
-    after: &LoadedPolicy,
+    policies: Compared<'_>,
     recorded: &[UnreadRecord],
     options: &ProofOptions,
-) -> Result<Difference, BoundsError> {
+) -> Result<Difference, ProofError> {
     let within = Space::within(S::NAME, &options.bounds)?;
     let beyond = Space::beyond(S::NAME, &options.bounds)?;
-    let plan = Plan::new(&within, &beyond, options.enumerated, options.random, options.seed);
+    let plan = Plan::new::<S>(&within, &beyond, options.enumerated, options.random, options.seed);
     let look = |number: u64, question: &S::Question, changes: &mut Changes| {
-        changes.asked += 1;
-        compare::<S>(before, after, question, Origin::Number(number), changes);
-        Ok::<(), BoundsError>(())
+        compare::<S>(policies, question, Origin::Number(number), changes);
+        Ok::<(), ProofError>(())
     };
-    let (mut changes, _) =
-        work::run::<S, _, _>(&plan, options.threads, &AtomicBool::new(false), Changes::default(), look)?;
+    let stop = AtomicBool::new(false);
+    let (mut changes, asked) =
+        work::run::<S, _, _>(&plan, options.threads, &options.progress, &stop, Changes::default(), look)?;
     let (mut unreadable, mut of_record) = (0, 0);
     for record in recorded {
         let question = record.read().ok().filter(|read| read.slot == S::NAME).map(|read| read.question);
@@ -94,31 +118,40 @@ fn diff_slot<S: ProvedSlot>(
         match serde_json::from_value::<S::Question>(question) {
             Ok(question) => {
                 of_record += 1;
-                changes.asked += 1;
-                compare::<S>(before, after, &question, Origin::Decision(record.clone()), &mut changes);
+                compare::<S>(policies, &question, Origin::Decision(record.clone()), &mut changes);
             }
             Err(_) => unreadable += 1,
         }
     }
+    if asked.all() + of_record == 0 {
+        return Err(ProofError::NothingAsked);
+    }
     let mut groups: Vec<Group> = Vec::with_capacity(changes.groups.len());
     for ((one, other), (count, origin)) in changes.groups {
         let (question, decision): (Option<S::Question>, _) = match &origin {
-            Origin::Number(number) => (Some(plan.question(*number)), None),
+            Origin::Number(number) => (plan.question::<S>(*number, &mut Vec::new()), None),
             Origin::Decision(record) => {
                 (record.read().ok().and_then(|read| serde_json::from_value(read.question).ok()), Some(record.id()))
             }
         };
-        let answer_of = |policy: &LoadedPolicy| {
-            let answer = question.as_ref().and_then(|question| policy.ask::<S>(question).answer.ok());
-            answer.map_or(Json::Null, |answer| to_json(&answer))
+        let decision_of = |policy: &LoadedPolicy| {
+            let answer = question.as_ref().and_then(|question| Some((question, answer_of::<S>(policy, question)?)));
+            answer.map_or((Json::Null, false), |(question, answer)| {
+                let deferred = S::deferred(&answer) != Deferred::Nothing;
+                (to_json(&decided::<S>(policies.default, question, answer)), deferred)
+            })
         };
+        let (answer_before, deferred_before) = decision_of(policies.before);
+        let (answer_after, deferred_after) = decision_of(policies.after);
         groups.push(Group {
             before: one,
             after: other,
             count,
             decision,
-            answer_before: answer_of(before),
-            answer_after: answer_of(after),
+            answer_before,
+            answer_after,
+            deferred_before,
+            deferred_after,
             question: question.as_ref().map_or(Json::Null, |question| {
                 self::changes(&S::NAME.example_question(), &to_json(question)).unwrap_or_else(|| json!({}))
             }),
@@ -127,11 +160,15 @@ fn diff_slot<S: ProvedSlot>(
     groups.sort_by_key(|group| std::cmp::Reverse(group.count));
     Ok(Difference {
         slot: S::NAME,
-        asked: changes.asked,
+        asked: asked.all() + of_record,
         recorded: of_record,
         exhaustive: plan.is_exhaustive(),
         bounds: within.bounds().to_vec(),
         unreadable,
+        deferred_before: changes.deferred_before,
+        deferred_after: changes.deferred_after,
+        failed_before: changes.failed_before,
+        failed_after: changes.failed_after,
         only_reasons: changes.only_reasons,
         groups,
     })
@@ -158,7 +195,10 @@ impl Origin {
 
 #[derive(Debug, Default)]
 struct Changes {
-    asked: u64,
+    deferred_before: u64,
+    deferred_after: u64,
+    failed_before: u64,
+    failed_after: u64,
     only_reasons: u64,
     groups: BTreeMap<(String, String), (u64, Origin)>,
 }
@@ -178,7 +218,10 @@ impl Tally for Changes {
     }
 
     fn merge(&mut self, other: Changes) {
-        self.asked += other.asked;
+        self.deferred_before += other.deferred_before;
+        self.deferred_after += other.deferred_after;
+        self.failed_before += other.failed_before;
+        self.failed_after += other.failed_after;
         self.only_reasons += other.only_reasons;
         for (group, (count, origin)) in other.groups {
             self.add(group, count, origin);
@@ -186,31 +229,53 @@ impl Tally for Changes {
     }
 }
 
-fn compare<S: ProvedSlot>(
-    before: &LoadedPolicy,
-    after: &LoadedPolicy,
-    question: &S::Question,
-    origin: Origin,
-    changes: &mut Changes,
-) {
-    let answers = (before.ask::<S>(question).answer, after.ask::<S>(question).answer);
-    let (one, other) = match &answers {
-        (Ok(one), Ok(other)) if one == other => return,
-        (Ok(one), Ok(other)) => (one, other),
+/// The answer of a policy. None: it failed, or the host's check refuses it.
+fn answer_of<S: ProvedSlot>(policy: &LoadedPolicy, question: &S::Question) -> Option<S::Answer> {
+    policy.ask::<S>(question).answer.ok().filter(|answer| S::check(question, answer).is_ok())
+}
+
+/// What is decided when a policy answers so, and the default is next.
+fn decided<S: ProvedSlot>(default: &LoadedPolicy, question: &S::Question, mut answer: S::Answer) -> S::Answer {
+    let by_default = |question: &S::Question| answer_of::<S>(default, question).unwrap_or_else(|| S::keep(question));
+    match S::deferred(&answer) {
+        Deferred::Nothing => answer,
+        Deferred::Whole => by_default(question),
+        Deferred::Items(items) => {
+            S::merge(&mut answer, &items, by_default(&S::part(question, &items)));
+            answer
+        }
+    }
+}
+
+fn compare<S: ProvedSlot>(policies: Compared<'_>, question: &S::Question, origin: Origin, changes: &mut Changes) {
+    let before = answer_of::<S>(policies.before, question);
+    let after = answer_of::<S>(policies.after, question);
+    let deferred = |answer: &Option<S::Answer>| {
+        answer.as_ref().map_or(0, |answer| S::each(question, answer).filter(|(_, one)| S::defers(one)).count() as u64)
+    };
+    changes.deferred_before += deferred(&before);
+    changes.deferred_after += deferred(&after);
+    changes.failed_before += u64::from(before.is_none());
+    changes.failed_after += u64::from(after.is_none());
+    let is_deferred =
+        |answer: &Option<S::Answer>| answer.as_ref().is_some_and(|answer| S::deferred(answer) == Deferred::Whole);
+    if before == after || is_deferred(&before) && is_deferred(&after) {
+        return;
+    }
+    let decided = |answer| decided::<S>(policies.default, question, answer);
+    let (one, other) = match (before.map(decided), after.map(decided)) {
+        (Some(one), Some(other)) if one == other => return,
+        (Some(one), Some(other)) => (one, other),
         (one, other) => {
-            let words = |answer: &Result<S::Answer, _>| match answer {
-                Ok(answer) => words_of_all::<S>(question, answer),
-                Err(_) => "fails".to_owned(),
+            let words = |answer: Option<S::Answer>| match answer {
+                Some(answer) => words_of_all::<S>(question, &answer),
+                None => "fails".to_owned(),
             };
-            let group = (words(one), words(other));
-            if group.0 != group.1 {
-                changes.add(group, 1, origin);
-            }
-            return;
+            return changes.add((words(one), words(other)), 1, origin);
         }
     };
     let mut differs = false;
-    for ((_, one), (_, other)) in S::each(question, one).zip(S::each(question, other)) {
+    for ((_, one), (_, other)) in S::each(question, &one).zip(S::each(question, &other)) {
         if S::verdict(one) != S::verdict(other) {
             differs = true;
             let group = (verdict_words(&to_json(S::verdict(one))), verdict_words(&to_json(S::verdict(other))));

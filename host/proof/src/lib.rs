@@ -17,3 +17,4 @@ pub use expression::{Expression, ExpressionError};
 pub use law::{Law, Laws, LawsError, Statement};
 pub use prove::{Counterexample, Finding, Proof, ProofError, ProofOptions, prove};
 pub use slot::ProvedSlot;
+pub use work::Progress;

@@ -34,7 +34,8 @@ pub trait ProvedSlot: Slot {
     /// Whether one answer leaves the decision to the next policy.
     fn defers(one: &Self::One) -> bool;
 
-    /// Whether a host could ask this: positions in a question lead to what they are said to.
+    /// Whether a host could ask this, as far as places of a question depend on each other: positions lead to what they are
+    /// said to, what the contract has once is there once, and what comes together is there together.
     fn is_possible(question: &Self::Question) -> bool;
 }
 
@@ -69,20 +70,26 @@ macro_rules! one_answer {
 }
 one_answer!(
     Retry in retry when |_| true;
-    Rollback in rollback when attachments_are_to_servers;
+    Rollback in rollback when is_possible_rollback;
     Release in release when |_| true;
     Provisioning in provisioning when |_| true;
-    Placement in placement when |_| true
+    Placement in placement when |question| are_different(&question.places, |place| (&place.zone, &place.server_type))
 );
 
-/// What is attached is attached to a server of the list, and a server to nothing.
-fn attachments_are_to_servers(question: &rollback::Question) -> bool {
+/// What is attached is attached to a server of the list, and a server to nothing. A step has failed where something has.
+fn is_possible_rollback(question: &rollback::Question) -> bool {
     let is_server = |kind| matches!(kind, ResourceKind::Server | ResourceKind::AppleSiliconServer);
-    question.resources.iter().all(|resource| match resource.attached_to {
+    let is_attached_well = |resource: &rollback::Resource| match resource.attached_to {
         None => true,
         Some(_) if is_server(resource.kind) => false,
         Some(position) => question.resources.get(position as usize).is_some_and(|server| is_server(server.kind)),
-    })
+    };
+    question.failed_step.is_some() == question.cause.is_some() && question.resources.iter().all(is_attached_well)
+}
+
+/// Whether no two items of a list have the same key.
+fn are_different<'q, T, K: PartialEq>(items: &'q [T], key: impl Fn(&'q T) -> K) -> bool {
+    items.iter().enumerate().all(|(position, item)| items[..position].iter().all(|other| key(other) != key(item)))
 }
 
 impl ProvedSlot for StateMapping {
@@ -106,7 +113,13 @@ impl ProvedSlot for StateMapping {
     }
 
     fn is_possible(question: &Self::Question) -> bool {
-        question.servers.iter().all(|server| (server.server_type as usize) < question.server_types.len())
+        let tags = question.watched_tags.len();
+        let are_watched =
+            |bits: u64| u32::try_from(tags).ok().and_then(|tags| bits.checked_shr(tags)).unwrap_or(0) == 0;
+        let fits = |server: &state_mapping::Server| {
+            (server.server_type as usize) < question.server_types.len() && are_watched(server.watched_tags)
+        };
+        are_different(&question.server_types, |name| name) && question.servers.iter().all(fits)
     }
 }
 

@@ -6,64 +6,155 @@ use std::sync::{Mutex, PoisonError};
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use serde::de::DeserializeOwned;
 
 use crate::slot::ProvedSlot;
-use crate::space::Space;
+use crate::space::{Forced, Space};
 
 /// So many questions are taken at once.
 const CHUNK: u64 = 512;
+
+/// So often a question is drawn again when no host can ask it.
+const DRAWS: usize = 1_000;
 
 /// Which questions are asked. Each has a number: the enumerated ones first, then the pairwise, then the random ones.
 pub(crate) struct Plan<'s> {
     within: &'s Space,
     beyond: &'s Space,
-    pub(crate) enumerated: u64,
-    pub(crate) pairs: Vec<Vec<(usize, u32)>>,
-    pub(crate) random: u64,
+    enumerated: u64,
+    pairs: Vec<Vec<Forced>>,
+    /// Pairs with a value that no question has.
+    impossible_pairs: u64,
+    random: u64,
     seed: u64,
 }
 
-impl<'s> Plan<'s> {
-    pub(crate) fn new(within: &'s Space, beyond: &'s Space, most: u64, random: u64, seed: u64) -> Plan<'s> {
-        let enumerated = within.size().min(most);
-        let pairs = if random == 0 { Vec::new() } else { beyond.pairs() };
-        Plan { within, beyond, enumerated, pairs, random, seed }
+/// One of the plan's three parts.
+#[derive(Clone, Copy)]
+enum Part {
+    Within,
+    Pairs,
+    Random,
+}
+
+/// How much of a plan was asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// Of the combinations within the bounds.
+    pub(crate) within: PartAsked,
+    /// Of every two values of any two places.
+    pub(crate) pairs: PartAsked,
+    /// At random.
+    pub(crate) random: PartAsked,
+}
+
+/// How much of one part was asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PartAsked {
+    /// How many questions were asked.
+    pub(crate) questions: u64,
+    /// How many combinations no host can ask: with what they have to have, if they were drawn.
+    pub(crate) impossible: u64,
+}
+
+impl Asked {
+    pub(crate) fn all(self) -> u64 {
+        self.within.questions + self.pairs.questions + self.random.questions
     }
 
-    fn size(&self) -> u64 {
+    fn part(&mut self, part: Part) -> &mut PartAsked {
+        match part {
+            Part::Within => &mut self.within,
+            Part::Pairs => &mut self.pairs,
+            Part::Random => &mut self.random,
+        }
+    }
+
+    fn add(&mut self, other: Asked) {
+        for (part, other) in
+            [(&mut self.within, other.within), (&mut self.pairs, other.pairs), (&mut self.random, other.random)]
+        {
+            part.questions += other.questions;
+            part.impossible += other.impossible;
+        }
+    }
+}
+
+impl<'s> Plan<'s> {
+    pub(crate) fn new<S: ProvedSlot>(
+        within: &'s Space,
+        beyond: &'s Space,
+        most: u64,
+        random: u64,
+        seed: u64,
+    ) -> Plan<'s> {
+        let mut plan = Plan {
+            within,
+            beyond,
+            enumerated: within.size().min(most),
+            pairs: Vec::new(),
+            impossible_pairs: 0,
+            random,
+            seed,
+        };
+        if random > 0 {
+            let mut draws = ChaCha8Rng::seed_from_u64(seed);
+            let mut is_possible = |forced: &[Forced]| draw::<S>(beyond, forced, &mut draws, &mut Vec::new()).is_some();
+            (plan.pairs, plan.impossible_pairs) = beyond.pairs(&mut is_possible);
+        }
+        plan
+    }
+
+    /// How many numbers there are.
+    pub(crate) fn size(&self) -> u64 {
         self.enumerated.saturating_add(self.pairs.len() as u64).saturating_add(self.random)
     }
 
-    /// The space of a question, and its choices.
-    fn choices(&self, number: u64, choices: &mut Vec<u32>) -> &'s Space {
-        if number < self.enumerated && self.is_exhaustive() {
+    fn part(&self, number: u64) -> Part {
+        match number.checked_sub(self.enumerated) {
+            None => Part::Within,
+            Some(beyond) if beyond < self.pairs.len() as u64 => Part::Pairs,
+            Some(_) => Part::Random,
+        }
+    }
+
+    /// Whether all combinations within the bounds are looked at.
+    pub(crate) fn is_exhaustive(&self) -> bool {
+        self.enumerated == self.within.size() && self.enumerated < u64::MAX
+    }
+
+    /// A question by its number. None: no host can ask it, or nothing like it.
+    pub(crate) fn question<S: ProvedSlot>(&self, number: u64, choices: &mut Vec<u32>) -> Option<S::Question> {
+        let part = self.part(number);
+        if matches!(part, Part::Within) && self.is_exhaustive() {
             self.within.enumerate(number, choices);
-            return self.within;
+            return Some(self.within.question(choices)).filter(S::is_possible);
         }
         // Each number has its own sequence, so that it doesn't matter which thread takes it.
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         random.set_stream(number);
-        if number < self.enumerated {
+        match part {
             // Not evenly over the numbers: most questions have what many choices are below, and few have not.
-            self.within.draw(&mut random, &[], choices);
-            return self.within;
+            Part::Within => draw::<S>(self.within, &[], &mut random, choices),
+            Part::Pairs => {
+                let pair = usize::try_from(number - self.enumerated).ok().and_then(|pair| self.pairs.get(pair));
+                draw::<S>(self.beyond, pair.map_or(&[], Vec::as_slice), &mut random, choices)
+            }
+            Part::Random => draw::<S>(self.beyond, &[], &mut random, choices),
         }
-        let beyond = number - self.enumerated;
-        let forced = usize::try_from(beyond).ok().and_then(|pair| self.pairs.get(pair)).map_or(&[][..], Vec::as_slice);
-        self.beyond.draw(&mut random, forced, choices);
-        self.beyond
     }
+}
 
-    /// Whether all questions within the bounds are asked.
-    pub(crate) fn is_exhaustive(&self) -> bool {
-        self.enumerated == self.within.size()
-    }
-
-    pub(crate) fn question<Q: DeserializeOwned>(&self, number: u64) -> Q {
-        let mut choices = Vec::new();
-        self.choices(number, &mut choices).question(&choices)
-    }
+/// A question that has these choices and others at random, drawn until it is one that a host can ask.
+fn draw<S: ProvedSlot>(
+    space: &Space,
+    forced: &[Forced],
+    random: &mut ChaCha8Rng,
+    choices: &mut Vec<u32>,
+) -> Option<S::Question> {
+    (0..DRAWS).find_map(|before| {
+        space.draw(random, forced, before > 0 && !forced.is_empty(), choices);
+        Some(space.question(choices)).filter(S::is_possible)
+    })
 }
 
 /// What one thread has found, and what all have.
@@ -75,46 +166,54 @@ pub(crate) trait Tally: Send {
 }
 
 /// Looks at every question that a host can ask, with its number, on all threads, until `stop` is set. The first error
-/// ends it. Returns also how many questions no host can ask.
+/// ends it. Returns also how much was asked.
 pub(crate) fn run<S: ProvedSlot, T: Tally, E: Send>(
     plan: &Plan<'_>,
     threads: NonZeroUsize,
+    progress: &Progress,
     stop: &AtomicBool,
     tally: T,
     look: impl Fn(u64, &S::Question, &mut T) -> Result<(), E> + Sync,
-) -> Result<(T, u64), E> {
+) -> Result<(T, Asked), E> {
     let next = AtomicU64::new(0);
+    progress.begin(plan.size());
     let empties: Vec<T> = (0..threads.get()).map(|_| tally.empty()).collect();
-    let together = Mutex::new((tally, 0, None));
+    let mut asked = Asked::default();
+    asked.pairs.impossible = plan.impossible_pairs;
+    let together = Mutex::new((tally, asked, None));
     let work = |mut found: T| {
         let mut choices = Vec::new();
-        let mut impossible = 0;
+        let mut asked = Asked::default();
         let mut error = None;
         'all: loop {
             let from = next.fetch_add(CHUNK, Ordering::Relaxed);
             if from >= plan.size() {
                 break;
             }
-            for number in from..from.saturating_add(CHUNK).min(plan.size()) {
-                let question: S::Question = plan.choices(number, &mut choices).question(&choices);
+            let until = from.saturating_add(CHUNK).min(plan.size());
+            for number in from..until {
+                let question = plan.question::<S>(number, &mut choices);
                 if stop.load(Ordering::Relaxed) {
                     break 'all;
                 }
-                if !S::is_possible(&question) {
-                    impossible += 1;
+                let part = asked.part(plan.part(number));
+                let Some(question) = question else {
+                    part.impossible += 1;
                     continue;
-                }
+                };
+                part.questions += 1;
                 if let Err(wrong) = look(number, &question, &mut found) {
                     stop.store(true, Ordering::Relaxed);
                     error = Some(wrong);
                     break 'all;
                 }
             }
+            progress.advance(until - from);
         }
         // Poisoned only by a panic of another thread, which ends the scope anyway.
         let mut together = together.lock().unwrap_or_else(PoisonError::into_inner);
         together.0.merge(found);
-        together.1 += impossible;
+        together.1.add(asked);
         together.2 = together.2.take().or(error);
     };
     std::thread::scope(|scope| {
@@ -124,6 +223,32 @@ pub(crate) fn run<S: ProvedSlot, T: Tally, E: Send>(
     });
     match together.into_inner().unwrap_or_else(PoisonError::into_inner) {
         (_, _, Some(error)) => Err(error),
-        (found, impossible, None) => Ok((found, impossible)),
+        (found, asked, None) => Ok((found, asked)),
     }
 }
+
+/// How far the questions have come, for whoever shows it meanwhile.
+#[derive(Debug, Default)]
+pub struct Progress {
+    done: AtomicU64,
+    all: AtomicU64,
+}
+
+impl Progress {
+    /// How many questions were taken, and how many there are. There are none before it is known.
+    pub fn now(&self) -> (u64, u64) {
+        (self.done.load(Ordering::Relaxed), self.all.load(Ordering::Relaxed))
+    }
+
+    fn begin(&self, all: u64) {
+        self.done.store(0, Ordering::Relaxed);
+        self.all.store(all, Ordering::Relaxed);
+    }
+
+    fn advance(&self, more: u64) {
+        self.done.fetch_add(more, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,8 @@ use super::{LoadOptions, slot_names};
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SpaceOptions {
     /// Maximum number of questions within the bounds; if there are more, a random sample of this size is asked [default:
-    /// 20000000; for a policy in JavaScript or Python, which takes a hundred times as long, 50000]
+    /// 20000000, to compare two policies 1000000; for a policy in JavaScript or Python, which takes a hundred times as
+    /// long, 50000]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) questions: Option<u64>,
     /// Number of random questions beyond the bounds, asked after those that cover each pair of values; 0 skips both

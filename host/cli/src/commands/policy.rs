@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use windlass_inspect::failure::Failure;
 use windlass_inspect::listing::Listing;
 use windlass_inspect::output::fields;
@@ -25,6 +25,7 @@ use windlass_policy::{
     Class, DecidedBy, Decision, DecisionRecord, Description, Digest, Error, Examination, Host, Link, LinkStatus,
     LoadedPolicy, Outcome,
 };
+use windlass_proof::fixture::whole_question;
 
 use crate::arguments::{CheckPolicy, InspectPolicy, PolicyCommand, RunPolicy};
 use crate::context::Context;
@@ -330,6 +331,12 @@ async fn ask(context: &Context, arguments: RunPolicy) -> Result<(), Failure> {
     let file = &arguments.load.file;
     let slot = only_slot(arguments.slot, [file.as_path()])?;
     let policy = load(&host, slot, &link_or_default(context, slot, &arguments.load)?, file)?;
+    let question = whole_question(slot, &question.unwrap_or(Value::Object(Map::new()))).map_err(|error| {
+        Failure::usage(format!("the question is not one of the slot {slot}"))
+            .because(error.to_string())
+            .because("it says what is other than in the slot's example question:")
+            .because(serde_json::to_string_pretty(&slot.example_question()).unwrap_or_default())
+    })?;
     let id = match slot {
         SlotName::StateMapping => decide::<StateMapping>(&host, policy, question).await,
         SlotName::Retry => decide::<Retry>(&host, policy, question).await,
@@ -366,16 +373,9 @@ async fn ask(context: &Context, arguments: RunPolicy) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn decide<S: Slot>(host: &Host, policy: Arc<LoadedPolicy>, question: Option<Value>) -> Result<String, Failure> {
-    let question = match question {
-        None => S::example(),
-        Some(question) => serde_json::from_value::<S::Question>(question).map_err(|error| {
-            Failure::usage(format!("the question is not one of the slot {}", S::NAME))
-                .because(error.to_string())
-                .because("the slot's example question is:")
-                .because(serde_json::to_string_pretty(&S::example()).unwrap_or_default())
-        })?,
-    };
+async fn decide<S: Slot>(host: &Host, policy: Arc<LoadedPolicy>, question: Value) -> Result<String, Failure> {
+    let question = serde_json::from_value::<S::Question>(question)
+        .map_err(|error| Failure::usage("the question cannot be read").because(error.to_string()))?;
     let decision: Decision<S> = host.pin_only(policy).decide(question).await;
     Ok(decision.id.to_string())
 }

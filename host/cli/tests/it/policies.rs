@@ -83,10 +83,20 @@ fn run_puts_a_question_from_a_file_from_stdin_or_the_example() {
     let from_stdin = Ran::of(from_stdin.stdin(std::fs::File::open(&path).unwrap())).expect(0).json();
     assert_eq!(from_stdin["answer"], from_file["answer"]);
 
+    // What a fixture says, `run` takes, too: what is other than in the example. The same words are refused in both.
+    let changes = r#"{"failure": {"class": "out-of-stock"}}"#;
+    let changed = world.json(&["policy", "run", file, "--slot", "retry", "--input", changes]);
+    assert_eq!(changed["answer"]["verdict"], "give-up");
     world
-        .run(&["policy", "run", file, "--slot", "retry", "--input", "{}"])
+        .run(&["policy", "run", file, "--slot", "retry", "--input", r#"{"atempt": 1}"#])
         .expect(2)
-        .says("the slot's example question is:");
+        .says("atempt")
+        .says("what is other than in the slot's example question:");
+    let fixture =
+        r#"{"slot": "retry", "question": {"failure": {"class": "out-of-stock"}}, "expect": {"verdict": "give-up"}}"#;
+    std::fs::create_dir(world.home.path().join("fixtures")).unwrap();
+    world.write("fixtures/stock.json", fixture.as_bytes());
+    world.run(&["policy", "test", file]).expect(0);
 }
 
 #[test]
@@ -164,7 +174,7 @@ fn prove_ends_with_1_and_a_fixture_when_a_law_is_violated_and_with_0_when_all_ho
     assert!(violated.stdout.contains("\"holds\":false"), "{}", violated.stdout);
     prove("verdict == 'wiat'").expect(2).says("did you mean `wait`?");
     let wrong = ["policy", "prove", "default", "--slot", "retry", "--bound", "atempt=1"];
-    world.run(&wrong).expect(2).says("atempt").says("attempt");
+    world.run(&wrong).expect(2).says("no `atempt`; did you mean `attempt`?");
     let laws = world.write("laws.toml", b"slot = \"release\"");
     let other_slot = ["policy", "prove", "default", "--slot", "retry", "--laws", laws.to_str().unwrap()];
     world.run(&other_slot).expect(2).says("about the slot release");
@@ -183,13 +193,34 @@ fn diff_and_bulk_replay_tell_what_changes_and_fail_when_they_are_asked_to() {
     let file = file.to_str().unwrap();
     let now = world.json(&["decision", "replay", "--since", "1h", "--policy", file, "--fail-on-change"]);
     assert_eq!(now["groups"], serde_json::json!([]), "{now}");
+    let diff = |options: &[&str], new: &str| {
+        let common = ["policy", "diff", "default", new, "--slot", "rollback", "--questions", "300", "--random", "0"];
+        world.run(&[&common[..], options].concat())
+    };
+    let found = diff(&["--output", "json"], file).expect(0).json();
+    assert!(!found["groups"].as_array().unwrap().is_empty() && found["recorded"].as_u64().unwrap() > 0, "{found}");
+    diff(&["--fail-on-change"], file).expect(1).says("verdicts change");
+    // It defers everything, so that the default decides as before.
     let hostile = world.write("hostile.wasm", HOSTILE.bytes);
-    let diff = ["policy", "diff", "default", hostile.to_str().unwrap(), "--slot", "rollback", "--questions", "300"];
-    let found = world.json(&[&diff[..], &["--random", "0"]].concat());
-    assert_eq!(found["groups"][0]["after"], "defer");
-    assert!(found["recorded"].as_u64().unwrap() > 0, "{found}");
-    world.run(&[&diff[..], &["--random", "0", "--fail-on-change"]].concat()).expect(1).says("verdicts change");
+    let defers = diff(&["--fail-on-change"], hostile.to_str().unwrap()).expect(0).stdout;
+    assert!(
+        defers.contains("answers, which the built-in default decides") && defers.contains("no verdict changes"),
+        "{defers}"
+    );
     world.run(&["decision", "replay"]).expect(2);
+}
+
+#[test]
+fn prove_and_diff_show_on_a_terminal_how_far_they_are() {
+    let world = World::new("50");
+    for command in [&["policy", "prove", "default"][..], &["policy", "diff", "default", "default"]] {
+        let amount = ["--slot", "release", "--questions", "2000", "--random", "0"];
+        let mut command = world.command(&[command, &amount].concat());
+        command.env("TERM", "xterm");
+        let (running, _keyboard) = Running::at_terminal(command);
+        running.until_it_says(" of 2000 questions (");
+        running.end().expect(0);
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::fixture::{Expect, Fixture, changes};
 use crate::law::{Law, Statement};
 use crate::slot::ProvedSlot;
 use crate::space::{Bound, BoundsError, Space, Values};
-use crate::work::{self, Plan, Tally};
+use crate::work::{self, Plan, Progress, Tally};
 
 /// How much is asked.
 #[derive(Clone, Debug)]
@@ -38,6 +38,8 @@ pub struct ProofOptions {
     pub stop_at_violation: bool,
     /// Threads that ask. Default: as many as there are cores.
     pub threads: NonZeroUsize,
+    /// Says meanwhile how far it is.
+    pub progress: Arc<Progress>,
 }
 
 impl Default for ProofOptions {
@@ -49,6 +51,7 @@ impl Default for ProofOptions {
             bounds: Vec::new(),
             stop_at_violation: false,
             threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+            progress: Arc::default(),
         }
     }
 }
@@ -60,6 +63,9 @@ pub enum ProofError {
     /// The bounds can't be used.
     #[error(transparent)]
     Bounds(#[from] BoundsError),
+    /// No host can ask any question like these, or none was wanted.
+    #[error("no question was asked, so nothing is known: ask more of them, or within wider bounds")]
+    NothingAsked,
     /// A condition can't be decided for a question and its answer.
     #[error("the law `{law}`: {source}; with the question {question}")]
     Undecided {
@@ -75,21 +81,24 @@ pub enum ProofError {
 #[serde(rename_all = "kebab-case")]
 pub struct Proof {
     pub slot: SlotName,
-    /// How many questions there are within the bounds; `u64::MAX` where there are more.
+    /// How many combinations of values there are within the bounds; `u64::MAX` where there are more.
     pub space: u64,
-    /// How many of them were asked.
+    /// How many questions of them were asked.
     pub enumerated: u64,
-    /// Whether those were all.
+    /// Whether those were all that a host can ask. Otherwise each was drawn, and one may have been drawn twice.
     pub exhaustive: bool,
-    /// How many were asked beyond the bounds so that every two values of any two places came together.
-    pub pairwise: u64,
-    /// How many were asked at random.
-    pub random: u64,
-    /// How many of all these were left out, since no host can ask them.
+    /// In an exhaustive proof, how many of the combinations were left out, since no host can ask them: a position that
+    /// leads nowhere, something twice that is there once.
     pub impossible: u64,
+    /// How many questions were asked beyond the bounds so that every two values of any two places came together.
+    pub pairwise: u64,
+    /// How many such pairs were left out, since no host can ask them: none of a thousand questions with both was possible.
+    pub impossible_pairs: u64,
+    /// How many questions were asked at random.
+    pub random: u64,
     /// From which the random ones were drawn.
     pub seed: u64,
-    /// The bounds. Enums, booleans and options have all their values, unless they stand here.
+    /// The bounds. What has none has all its values.
     pub bounds: Vec<Bound>,
     /// Each law and whether it holds.
     pub laws: Vec<Finding>,
@@ -110,9 +119,9 @@ pub struct Finding {
     pub law: String,
     /// How many questions violate it.
     pub violations: u64,
-    /// How many questions had been asked, in their order, when the first of them came.
+    /// The number of the first of them, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub after: Option<u64>,
+    pub first: Option<u64>,
     /// The first of them, made as like the slot's example as can be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counterexample: Option<Counterexample>,
@@ -145,7 +154,7 @@ pub fn prove(policy: &LoadedPolicy, laws: &[Law], options: &ProofOptions) -> Res
 fn prove_slot<S: ProvedSlot>(policy: &LoadedPolicy, laws: &[Law], options: &ProofOptions) -> Result<Proof, ProofError> {
     let within = Space::within(S::NAME, &options.bounds)?;
     let beyond = Space::beyond(S::NAME, &options.bounds)?;
-    let plan = Plan::new(&within, &beyond, options.enumerated, options.random, options.seed);
+    let plan = Plan::new::<S>(&within, &beyond, options.enumerated, options.random, options.seed);
     let undecided = |law: &Law, source: ExpressionError, question: &S::Question| ProofError::Undecided {
         law: law.name.clone(),
         source,
@@ -153,48 +162,50 @@ fn prove_slot<S: ProvedSlot>(policy: &LoadedPolicy, laws: &[Law], options: &Proo
     };
     let stop = AtomicBool::new(false);
     let violations = Violations(vec![Violation::default(); laws.len()]);
-    let (violations, impossible) =
-        work::run::<S, _, _>(&plan, options.threads, &stop, violations, |number, question, violations| {
-            let answer = answer_of::<S>(policy, question);
-            for (law, violation) in laws.iter().zip(&mut violations.0) {
-                match law.problem::<S>(policy, question, &answer) {
-                    Ok(None) => {}
-                    Ok(Some(_)) => {
-                        violation.add(number);
-                        stop.fetch_or(options.stop_at_violation, Ordering::Relaxed);
-                    }
-                    Err(source) => return Err(undecided(law, source, question)),
+    let look = |number, question: &S::Question, violations: &mut Violations| {
+        let answer = answer_of::<S>(policy, question);
+        for (law, violation) in laws.iter().zip(&mut violations.0) {
+            match law.problem::<S>(policy, question, &answer) {
+                Ok(None) => {}
+                Ok(Some(_)) => {
+                    violation.add(number);
+                    stop.fetch_or(options.stop_at_violation, Ordering::Relaxed);
                 }
+                Err(source) => return Err(undecided(law, source, question)),
             }
-            Ok(())
-        })?;
+        }
+        Ok(())
+    };
+    let (violations, asked) = work::run::<S, _, _>(&plan, options.threads, &options.progress, &stop, violations, look)?;
+    if asked.all() == 0 {
+        return Err(ProofError::NothingAsked);
+    }
+    let exhaustive = plan.is_exhaustive() && !stop.into_inner();
     let mut findings = Vec::with_capacity(laws.len());
     for (law, violation) in laws.iter().zip(&violations.0) {
-        let counterexample = match violation.first {
-            Some(number) => {
-                let question = plan.question::<S::Question>(number);
-                Some(
-                    counterexample::<S>(policy, law, &within, &question)
-                        .map_err(|source| undecided(law, source, &question))?,
-                )
-            }
+        let counterexample = match violation.first.and_then(|number| plan.question::<S>(number, &mut Vec::new())) {
+            Some(question) => Some(
+                counterexample::<S>(policy, law, &within, &question)
+                    .map_err(|source| undecided(law, source, &question))?,
+            ),
             None => None,
         };
         findings.push(Finding {
             law: law.name.clone(),
             violations: violation.count,
-            after: violation.first.map(|number| number + 1),
+            first: violation.first.map(|number| number + 1),
             counterexample,
         });
     }
     Ok(Proof {
         slot: S::NAME,
         space: within.size(),
-        enumerated: plan.enumerated,
-        exhaustive: plan.is_exhaustive(),
-        pairwise: plan.pairs.len() as u64,
-        random: plan.random,
-        impossible,
+        enumerated: asked.within.questions,
+        exhaustive,
+        impossible: if exhaustive { asked.within.impossible } else { 0 },
+        pairwise: asked.pairs.questions,
+        impossible_pairs: asked.pairs.impossible,
+        random: asked.random.questions,
         seed: options.seed,
         bounds: within.bounds().to_vec(),
         laws: findings,

@@ -1,13 +1,13 @@
 //! The values that questions are made of. What the tables here do not name is as the slot's example has it, so that a
-//! new field of the contract is asked about as the example has it until a table varies it. Questions that are drawn vary
-//! everything.
+//! new field of the contract is asked about as the example has it until a table varies it: in a list, each item has every
+//! value that some item of the example has. Questions that are drawn vary everything.
 
 use windlass_policy::slots::SlotName;
 
 /// The values of one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// The one of the slot's example, also where that is absent.
+    /// The one of the slot's example, also where that is absent. In a list, those of all the example's items.
     Example,
     /// These numbers.
     Numbers(Vec<u64>),
@@ -23,14 +23,20 @@ const HOUR: u64 = 3_600_000;
 const MAX: u64 = u64::MAX;
 const MAX_U32: u64 = u32::MAX as u64;
 
-enum Row {
+pub(super) enum Row {
     /// Each value of an enum or a `bool`; an `option` absent and present.
     All,
     Numbers(&'static [u64]),
     Texts(&'static [&'static str]),
     Items(usize),
+    /// Each position in this list of the question.
+    Positions(&'static str),
+    /// What tells an item from the others: each has its own.
+    Identity,
+    /// Only what the first item of the example has.
+    First,
 }
-use Row::{All, Items, Numbers, Texts};
+use Row::{All, First, Identity, Items, Numbers, Positions, Texts};
 
 /// By the path from the question, in the contract's names; `[]` is an item of a list.
 const RETRY: &[(&str, Row)] = &[
@@ -67,9 +73,13 @@ const ROLLBACK: &[(&str, Row)] = &[
     ("operation", Texts(&["create-server", "cleanup-server"])),
     ("cause", All),
     ("cause.class", All),
+    ("failed-step", Texts(&["power-on"])),
     ("resources", Items(2)),
     ("resources[].kind", All),
-    ("resources[].attached-to", Numbers(&[0, 1])),
+    ("resources[].id", Identity),
+    ("resources[].name", First),
+    ("resources[].state", First),
+    ("resources[].attached-to", Positions("resources")),
     ("resources[].owned", All),
     ("resources[].evidence", All),
 ];
@@ -79,6 +89,7 @@ const PROVISIONING: &[(&str, Row)] = &[
     ("stage", All),
     ("cause.class", All),
     ("nodes", Items(2)),
+    ("nodes[].name", Identity),
     ("nodes[].role", All),
     ("nodes[].exists", All),
     ("nodes[].decommissioned", All),
@@ -90,8 +101,10 @@ const PLACEMENT: &[(&str, Row)] = &[
     ("places", Items(2)),
     ("places[].zone", Texts(&["fr-par-1", "fr-par-2"])),
     ("places[].servers", Numbers(&[0, 1, 7])),
+    ("places[].creating", First),
     ("places[].failures", Numbers(&[0, 1])),
     ("places[].last-failure", All),
+    ("places[].failed-at", First),
     ("places[].backoff-until", Numbers(&[NOW, NOW + 1])),
     ("places[].price-per-hour", All),
     ("places[].price-per-hour.micros", Numbers(&[8_976, 19_800])),
@@ -106,19 +119,13 @@ const STATE_MAPPING: &[(&str, Row)] = &[
     ("servers[].has-run", All),
     ("servers[].in-flight", All),
     ("servers[].suspended", All),
-    ("servers[].server-type", Numbers(&[0, 1])),
+    ("servers[].server-type", Positions("server-types")),
     ("servers[].watched-tags", Numbers(&[0, 1])),
 ];
 
-/// What is asked about at a place. None: each value that its type has.
-pub(super) fn of(slot: SlotName, path: &str) -> Option<Values> {
-    let Some((_, row)) = table(slot).iter().find(|(known, _)| *known == path) else { return Some(Values::Example) };
-    match row {
-        All => None,
-        Numbers(numbers) => Some(Values::Numbers(numbers.to_vec())),
-        Texts(texts) => Some(Values::Texts(texts.iter().map(|text| (*text).to_owned()).collect())),
-        Items(most) => Some(Values::Items(*most)),
-    }
+/// What the slot's table says of a place. None: nothing, so it is as in the example.
+pub(super) fn of(slot: SlotName, path: &str) -> Option<&'static Row> {
+    table(slot).iter().find(|(known, _)| *known == path).map(|(_, row)| row)
 }
 
 fn table(slot: SlotName) -> &'static [(&'static str, Row)] {

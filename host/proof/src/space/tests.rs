@@ -2,9 +2,11 @@ use std::collections::HashSet;
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
+use windlass_contract::Shape;
 use windlass_policy::slots::{Placement, Provisioning, Release, Retry, Rollback, StateMapping};
 
 use super::*;
+use crate::slot::shapes;
 
 fn within(slot: SlotName) -> Space {
     Space::within(slot, &[]).unwrap()
@@ -43,7 +45,7 @@ fn is_made_by_name<S: Slot>() {
         let mut random = ChaCha8Rng::seed_from_u64(1);
         let mut choices = Vec::new();
         for _ in 0..200 {
-            space.draw(&mut random, &[], &mut choices);
+            space.draw(&mut random, &[], false, &mut choices);
             let question: S::Question = space.question(&choices);
             let json = serde_json::to_value(&question).unwrap();
             let by_name = json_of(&space.root, &shapes(S::NAME).question, &mut choices.iter());
@@ -98,73 +100,15 @@ fn the_release_slot_has_some_nine_million_questions() {
 }
 
 #[test]
-fn enumerated_questions_are_all_different_and_as_many_as_were_counted() {
-    let own = [("attempt", 1), ("elapsed", 1), ("random", 1)]
-        .map(|(path, number)| (path.to_owned(), Values::Numbers(vec![number])));
-    let mut own = own.to_vec();
-    own.push(("failure.class".into(), Values::Example));
-    for (slot, own) in
-        [(SlotName::Retry, own), (SlotName::StateMapping, vec![("servers[].age".into(), Values::Numbers(vec![1]))])]
-    {
-        let space = Space::within(slot, &own).unwrap();
-        let mut seen = HashSet::new();
-        let mut choices = Vec::new();
-        for number in 0..space.size() {
-            space.enumerate(number, &mut choices);
-            assert!(seen.insert(choices.clone()), "{slot}: {number} comes twice");
-        }
-        assert!(seen.len() > 50, "{slot}: {}", seen.len());
-    }
-}
-
-#[test]
-fn lists_are_enumerated_in_every_length() {
-    let own = [
-        ("cause".to_owned(), Values::Example),
-        ("cause.class".to_owned(), Values::Example),
-        ("resources[].evidence".to_owned(), Values::Example),
-        ("operation".to_owned(), Values::Example),
-    ];
-    let space = Space::within(SlotName::Rollback, &own).unwrap();
-    // kind, attached-to, owned
-    let of_one: u64 = 7 * 3 * 2;
-    assert_eq!(space.size(), 1 + of_one + of_one * of_one);
-    let mut lengths = HashSet::new();
-    let mut seen = HashSet::new();
-    let mut choices = Vec::new();
-    for number in 0..space.size() {
-        space.enumerate(number, &mut choices);
-        assert!(seen.insert(choices.clone()), "{number} comes twice");
-        let question: windlass_policy::slots::rollback::Question = space.question(&choices);
-        lengths.insert(question.resources.len());
-    }
-    assert_eq!(lengths, HashSet::from([0, 1, 2]));
-}
-
-#[test]
-fn every_two_values_of_two_places_come_together() {
-    let own = [("nodes".to_owned(), Values::Items(2))];
-    let space = Space::beyond(SlotName::Provisioning, &own).unwrap();
-    let mut random = ChaCha8Rng::seed_from_u64(1);
-    let mut choices = Vec::new();
-    let mut together = HashSet::new();
-    for forced in space.pairs() {
-        space.draw(&mut random, &forced, &mut choices);
-        let question: windlass_policy::slots::provisioning::Question = space.question(&choices);
-        for node in &question.nodes {
-            together.insert((question.operation, question.stage, question.cause.class));
-            assert!(question.nodes.len() <= 2, "{node:?}");
-        }
-    }
-    // Each pair of an operation and a class, whatever the stage.
-    let pairs: HashSet<_> = together.iter().map(|(operation, _, class)| (operation, class)).collect();
-    assert_eq!(pairs.len(), 4 * 23);
-}
-
-#[test]
-fn a_bound_of_a_place_that_there_is_not_is_refused_with_those_that_there_are() {
+fn a_bound_that_cannot_be_used_is_refused_with_the_nearest_that_can() {
     let unknown = Space::within(SlotName::Retry, &[("atempt".into(), Values::Numbers(vec![1]))]).unwrap_err();
-    assert!(unknown.to_string().contains("attempt"), "{unknown}");
+    assert!(unknown.to_string().ends_with("no `atempt`; did you mean `attempt`?"), "{unknown}");
+    let class = Space::within(SlotName::Retry, &[("failure.clas".into(), Values::Example)]).unwrap_err();
+    assert!(class.to_string().contains("did you mean `failure.class`?"), "{class}");
+    let group = Space::within(SlotName::Provisioning, &[("groups[].name".into(), Values::Example)]).unwrap_err();
+    assert!(group.to_string().contains("bound it, too, for example groups=1"), "{group}");
+    let object = Space::within(SlotName::Retry, &[("subject.object.kind".into(), Values::Example)]).unwrap_err();
+    assert!(object.to_string().contains("bound it, too, for example subject.object=1"), "{object}");
     let text = Space::within(SlotName::Retry, &[("attempt".into(), Values::Texts(vec!["x".into()]))]).unwrap_err();
     assert!(text.to_string().contains("it is a number"), "{text}");
     let large = Space::within(SlotName::Retry, &[("attempt".into(), Values::Numbers(vec![1 << 40]))]).unwrap_err();
@@ -178,7 +122,10 @@ fn a_bound_of_a_place_that_there_is_not_is_refused_with_those_that_there_are() {
         (vec![items(65)], "65 items are more than 64"),
         (vec![items(u64::MAX)], "more than 64"),
         (vec![items(1), items(2)], "it is bounded twice"),
-        (vec![("subject.requester", Values::Texts(vec!["usr".into()]))], "usr is none of its values: user, runner"),
+        (
+            vec![("subject.requester", Values::Texts(vec!["usr".into()]))],
+            "usr is none of its values; did you mean `user`?",
+        ),
         (vec![("machine.adopted", Values::Numbers(vec![2]))], "both of its values"),
         (vec![("machine", Values::Numbers(vec![2]))], "one by one"),
     ] {
@@ -187,10 +134,38 @@ fn a_bound_of_a_place_that_there_is_not_is_refused_with_those_that_there_are() {
 }
 
 #[test]
+fn an_item_of_a_list_has_each_value_that_some_item_of_the_example_has() {
+    let own = [("servers".to_owned(), Values::Items(2)), ("servers[].state".to_owned(), Values::Example)];
+    let spaces = [within(SlotName::Placement), Space::within(SlotName::StateMapping, &own).unwrap()];
+    let values = |path: &str| {
+        let mut bounds = spaces.iter().flat_map(Space::bounds);
+        bounds.find(|bound| bound.path == path).map_or("all", |bound| bound.values.as_str())
+    };
+    for (path, printed) in [
+        ("places", "up to 2 items"),
+        ("places[].server-type", "\"DEV1-S\", \"DEV1-M\""),
+        ("places[].last-failure", "all"),
+        ("places[].last-failure.class", "out-of-stock"),
+        ("places[].failed-at", "1767225540000"),
+        ("places[].price-per-hour.currency", "\"EUR\""),
+        ("servers[].state", "running, stopped, starting, stopping, other"),
+        ("server-types", r#"["DEV1-S","DEV1-M"]"#),
+    ] {
+        assert_eq!(values(path), printed, "{path}");
+    }
+    // With more items there are more positions to point to.
+    let own = [("resources".to_owned(), Values::Items(3))];
+    let bounds = Space::within(SlotName::Rollback, &own).unwrap().bounds().to_vec();
+    let of = |path: &str| bounds.iter().find(|bound| bound.path == path).unwrap().values.clone();
+    assert_eq!(of("resources[].attached-to"), "absent, 0, 1, 2");
+    assert_eq!(of("resources[].id").matches(',').count(), 2, "{}", of("resources[].id"));
+}
+
+#[test]
 fn chosen_cases_of_an_enum_are_all_that_is_asked_about() {
     let chosen = Values::Texts(vec!["sweep".into(), "user".into()]);
     let space = Space::within(SlotName::Release, &[("subject.requester".to_owned(), chosen)]).unwrap();
-    assert!(space.bounds().iter().any(|it| it.path == "subject.requester" && it.values == "sweep, user"));
+    assert!(space.bounds().iter().any(|it| it.path == "subject.requester" && it.values == "absent, sweep, user"));
     let (mut seen, mut choices) = (HashSet::new(), Vec::new());
     for number in 0..space.size().min(2_000_000) {
         space.enumerate(number, &mut choices);

@@ -1,5 +1,5 @@
 //! Each fault that is sown into a copy of a default policy is found by a proof of the policy's laws. Printed with
-//! `--nocapture`: after how many questions.
+//! `--nocapture`: by which question.
 
 use serde_json::json;
 use windlass_policy::Link;
@@ -50,8 +50,8 @@ fn every_fault_is_found(slot: SlotName) {
             missed.push(fault.name);
             continue;
         };
-        let after = found.after.unwrap();
-        println!("{slot} {}: after {after} questions, by `{}` ({})", fault.name, found.law, fault.decision);
+        let first = found.first.unwrap();
+        println!("{slot} {}: by question {first} and `{}` ({})", fault.name, found.law, fault.decision);
         // What was found is kept as a fixture that can be read again.
         let counterexample = found.counterexample.as_ref().unwrap();
         let fixture = Fixture::parse(&counterexample.fixture.to_string()).unwrap();

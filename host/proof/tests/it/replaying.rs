@@ -7,7 +7,7 @@ use serde_json::json;
 use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_policy::slots::{Release, Retry, Slot, SlotName, retry};
 use windlass_policy::{Link, ReplayAgainst};
-use windlass_proof::diff::diff;
+use windlass_proof::diff::{Compared, diff};
 use windlass_proof::replay::replay;
 use windlass_test_guests::FAULTY_RETRY;
 
@@ -78,7 +78,9 @@ fn a_diff_asks_what_was_recorded_as_well() {
     let records = scene.host.decisions().unwrap().since(0).unwrap().records;
     let link = Link::bytes(FAULTY_RETRY.bytes).with_settings(json!({ "fault": "stock-retried" }));
     let after = scene.load(SlotName::Retry, &link);
-    let found = diff(&scene.default_of(SlotName::Retry), &after, &records, &a_part(1, 0)).unwrap();
+    let default = scene.default_of(SlotName::Retry);
+    let compared = Compared { before: &default, after: &after, default: &default };
+    let found = diff(compared, &records, &a_part(1, 0)).unwrap();
     assert_eq!(found.recorded, 20);
     let group = &found.groups[0];
     assert_eq!((group.count, group.decision), (7, Some(records[0].id())));

@@ -91,6 +91,30 @@ fn what_only_defers_or_does_one_thing_is_held_to_it() {
 }
 
 #[test]
+fn two_zones_of_one_type_are_asked_about_and_an_ordinary_deletion_is() {
+    let scene = Scene::new();
+    let never = |text: &str, slot| Law::of_condition("never", Expression::parse(text, slot).unwrap(), Statement::Never);
+    for (slot, question) in [
+        (
+            SlotName::Placement,
+            "question.places.size() == 2 && question.places[0].server_type == question.places[1].server_type \
+             && question.places[0].zone != question.places[1].zone",
+        ),
+        (SlotName::Rollback, "question.cause == null && question.failed_step == null"),
+    ] {
+        let proof = prove(&scene.default_of(slot), &[never(question, slot)], &a_part(2_000, 0)).unwrap();
+        assert!(proof.laws[0].violations > 0, "{slot}: {:#?}", proof.bounds);
+    }
+}
+
+#[test]
+fn a_proof_that_asks_nothing_proves_nothing() {
+    let scene = Scene::new();
+    let error = prove(&scene.default_of(SlotName::Retry), &Law::of_every_policy(), &a_part(0, 0)).unwrap_err();
+    assert!(matches!(error, ProofError::NothingAsked), "{error}");
+}
+
+#[test]
 fn a_condition_that_cannot_be_decided_ends_the_proof_with_the_question() {
     let scene = Scene::new();
     let law = always("answer.wait <= 30000", SlotName::Retry);
@@ -108,7 +132,7 @@ fn the_same_seed_asks_the_same_on_any_number_of_threads() {
         .map(|threads| {
             let options = ProofOptions { threads: threads.try_into().unwrap(), ..a_part(1_000, 1_000) };
             let proof = prove(&default, &[law()], &options).unwrap();
-            (proof.laws[0].violations, proof.laws[0].after)
+            (proof.laws[0].violations, proof.laws[0].first)
         })
         .collect();
     assert_eq!(counts[0], counts[1]);

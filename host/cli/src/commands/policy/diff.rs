@@ -4,14 +4,17 @@ use std::path::Path;
 
 use windlass_inspect::failure::Failure;
 use windlass_inspect::text::{bold, printable};
-use windlass_policy::DecisionReader;
-use windlass_proof::diff::{Difference, diff};
+use windlass_policy::{DecisionReader, Link};
+use windlass_proof::diff::{Compared, Difference, diff};
 
-use super::prove::{grouped, name_of, options};
+use super::prove::{grouped, name_of, options, shown};
 use crate::arguments::{DiffPolicies, LoadOptions};
 use crate::context::Context;
-use crate::policy_file::{link_or_default, load, only_slot, trial_host};
+use crate::policy_file::{BUILT_IN, link_or_default, load, only_slot, trial_host};
 use crate::units::ago;
+
+/// Of each policy, where nothing else is said: some seconds on two cores.
+const QUESTIONS: u64 = 1_000_000;
 
 pub(super) fn run(context: &Context, arguments: &DiffPolicies) -> Result<(), Failure> {
     let host = trial_host(context)?;
@@ -29,13 +32,22 @@ pub(super) fn run(context: &Context, arguments: &DiffPolicies) -> Result<(), Fai
     let recorded = DecisionReader::open(context.state_directory()?.handle())
         .and_then(|log| log.since(since))
         .map_err(|error| Failure::usage("the decision log cannot be read").because(error.to_string()))?;
-    let found = diff(&old, &new, &recorded.records, &options(&arguments.space, &[&old, &new]))
+    let default = load(&host, slot, &Link::default(), Path::new(BUILT_IN))?;
+    let mut options = options(&arguments.space, &[&old, &new]);
+    if arguments.space.questions.is_none() {
+        options.enumerated = options.enumerated.min(QUESTIONS);
+    }
+    let compared = Compared { before: &old, after: &new, default: &default };
+    context.output.say(&format!("asking {} and {}", name_of(&arguments.old), name_of(&arguments.new)));
+    let found = shown(context, &options, || diff(compared, &recorded.records, &options))
         .map_err(|error| Failure::usage(error.to_string()).remedy("windlass help policy diff"))?;
     context.output.result(&found, || words(&found, arguments));
-    if arguments.fail_on_change && !found.groups.is_empty() {
-        return Err(Failure::undone("verdicts change"));
+    match () {
+        () if !arguments.fail_on_change => Ok(()),
+        () if found.failed_after > 0 => Err(Failure::undone("the new policy fails")),
+        () if !found.groups.is_empty() => Err(Failure::undone("verdicts change")),
+        () => Ok(()),
     }
-    Ok(())
 }
 
 fn words(found: &Difference, arguments: &DiffPolicies) -> String {
@@ -46,6 +58,21 @@ fn words(found: &Difference, arguments: &DiffPolicies) -> String {
         grouped(found.asked),
         grouped(found.recorded)
     );
+    for (file, deferred, failed) in [
+        (&arguments.old, found.deferred_before, found.failed_before),
+        (&arguments.new, found.deferred_after, found.failed_after),
+    ] {
+        let name = name_of(file);
+        if deferred > 0 {
+            text.push_str(&format!(
+                "{name} defers {} answers, which the built-in default decides\n",
+                grouped(deferred)
+            ));
+        }
+        if failed > 0 {
+            text.push_str(&format!("{name} fails on {} questions\n", grouped(failed)));
+        }
+    }
     if found.groups.is_empty() {
         text.push_str("no verdict changes\n");
     }
@@ -53,8 +80,13 @@ fn words(found: &Difference, arguments: &DiffPolicies) -> String {
         text.push_str(&format!("\n{} -> {}: {}\n", bold(&group.before), bold(&group.after), grouped(group.count)));
         let place = group.decision.map_or_else(String::new, |decision| format!("decision {decision}, "));
         text.push_str(&format!("  for example: {place}the example with {}\n", printable(&group.question.to_string())));
-        text.push_str(&format!("    before: {}\n", printable(&group.answer_before.to_string())));
-        text.push_str(&format!("    after:  {}\n", printable(&group.answer_after.to_string())));
+        for (when, answer, deferred) in [
+            ("before:", &group.answer_before, group.deferred_before),
+            ("after: ", &group.answer_after, group.deferred_after),
+        ] {
+            let by = if deferred { " (deferred to the built-in default)" } else { "" };
+            text.push_str(&format!("    {when} {}{by}\n", printable(&answer.to_string())));
+        }
     }
     if found.only_reasons > 0 {
         text.push_str(&format!("\nonly the reason changes: {}\n", grouped(found.only_reasons)));

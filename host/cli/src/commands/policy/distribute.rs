@@ -33,8 +33,10 @@ struct Moved {
     digest: String,
     media_type: String,
     bytes: usize,
-    /// Whether a signature of the file went with it.
+    /// Whether a trusted key signed this very file, and the signature went with it.
     signed: bool,
+    /// How many files with signatures went with it. Without trusted keys nobody knows whose they are, or of what.
+    signatures: usize,
     /// Which of the configuration's keys signed it: its identifier; absent where none had to.
     #[serde(skip_serializing_if = "Option::is_none")]
     signed_by: Option<String>,
@@ -63,7 +65,8 @@ pub(super) fn push(context: &Context, arguments: &PushPolicy) -> Result<(), Fail
         digest: digest.to_string(),
         media_type: media_type.to_owned(),
         bytes: contents.len(),
-        signed: !artifact.signatures.is_empty(),
+        signed: is_signed(context, &contents, &artifact.signatures),
+        signatures: artifact.signatures.len(),
         signed_by,
     };
     context.output.result(&moved, || moved_words(&moved));
@@ -103,7 +106,8 @@ pub(super) fn pull(context: &Context, arguments: &PullPolicy) -> Result<(), Fail
         digest: artifact.digest.to_string(),
         media_type: artifact.media_type,
         bytes: artifact.contents.len(),
-        signed: !its.is_empty(),
+        signed: is_signed(context, &artifact.contents, &artifact.signatures),
+        signatures: its.len(),
         signed_by,
     };
     context.output.result(&moved, || moved_words(&moved));
@@ -115,8 +119,10 @@ fn moved_words(moved: &Moved) -> String {
         (Some(key), true) => format!("by the key {key}"),
         // A bundle that cosign has put beside the manifest is of the manifest.
         (Some(key), false) => format!("by the key {key}, in the registry; the file alone has no signature"),
-        (None, true) => "yes; no [policies.trust] says by whom it should be".to_owned(),
-        (None, false) => "no".to_owned(),
+        (None, _) if moved.signatures > 0 => {
+            "not verified; no [policies.trust] has a key to verify the signature beside it".to_owned()
+        }
+        (None, _) => "no".to_owned(),
     };
     fields(&[
         ("file", moved.file.display().to_string()),
@@ -138,6 +144,13 @@ fn verified(
         Failure::usage("the policy is not trusted; nothing was done").at(place).because(untrusted.to_string())
     })?;
     Ok(Some(signed_by.key.to_string()))
+}
+
+/// Whether one of the signatures that lie beside a file is right and of a trusted key.
+fn is_signed(context: &Context, contents: &[u8], signatures: &[Signature]) -> bool {
+    let Some(trust) = context.configuration.policies.trust() else { return false };
+    let of_file = |signature: &&Signature| signature.file().is_some();
+    signatures.iter().filter(of_file).any(|one| trust.verify(contents, std::slice::from_ref(one)).is_ok())
 }
 
 /// Document of `policy lock`.

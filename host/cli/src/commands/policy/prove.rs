@@ -13,6 +13,7 @@ use crate::arguments::{LoadOptions, ProvePolicy, SpaceOptions};
 use crate::context::Context;
 use crate::files::read_text;
 use crate::policy_file::{BUILT_IN, link_or_default, load, only_slot, trial_host};
+use crate::progress::questions_line;
 
 /// What is asked of a script where nothing else is said: a minute or two on two cores.
 const SCRIPT_QUESTIONS: u64 = 50_000;
@@ -44,8 +45,11 @@ pub(super) fn run(context: &Context, arguments: &ProvePolicy) -> Result<(), Fail
         laws.push(Law { name: format!("equivalent {}", file.display()), statement: Statement::Equivalent(other) });
     }
     context.output.say(&format!("asking {} about {} laws", name_of(&arguments.load.file), laws.len()));
-    let proof = prove(&policy, &laws, &options(&arguments.space, &[&policy])).map_err(|error| match &error {
-        ProofError::Bounds(_) => Failure::usage(error.to_string()).remedy("windlass help policy prove"),
+    let options = options(&arguments.space, &[&policy]);
+    let proof = shown(context, &options, || prove(&policy, &laws, &options)).map_err(|error| match &error {
+        ProofError::Bounds(_) | ProofError::NothingAsked => {
+            Failure::usage(error.to_string()).remedy("windlass help policy prove")
+        }
         _ => Failure::usage("the laws cannot be decided").because(error.to_string()),
     })?;
     let saved = save(&proof, &arguments.save)?;
@@ -101,6 +105,14 @@ pub(super) fn options(space: &SpaceOptions, policies: &[&LoadedPolicy]) -> Proof
     }
 }
 
+/// Does this, and shows meanwhile on a terminal how far it is.
+pub(super) fn shown<T>(context: &Context, options: &ProofOptions, ask: impl FnOnce() -> T) -> T {
+    let bar = questions_line(options.progress.clone(), context.output);
+    let result = ask();
+    bar.finish_and_clear();
+    result
+}
+
 /// Writes each counterexample as a fixture, and says where.
 fn save(proof: &Proof, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut saved = Vec::new();
@@ -141,27 +153,37 @@ fn words(proof: &Proof, saved: &[PathBuf]) -> String {
         text.push_str(&words_of_law(law, &mut saved));
     }
     text.push_str(&format!("\n{}\n", bold("within these bounds")));
-    let all = match proof.exhaustive {
-        true => format!("all {} questions of the slot {}", grouped(proof.space), proof.slot),
-        false => {
-            format!("{} of {} questions of the slot {}", grouped(proof.enumerated), grouped(proof.space), proof.slot)
-        }
+    let space = match proof.space {
+        u64::MAX => "more combinations than can be counted".to_owned(),
+        space => format!("{} combinations", grouped(space)),
     };
-    text.push_str(&format!("  {all}: every case of every enum, every boolean, every option, and\n"));
+    let (asked, slot) = (grouped(proof.enumerated), proof.slot);
+    text.push_str(&match (proof.exhaustive, proof.impossible) {
+        (true, 0) => format!("  all {asked} questions of the slot {slot}:\n"),
+        (true, impossible) => format!(
+            "  all {asked} questions of the slot {slot} ({space}, {} of which no host can ask):\n",
+            grouped(impossible)
+        ),
+        (false, _) => format!("  {asked} questions of the slot {slot}, drawn from {space}:\n"),
+    });
+    text.push_str(
+        "  every case of every enum, both values of every boolean, every option absent and present, except\n",
+    );
     for bound in &proof.bounds {
         text.push_str(&format!("    {} = {}\n", bound.path, printable(&bound.values)));
     }
-    if proof.random > 0 {
+    if proof.pairwise + proof.random > 0 {
         text.push_str(&format!(
-            "  beyond them {} questions in which every two values of two places come together, and {} at random \
+            "  beyond them {} questions in which every two values of two places come together{}, and {} at random \
              (--seed {})\n",
             grouped(proof.pairwise),
+            match proof.impossible_pairs {
+                0 => String::new(),
+                impossible => format!(" (without {} pairs that no host can ask)", grouped(impossible)),
+            },
             grouped(proof.random),
             proof.seed
         ));
-    }
-    if proof.impossible > 0 {
-        text.push_str(&format!("  left out: {} that no host can ask\n", grouped(proof.impossible)));
     }
     text
 }
@@ -171,11 +193,11 @@ fn words_of_law(law: &Finding, saved: &mut std::slice::Iter<'_, PathBuf>) -> Str
         return format!("{}  {}\n", green("holds   "), printable(&law.law));
     };
     let mut text = format!(
-        "{}  {} ({} questions, the first after {})\n",
+        "{}  {} ({} questions, the first is number {})\n",
         red("violated"),
         printable(&law.law),
         grouped(law.violations),
-        grouped(law.after.unwrap_or_default())
+        grouped(law.first.unwrap_or_default())
     );
     text.push_str(&format!("    question: the example with {}\n", printable(&counterexample.changes.to_string())));
     text.push_str(&format!("    answer:   {}\n", printable(&counterexample.answer.to_string())));
