@@ -3,6 +3,7 @@ set shell := ["bash", "-euo", "pipefail", "-c"]
 
 target := env("CARGO_TARGET_DIR", justfile_directory() / "target")
 python := target / "python/bin/python"
+clients_python := target / "clients-python/bin/python"
 chart_files := "host/controller/deploy/helm/windlass-controller/files"
 promtool := target / "prometheus/usr/bin/promtool"
 mdbook := "0.5.4"
@@ -123,6 +124,20 @@ test-clients-go *arguments: _programs
         (cd clients/go/$module && WINDLASS_COMMAND_LINE={{ target }}/debug/windlass \
             go test -timeout 20m -count=1 {{ arguments }} ./...) || exit; \
     done
+
+# The Python package that asks `windlass policy serve`. Arguments go to pytest.
+[group('test')]
+test-clients-python *arguments: _programs _clients_python
+    @test -x {{ clients_python }} || exit 0; \
+    cd clients/python && WINDLASS_COMMAND_LINE={{ target }}/debug/windlass \
+        {{ clients_python }} -m pytest -q -rs {{ arguments }}
+
+# The npm package that asks `windlass policy serve`. Arguments go to `node --test`.
+[group('test')]
+test-clients-node *arguments: _programs _clients_node
+    @command -v npm >/dev/null || exit 0; \
+    cd clients/node && node_modules/.bin/tsc && WINDLASS_COMMAND_LINE={{ target }}/debug/windlass \
+        node --test --test-reporter=../../tests/browser/reporter.mjs {{ arguments }} test/*.test.mjs
 
 # Alerts and dashboards, by Prometheus' own promtool.
 [group('test')]
@@ -351,6 +366,8 @@ test-release: _release_packages _programs _python
 test-packages: _programs _python
     @command -v go >/dev/null || \
         { echo "SKIPPED: the tools that make a release are built with Go: https://go.dev/dl"; exit 0; }; \
+    command -v npm >/dev/null || \
+        { echo "SKIPPED: a release has a package for npm: https://nodejs.org"; exit 0; }; \
     test -x {{ python }} || exit 0; rm -rf {{ target }}/release-packages; \
     WINDLASS_RELEASE_PROGRAMS={{ target }}/debug \
         deploy/release/release $(deploy/release/version) --rehearse --output {{ target }}/release-packages && \
@@ -442,6 +459,26 @@ _python:
     "{{ python }}" -m pip install --quiet $(printf -- '--requirement %s ' tests/*/requirements.txt)
     cat tests/*/requirements.txt > "{{ target }}/python/requirements.txt"
 
+# What makes, checks and tests the Python client, and makes its messages.
+_clients_python:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    command -v python3 >/dev/null || {
+        echo "SKIPPED: the client in Python needs python3: https://www.python.org/downloads"
+        exit 0
+    }
+    cmp -s clients/python/requirements.txt "{{ target }}/clients-python/requirements.txt" && exit
+    python3 -m venv --clear "{{ target }}/clients-python"
+    "{{ clients_python }}" -m pip install --quiet --require-hashes --requirement clients/python/requirements.txt
+    cp clients/python/requirements.txt "{{ target }}/clients-python"
+
+# The same for Node.js: what makes the messages is apart, since it is a hundred megabytes.
+_clients_node:
+    @command -v npm >/dev/null || { echo "SKIPPED: the client in Node.js needs it: https://nodejs.org"; exit 0; }; \
+    for folder in . generate; do \
+        (cd clients/node/$folder && npm ci --silent --ignore-scripts --no-audit --no-fund) || exit; \
+    done
+
 # Prometheus' promtool, unpacked from Debian's package where there is none and apt can fetch it. Nothing is installed.
 _promtool:
     #!/usr/bin/env bash
@@ -451,9 +488,9 @@ _promtool:
     apt-cache show prometheus >/dev/null 2>&1 || apt-get update -qq || true
     apt-get download -qq prometheus && dpkg-deb --extract prometheus_*.deb . || true
 
-# What is made of the contract in wit/: types, tables, messages and bindings, and from the messages Go's.
+# What is made of the contract in wit/: types, tables, messages and bindings, and from the messages the clients'.
 [group('generate')]
-bindings: && _go_messages
+bindings: && _go_messages _python_messages _node_messages
     WINDLASS_BLESS=1 cargo test --quiet --package windlass-test-contract
 
 # Packages the published crates and builds each from its package: `--no-verify` packages only.
@@ -463,6 +500,12 @@ package *arguments:
 
 _go_messages:
     cd clients/go/generate && go run . {{ justfile_directory() }}/host/serve/proto ../policyv1
+
+_python_messages: _clients_python
+    {{ clients_python }} clients/python/generate.py host/serve/proto clients/python/src/windlass_client/policyv1
+
+_node_messages: _clients_node
+    node clients/node/generate/generate.mjs host/serve/proto clients/node/src/policyv1
 
 # The policies that the host embeds, after a change in guest/ or of the compiler.
 [group('generate')]

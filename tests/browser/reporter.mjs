@@ -1,8 +1,11 @@
 // One line for each test, what failed in full, and the sum that `tests/run` reads.
 export default async function* reporter(source) {
-  let [passed, failed] = [0, 0];
+  let [passed, failed, skipped] = [0, 0, 0];
   for await (const event of source) {
-    if (event.type === "test:pass" && event.data.skip === undefined && event.data.details?.type !== "suite") {
+    if (event.type === "test:pass" && typeof event.data.skip === "string") {
+      skipped += 1;
+      yield `SKIPPED: ${event.data.skip}\n`;
+    } else if (event.type === "test:pass" && event.data.skip === undefined && event.data.details?.type !== "suite") {
       passed += 1;
       yield `ok ${event.data.name} (${Math.round(event.data.details.duration_ms / 1000)} s)\n`;
     } else if (event.type === "test:fail" && event.data.details?.type !== "suite") {
@@ -15,5 +18,5 @@ export default async function* reporter(source) {
       yield event.data.message;
     }
   }
-  yield `${passed} passed, ${failed} failed\n`;
+  yield `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}\n`;
 }

@@ -53,6 +53,9 @@ def test_one_command_sets_the_version_and_another_mention_is_told(copy):
     assert called(copy, "version").stdout.strip() == "9.8.7" and called(copy, "version", "check").returncode == 0
     chart = copy / "host/controller/deploy/helm/windlass-controller/Chart.yaml"
     assert "appVersion: v9.8.7" in chart.read_text()
+    assert 'version = "9.8.7"' in (copy / "clients/python/pyproject.toml").read_text()
+    for file, times in (("package.json", 1), ("package-lock.json", 2)):
+        assert (copy / "clients/node" / file).read_text().count('"version": "9.8.7"') == times
     assert f'name = "windlass-cli"\nversion = "9.8.7"' in (copy / "Cargo.lock").read_text()
     chart.write_text(chart.read_text().replace("9.8.7", before))
     told = called(copy, "version", "check")

@@ -11,7 +11,9 @@ import pathlib
 import platform
 import shutil
 import subprocess
+import sys
 import tarfile
+import tempfile
 
 import pytest
 
@@ -108,6 +110,7 @@ def test_the_provenance_names_each_file_the_commit_and_what_pins_the_rest():
     assert len(source["digest"]["gitCommit"]) == 40
     assert any(pin["uri"].endswith("#Cargo.lock") for pin in pins)
     assert any(pin["uri"].endswith("tools/nfpm/go.sum") for pin in pins)
+    assert any(pin["uri"].endswith("clients/node/package-lock.json") for pin in pins)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -333,6 +336,68 @@ def test_the_chart_is_pulled_as_it_was_packed(registry, tmp_path):
         "--destination", tmp_path)
     file = f"windlass-controller-{VERSION}.tgz"
     assert (tmp_path / file).read_bytes() == (RELEASE / file).read_bytes()
+
+
+# The clients of the policy server: each is installed where nothing else is, and asks the released program.
+
+
+@pytest.fixture
+def policy_server(tmp_path):
+    """The socket of a `windlass policy serve` whose retry policy waits for 42 ms."""
+    rules = tmp_path / "retry.rules.toml"
+    rules.write_text('slot = "retry"\n[[rules]]\nname = "wait"\nwhen = "true"\nanswer = { wait = 42 }\n')
+    configuration = tmp_path / "config.toml"
+    configuration.write_text(f'[policies.retry]\npath = "{rules}"\n')
+    # The address of a socket is short, and the folders of tests are not.
+    with tempfile.TemporaryDirectory() as folder:
+        socket = f"{folder}/policy.sock"
+        command = [RELEASE / "programs" / HERE / "windlass", "--config", configuration, "--state-dir",
+                   tmp_path / "state", "policy", "serve", "--listen", f"unix:{socket}"]
+        environment = {"HOME": str(tmp_path), "PATH": PATH}
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as server:
+            assert server.stdout.readline() == f"unix:{socket}\n"
+            yield socket
+            server.terminate()
+
+
+@pytest.mark.parametrize("package", ["windlass_client-*-py3-none-any.whl", "windlass_client-*.tar.gz"])
+def test_pip_installs_the_client_and_a_decision_is_made(policy_server, tmp_path, package):
+    package = only(f"clients/{package}")
+    run(sys.executable, "-m", "venv", tmp_path / "venv")
+    run(tmp_path / "venv/bin/pip", "install", "--quiet", package)
+    said = run(tmp_path / "venv/bin/python", "-c", """
+import importlib.metadata, pathlib, sys, windlass_client
+from windlass_client import policyv1 as p
+question = p.RetryQuestion(operation="o", step="s", attempt=1, zone="fr-par-1", now=1,
+    subject=p.Subject(program=p.PROGRAM_OTHER, owner="tests"),
+    failure=p.Failure(message="m", **{"class": p.FAILURE_CLASS_GATEWAY}))
+with windlass_client.Client(sys.argv[1], timeout=60) as client:
+    decision = client.retry(question, p.RetryAnswer)
+print(decision.answer.verdict.wait, decision.error, importlib.metadata.version("windlass-client"))
+folder = pathlib.Path(windlass_client.__file__).parent
+assert (folder / "py.typed").exists() and (folder / "policyv1/slots_pb2.pyi").exists()
+licences = [f.name for f in importlib.metadata.files("windlass-client") if "LICENSE" in f.name]
+assert sorted(licences) == ["LICENSE-APACHE", "LICENSE-MIT"], licences
+""", policy_server, cwd=tmp_path)
+    assert said == f"42 None {VERSION}\n"
+
+
+def test_npm_installs_the_client_and_a_decision_is_made(policy_server, tmp_path):
+    package = only(f"clients/windlass-client-{VERSION}.tgz")
+    (tmp_path / "package.json").write_text('{"private": true, "type": "module"}')
+    run("npm", "install", "--silent", "--ignore-scripts", "--no-audit", "--no-fund", package, cwd=tmp_path)
+    (tmp_path / "ask.js").write_text("""
+import { Client, policyv1 as p } from "windlass-client";
+const question = { operation: "o", step: "s", attempt: 1, zone: "fr-par-1", now: 1n,
+  subject: { program: p.Program.OTHER, owner: "tests" }, failure: { message: "m", class: p.FailureClass.GATEWAY } };
+const { answer, error } = await new Client(process.argv[2], { timeout: 60_000 }).retry(question, () => ({}));
+console.log(String(answer.verdict?.verdict.value), error);
+""")
+    assert run("node", "ask.js", policy_server, cwd=tmp_path) == "42 undefined\n"
+    installed = tmp_path / "node_modules/windlass-client"
+    assert {"LICENSE-APACHE", "LICENSE-MIT", "README.md", "dist", "package.json"} == {
+        file.name for file in installed.iterdir() if file.name != "node_modules"}
+    assert (installed / "dist/index.d.ts").exists()
 
 
 # Crates: a policy's author installs the build tool, and builds on the SDK, from their packages.

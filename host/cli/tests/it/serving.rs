@@ -1,5 +1,5 @@
 //! `windlass policy serve`, as somebody at a terminal meets it. What goes over its socket is tested in host/serve and
-//! clients/go.
+//! clients.
 
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
