@@ -19,6 +19,8 @@ use crate::size::{self, Unsized};
 use crate::turns::Turns;
 use crate::wire::{Invalid, Wire};
 
+/// The questions of a larger batch wait for their turns, as large questions do.
+const SMALL_BATCH: usize = 16;
 /// The most questions of a batch.
 pub(crate) const MAX_BATCH: usize = 256;
 /// The largest response, in bytes. A client need not read a larger one.
@@ -162,7 +164,7 @@ impl Answers {
             }
             let decided = match Instant::now() >= until {
                 true => Err(too_late()),
-                false => self.question(&pin, question, peer).await,
+                false => self.question(&pin, question, questions > SMALL_BATCH, peer).await,
             };
             let mut outcome = outcome_of(decided);
             let refusal = match room.checked_sub(outcome.encoded_len()) {
@@ -187,21 +189,22 @@ impl Answers {
         Ok(outcomes)
     }
 
-    /// Decides the question of these bytes; a large one when it is its turn.
+    /// Decides the question of these bytes; a large one, or one of many, when it is its turn.
     async fn question(
         self: &Arc<Self>,
         pin: &PinnedPolicies,
         question: Bytes,
+        of_many: bool,
         peer: &Peer,
     ) -> Result<proto::Decision, proto::Error> {
         let is_large = size::is_large(&question).map_err(|problem| match problem {
             Unsized::TooLong(why) => error(Code::TooLarge, why),
             Unsized::Unreadable(problem) => unreadable_message(&problem),
         })?;
-        if !is_large {
+        if !is_large && !of_many {
             return self.decided(pin, question).await;
         }
-        let busy = "too many large questions wait for their turn: ask again later, or about fewer items";
+        let busy = "too many questions wait for their turn: ask again later, about fewer items, or in smaller batches";
         peer.queues().map_err(|NoRoom| error(Code::Busy, busy))?;
         let (answers, pin) = (Arc::clone(self), pin.clone());
         let deciding = async move { answers.decided(&pin, question).await };

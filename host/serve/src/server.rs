@@ -56,8 +56,8 @@ pub struct ServeLimits {
     /// not counting those that hold less than 64 KiB; in equal shares for each of the users, but at least one of the
     /// largest requests each. Default 16 MiB.
     pub held_bytes: usize,
-    /// Large questions (more than 64 KiB or 1,000 items) that are decided at the same time, in turn for each of the
-    /// users; each has a thread. Default: one for every two processors.
+    /// Large questions (more than 64 KiB or 1,000 items, or in a batch of more than 16) that are decided at the same
+    /// time, in turn for each of the users; each has a thread. Default: one for every two processors.
     pub large_questions: usize,
     /// Pins that are kept ready to decide. Others are made ready again when they are asked. Default 64.
     pub ready_pins: usize,
