@@ -389,6 +389,13 @@ bench: _wasm_target
     cargo bench --quiet --package windlass-policy --bench summary
     cargo bench --quiet --package windlass-lifecycle --bench lifecycle
 
+# A decision from Python and Node.js beside an echo. `go test -bench RoundTrip` in clients/go is Go's.
+[group('measure')]
+bench-clients count="20000": _programs _clients_python _clients_node
+    cd clients/python && WINDLASS_COMMAND_LINE={{ target }}/debug/windlass {{ clients_python }} bench.py {{ count }}
+    cd clients/node && node_modules/.bin/tsc && \
+        WINDLASS_COMMAND_LINE={{ target }}/debug/windlass node bench.mjs {{ count }}
+
 # What scripts cost, and that they cost other policies nothing. Needs Node.js and Python.
 [group('measure')]
 bench-scripts: _programs

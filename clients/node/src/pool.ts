@@ -34,7 +34,7 @@ class Bound {
   }
 
   /** What `begin` calls back with, unless the bound comes first: then `undo` is called. */
-  until<T>(begin: (callback: { resolve(value: T): void; reject(error: Error): void }) => void, undo: () => void) {
+  until<T>(begin: (callback: { resolve(value: T): void; reject(error: Error): void }) => void, undo = () => {}) {
     return new Promise<T>((resolve, reject) => {
       if (this.#reason !== undefined) return reject(this.#reason);
       this.#onEnd = (reason) => {
@@ -128,7 +128,9 @@ export class Pool {
         if (this.#isClosed) throw new ClosedError();
         connection ??= new Connection(this.#path, this.#largest, (ended) => this.#forget(ended));
         try {
-          const response = decoded(id, await exchange(bound, connection, frame));
+          const used = connection;
+          const message = await bound.until<Buffer>((callback) => used.exchange(frame, callback));
+          const response = decoded(id, message);
           this.#put(connection);
           return response;
         } catch (error) {
@@ -175,13 +177,6 @@ export class Pool {
     this.#idle.splice(place, 1);
     this.#idle.unshift(undefined);
   }
-}
-
-function exchange(bound: Bound, connection: Connection, frame: Buffer): Promise<Buffer> {
-  return bound.until<Buffer>(
-    (callback) => connection.exchange(frame, callback),
-    () => connection.destroy(),
-  );
 }
 
 function decoded(id: bigint, message: Buffer): Response {

@@ -1,10 +1,13 @@
 // Servers that lie, hang up and go on for ever.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { ClosedError, DeferredError, MalformedError, policyv1 as p, ServerError, TimeoutError } from "windlass-client";
+import {
+  Client, ClosedError, DeferredError, MalformedError, policyv1 as p, ServerError, TimeoutError,
+} from "windlass-client";
 
-import { decided, eventually, expectOwn, framed, liar, newClient, outcomes, PATIENT, retried } from "./support.mjs";
+import { decided, eventually, expectOwn, framed, liar, newClient, outcomes, retried } from "./support.mjs";
 
 const wait = retried({ case: "wait", value: 1n });
 
@@ -82,18 +85,40 @@ test("an announced length takes no memory, however small the pieces are that com
   assert.ok(allocated.length < 100 && Math.max(...allocated) < 1 << 20, `${allocated}`);
 });
 
+test("the defaults are those of the client in Go", async (t) => {
+  const go = readFileSync(new URL("../../go/windlass.go", import.meta.url), "utf8");
+  const [, timeout] = go.match(/options.Timeout = (\d+) \* time.Millisecond\n/);
+  const [, mebibytes] = go.match(/options.MaxResponseBytes = (\d+) << 20\n/);
+  const [, connections] = go.match(/options.Connections = (\d+)\n/);
+  // No time passes; eight calls at the same time are what "after close no call connects" has.
+  const times = [];
+  t.mock.method(globalThis, "setTimeout", (_, milliseconds) => times.push(milliseconds));
+  for (const [more, why] of [[0, "ECONNABORTED"], [1, undefined]]) {
+    const { path } = await liar(t, (connection) => connection.end(bytes((mebibytes << 20) + more)));
+    const { error } = await new Client(path).retry({}, () => ({}));
+    assert.deepEqual([error.code, error instanceof MalformedError], [why, more > 0]);
+  }
+  assert.deepEqual([times, connections], [[Number(timeout), Number(timeout)], "8"]);
+});
+
 test("the largest response may be set", async (t) => {
   const { path } = await liar(t, (connection, request) => connection.write(decided(request, wait)));
   assert.ok((await expectOwn(newClient(t, path, { maxResponseBytes: 4 }))) instanceof MalformedError);
 });
 
 test("an endless answer ends with the time", async (t) => {
+  let isClosed = false;
   const { path } = await liar(t, (connection) => {
     connection.write(bytes(0x100000));
     const drip = setInterval(() => connection.write(Buffer.from([0])), 1);
-    connection.on("close", () => clearInterval(drip));
+    connection.on("close", () => {
+      clearInterval(drip);
+      isClosed = true;
+    });
   });
-  assert.ok((await expectOwn(newClient(t, path, { timeout: 50 }))) instanceof TimeoutError);
+  const client = newClient(t, path, { timeout: 50 });
+  assert.ok((await expectOwn(client)) instanceof TimeoutError);
+  await eventually("the client closed the connection", () => isClosed);
 });
 
 test("a server's refusal is told", async (t) => {
@@ -157,7 +182,7 @@ test("a server that refuses without having read is heard", async (t) => {
 test("after close no call connects", async (t) => {
   const held = [];
   const server = await liar(t, (connection) => held.push(connection));
-  const client = newClient(t, server.path, { timeout: PATIENT, connections: 8 });
+  const client = newClient(t, server.path);
   const calls = Array.from({ length: 8 }, () => assert.rejects(client.pin(), { code: "ECONNRESET" }));
   const waiting = assert.rejects(client.pin(), ClosedError);
   await eventually("all have come", () => held.length === 8);

@@ -29,9 +29,10 @@ def another(connection, request):
     respond(connection, decided(request, retry(p.RetryVerdict(wait=1))))
 
 
-def twice(connection, request):
-    one = decided(request, retry(p.RetryVerdict(wait=1))).SerializeToString()
-    connection.sendall((len(one).to_bytes(4, "big") + one) * 2)
+def longer(connection, request):
+    """The response is followed by what would be a part of it."""
+    message = decided(request, retry(p.RetryVerdict(wait=1))).SerializeToString()
+    connection.sendall(len(message).to_bytes(4, "big") + message + p.Response(id=request.id).SerializeToString())
 
 
 def half(connection, request):
@@ -46,7 +47,7 @@ LIES = {
     "half a response": (half, ConnectionAbortedError),
     "nothing, and the end": (lambda connection, request: CLOSE, ConnectionResetError),
     "another's response": (another, MALFORMED),
-    "a response twice": (twice, MALFORMED),
+    "more than was announced": (longer, MALFORMED),
     "no outcome": (lambda connection, request: respond(connection, outcomes(request)), MALFORMED),
     "an empty outcome": (lambda connection, request: respond(connection, outcomes(request, p.Outcome())), MALFORMED),
     "an empty decision": (lambda connection, request: respond(connection, decided(request)), DEFERRED),
@@ -93,13 +94,21 @@ def test_the_largest_response_may_be_set(liar_of, client_of):
 
 
 def test_an_endless_answer_ends_with_the_time(liar_of, client_of):
+    closed = threading.Event()
+
     def drip(connection, request):
         connection.sendall(b"\x00\x10\x00\x00")
-        while True:
-            connection.sendall(b"\x00")
-            time.sleep(0.001)
+        try:
+            while True:
+                connection.sendall(b"\x00")
+                time.sleep(0.001)
+        except OSError:
+            closed.set()
+            return CLOSE
 
-    assert isinstance(expect_own(client_of(liar_of(drip).path, timeout=0.05)), TimeoutError)
+    client = client_of(liar_of(drip).path, timeout=0.05)
+    assert isinstance(expect_own(client), TimeoutError)
+    assert closed.wait(PATIENT), "the client has closed the connection"
 
 
 def test_a_servers_refusal_is_told(liar_of, client_of):

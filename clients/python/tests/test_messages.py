@@ -1,11 +1,15 @@
-"""The generated messages, and the types of all that is public."""
+"""The generated messages, the types of all that is public, and the defaults, which all clients share."""
 
+import inspect
 import os
 import pathlib
 import re
 import subprocess
 import sys
 
+import pytest
+
+import windlass_client
 from generate import generate
 
 CLIENT = pathlib.Path(__file__).resolve().parents[1]
@@ -53,3 +57,12 @@ async def ask(sync: windlass_client.Client, tasks: windlass_client.AsyncClient) 
     assert (CLIENT / "src/windlass_client/py.typed").exists()
     package = checked("-p", "windlass_client")
     assert package.returncode == 0, package.stdout
+
+
+@pytest.mark.parametrize("kind", [windlass_client.Client, windlass_client.AsyncClient])
+def test_the_defaults_are_those_of_the_client_in_go(kind):
+    go = (CLIENT / "../go/windlass.go").read_text()
+    defaults = {name: parameter.default for name, parameter in inspect.signature(kind).parameters.items()}
+    assert f"options.Timeout = {defaults['timeout'] * 1000:.0f} * time.Millisecond\n" in go
+    assert f"options.Connections = {defaults['connections']}\n" in go
+    assert f"options.MaxResponseBytes = {defaults['max_response_bytes'] >> 20} << 20\n" in go
