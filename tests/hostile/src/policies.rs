@@ -128,12 +128,6 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
 impl Report {
     fn judge(&mut self, good: &Good, follower: &Follower, options: &Options) {
         let lost = good.ids().iter().filter(|id| !follower.has(id)).count();
-        eprintln!(
-            "lost records {} {:?} {:?}",
-            good.lost_records(),
-            good.ids().iter().position(|id| !follower.has(id)),
-            good.ids().iter().rposition(|id| !follower.has(id))
-        );
         let minutes = usize::try_from(options.time.as_secs().div_ceil(60)).unwrap_or(usize::MAX).max(1);
         let slowest = self.endings.iter().max().copied().unwrap_or_default();
         let laws = [
