@@ -553,6 +553,12 @@ impl Host {
     /// milliseconds, and until their shadows were asked, where they have any.
     pub fn flush_decisions(&self) {
         self.inner.deciding.shadows.flush();
+        self.flush_records();
+    }
+
+    /// Waits until all decisions up to now are written to the log, without what their shadows answer. Blocks for
+    /// milliseconds.
+    pub fn flush_records(&self) {
         self.inner.deciding.log.flush();
     }
 

@@ -207,7 +207,14 @@ impl Answers {
         let busy = "too many questions wait for their turn: ask again later, about fewer items, or in smaller batches";
         peer.queues().map_err(|NoRoom| error(Code::Busy, busy))?;
         let (answers, pin) = (Arc::clone(self), pin.clone());
-        let deciding = async move { answers.decided(&pin, question).await };
+        let deciding = async move {
+            let decided = answers.decided(&pin, question).await;
+            if is_large {
+                // Before the next one: many large records would leave others no room in the log's queue.
+                answers.pins.host().flush_records();
+            }
+            decided
+        };
         let decided = self.turns.take(peer.user(), || peer.is_next(), deciding).await;
         decided.unwrap_or_else(|| Err(error(Code::Internal, "the question cannot be decided")))
     }

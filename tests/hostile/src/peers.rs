@@ -30,7 +30,7 @@ const ENDING_TIME: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(300);
 /// How often `policy status` is asked, and how often the log is read.
 const STATUS_PAUSE: Duration = Duration::from_secs(1);
-const LOG_PAUSE: Duration = Duration::from_millis(50);
+const LOG_PAUSE: Duration = Duration::from_millis(5);
 /// Peers that mean harm.
 const PEERS: u64 = 6;
 
