@@ -6,7 +6,7 @@ import { Pool, type CallOptions } from "./pool.js";
 
 /** Options of a client. */
 export interface ClientOptions {
-  /** The longest that a call takes, in milliseconds. Default 250. */
+  /** The longest that a call takes, in milliseconds. Default 2,000. */
   timeout?: number;
   /** The most connections, and so the most calls at the same time; further ones wait for their turn. Default 8. */
   connections?: number;
@@ -204,7 +204,7 @@ export class Client extends Policies {
   readonly #ownDefaults: boolean;
 
   constructor(path: string, options: ClientOptions = {}) {
-    const { timeout = 250, connections = 8, maxResponseBytes = 8 << 20, ownDefaults = false } = options;
+    const { timeout = 2_000, connections = 8, maxResponseBytes = 8 << 20, ownDefaults = false } = options;
     const pool = new Pool(path, timeout, connections, maxResponseBytes);
     super(pool, ownDefaults, new Uint8Array());
     this.#pool = pool;

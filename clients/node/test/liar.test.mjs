@@ -87,7 +87,7 @@ test("an announced length takes no memory, however small the pieces are that com
 
 test("the defaults are those of the client in Go", async (t) => {
   const go = readFileSync(new URL("../../go/windlass.go", import.meta.url), "utf8");
-  const [, timeout] = go.match(/options.Timeout = (\d+) \* time.Millisecond\n/);
+  const [, timeout] = go.match(/const DefaultTimeout = (\d+) \* time.Second\n/);
   const [, mebibytes] = go.match(/options.MaxResponseBytes = (\d+) << 20\n/);
   const [, connections] = go.match(/options.Connections = (\d+)\n/);
   // No time passes; eight calls at the same time are what "after close no call connects" has.
@@ -98,7 +98,7 @@ test("the defaults are those of the client in Go", async (t) => {
     const { error } = await new Client(path).retry({}, () => ({}));
     assert.deepEqual([error.code, error instanceof MalformedError], [why, more > 0]);
   }
-  assert.deepEqual([times, connections], [[Number(timeout), Number(timeout)], "8"]);
+  assert.deepEqual([times, connections], [[1000 * timeout, 1000 * timeout], "8"]);
 });
 
 test("the largest response may be set", async (t) => {

@@ -63,6 +63,6 @@ async def ask(sync: windlass_client.Client, tasks: windlass_client.AsyncClient) 
 def test_the_defaults_are_those_of_the_client_in_go(kind):
     go = (CLIENT / "../go/windlass.go").read_text()
     defaults = {name: parameter.default for name, parameter in inspect.signature(kind).parameters.items()}
-    assert f"options.Timeout = {defaults['timeout'] * 1000:.0f} * time.Millisecond\n" in go
+    assert f"const DefaultTimeout = {defaults['timeout']:.0f} * time.Second\n" in go
     assert f"options.Connections = {defaults['connections']}\n" in go
     assert f"options.MaxResponseBytes = {defaults['max_response_bytes'] >> 20} << 20\n" in go
