@@ -78,7 +78,7 @@ fn cheapest_first(question: &Question, places: &[u32]) -> Vec<u32> {
     ordered
 }
 
-export_policy!(DefaultPlacement: placement);
+export_policy!(DefaultPlacement: placement; silent_panics);
 
 #[cfg(test)]
 mod tests;

@@ -53,7 +53,7 @@ fn existing(question: &Question, wanted: impl Fn(NodeRole) -> bool) -> Vec<u32> 
         .collect()
 }
 
-export_policy!(DefaultProvisioning: provisioning);
+export_policy!(DefaultProvisioning: provisioning; silent_panics);
 
 #[cfg(test)]
 mod tests;

@@ -122,7 +122,7 @@ fn terminate(machine: &Machine, now: Timestamp) -> Answer {
     }
 }
 
-export_policy!(DefaultRelease: release);
+export_policy!(DefaultRelease: release; silent_panics);
 
 #[cfg(test)]
 mod tests;

@@ -148,7 +148,7 @@ impl Retry for DefaultRetry {
     }
 }
 
-export_policy!(DefaultRetry: retry);
+export_policy!(DefaultRetry: retry; silent_panics);
 
 #[cfg(test)]
 mod tests;

@@ -24,7 +24,7 @@ impl Rollback for DefaultRollback {
     }
 }
 
-export_policy!(DefaultRollback: rollback);
+export_policy!(DefaultRollback: rollback; silent_panics);
 
 #[cfg(test)]
 mod tests;

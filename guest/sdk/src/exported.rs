@@ -22,7 +22,6 @@ impl<P: Policy> Configured<P> {
     /// # Errors
     /// The policy's own words, or that it was configured before.
     pub fn configure(&self, settings: &str) -> Result<(), String> {
-        report_panics();
         self.0.set(configure(settings)?).map_err(|_| String::from("this instance is configured already"))
     }
 
@@ -44,7 +43,6 @@ impl<P: Policy> Default for Configured<P> {
 /// `describe` of the contract.
 #[must_use]
 pub fn describe<P: Policy>(name: &str, version: &str, summary: &str) -> Description {
-    report_panics();
     Description {
         name: name.into(),
         version: version.into(),
@@ -55,8 +53,8 @@ pub fn describe<P: Policy>(name: &str, version: &str, summary: &str) -> Descript
 
 /// Has a panic say in the log what went wrong, before it traps. Set in `configure`, it is part of the snapshot from
 /// which every decision starts.
-fn report_panics() {
-    #[cfg(target_arch = "wasm32")]
+#[cfg(target_arch = "wasm32")]
+pub fn report_panics() {
     std::panic::set_hook(Box::new(|panic| crate::log::error(panic.to_string())));
 }
 

@@ -80,6 +80,8 @@ pub mod prelude {
 /// What the macros name in a policy's crate, so that it needs no dependency but this one.
 #[doc(hidden)]
 pub mod reexports {
+    #[cfg(target_arch = "wasm32")]
+    pub use crate::exported::report_panics;
     pub use crate::exported::{Configured, describe};
     pub use crate::setting::{ObjectSchema, member, quote};
     pub use serde;

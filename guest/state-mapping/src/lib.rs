@@ -141,7 +141,7 @@ impl DefaultStateMapping {
     }
 }
 
-export_policy!(DefaultStateMapping: state_mapping);
+export_policy!(DefaultStateMapping: state_mapping; silent_panics);
 
 #[cfg(test)]
 mod tests;
