@@ -116,7 +116,11 @@ pub(crate) struct Part {
 }
 
 impl<V: Verdict> Answer<V> {
-    /// Reads an answer, given where `facts` are there. Without them, what is computed is not looked at.
+    /// Reads an answer, given where `facts` are there. Without them the condition has mistakes, and everything is taken
+    /// to be there.
+    ///
+    /// # Errors
+    /// A line for each mistake.
     pub(crate) fn read(
         value: &Value,
         scope: &'static Scope,
@@ -138,7 +142,7 @@ impl<V: Verdict> Answer<V> {
         }
         check_payload::<V>(word, value.is_object())?;
         let mut template = value.clone();
-        let mut parts = Vec::new();
+        let (mut parts, mut problems) = (Vec::new(), Vec::new());
         for (pointer, target) in V::computable() {
             let Some(place) = template.pointer_mut(pointer) else { continue };
             let Some(text) = place.as_str().and_then(|text| text.trim_start().strip_prefix(EXPRESSION)) else {
@@ -150,16 +154,15 @@ impl<V: Verdict> Answer<V> {
                 Target::Nodes => (&contract::NODE_SCOPE, Kind::Bool, Value::Array(Vec::new())),
             };
             let name = pointer.rsplit('/').next().unwrap_or(pointer);
-            let Some(facts) = facts else {
-                *place = placeholder;
-                continue;
-            };
-            let ast =
-                reader.read(text.trim(), scope, facts, &kind).map_err(|problem| format!("`{name}`: {problem}"))?;
+            match reader.read(text.trim(), scope, facts, &kind) {
+                Ok(ast) => parts.push(Part { pointer, target: *target, expression: Expression { ast } }),
+                Err(problem) => problems.extend(problem.lines().map(|line| format!("`{name}`: {line}"))),
+            }
             *place = placeholder;
-            parts.push(Part { pointer, target: *target, expression: Expression { ast } });
         }
-        let fixed = serde_json::from_value(template.clone()).map_err(|error| explain(&error))?;
+        let fixed = serde_json::from_value(template.clone());
+        problems.extend(fixed.as_ref().err().map(explain));
+        let (Ok(fixed), []) = (fixed, &problems[..]) else { return Err(problems.join("\n")) };
         Ok(match parts.is_empty() {
             true => Answer::Fixed(fixed),
             false => Answer::Computed { template, parts },
@@ -219,8 +222,8 @@ fn check_payload<V: Verdict>(word: &str, is_with: bool) -> Result<(), String> {
         }
         (Some(_), false) => "...".to_owned(),
     };
-    let milliseconds = if example == "60000" { ", in milliseconds" } else { "" };
-    Err(format!("`{word}` needs more than its name{milliseconds}: write {{ {word} = {example} }}"))
+    let needed = if example == "60000" { "a number of milliseconds" } else { "more than its name" };
+    Err(format!("`{word}` needs {needed}: write {{ {word} = {example} }}"))
 }
 
 /// serde's words, with the nearest of the words that it expected.

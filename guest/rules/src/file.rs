@@ -64,7 +64,7 @@ const SCHEMA: &str = concat!(
     r#""description":"The slot that the rules are about."},"#,
     r#""rules":{"type":"array","maxItems":256,"description":"The first one that applies answers.","default":[],"#,
     r#""items":{"type":"object","additionalProperties":false,"required":["when","answer"],"properties":{"#,
-    r#""name":{"type":"string","description":"By which messages and records call it."},"#,
+    r#""name":{"type":"string","description":"Name shown in messages and records."},"#,
     r#""when":{"type":"string","description":"A condition in CEL."},"#,
     r#""answer":{"type":["string","object"],"description":"The verdict in the contract's words."},"#,
     r#""reason":{"type":"string","description":"Why, for people."}}}}}"#,

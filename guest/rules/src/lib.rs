@@ -38,12 +38,12 @@ use contract::{ListedServer, Node};
 use evaluate::{Evaluator, Expression, Subject};
 use file::{File, MAX_RULES, Slot};
 
-/// How many parts of conditions are looked at to find rules that never answer: a small share of the time for
-/// `configure`. What would take more is not found.
-const REMARK_STEPS: u32 = 200_000;
+/// How many steps are taken to find rules that never answer: a small share of the time for `configure`. What would take
+/// more is not found.
+const REMARK_STEPS: u32 = 1_000_000;
 
 /// How many of them for one rule, or for one rule beside another.
-const REMARK_STEPS_EACH: u32 = 1_000;
+const REMARK_STEPS_EACH: u32 = 20_000;
 
 /// The rules of one file, read and checked.
 #[derive(Debug)]

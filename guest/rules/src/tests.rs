@@ -297,6 +297,94 @@ fn many_long_rules_are_compared_within_bounds() {
     assert!(configure::<Rules>(&json).is_ok());
 }
 
+/// Conditions of a few parts, made by a generator that always gives the same.
+fn conditions() -> impl Iterator<Item = String> {
+    const ATOMS: [&str; 21] = [
+        "undoing",
+        "undoing == false",
+        "undoing in [true]",
+        "attempt < 2",
+        "attempt >= 1",
+        "1 == attempt",
+        "attempt in [0, 2]",
+        "attempt - 1 < 0",
+        "has(failure.status)",
+        "has(failure.status) in [false]",
+        "has(failure.status) != null",
+        "has(failure.status) == undoing",
+        "failure.status == 404",
+        "failure.status in [404, 500]",
+        "failure.status == null",
+        "failure.class == 'gateway'",
+        "failure.class in ['gateway', 'other']",
+        "subject.group != 'a'",
+        "subject.group in ['a', 'b']",
+        "has(failure.status) && failure.status > 404",
+        "(undoing ? attempt : 1) == 1",
+    ];
+    let mut state = 31_u64;
+    let mut random = move |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap_or(0) % below
+    };
+    (0..3_000).map(move |_| {
+        (0..2 + random(3)).fold("true".to_owned(), |condition, _| {
+            let atom = ATOMS[random(ATOMS.len())];
+            let atom = if random(2) == 0 { format!("!({atom})") } else { format!("({atom})") };
+            match random(6) {
+                0 => format!("({condition} || {atom})"),
+                1 => format!("({condition} ? {atom} : undoing)"),
+                _ => format!("({condition} && {atom})"),
+            }
+        })
+    })
+}
+
+/// Questions with every combination of the values that [`conditions`] speaks about, and of one other.
+fn small_questions() -> Vec<retry::Question> {
+    let mut questions = vec![retry_question(FailureClass::Gateway)];
+    let mut vary = |change: &dyn Fn(&mut retry::Question, usize), values: usize| {
+        questions = std::mem::take(&mut questions)
+            .into_iter()
+            .flat_map(|question| {
+                (0..values).map(move |value| {
+                    let mut question = question.clone();
+                    change(&mut question, value);
+                    question
+                })
+            })
+            .collect();
+    };
+    vary(&|question, value| question.undoing = value == 0, 2);
+    vary(&|question, value| question.attempt = [0, 1, 2, 3][value], 4);
+    vary(&|question, value| question.failure.status = [None, Some(404), Some(500), Some(1)][value], 4);
+    let classes = [FailureClass::Gateway, FailureClass::Other, FailureClass::Timeout];
+    vary(&|question, value| question.failure.class = classes[value], 3);
+    vary(&|question, value| question.subject.group = [None, Some("a"), Some("b"), Some("c")][value].map(Into::into), 4);
+    questions
+}
+
+#[test]
+fn what_is_said_to_be_impossible_is_true_of_no_question() {
+    let questions = small_questions();
+    let mut impossible = 0;
+    for condition in conditions() {
+        let mut reader = Reader::default();
+        let (ast, _) =
+            reader.condition(&condition, &contract::RETRY_SCOPE).unwrap_or_else(|problem| panic!("{problem}"));
+        if reader.are_possible(&[(&ast, true)], &mut REMARK_STEPS_EACH.clone()) {
+            continue;
+        }
+        impossible += 1;
+        let (evaluator, when) = (Evaluator::new(reader.variables), Expression { ast });
+        for question in &questions {
+            let is_true = evaluator.about(Subject::question(question), |context| when.is_true(context));
+            assert_eq!(is_true, Ok(false), "{condition}: {question:?}");
+        }
+    }
+    assert!(impossible > 200, "{impossible}");
+}
+
 #[test]
 fn an_answer_is_refused_with_the_nearest_word() {
     for (slot, answer, expected) in [
@@ -320,13 +408,9 @@ fn an_answer_is_refused_with_the_nearest_word() {
             r#"{"mapped": {"reprot": "running", "action": "none"}}"#,
             "there is no key `reprot`; did you mean `report`?",
         ),
-        ("retry", r#""wait""#, "`wait` needs more than its name, in milliseconds: write { wait = 60000 }"),
+        ("retry", r#""wait""#, "`wait` needs a number of milliseconds: write { wait = 60000 }"),
         ("retry", r#"{"give-up": 1}"#, "`give-up` is an answer by itself: write \"give-up\""),
-        (
-            "release",
-            r#""retry-after""#,
-            "`retry-after` needs more than its name, in milliseconds: write { retry-after = ",
-        ),
+        ("release", r#""retry-after""#, "`retry-after` needs a number of milliseconds: write { retry-after = "),
         ("release", r#""return-to-pool""#, "`return-to-pool` needs more than its name: write { return-to-pool = {} }"),
         (
             "provisioning",
@@ -361,12 +445,23 @@ fn all_that_is_wrong_is_told_at_once() {
         {"when": "atempt > 1 || undoin", "answer": {"wait": "= attemp"}},
         {"when": "true", "answer": "giveup"},
         {"when": "undoing", "answer": "give-up"},
-        {"when": "time_left != null", "answer": {"wait": "= time_left + elapse"}}
+        {"when": "time_left != null", "answer": {"wait": "= time_left + elapse"}},
+        {"when": "time_lef != null", "answer": {"wait": "= time_left + atempt - elapse"}}
     ]}"#;
     let told = refusal(json);
     let places: Vec<&str> = told.lines().map(|line| line.split_once(": ").map_or(line, |(place, _)| place)).collect();
-    assert_eq!(places, ["rules[0].when", "rules[0].when", "rules[1].answer", "rules[3].answer"], "{told}");
+    let (when, answer) = (|at| format!("rules[{at}].when"), |at| format!("rules[{at}].answer"));
+    let expected = [when(0), when(0), answer(0), answer(1), answer(3), when(4), answer(4), answer(4)];
+    assert_eq!(places, expected, "{told}");
     assert!(told.lines().all(|line| line.contains("did you mean")), "{told}");
+    let of_answers = told.lines().filter(|line| line.contains(".answer") && !line.starts_with("rules[1]"));
+    assert!(of_answers.clone().count() == 4 && of_answers.clone().all(|line| line.contains("`wait`: ")), "{told}");
+    let both = refusal(
+        r#"{"slot": "provisioning", "rules": [
+            {"when": "true", "answer": {"recover": {"state": "eror", "delete": "= node.exist"}}}
+        ]}"#,
+    );
+    assert!(both.lines().count() == 2 && both.contains("`exists`") && both.contains("`error`"), "{both}");
 }
 
 #[test]

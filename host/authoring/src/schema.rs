@@ -143,7 +143,7 @@ fn rules(slot: SlotName, answer: &Value) -> Value {
                 "items": {
                     "type": "object",
                     "properties": {
-                        "name": { "type": "string", "description": "By which messages and records call it." },
+                        "name": { "type": "string", "description": "Name shown in messages and records." },
                         "when": { "type": "string", "description": "A condition in CEL." },
                         "answer": {
                             "description": "The verdict. A text that begins with `=` is computed: an expression in \

@@ -156,6 +156,26 @@ impl From<Kind> for Typed {
 
 type Checked = Result<Typed, String>;
 
+/// How many mistakes of one expression are told.
+const MOST_TOLD: usize = 16;
+
+/// Both, or what is wrong with them: a line for each mistake, each once.
+fn together<A, B>(one: Result<A, String>, other: Result<B, String>) -> Result<(A, B), String> {
+    match (one, other) {
+        (Ok(one), Ok(other)) => Ok((one, other)),
+        (Err(one), Err(other)) => {
+            let mut told: Vec<&str> = one.lines().collect();
+            for line in other.lines() {
+                if told.len() < MOST_TOLD && !told.contains(&line) {
+                    told.push(line);
+                }
+            }
+            Err(told.join("\n"))
+        }
+        (Err(problem), Ok(_)) | (Ok(_), Err(problem)) => Err(problem),
+    }
+}
+
 /// Paths that are known to be there, as a rule writes them without `question.`.
 pub type Facts = Vec<String>;
 
@@ -181,24 +201,26 @@ impl Reader {
     /// Reads a condition. Says as well what is there where it is true.
     ///
     /// # Errors
-    /// What is wrong with it, and what was probably meant.
+    /// What is wrong with it, and what was probably meant: a line for each mistake.
     pub fn condition(&mut self, text: &str, scope: &Scope) -> Result<(Ast, Facts), String> {
         let ast = parse(text, scope)?;
         let mut facts = Facts::new();
         known(&ast, true, &mut facts);
-        Ok((self.checked(ast, scope, &Facts::new(), &Kind::Bool)?, facts))
+        Ok((self.checked(ast, scope, Some(&Facts::new()), &Kind::Bool)?, facts))
     }
 
-    /// Reads an expression whose value must be of that kind, where these are there.
+    /// Reads an expression whose value must be of that kind, where these are there. Without them everything is taken to
+    /// be there: a condition before has mistakes, and nobody knows what it was to ask.
     ///
     /// # Errors
-    /// What is wrong with it, and what was probably meant.
-    pub fn read(&mut self, text: &str, scope: &Scope, facts: &Facts, expected: &Kind) -> Result<Ast, String> {
+    /// What is wrong with it, and what was probably meant: a line for each mistake.
+    pub fn read(&mut self, text: &str, scope: &Scope, facts: Option<&Facts>, expected: &Kind) -> Result<Ast, String> {
         self.checked(parse(text, scope)?, scope, facts, expected)
     }
 
-    fn checked(&mut self, mut ast: Ast, scope: &Scope, facts: &Facts, expected: &Kind) -> Result<Ast, String> {
-        let mut check = Check { reader: self, scope, inner: Vec::new(), present: facts.clone(), depth: 0 };
+    fn checked(&mut self, mut ast: Ast, scope: &Scope, facts: Option<&Facts>, expected: &Kind) -> Result<Ast, String> {
+        let (present, is_unsure) = (facts.cloned().unwrap_or_default(), facts.is_none());
+        let mut check = Check { reader: self, scope, inner: Vec::new(), present, is_unsure, depth: 0 };
         let found = check.whole(&mut ast)?;
         let is_expected = match expected {
             Kind::Text => found.is_text(),
@@ -247,14 +269,25 @@ fn parse(text: &str, scope: &Scope) -> Result<Ast, String> {
 /// Words and signs that other languages have for operators, outside of texts.
 fn operator_meant(text: &str) -> Option<String> {
     const MEANT: [(&str, &str); 5] = [("and", "&&"), ("or", "||"), ("not", "!"), ("<>", "!="), ("=", "==")];
-    // Every second piece is a text.
-    let outside = text.split(['\'', '"']).step_by(2);
-    let mut words = outside.flat_map(|piece| {
-        let is_word = |char: char| char.is_alphanumeric() || char == '_' || char == '.';
-        let is_sign = |char: char| "=<>!&|".contains(char);
-        let words = piece.split(move |char| !is_word(char));
-        words.chain(piece.split(move |char| !is_sign(char)))
+    let (mut quote, mut is_escaped) = (None, false);
+    // Everything of a text becomes its quote.
+    let outside = text.chars().map(|char| match quote {
+        Some(opened) => {
+            if char == opened && !is_escaped {
+                quote = None;
+            }
+            is_escaped = char == '\\' && !is_escaped;
+            opened
+        }
+        None => {
+            quote = Some(char).filter(|char| matches!(char, '\'' | '"'));
+            char
+        }
     });
+    let outside: String = outside.collect();
+    let is_word = |char: char| char.is_alphanumeric() || char == '_' || char == '.';
+    let is_sign = |char: char| "=<>!&|".contains(char);
+    let mut words = outside.split(|char| !is_word(char)).chain(outside.split(|char| !is_sign(char)));
     words.find_map(|word| {
         let (written, meant) = MEANT.iter().find(|(written, _)| word.eq_ignore_ascii_case(written))?;
         Some(format!("it is not CEL: for `{written}`, write `{meant}`"))
@@ -273,6 +306,8 @@ struct Check<'r> {
     inner: Vec<(String, Kind)>,
     /// What is known to be there, since a condition before has asked.
     present: Facts,
+    /// Whether a condition before has mistakes: everything is taken to be there.
+    is_unsure: bool,
     depth: u16,
 }
 
@@ -284,10 +319,10 @@ impl Check<'_> {
 
     fn kind(&mut self, ast: &mut Ast) -> Checked {
         let (_, deepest) = self.scope.limits();
-        self.depth += 1;
-        if self.depth > deepest {
+        if self.depth == deepest {
             return Err(too_deep(deepest));
         }
+        self.depth += 1;
         // Equal parts are equal wherever they stand.
         ast.id = 0;
         let typed = self.kind_of(ast);
@@ -310,8 +345,7 @@ impl Check<'_> {
             Expr::Select(_) => self.select(ast),
             Expr::List(list) => {
                 let mut item = Kind::Unknown;
-                for element in &mut list.elements {
-                    let kind = self.whole(element)?;
+                for kind in self.all(&mut list.elements)? {
                     if !item.fits(&kind) {
                         return Err(format!("a list holds both {} and {}", item.words(), kind.words()));
                     }
@@ -320,16 +354,23 @@ impl Check<'_> {
                 Ok(Kind::List(Box::new(item)).into())
             }
             Expr::Call(call) => match &mut call.target {
-                Some(target) => {
-                    let of = self.whole(target)?;
-                    self.function(&call.func_name, Some(of), &mut call.args)
-                }
+                Some(target) => self.function(&call.func_name, Some(target), &mut call.args),
                 None => self.operator(call),
             },
             Expr::Comprehension(comprehension) => self.comprehension(comprehension),
             Expr::Map(_) | Expr::Struct(_) => Err("there are no maps here".into()),
             Expr::Unspecified => Err("it is empty".into()),
         }
+    }
+
+    /// Parts that must all be there.
+    fn all<'a>(&mut self, parts: impl IntoIterator<Item = &'a mut Ast>) -> Result<Vec<Kind>, String> {
+        let (mut kinds, mut checked) = (Vec::new(), Ok(()));
+        for part in parts {
+            let kind = self.whole(part).map(|kind| kinds.push(kind));
+            checked = together(checked, kind).map(|_| ());
+        }
+        checked.map(|()| kinds)
     }
 
     /// The kind of what must be there.
@@ -410,7 +451,12 @@ impl Check<'_> {
     /// One field further.
     fn below(&self, mut place: Place, field: &str) -> Result<Place, String> {
         let Kind::Record(fields) = place.kind else {
-            return Err(format!("`{}` is {}, which has no field `{field}`", place.written, place.kind.words()));
+            let instead = if matches!(place.kind, Kind::List(_)) { "; use `.exists(...)`" } else { "" };
+            return Err(format!(
+                "`{}` is {}, which has no field `{field}`{instead}",
+                place.written,
+                place.kind.words()
+            ));
         };
         let Some((path, shape)) = self.field(&place, fields, field) else {
             let of = if place.written.is_empty() { "question" } else { &place.written };
@@ -430,7 +476,7 @@ impl Check<'_> {
     /// Whether a condition before has asked for it, or for something below it.
     fn is_present(&self, written: &str) -> bool {
         let below = |known: &String| known.strip_prefix(written).is_some_and(|rest| rest.starts_with('.'));
-        self.present.iter().any(|known| known == written || below(known))
+        self.is_unsure || self.present.iter().any(|known| known == written || below(known))
     }
 
     /// A field of what is no path: of an item of a list. Or the question whether a field is there.
@@ -483,7 +529,8 @@ impl Check<'_> {
                     call.func_name = operators::EQUALS.into();
                     return Ok(Kind::Bool.into());
                 }
-                let (left, right) = (self.kind(one)?.kind, self.kind(other)?.kind);
+                let (left, right) = together(self.kind(one), self.kind(other))?;
+                let (left, right) = (left.kind, right.kind);
                 check_case(&left, other)?;
                 check_case(&right, one)?;
                 if matches!((&left, &right), (Kind::Record(_), Kind::Record(_))) {
@@ -495,14 +542,17 @@ impl Check<'_> {
                 Ok(Kind::Bool.into())
             }
             (operators::IN, [item, list]) => {
-                let (of, within) = (self.kind(item)?.kind, self.whole(list)?);
+                let (of, within) = together(self.kind(item), self.whole(list))?;
+                let of = of.kind;
                 let Kind::List(among) = &within else {
                     return Err(format!("`in` looks into a list, and not into {}", within.words()));
                 };
                 if let Expr::List(list) = &list.expr {
+                    let mut checked = Ok(());
                     for element in &list.elements {
-                        check_case(&of, element)?;
+                        checked = together(checked, check_case(&of, element)).map(|_| ());
                     }
+                    checked?;
                 }
                 check_case(among, item)?;
                 match of.fits(among) {
@@ -514,7 +564,7 @@ impl Check<'_> {
                 operators::LESS | operators::LESS_EQUALS | operators::GREATER | operators::GREATER_EQUALS,
                 [one, other],
             ) => {
-                let (left, right) = (self.whole(one)?, self.whole(other)?);
+                let (left, right) = together(self.whole(one), self.whole(other))?;
                 match (&left, &right) {
                     (Kind::Number, Kind::Number) => Ok(Kind::Bool.into()),
                     (one, other) if one.is_text() && other.is_text() => Ok(Kind::Bool.into()),
@@ -528,10 +578,12 @@ impl Check<'_> {
                 let (mut if_true, mut if_false) = (Facts::new(), Facts::new());
                 known(condition, true, &mut if_true);
                 known(condition, false, &mut if_false);
-                self.truth(condition)?;
-                let left = self.knowing(if_true, |check| check.whole(one))?;
-                let right = self.knowing(if_false, |check| check.whole(other))?;
-                match (left, right) {
+                let asked = self.truth(condition);
+                let is_asked = asked.is_ok();
+                let left = self.knowing(is_asked.then_some(if_true), |check| check.whole(one));
+                let right = self.knowing(is_asked.then_some(if_false), |check| check.whole(other));
+                let (_, kinds) = together(asked, together(left, right))?;
+                match kinds {
                     (Kind::Unknown, kind) => Ok(kind.into()),
                     (Kind::Cases(_) | Kind::Text, kind) if kind.is_text() => Ok(Kind::Text.into()),
                     (kind, other) if kind.fits(&other) => Ok(kind.into()),
@@ -539,7 +591,7 @@ impl Check<'_> {
                 }
             }
             (operators::ADD, [one, other]) => {
-                let (left, right) = (self.whole(one)?, self.whole(other)?);
+                let (left, right) = together(self.whole(one), self.whole(other))?;
                 match (&left, &right) {
                     (Kind::List(item), Kind::List(more)) if item.fits(more) => {
                         Ok(if matches!(**item, Kind::Unknown) { right } else { left }.into())
@@ -552,14 +604,12 @@ impl Check<'_> {
                 }
             }
             (operators::SUBSTRACT | operators::MULTIPLY | operators::DIVIDE | operators::MODULO, [one, other]) => {
-                self.number(one)?;
-                self.number(other)
+                together(self.number(one), self.number(other)).map(|(number, _)| number)
             }
             (operators::NEGATE, [part]) => self.number(part),
             (operators::INDEX, [list, index]) => {
                 let written = written(list).unwrap_or_else(|| "it".to_owned());
-                let of = self.whole(list)?;
-                match (of, self.whole(index)?) {
+                match together(self.whole(list), self.whole(index))? {
                     (Kind::List(item), Kind::Number) => Ok((*item).into()),
                     (of, index_kind) => Err(no_item(&written, &of, &index_kind, index)),
                 }
@@ -571,27 +621,23 @@ impl Check<'_> {
         }
     }
 
-    /// The second part is looked at only where the first one is true (or false). What is wrong with both is told of both,
-    /// a line each.
+    /// The second part is looked at only where the first one is true (or false).
     fn both(&mut self, one: &mut Ast, other: &mut Ast, is_and: bool) -> Checked {
         let mut facts = Facts::new();
         known(one, is_and, &mut facts);
-        let outside = self.inner.len();
         let one = self.truth(one);
-        // Where it failed, variables of its macros are left.
-        self.inner.truncate(outside);
-        match (one, self.knowing(facts, |check| check.truth(other))) {
-            (Err(one), Err(other)) if one != other => Err(format!("{one}\n{other}")),
-            (one, other) => one.and(other),
-        }
+        let facts = one.is_ok().then_some(facts);
+        together(one, self.knowing(facts, |check| check.truth(other))).map(|(one, _)| one)
     }
 
-    /// Checks a part for which these are known to be there.
-    fn knowing<R>(&mut self, facts: Facts, check: impl FnOnce(&mut Self) -> R) -> R {
-        let before = self.present.len();
-        self.present.extend(facts);
+    /// Checks a part for which these are known to be there. None: what stands before it has mistakes.
+    fn knowing<R>(&mut self, facts: Option<Facts>, check: impl FnOnce(&mut Self) -> R) -> R {
+        let before = (self.present.len(), self.is_unsure);
+        self.is_unsure |= facts.is_none();
+        self.present.extend(facts.unwrap_or_default());
         let checked = check(self);
-        self.present.truncate(before);
+        self.present.truncate(before.0);
+        self.is_unsure = before.1;
         checked
     }
 
@@ -609,16 +655,14 @@ impl Check<'_> {
         }
     }
 
-    fn function(&mut self, name: &str, target: Option<Kind>, args: &mut [Ast]) -> Checked {
+    fn function(&mut self, name: &str, target: Option<&mut Ast>, args: &mut [Ast]) -> Checked {
         let functions = if self.scope.is_law() { &FUNCTIONS[..] } else { &FUNCTIONS[..6] };
-        if !functions.contains(&name) {
-            return Err(format!("there is no function `{name}`{}", meant(name, functions.iter().copied())));
-        }
+        let is_function = match functions.contains(&name) {
+            true => Ok(()),
+            false => Err(format!("there is no function `{name}`{}", meant(name, functions.iter().copied()))),
+        };
         let is_member = target.is_some();
-        let mut of: Vec<Kind> = target.into_iter().collect();
-        for arg in args {
-            of.push(self.whole(arg)?);
-        }
+        let ((), of) = together(is_function, self.all(target.into_iter().chain(args)))?;
         let kind = match (name, of.as_slice()) {
             ("size", [of]) if of.is_text() || matches!(of, Kind::List(_)) => Kind::Number,
             ("contains" | "startsWith" | "endsWith", [whole, part])
@@ -648,9 +692,9 @@ impl Check<'_> {
         let outside = self.inner.len();
         self.inner.push((of.accu_var.clone(), begun.clone()));
         self.inner.push((of.iter_var.clone(), *item));
-        self.kind(&mut of.loop_cond)?;
-        let step = self.whole(&mut of.loop_step)?;
+        let step = together(self.kind(&mut of.loop_cond), self.whole(&mut of.loop_step));
         self.inner.truncate(outside);
+        let (_, step) = step?;
         self.inner.push((of.accu_var.clone(), step));
         let result = self.kind(&mut of.result);
         self.inner.truncate(outside);
@@ -697,21 +741,25 @@ fn field_of(fields: Fields, field: &str) -> Option<(usize, Shape)> {
 /// What is no item of a list by its position.
 fn no_item(written: &str, of: &Kind, by: &Kind, index: &Ast) -> String {
     let word = match &index.expr {
-        Expr::Literal(LiteralValue::String(word)) => word.inner(),
-        _ => "...",
+        Expr::Literal(LiteralValue::String(word)) => Some(word.inner()),
+        _ => None,
     };
     match of {
         Kind::List(item) if by.is_text() => match **item {
             Kind::Record(fields) if field_of(fields, "name").is_some() && field_of(fields, "value").is_some() => {
                 format!(
                     "`{written}` is a list, whose items have positions and no names: ask \
-                 `{written}.exists(l, l.name == '{word}' && l.value == ...)`"
+                 `{written}.exists(l, l.name == '{}' && l.value == ...)`",
+                    word.unwrap_or("...")
                 )
             }
             _ => format!("`{written}` is a list, whose items have positions, as in `{written}[0]`"),
         },
         Kind::List(_) => format!("the position of an item is a number, and not {}", by.words()),
-        Kind::Record(_) => format!("a field stands after a dot: `{written}.{}`", word.replace('-', "_")),
+        Kind::Record(fields) => {
+            let field = word.or(fields.first().map(|(name, _)| *name)).unwrap_or_default();
+            format!("a field stands after a dot: `{written}.{}`", field.replace('-', "_"))
+        }
         other => format!("{} has no items", other.words()),
     }
 }
@@ -726,7 +774,7 @@ fn check_case(of: &Kind, other: &Ast) -> Result<(), String> {
     let word = word.inner();
     match cases.cases().any(|case| case == word) {
         true => Ok(()),
-        false => Err(format!("there is no case '{word}'{}", meant(word, cases.cases()))),
+        false => Err(format!("there is no case '{}'{}", word.escape_debug(), meant(word, cases.cases()))),
     }
 }
 
