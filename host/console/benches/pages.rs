@@ -230,8 +230,11 @@ fn write_decisions(folder: &std::path::Path, count: u64) -> u64 {
     let mut bytes = 0;
     for segment in 0..count.div_ceil(LINES) {
         let first = segment * LINES;
-        let name = format!("{:012x}-{:08x}-{segment:08x}.jsonl", BEGAN + first, segment % 2);
-        let mut file = BufWriter::new(std::fs::File::create(folder.join(name)).unwrap());
+        let file = |slot: &str| {
+            let name = format!("{:012x}-{:08x}-{segment:08x}.{slot}.jsonl", BEGAN + first, segment % 2);
+            BufWriter::new(std::fs::File::create(folder.join(name)).unwrap())
+        };
+        let (mut retry, mut release) = (file("retry"), None);
         for number in first..(first + LINES).min(count) {
             let slot = if number % 100_000 == 7 { "release" } else { "retry" };
             let at = BEGAN + number;
@@ -243,10 +246,14 @@ fn write_decisions(folder: &std::path::Path, count: u64) -> u64 {
                 r#"{{"id":"{}","at-ms":{at},"slot":"{slot}","question":{question},"answer":null,"reason":"attempt 3 of 8","decided-by":{{"policy":{policy}}},"asked":[{{"policy":{policy},"outcome":"decided","duration-ns":4700}}],"duration-ns":4700}}"#,
                 id_of(at, segment, number)
             );
-            writeln!(file, "{line}").unwrap();
+            match slot {
+                "release" => writeln!(release.get_or_insert_with(|| file("release")), "{line}").unwrap(),
+                _ => writeln!(retry, "{line}").unwrap(),
+            }
             bytes += line.len() as u64 + 1;
         }
-        file.flush().unwrap();
+        retry.flush().unwrap();
+        release.iter_mut().for_each(|release| release.flush().unwrap());
     }
     bytes
 }

@@ -9,12 +9,15 @@ use crate::decision_log::AppliedRule;
 use crate::guest::{Failure, Guest, LogLine, new_store};
 use crate::host_calls::{HostCall, HostCalls};
 use crate::policy::LoadedPolicy;
+use crate::shares::SLOW;
 use crate::slots::Slot;
 
 /// What a call used and did.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     pub(crate) duration: Duration,
+    /// How long the policy computed, to the next tick: without what it waited for calls or for the processor.
+    pub(crate) computed: Duration,
     pub(crate) fuel: Option<u64>,
     pub(crate) memory_bytes: u64,
     pub(crate) log: Vec<LogLine>,
@@ -22,14 +25,6 @@ pub(crate) struct Trace {
     pub(crate) host_calls: Vec<HostCall>,
     /// The rules that answered.
     pub(crate) rules: Vec<AppliedRule>,
-}
-
-impl Trace {
-    /// How long the policy computed: without what it waited for calls.
-    pub(crate) fn computed(&self) -> Duration {
-        let waited = self.host_calls.iter().map(|call| Duration::from_micros(call.duration_us)).sum();
-        self.duration.saturating_sub(waited)
-    }
 }
 
 /// The slot's function, typed.
@@ -87,10 +82,12 @@ fn finish<A>(
     rules: Vec<AppliedRule>,
 ) -> (Result<A, Failure>, Trace) {
     let fuel = policy.limits().fuel.map(|given| given.saturating_sub(store.get_fuel().unwrap_or_default()));
-    let guest = store.into_data();
+    let mut guest = store.into_data();
     let answer = answer.map_err(|error| Failure::of_guest(&error, policy.limits(), &guest));
+    let duration = started.elapsed();
     let trace = Trace {
-        duration: started.elapsed(),
+        duration,
+        computed: if duration < SLOW { duration } else { guest.computed(policy.limits()) },
         fuel,
         memory_bytes: policy.limits().memory_bytes.saturating_sub(guest.memory_left()),
         log: guest.log,

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use futures::FutureExt as _;
 use serde::Serialize;
 use serde_json::Value;
-use tokio::runtime::RuntimeFlavor;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
@@ -21,16 +20,19 @@ use crate::decision::{DecidedBy, Decision, DecisionIds, Fallback, PolicyIdentity
 use crate::decision_log::{DecisionLog, DecisionRecord, LinkRecord, Outcome, weight_of_question};
 use crate::failure_kind::FailureKind;
 use crate::guest::Failure;
-use crate::guest_time::PATIENCE;
 use crate::host_calls::{Answers, HostCalls, Playback};
 use crate::limits::LARGE_QUESTION_BYTES;
 use crate::load::accept_grants;
 use crate::policy::LoadedPolicy;
-use crate::policy_log;
+use crate::policy_log::{self, LineRoom};
 use crate::shadow::{ShadowPlace, Shadows};
 use crate::shares::Shares;
 use crate::slots::{Deferred, OnFailure, Reasons, Slot, SlotName};
 use crate::status::StatusSignal;
+
+/// How many times as long as a policy may compute a decision waits for its share: with the time itself that is less than
+/// clients of the policy server wait.
+const SHARE_TIMES: u64 = 2;
 
 /// One link of a chain, as an operation holds it.
 #[derive(Clone)]
@@ -98,6 +100,8 @@ pub(crate) struct Deciding {
     /// Room for decisions that may wait for a capability.
     pub(crate) waiting: Semaphore,
     pub(crate) shares: Shares,
+    /// For lines about records that are lost.
+    pub(crate) lost_room: LineRoom,
     /// To be told when a policy does better or worse than before.
     pub(crate) status: Arc<StatusSignal>,
     pub(crate) brake: Brake,
@@ -109,7 +113,13 @@ impl Deciding {
         if !shadows.is_empty() {
             self.shadows.ask::<S>(DecisionRecord::clone(&record), shadows, self.brake);
         }
-        self.log.record(record);
+        if !self.log.record(record) {
+            self.status.changed();
+            if let Some(left_out) = self.lost_room.take(Instant::now()) {
+                tracing::warn!(slot = %S::NAME, left_out, "the record of a decision is lost: more is decided, or larger \
+                    questions are, than the disk takes");
+            }
+        }
     }
 }
 
@@ -174,11 +184,11 @@ impl PinnedPolicies {
     /// There always is an answer, which defers nothing. It passed the check and the [`Brake`](crate::Brake), or it is
     /// [`Slot::keep`].
     /// Nothing in here waits or changes threads, unless a policy in the chain was granted a capability, or has just
-    /// computed for milliseconds: then it is asked apart from the runtime's other tasks, as its share allows.
+    /// computed for milliseconds: then it is asked on another thread, as its share allows.
     ///
     /// # Assumptions
     /// The calling thread has [`DECISION_STACK_BYTES`](crate::DECISION_STACK_BYTES) of stack left. A policy that was
-    /// granted a capability needs a tokio runtime with time, and so does a slow one in a runtime of several threads.
+    /// granted a capability, or is slow, needs time to be enabled in the tokio runtime.
     pub async fn decide<S: Slot>(&self, question: S::Question) -> Decision<S> {
         let span = tracing::trace_span!(
             "decision",
@@ -514,7 +524,7 @@ impl<S: Slot> PendingDecision<S> {
 
 /// Asks one policy and checks its answer.
 pub(crate) async fn ask_policy<S: Slot>(
-    policy: &LoadedPolicy,
+    policy: &Arc<LoadedPolicy>,
     question: &S::Question,
     braking: &Braking<'_, S>,
     circumstances: &Circumstances<'_>,
@@ -532,13 +542,13 @@ pub(crate) async fn ask_policy<S: Slot>(
         Circumstances::Live(_) | Circumstances::Trial(_) | Circumstances::Replay { .. } => {}
     }
     let slowly = match circumstances {
-        Circumstances::Live(pinned) | Circumstances::Trial(pinned) if policy.is_slow.load(Ordering::Relaxed) => {
-            Some(pinned)
+        Circumstances::Live(pinned) | Circumstances::Trial(pinned) if policy.is_slow() && !policy.may_wait => {
+            Some(&pinned.deciding.shares)
         }
         Circumstances::Live(_) | Circumstances::Trial(_) | Circumstances::Replay { .. } => None,
     };
-    let (answer, trace) = if let Some(pinned) = slowly {
-        ask_slowly::<S>(policy, question, circumstances, &pinned.deciding.shares).boxed().await
+    let (answer, trace) = if let Some(shares) = slowly {
+        ask_slowly::<S>(policy, question, shares).boxed().await
     } else if policy.may_wait {
         // Boxed, so that a decision that can't wait doesn't carry the room for one that can; without its type, so that
         // whoever holds a decision in futures of their own doesn't have the compiler look through wasmtime's.
@@ -546,7 +556,7 @@ pub(crate) async fn ask_policy<S: Slot>(
     } else {
         call::ask::<S>(policy, question)
     };
-    policy.computed(trace.computed());
+    policy.computed(trace.computed);
     let answer = answer.and_then(|answer| checked::<S>(&policy.identity, question, answer, braking));
     if let Circumstances::Live(PinnedPolicies { deciding, .. }) = circumstances {
         policy_log::tell(&policy.identity, &policy.line_room, &trace.log);
@@ -558,30 +568,34 @@ pub(crate) async fn ask_policy<S: Slot>(
     (answer, trace)
 }
 
-/// Asks a policy that computes long, when its share has room, on a thread that nobody else waits for. Where there is no
-/// such thread, it is asked as every other.
+/// Asks a policy that computes long, when its share has room, on a thread that nobody else waits for.
 async fn ask_slowly<S: Slot>(
-    policy: &LoadedPolicy,
+    policy: &Arc<LoadedPolicy>,
     question: &S::Question,
-    circumstances: &Circumstances<'_>,
     shares: &Shares,
 ) -> (Result<S::Answer, Failure>, Trace) {
-    let runtime = tokio::runtime::Handle::try_current().ok();
-    let Some(runtime) = runtime.filter(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread) else {
-        return match policy.may_wait {
-            true => ask_waiting::<S>(policy, question, circumstances).await,
-            false => call::ask::<S>(policy, question),
-        };
-    };
-    let longest = Duration::from_millis(policy.limits().time_ms).saturating_mul(PATIENCE);
-    let Ok(_share) = tokio::time::timeout(longest, shares.take(&policy.identity)).await else {
-        let why = format!("too many decisions of slow policies wait: there was no room within {} s", longest.as_secs());
+    if tokio::runtime::Handle::try_current().is_err() {
+        return call::ask::<S>(policy, question);
+    }
+    let longest = Duration::from_millis(policy.limits().time_ms.saturating_mul(SHARE_TIMES));
+    let Ok(share) = tokio::time::timeout(longest, shares.take(&policy.identity)).await else {
+        let why = format!("too many decisions of slow policies wait: there was no room within {longest:?}");
         return (Err(Failure::new(FailureKind::HostBusy, why)), Trace::default());
     };
-    tokio::task::block_in_place(|| match policy.may_wait {
-        true => runtime.block_on(ask_waiting::<S>(policy, question, circumstances)),
-        false => call::ask::<S>(policy, question),
-    })
+    // Those before may have been its last.
+    if policy.health.is_suspended() {
+        return (Err(suspended(policy)), Trace::default());
+    }
+    let (asked, question) = (Arc::clone(policy), question.clone());
+    let computing = tokio::task::spawn_blocking(move || {
+        let _share = share;
+        call::ask::<S>(&asked, &question)
+    });
+    match computing.await {
+        Ok(answered) => answered,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => (Err(Failure::new(FailureKind::HostBusy, "the host is shutting down")), Trace::default()),
+    }
 }
 
 async fn ask_waiting<S: Slot>(

@@ -1,7 +1,7 @@
 //! A guest while it runs: what it can reach, its limits, and the failure that comes of reaching one.
 
 use std::fmt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use wasmtime::component::{ComponentType, Lift, Linker};
@@ -77,6 +77,12 @@ impl Guest {
     /// What is left of `memory_bytes`.
     pub(crate) fn memory_left(&self) -> u64 {
         self.limiter.memory_left
+    }
+
+    /// How long it has run, of what its limits allow.
+    pub(crate) fn computed(&mut self, limits: &Limits) -> Duration {
+        self.time.pause();
+        Duration::from_millis(limits.time_ms).saturating_sub(self.time.left_of_limit())
     }
 
     /// Whether it has written a line.

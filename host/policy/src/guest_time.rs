@@ -9,7 +9,7 @@ use crate::engine::TICK;
 
 /// How many times as long as it may run a guest may take by the clock on the wall, before it is stopped all the same:
 /// somebody waits for the answer.
-pub(crate) const PATIENCE: u32 = 20;
+const PATIENCE: u32 = 20;
 
 /// What a guest has left, and since when it has been running.
 ///
@@ -46,6 +46,11 @@ impl GuestTime {
             }
         };
         left(self.left, used, waited)
+    }
+
+    /// What was left at the last [pause](GuestTime::pause).
+    pub(crate) fn left_of_limit(&self) -> Duration {
+        self.left
     }
 
     /// The guest waits for the host: that time is not its own.

@@ -270,6 +270,7 @@ impl Host {
             ids: DecisionIds::new(process),
             waiting: Semaphore::new(CONCURRENT_WAITING_DECISIONS),
             shares: Shares::new(),
+            lost_room: LineRoom::default(),
             status: status_signal,
             brake: options.brake,
         });
@@ -726,9 +727,9 @@ impl Inner {
         let mut changed = false;
         let mut unsettled = false;
         let _turn = self.loading.lock();
-        let (mut slots, trust) = {
+        let (mut slots, trust, labels) = {
             let configured = self.generations.lock();
-            (configured.slots.clone(), configured.trust.clone())
+            (configured.slots.clone(), configured.trust.clone(), Arc::clone(&configured.labels))
         };
         for slot in SlotName::ALL {
             for known in &mut slots[slot.index()] {
@@ -746,17 +747,18 @@ impl Inner {
                 changed = true;
                 let before = Some((&known.policy, known.loaded_at_ms));
                 let loaded = self.load_link(slot, &known.link, before, trust.as_deref(), None);
-                match loaded.and_then(|loaded| loaded.keep_in(&self.kept).map(|()| loaded.link)) {
-                    Ok(loaded) if Arc::ptr_eq(&loaded.policy, &known.policy) => {
+                match loaded.and_then(|loaded| loaded.keep_in(&self.kept).map(|()| loaded)) {
+                    Ok(loaded) if Arc::ptr_eq(&loaded.link.policy, &known.policy) => {
                         known.policy.health.admit();
-                        known.stamp = loaded.stamp;
+                        known.stamp = loaded.link.stamp;
                         known.refused = None;
                     }
                     Ok(loaded) => {
-                        tracing::info!(%slot, old = %known.policy.identity, new = %loaded.policy.identity,
+                        tracing::info!(%slot, old = %known.policy.identity, new = %loaded.link.policy.identity,
                             "a policy was replaced");
-                        outcome.swapped.push(loaded.policy.identity.clone());
-                        *known = loaded;
+                        loaded.warn(&labels);
+                        outcome.swapped.push(loaded.link.policy.identity.clone());
+                        *known = loaded.link;
                     }
                     Err(error) => {
                         // Until the file changes once more there is no use in trying again.

@@ -1,8 +1,8 @@
 //! A policy that is loaded and ready to decide.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
@@ -17,7 +17,7 @@ use crate::guest::Guest;
 use crate::limits::Limits;
 use crate::load::RuleExports;
 use crate::policy_log::LineRoom;
-use crate::shares::SLOW;
+use crate::shares::{SLOW, STAYS_SLOW_MS};
 use crate::slot_name::OnFailure;
 use crate::source::Source;
 
@@ -59,8 +59,9 @@ pub struct LoadedPolicy {
     pub(crate) health: Health,
     /// How often it decided something.
     pub(crate) decisions: AtomicU64,
-    /// Whether it computed for [`SLOW`] or longer when it was asked last.
-    pub(crate) is_slow: AtomicBool,
+    pub(crate) loaded: Instant,
+    /// Until when it is slow, in milliseconds since it was loaded. 0: it never was.
+    pub(crate) slow_until_ms: AtomicU64,
     /// For its lines in the host's log.
     pub(crate) line_room: LineRoom,
     /// What ends it when its time is over.
@@ -120,11 +121,21 @@ impl LoadedPolicy {
 
     /// How long it computed when it was asked.
     pub(crate) fn computed(&self, time: Duration) {
-        let is_slow = time >= SLOW;
-        // A load before keeps the line shared between threads while nothing changes.
-        if self.is_slow.load(Ordering::Relaxed) != is_slow {
-            self.is_slow.store(is_slow, Ordering::Relaxed);
+        if time >= SLOW {
+            self.slow_until_ms.store(self.age_ms().saturating_add(STAYS_SLOW_MS), Ordering::Relaxed);
         }
+    }
+
+    /// Whether it computed long, lately.
+    pub(crate) fn is_slow(&self) -> bool {
+        match self.slow_until_ms.load(Ordering::Relaxed) {
+            0 => false,
+            until => self.age_ms() < until,
+        }
+    }
+
+    fn age_ms(&self) -> u64 {
+        u64::try_from(self.loaded.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Rules that can never answer, each with line, name and remedy.

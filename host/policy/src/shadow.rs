@@ -235,7 +235,7 @@ impl<S: Slot> Ask for Asking<S> {
             tell::<S>(place, &shadow);
             record.shadows.push(shadow);
         }
-        told.log.record(Box::new(answers_of(record)));
+        let _ = told.log.record(Box::new(answers_of(record)));
     }
 
     fn give_up(self: Box<Self>, told: &Observers, why: &str) {
@@ -245,7 +245,7 @@ impl<S: Slot> Ask for Asking<S> {
             tell::<S>(place, &shadow);
             record.shadows.push(shadow);
         }
-        told.log.record(Box::new(answers_of(record)));
+        let _ = told.log.record(Box::new(answers_of(record)));
     }
 }
 

@@ -1,6 +1,8 @@
 //! A policy asked by itself, outside of every chain and every log: for the tests of a policy. And the questions and
 //! answers of a slot as JSON, for whoever has only its name.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -44,7 +46,7 @@ impl LoadedPolicy {
     ///
     /// # Errors
     /// The question doesn't fit the slot: where, and what was expected. That the policy fails is an outcome.
-    pub async fn try_question(&self, question: &Value, calls: &[HostCall]) -> Result<Trial, Error> {
+    pub async fn try_question(self: &Arc<Self>, question: &Value, calls: &[HostCall]) -> Result<Trial, Error> {
         let slot = self.identity().slot;
         with_slot!(slot, S => {
             let question = read::<<S as Slot>::Question>(slot, "question", question)?;

@@ -35,8 +35,8 @@ use crate::server::Server;
 pub const MEMORY_BYTES: u64 = 384 << 20;
 /// A child may take a gigabyte above its engine, and one for the interpreter of a script six.
 pub const CHILDREN_BYTES: u64 = 1536 << 20;
-/// The most that its logs of decisions may take of the disk: 64 MiB, 16 MiB of shadows, and an open segment of each slot.
-pub const LOG_BYTES: u64 = (64 + 16 + 2 * 6 * 4) << 20;
+/// The most that its logs of decisions may take of the disk: 64 MiB, 16 MiB of shadows, and what is written at once.
+pub const LOG_BYTES: u64 = (64 + 16 + 1) << 20;
 /// The most lines that the server may write in a minute: two for each change of a policy, and a hundred for each policy.
 pub const LINES: usize = 2_000;
 /// How long the good peer waits for an answer.

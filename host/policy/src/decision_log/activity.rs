@@ -11,6 +11,7 @@ use super::record::{Agreement, LinkRecord, Outcome};
 use crate::decision::{DecisionId, PolicyIdentity};
 use crate::error::Error;
 use crate::failure_kind::FailureKind;
+use crate::slot_name::SlotName;
 
 /// What policies did in the newest decisions.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -148,8 +149,8 @@ impl DecisionReader {
         Ok(activity)
     }
 
-    /// Hands the records of the newest segments to `each` until so many bytes were read; returns how many lines are
-    /// not readable.
+    /// Hands the records of the newest segments to `each` until so many bytes were read, of each slot its share; returns
+    /// how many lines are not readable.
     fn newest_records<T: DeserializeOwned>(
         &self,
         most_bytes: usize,
@@ -157,12 +158,14 @@ impl DecisionReader {
     ) -> Result<usize, Error> {
         let mut segments = self.segment_names()?;
         segments.sort_by_key(|segment| (segment.until, segment.begun));
-        let (mut read, mut unreadable) = (0, 0);
-        while read < most_bytes
-            && let Some(segment) = segments.pop()
-        {
+        let (mut read, mut unreadable) = ([0; SlotName::ALL.len()], 0);
+        while let Some(segment) = segments.pop() {
+            let read = &mut read[segment.slot.index()];
+            if *read > 0 && *read >= most_bytes / SlotName::ALL.len() {
+                continue;
+            }
             let Some(text) = self.segment(&segment.name)? else { continue };
-            read += text.len();
+            *read += text.len();
             for line in text.lines().filter(|line| !line.is_empty()) {
                 let id = id_of(line).and_then(|id| id.parse::<DecisionId>().ok());
                 match (id, serde_json::from_str::<T>(line)) {
@@ -234,7 +237,6 @@ mod tests {
 
     use super::*;
     use crate::decision_log::{FOLDER, SHADOWS, segment_name};
-    use crate::slots::SlotName;
 
     fn line(at: u64, sequence: u32, outcome: Value, shadow: Option<&str>) -> String {
         let digest = "ab".repeat(32);

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::io;
+use std::time::UNIX_EPOCH;
 
 use serde::Serialize;
 use windlass_distribution::files::read_bounded;
@@ -16,6 +17,8 @@ use crate::slot_name::SlotName;
 const PAGE_BYTES: usize = 32 << 20;
 /// How long a record may have waited for the segment that it is in, in milliseconds.
 const WAITED_MS: u64 = 60_000;
+/// How many times as much is read where the segments of several slots hold decisions of the same time.
+const OVERLAPPING: usize = 8;
 /// Decisions of a page whose filter names no limit.
 const PAGE: usize = 100;
 
@@ -38,10 +41,11 @@ pub(super) struct Segment {
     pub(super) name: String,
     /// When it was begun. What it holds is at most [`WAITED_MS`] older.
     pub(super) begun: u64,
-    /// When the next one of its process and slot was begun: it holds nothing newer.
+    /// When the next one of its process and slot was begun, or, of the last one, when it was written last: it holds nothing
+    /// newer.
     pub(super) until: u64,
     process: u32,
-    slot: SlotName,
+    pub(super) slot: SlotName,
     number: u64,
 }
 
@@ -74,8 +78,9 @@ impl DecisionReader {
             let newer = page.decisions.iter().filter(|decision| decision.id.at_ms() > segment.until).count();
             // All that is newer than this segment was seen; what is older may not have been.
             let older = DecisionId::first_of(segment.until.saturating_add(1));
-            // Each page gets further than the one before.
-            if newer >= limit || (read >= most && before.is_none_or(|before| older < before)) {
+            // Each page gets further than the one before, and has what was found so far.
+            let is_spent = read >= most && (newer > 0 || read >= most.saturating_mul(OVERLAPPING));
+            if newer >= limit || (is_spent && before.is_none_or(|before| older < before)) {
                 page.decisions.retain(|decision| decision.id.at_ms() > segment.until);
                 page.older = Some(older);
                 break;
@@ -111,6 +116,7 @@ impl DecisionReader {
             let oldest = segment.begun.saturating_sub(WAITED_MS);
             let older = found.iter().filter(|decision| decision.id.at_ms() < oldest).count();
             if older >= limit || read >= most {
+                found.retain(|decision| decision.id.at_ms() < oldest);
                 break;
             }
             let Some(text) = self.segment(&segment.name)? else { continue };
@@ -154,7 +160,12 @@ impl DecisionReader {
         let failed = |source| Error::StateFolder { what: "list the folder decisions".into(), source };
         let mut names = Vec::new();
         for entry in folder.entries().map_err(failed)? {
-            names.push(entry.map_err(failed)?.file_name().to_string_lossy().into_owned());
+            let entry = entry.map_err(failed)?;
+            let written = entry.metadata().and_then(|metadata| metadata.modified()).ok();
+            let written = written.and_then(|at| at.into_std().duration_since(UNIX_EPOCH).ok());
+            // What is just being written is as new as can be.
+            let written = written.map_or(u64::MAX, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
+            names.push((entry.file_name().to_string_lossy().into_owned(), written.saturating_add(WAITED_MS)));
         }
         Ok(segments_of(names))
     }
@@ -200,12 +211,12 @@ impl DecisionPage {
     }
 }
 
-/// The segments among these names, each with what the others tell of it.
-fn segments_of(names: impl IntoIterator<Item = String>) -> Vec<Segment> {
-    let segment = |name: String| {
+/// The segments among these names, each with what the others tell of it, and when it was written last.
+fn segments_of(names: impl IntoIterator<Item = (String, u64)>) -> Vec<Segment> {
+    let segment = |(name, until): (String, u64)| {
         let (begun, process, number) = parts(name.split_once('.')?.0)?;
         let slot = slot_of(&name)?;
-        Some(Segment { name, begun, until: u64::MAX, process, slot, number })
+        Some(Segment { name, begun, until, process, slot, number })
     };
     let mut segments: Vec<Segment> = names.into_iter().filter_map(segment).collect();
     segments.sort_unstable_by_key(|segment| (segment.process, segment.slot, segment.number));

@@ -36,8 +36,9 @@ pub struct DecisionLogOptions {
     pub record_bytes: usize,
     /// How many records may wait to be written, and half as many of one slot. Default 16,384.
     pub queue_records: usize,
-    /// How many bytes of memory they may take. One record may take more when it is alone. A record of a large question
-    /// or answer is lost where half of it is taken, so that others have the rest. Default 32 MiB.
+    /// How many bytes of memory they may take, and half as many those of one slot. One record may take more when it is
+    /// alone. A record of a large question or answer is lost where a quarter is taken, so that others have the rest.
+    /// Default 32 MiB.
     pub queue_bytes: usize,
     /// What is taken out of recorded host calls.
     pub redaction: Redaction,
@@ -112,6 +113,7 @@ impl<Q: Serialize + Send, A: Serialize + Send> Entry for DecisionRecord<Q, A> {
                     asked.host_calls.clear();
                     asked.log.clear();
                     asked.items = None;
+                    asked.rules.clear();
                 }
                 line.clear();
                 serde_json::to_writer(&mut *line, &small)?;
@@ -170,7 +172,7 @@ struct Queue {
     entries: VecDeque<Waiting>,
     /// What is in memory: what waits, and what the writer has taken and not written yet.
     records: usize,
-    of_slots: [usize; SlotName::ALL.len()],
+    of_slots: [InMemory; SlotName::ALL.len()],
     bytes: usize,
     /// Records that were lost since the writer looked last.
     lost: u64,
@@ -182,6 +184,21 @@ struct Queue {
     /// Records that were put in and that were written, to know when a flush is done.
     put: u64,
     written: u64,
+}
+
+/// What one slot has of the queue.
+#[derive(Default)]
+struct InMemory {
+    records: usize,
+    bytes: usize,
+}
+
+impl InMemory {
+    /// Whether one more record is more than half of the queue. A slot that has none may have one.
+    fn is_full(&self, bytes: usize, options: &DecisionLogOptions) -> bool {
+        self.records > 0
+            && (self.records >= options.queue_records / 2 || self.bytes.saturating_add(bytes) > options.queue_bytes / 2)
+    }
 }
 
 /// A record and the bytes that it holds.
@@ -225,6 +242,7 @@ impl DecisionLog {
             segments: 0,
             lost: 0,
             unsynced: None,
+            since_cut: 0,
             options: options.clone(),
             line: Vec::new(),
         };
@@ -235,8 +253,8 @@ impl DecisionLog {
         Ok(DecisionLog { shared, options, writer: Some(writer) })
     }
 
-    /// Hands a record over. Never waits for the disk.
-    pub(crate) fn record<Q, A>(&self, record: Box<DecisionRecord<Q, A>>)
+    /// Hands a record over. Never waits for the disk. Returns false where there is no room for it.
+    pub(crate) fn record<Q, A>(&self, record: Box<DecisionRecord<Q, A>>) -> bool
     where
         Q: Serialize + Send + 'static,
         A: Serialize + Send + 'static,
@@ -245,20 +263,21 @@ impl DecisionLog {
         let entry: Box<dyn Entry> = record;
         let mut queue = self.shared.queue.lock();
         let is_large = bytes > LARGE_QUESTION_BYTES;
-        let most = if is_large { self.options.queue_bytes / 2 } else { self.options.queue_bytes };
+        let most = if is_large { self.options.queue_bytes / 4 } else { self.options.queue_bytes };
         let slot = entry.slot().index();
         let is_full = queue.records >= self.options.queue_records
-            || (queue.of_slots[slot] > 0 && queue.of_slots[slot] >= self.options.queue_records / 2)
+            || queue.of_slots[slot].is_full(bytes, &self.options)
             || (queue.records > 0 && queue.bytes.saturating_add(bytes) > most);
         if is_full {
             queue.lost += 1;
             queue.lost_in_all += 1;
             drop(queue);
             metrics::counter!(crate::metric_names::RECORDS_LOST).increment(1);
-            return;
+            return false;
         }
         queue.records += 1;
-        queue.of_slots[slot] += 1;
+        queue.of_slots[slot].records += 1;
+        queue.of_slots[slot].bytes += bytes;
         queue.bytes += bytes;
         queue.put += 1;
         queue.entries.push_back(Waiting { entry, bytes });
@@ -267,6 +286,7 @@ impl DecisionLog {
         if asleep {
             self.shared.wake.notify_one();
         }
+        true
     }
 
     /// Waits until everything that was recorded before is written (not synced), or a write has failed.
@@ -315,6 +335,8 @@ struct Writer {
     lost: u64,
     /// Since when something is written that would not survive a loss of power.
     unsynced: Option<Instant>,
+    /// The bytes that were written since the segments were cut to their total.
+    since_cut: u64,
     options: DecisionLogOptions,
     line: Vec<u8>,
 }
@@ -422,7 +444,8 @@ impl Writer {
         }
         let mut queue = self.shared.queue.lock();
         queue.records -= chunk.records;
-        queue.of_slots[slot.index()] -= chunk.records;
+        queue.of_slots[slot.index()].records -= chunk.records;
+        queue.of_slots[slot.index()].bytes -= chunk.bytes;
         queue.bytes -= chunk.bytes;
         queue.written += chunk.records as u64;
         drop(queue);
@@ -434,6 +457,7 @@ impl Writer {
             Some(segment) => segment,
             None => {
                 self.make_room()?;
+                self.since_cut = 0;
                 Segment { file: self.begin_segment(slot)?, bytes: 0, is_synced: true }
             }
         };
@@ -446,6 +470,12 @@ impl Writer {
         if is_full {
             self.sync();
             self.open[slot.index()] = None;
+        }
+        // The open segments of other slots grow as well.
+        self.since_cut += text.len() as u64;
+        if self.since_cut >= self.options.segment_bytes {
+            self.since_cut = 0;
+            self.make_room()?;
         }
         Ok(())
     }
@@ -487,7 +517,7 @@ impl Writer {
         Err(io::Error::other("new segments are removed at once"))
     }
 
-    /// Removes the oldest segments of the largest slots until one more has room within the total.
+    /// Removes the oldest segments of the largest slots until as much as one more has room within the total.
     fn make_room(&self) -> io::Result<()> {
         let most = self.options.total_bytes.saturating_sub(self.options.segment_bytes);
         let slot = |name: &OsStr| name.to_str().and_then(slot_of);
@@ -586,7 +616,7 @@ mod tests {
 
     #[test]
     fn a_record_weighs_what_it_holds_until_it_is_written() {
-        let (_folder, _state, log) = open(|options| options.queue_bytes = 1 << 20);
+        let (_folder, _state, log) = open(|options| options.queue_bytes = 2 << 20);
         let text = |bytes: usize| record("x".repeat(bytes));
         let (release, held) = channel();
         log.record(record(Held("x".repeat(700 << 10), Mutex::new(held))));
@@ -632,8 +662,28 @@ mod tests {
     }
 
     #[test]
-    fn large_records_leave_half_of_the_queue_to_others() {
+    fn the_bytes_of_one_slot_leave_half_of_the_queue_to_others() {
         let (_folder, _state, log) = open(|options| options.queue_bytes = 1 << 20);
+        let (release, held) = channel();
+        log.record(record(Held(String::new(), Mutex::new(held))));
+        for _ in 0..10 {
+            log.record(record("x".repeat(100 << 10)));
+        }
+        assert_eq!(log.lost_in_all(), 5);
+        for _ in 0..4 {
+            let mut other = record("x".repeat(100 << 10));
+            other.slot = SlotName::Release;
+            log.record(other);
+        }
+        assert_eq!(log.lost_in_all(), 5);
+        drop(release);
+        log.flush();
+        assert_eq!(log.shared.queue.lock().written, 10);
+    }
+
+    #[test]
+    fn large_records_leave_most_of_the_queue_to_others() {
+        let (_folder, _state, log) = open(|options| options.queue_bytes = 2 << 20);
         let (release, held) = channel();
         log.record(record(Held("x".repeat(300 << 10), Mutex::new(held))));
         for _ in 0..3 {

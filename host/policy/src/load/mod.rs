@@ -9,7 +9,7 @@ mod rule_exports;
 pub(crate) mod snapshot;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use cap_std::fs::Dir;
@@ -163,7 +163,8 @@ impl Loader {
             may_wait,
             health: Health::new(suspend_after),
             decisions: AtomicU64::new(0),
-            is_slow: AtomicBool::new(false),
+            loaded: Instant::now(),
+            slow_until_ms: AtomicU64::new(0),
             line_room: LineRoom::default(),
             _ticker: self.engines.ticker.clone(),
         };
@@ -262,6 +263,6 @@ fn dry_run<S: Slot>(policy: &LoadedPolicy) -> Result<(), Failure> {
     } else {
         call::ask::<S>(policy, &question)
     };
-    policy.computed(trace.computed());
+    policy.computed(trace.computed);
     S::check(&question, &answer?).map_err(|problem| Failure::new(FailureKind::RejectedAnswer, problem))
 }

@@ -47,6 +47,24 @@ fn the_log_never_grows_beyond_its_bounds_and_keeps_the_newest() {
 }
 
 #[test]
+fn the_log_stays_within_its_bytes_while_every_slot_writes() {
+    let state = State::new();
+    let host = host(&state, |log| (log.segment_bytes, log.total_bytes) = (64 << 10, 240 << 10));
+    for round in 0..60 {
+        for _ in 0..3 {
+            run(host.pin().decide::<Retry>(Retry::example()));
+            run(host.pin().decide::<Release>(Release::example()));
+            run(host.pin().decide::<Rollback>(Rollback::example()));
+            run(host.pin().decide::<StateMapping>(StateMapping::example()));
+        }
+        host.flush_decisions();
+        let total: u64 = segments(&state).iter().map(|(_, bytes)| bytes).sum();
+        assert!(total <= 256 << 10, "{total} bytes after round {round}");
+    }
+    assert!(host.status().dropped_records > 0);
+}
+
+#[test]
 fn a_slot_that_fills_the_log_leaves_the_records_of_others() {
     let state = State::new();
     let bounds = |log: &mut DecisionLogOptions| (log.segment_bytes, log.total_bytes) = (8 << 10, 96 << 10);
@@ -70,7 +88,7 @@ fn a_slot_that_fills_the_log_leaves_the_records_of_others() {
 #[test]
 fn a_host_never_removes_what_another_has_open_and_tells_what_it_removes() {
     let state = State::new();
-    let bounds = |log: &mut DecisionLogOptions| (log.segment_bytes, log.total_bytes) = (8 << 10, 24 << 10);
+    let bounds = |log: &mut DecisionLogOptions| (log.segment_bytes, log.total_bytes) = (8 << 10, 96 << 10);
     let (quiet, busy) = (host(&state, bounds), host(&state, bounds));
     let ask = |host: &Host| {
         let decision = run(host.pin().decide::<Retry>(Retry::example()));

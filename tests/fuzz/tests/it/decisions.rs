@@ -31,13 +31,16 @@ fn whatever_the_log_holds_it_is_listed_and_a_record_that_can_be_read_can_be_repl
     });
     windlass_test_fuzz::check("decisions", |input| {
         let state = LOG.with(|log| {
-            std::fs::write(log.path().join("decisions/0000000000000001-00000001.jsonl"), input).unwrap();
+            std::fs::write(log.path().join("decisions/000000000001-00000001-00000001.retry.jsonl"), input).unwrap();
             Dir::open_ambient_dir(log.path(), ambient_authority()).unwrap()
         });
         let log = DecisionReader::open(&state).unwrap();
         let list = log.list(&DecisionFilter::default()).unwrap();
         let lines = String::from_utf8_lossy(input).lines().filter(|line| !line.is_empty()).count();
         assert_eq!(list.decisions.len() + list.unreadable, lines, "each line is listed or counted");
+        let page = log.page(&DecisionFilter::default(), None).unwrap();
+        assert!(page.decisions.len() <= list.decisions.len());
+        log.activity(1 << 20).unwrap();
         for summary in list.decisions.iter().take(REPLAYED) {
             match log.show(&summary.id.to_string()) {
                 Ok(record) => {
