@@ -168,6 +168,11 @@ impl Trust {
         Ok(Trust { settings, keys })
     }
 
+    /// The keys that may sign no more.
+    pub fn revoked(&self) -> &[KeyId] {
+        &self.settings.revoked
+    }
+
     /// Verifies that one of these signatures is of these bytes, by a key that is trusted and not revoked.
     ///
     /// # Errors

@@ -367,8 +367,21 @@ async fn ask(context: &Context, arguments: RunPolicy) -> Result<(), Failure> {
             .with_partial(serde_json::to_value(&run).unwrap_or_default()));
     }
     context.output.result(&run, || run_words(context, &record));
-    if let Some(asked) = record.asked.first().filter(|asked| !asked.rules.is_empty()) {
-        context.output.say(&format!("by {}", asked.rule_words()));
+    if let Some(asked) = record.asked.first() {
+        let by = if asked.rules.is_empty() { String::new() } else { format!("by {}", asked.rule_words()) };
+        let next = &record.decided_by;
+        match &asked.outcome {
+            Outcome::Deferred => {
+                let by = if by.is_empty() { by } else { format!(" ({by})") };
+                context.output.say(&format!("the policy deferred{by}: this is the answer of {next}"));
+            }
+            Outcome::DecidedPart { deferred } => {
+                let by = if by.is_empty() { by } else { format!("{by}; ") };
+                context.output.say(&format!("{by}{deferred} deferred: these are the answers of {next}"));
+            }
+            Outcome::Decided | Outcome::Fallback { .. } if by.is_empty() => {}
+            Outcome::Decided | Outcome::Fallback { .. } => context.output.say(&by),
+        }
     }
     Ok(())
 }

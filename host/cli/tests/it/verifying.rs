@@ -122,6 +122,7 @@ fn a_revoked_key_and_a_version_that_is_too_old_are_not_trusted() {
     let signed = Signed::new();
     signed.trust(&format!("revoked = ['{}']", signed.release.id));
     signed.verify(&[]).expect(1).tells("`revoked` of [policies.trust] names");
+    signed.verify(&["--key", &signed.release.file]).expect(1).tells("`revoked` of [policies.trust] names");
     signed.trust("minimum_versions = { keep-volumes-for-inspection = '99.0.0' }");
     signed.verify(&[]).expect(1).tells("is older than 99.0.0");
     signed.trust("minimum_versions = { keep-volumes-for-inspection = '0.0.1' }");

@@ -84,7 +84,7 @@ pub(super) fn run(context: &Context, arguments: &VerifyPolicy) -> Result<(), Fai
         .with_partial(serde_json::to_value(&verified).unwrap_or_default()))
 }
 
-/// The keys that are named, or else those of the configuration.
+/// The keys that are named, or else those of the configuration. What the configuration revokes is revoked in either case.
 fn trust(context: &Context, keys: &[String]) -> Result<Arc<Trust>, Failure> {
     if keys.is_empty() {
         return context.configuration.policies.trust().cloned().ok_or_else(|| {
@@ -99,7 +99,8 @@ fn trust(context: &Context, keys: &[String]) -> Result<Arc<Trust>, Failure> {
         let text = if path.is_file() { read_text(path, "the key", MAX_KEY_BYTES)? } else { key.clone() };
         named.insert(key.clone(), text.into());
     }
-    Trust::from_value(json!({ "keys": named })).map(Arc::new).map_err(|problem| {
+    let revoked = context.configuration.policies.trust().map(|trust| trust.revoked().to_vec()).unwrap_or_default();
+    Trust::from_value(json!({ "keys": named, "revoked": revoked })).map(Arc::new).map_err(|problem| {
         Failure::usage("a key cannot be used").because(problem.trim_start_matches("keys.").to_owned())
     })
 }
