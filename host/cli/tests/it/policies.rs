@@ -367,7 +367,7 @@ fn the_rule_that_decided_is_named_wherever_a_decision_is_shown() {
     let run = world.json(&["policy", "run", file, "--example"]);
     assert_eq!(run["asked"][0]["rules"], serde_json::json!([{ "rule": "patience" }]));
     world.run(&["policy", "run", file, "--example"]).expect(0).says("by patience");
-    let later = r#"{"attempt": 7}"#;
+    let later = r#"{"attempt": 9}"#;
     let deferred = world.run(&["policy", "run", file, "--input", later]).expect(0);
     deferred.says("the policy deferred: this is the answer of windlass-guest-retry");
 
