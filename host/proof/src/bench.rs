@@ -7,7 +7,7 @@ use windlass_policy::{LoadedPolicy, PolicyIdentity, with_slot};
 
 use crate::slot::ProvedSlot;
 use crate::space::{BoundsError, Space};
-use crate::work::Plan;
+use crate::work::{Plan, Progress};
 
 /// What the decisions of one policy cost, the fresh instance of each included.
 #[derive(Clone, Debug, Serialize)]
@@ -52,7 +52,7 @@ fn bench_slot<S: ProvedSlot>(
     decisions: usize,
 ) -> Result<[Cost; 2], BoundsError> {
     let space = Space::within(S::NAME, &[])?;
-    let plan = Plan::new::<S>(&space, &space, decisions as u64, 0, 0);
+    let plan = Plan::new::<S>(&space, &space, decisions as u64, 0, 0, &Progress::default());
     let mut questions: Vec<S::Question> = vec![S::example()];
     questions.extend((0..plan.size()).filter_map(|number| plan.question::<S>(number, &mut Vec::new())));
     let mut samples = [Samples::default(), Samples::default()];

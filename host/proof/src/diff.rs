@@ -1,7 +1,7 @@
 //! What changes from one policy to another: over the questions within bounds, and over those that were really asked.
 //!
 //! Decisions are compared, as a chain of the policy and the built-in default makes them: what a policy defers, the default
-//! decides.
+//! decides. In a chain with other policies behind it, they decide; it is counted how often that matters.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -19,7 +19,6 @@ use crate::work::{self, Plan, Tally};
 
 /// What changes.
 #[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
 pub struct Difference {
     pub slot: SlotName,
     /// How many questions both policies were asked.
@@ -31,11 +30,13 @@ pub struct Difference {
     pub bounds: Vec<Bound>,
     /// Recorded decisions that could not be asked: their question is not on record, or no question of the slot.
     pub unreadable: u64,
-    /// How many of the answers before were deferred, so that the built-in default decided; in a batch, answers about
-    /// items.
+    /// How many of the answers before were deferred; in a batch, answers about items.
     pub deferred_before: u64,
     /// The same of the answers after.
     pub deferred_after: u64,
+    /// How many answers exactly one of both policies deferred: they are compared as if the next policy were the built-in
+    /// default, and another one could decide otherwise.
+    pub deferred_by_one: u64,
     /// For how many questions the policy before failed, or gave an answer that a host refuses.
     pub failed_before: u64,
     /// The same of the policy after.
@@ -48,7 +49,6 @@ pub struct Difference {
 
 /// Questions for which the verdict changes in the same way.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
 pub struct Group {
     /// The verdict before: `wait`, `mapped: action none, report running`. `fails`: the policy gives no answer that a host
     /// takes, whatever decides in its place.
@@ -103,7 +103,7 @@ fn diff_slot<S: ProvedSlot>(
 ) -> Result<Difference, ProofError> {
     let within = Space::within(S::NAME, &options.bounds)?;
     let beyond = Space::beyond(S::NAME, &options.bounds)?;
-    let plan = Plan::new::<S>(&within, &beyond, options.enumerated, options.random, options.seed);
+    let plan = Plan::new::<S>(&within, &beyond, options.enumerated, options.random, options.seed, &options.progress);
     let look = |number: u64, question: &S::Question, changes: &mut Changes| {
         compare::<S>(policies, question, Origin::Number(number), changes);
         Ok::<(), ProofError>(())
@@ -167,6 +167,7 @@ fn diff_slot<S: ProvedSlot>(
         unreadable,
         deferred_before: changes.deferred_before,
         deferred_after: changes.deferred_after,
+        deferred_by_one: changes.deferred_by_one,
         failed_before: changes.failed_before,
         failed_after: changes.failed_after,
         only_reasons: changes.only_reasons,
@@ -197,6 +198,7 @@ impl Origin {
 struct Changes {
     deferred_before: u64,
     deferred_after: u64,
+    deferred_by_one: u64,
     failed_before: u64,
     failed_after: u64,
     only_reasons: u64,
@@ -220,6 +222,7 @@ impl Tally for Changes {
     fn merge(&mut self, other: Changes) {
         self.deferred_before += other.deferred_before;
         self.deferred_after += other.deferred_after;
+        self.deferred_by_one += other.deferred_by_one;
         self.failed_before += other.failed_before;
         self.failed_after += other.failed_after;
         self.only_reasons += other.only_reasons;
@@ -255,6 +258,11 @@ fn compare<S: ProvedSlot>(policies: Compared<'_>, question: &S::Question, origin
     };
     changes.deferred_before += deferred(&before);
     changes.deferred_after += deferred(&after);
+    if let (Some(before), Some(after)) = (&before, &after) {
+        let both = S::each(question, before).zip(S::each(question, after));
+        changes.deferred_by_one +=
+            both.filter(|((_, one), (_, other))| S::defers(one) != S::defers(other)).count() as u64;
+    }
     changes.failed_before += u64::from(before.is_none());
     changes.failed_after += u64::from(after.is_none());
     let is_deferred =

@@ -37,10 +37,19 @@ pub trait ProvedSlot: Slot {
     /// Whether a host could ask this, as far as places of a question depend on each other: positions lead to what they are
     /// said to, what the contract has once is there once, and what comes together is there together.
     fn is_possible(question: &Self::Question) -> bool;
+
+    /// The list of the question whose items depend on each other.
+    const ITEMS: &'static str = "";
+
+    /// Items of that list that keep a host from asking this: others in their places could. None, too, where the rest of
+    /// the question does.
+    fn misfits(_question: &Self::Question) -> Vec<usize> {
+        Vec::new()
+    }
 }
 
 macro_rules! one_answer {
-    ($($slot:ident in $module:ident when $possible:expr);+) => { $(
+    ($($slot:ident in $module:ident when $possible:expr $(, but $items:literal: $misfits:expr)?);+) => { $(
         impl ProvedSlot for $slot {
             type Item = ();
             type One = $module::Answer;
@@ -65,31 +74,68 @@ macro_rules! one_answer {
                 let possible: fn(&Self::Question) -> bool = $possible;
                 possible(question)
             }
+
+            $(
+                const ITEMS: &'static str = $items;
+
+                fn misfits(question: &Self::Question) -> Vec<usize> {
+                    let misfits: fn(&Self::Question) -> Vec<usize> = $misfits;
+                    misfits(question)
+                }
+            )?
         }
     )+ };
 }
 one_answer!(
     Retry in retry when |_| true;
-    Rollback in rollback when is_possible_rollback;
+    Rollback in rollback when is_possible_rollback, but "resources": misfits_of_rollback;
     Release in release when |_| true;
     Provisioning in provisioning when |_| true;
-    Placement in placement when |question| are_different(&question.places, |place| (&place.zone, &place.server_type))
+    Placement in placement when |question| are_different(&question.places, |place| (&place.zone, &place.server_type)),
+        but "places": |question| repeated(&question.places, |place| (&place.zone, &place.server_type)).collect()
 );
 
 /// What is attached is attached to a server of the list, and a server to nothing. A step has failed where something has.
 fn is_possible_rollback(question: &rollback::Question) -> bool {
-    let is_server = |kind| matches!(kind, ResourceKind::Server | ResourceKind::AppleSiliconServer);
-    let is_attached_well = |resource: &rollback::Resource| match resource.attached_to {
+    question.failed_step.is_some() == question.cause.is_some()
+        && question.resources.iter().all(|resource| is_attached_well(question, resource))
+}
+
+fn is_server(kind: ResourceKind) -> bool {
+    matches!(kind, ResourceKind::Server | ResourceKind::AppleSiliconServer)
+}
+
+fn is_attached_well(question: &rollback::Question, resource: &rollback::Resource) -> bool {
+    match resource.attached_to {
         None => true,
         Some(_) if is_server(resource.kind) => false,
         Some(position) => question.resources.get(position as usize).is_some_and(|server| is_server(server.kind)),
-    };
-    question.failed_step.is_some() == question.cause.is_some() && question.resources.iter().all(is_attached_well)
+    }
+}
+
+/// What is not attached well, and to what: it may be that which should be another.
+fn misfits_of_rollback(question: &rollback::Question) -> Vec<usize> {
+    if question.failed_step.is_some() != question.cause.is_some() {
+        return Vec::new();
+    }
+    let resources = question.resources.iter().enumerate();
+    let misfits = resources.filter(|(_, resource)| !is_attached_well(question, resource));
+    misfits
+        .flat_map(|(position, resource)| {
+            let to = resource.attached_to.map(|to| to as usize).filter(|_| !is_server(resource.kind));
+            std::iter::once(position).chain(to)
+        })
+        .collect()
+}
+
+/// The items of a list that have the key of one before.
+fn repeated<'q, T, K: PartialEq>(items: &'q [T], key: impl Fn(&'q T) -> K) -> impl Iterator<Item = usize> {
+    (0..items.len()).filter(move |position| items[..*position].iter().any(|other| key(other) == key(&items[*position])))
 }
 
 /// Whether no two items of a list have the same key.
 fn are_different<'q, T, K: PartialEq>(items: &'q [T], key: impl Fn(&'q T) -> K) -> bool {
-    items.iter().enumerate().all(|(position, item)| items[..position].iter().all(|other| key(other) != key(item)))
+    repeated(items, key).next().is_none()
 }
 
 impl ProvedSlot for StateMapping {
@@ -113,14 +159,28 @@ impl ProvedSlot for StateMapping {
     }
 
     fn is_possible(question: &Self::Question) -> bool {
-        let tags = question.watched_tags.len();
-        let are_watched =
-            |bits: u64| u32::try_from(tags).ok().and_then(|tags| bits.checked_shr(tags)).unwrap_or(0) == 0;
-        let fits = |server: &state_mapping::Server| {
-            (server.server_type as usize) < question.server_types.len() && are_watched(server.watched_tags)
-        };
-        are_different(&question.server_types, |name| name) && question.servers.iter().all(fits)
+        are_different(&question.server_types, |name| name)
+            && question.servers.iter().all(|server| is_of_listing(question, server))
     }
+
+    const ITEMS: &'static str = "servers";
+
+    fn misfits(question: &Self::Question) -> Vec<usize> {
+        match are_different(&question.server_types, |name| name) {
+            true => {
+                let servers = question.servers.iter().enumerate();
+                servers.filter(|(_, server)| !is_of_listing(question, server)).map(|(position, _)| position).collect()
+            }
+            false => Vec::new(),
+        }
+    }
+}
+
+/// Whether a server's type and tags are some of the listing.
+fn is_of_listing(question: &state_mapping::Question, server: &state_mapping::Server) -> bool {
+    let tags = u32::try_from(question.watched_tags.len()).ok();
+    (server.server_type as usize) < question.server_types.len()
+        && tags.and_then(|tags| server.watched_tags.checked_shr(tags)).unwrap_or(0) == 0
 }
 
 /// Whether two answers judge the same, whatever their reasons.

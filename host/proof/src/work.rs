@@ -13,8 +13,11 @@ use crate::space::{Forced, Space};
 /// So many questions are taken at once.
 const CHUNK: u64 = 512;
 
-/// So often a question is drawn again when no host can ask it.
+/// So often a question, or a part of it, is drawn again when no host can ask it.
 const DRAWS: usize = 1_000;
+
+/// So often items of a list are drawn again that keep a host from asking, without becoming fewer.
+const IN_VAIN: usize = 4;
 
 /// Which questions are asked. Each has a number: the enumerated ones first, then the pairwise, then the random ones.
 pub(crate) struct Plan<'s> {
@@ -24,6 +27,8 @@ pub(crate) struct Plan<'s> {
     pairs: Vec<Vec<Forced>>,
     /// Pairs with a value that no question has.
     impossible_pairs: u64,
+    /// Pairs beyond those that are asked.
+    untried_pairs: u64,
     random: u64,
     seed: u64,
 }
@@ -86,6 +91,7 @@ impl<'s> Plan<'s> {
         most: u64,
         random: u64,
         seed: u64,
+        progress: &Progress,
     ) -> Plan<'s> {
         let mut plan = Plan {
             within,
@@ -93,13 +99,16 @@ impl<'s> Plan<'s> {
             enumerated: within.size().min(most),
             pairs: Vec::new(),
             impossible_pairs: 0,
+            untried_pairs: 0,
             random,
             seed,
         };
+        progress.begin(plan.size());
         if random > 0 {
             let mut draws = ChaCha8Rng::seed_from_u64(seed);
             let mut is_possible = |forced: &[Forced]| draw::<S>(beyond, forced, &mut draws, &mut Vec::new()).is_some();
-            (plan.pairs, plan.impossible_pairs) = beyond.pairs(&mut is_possible);
+            let pairs = beyond.pairs(&mut ChaCha8Rng::seed_from_u64(seed), &mut is_possible);
+            (plan.pairs, plan.impossible_pairs, plan.untried_pairs) = (pairs.tried, pairs.impossible, pairs.untried);
         }
         plan
     }
@@ -115,6 +124,11 @@ impl<'s> Plan<'s> {
             Some(beyond) if beyond < self.pairs.len() as u64 => Part::Pairs,
             Some(_) => Part::Random,
         }
+    }
+
+    /// How many pairs are not asked, since there are too many.
+    pub(crate) fn untried_pairs(&self) -> u64 {
+        self.untried_pairs
     }
 
     /// Whether all combinations within the bounds are looked at.
@@ -144,17 +158,32 @@ impl<'s> Plan<'s> {
     }
 }
 
-/// A question that has these choices and others at random, drawn until it is one that a host can ask.
+/// A question that has these choices and others at random, drawn until it is one that a host can ask. Where items of a
+/// list keep a host from asking, only they are drawn again: of long lists, hardly one has no such item.
 fn draw<S: ProvedSlot>(
     space: &Space,
     forced: &[Forced],
     random: &mut ChaCha8Rng,
     choices: &mut Vec<u32>,
 ) -> Option<S::Question> {
-    (0..DRAWS).find_map(|before| {
-        space.draw(random, forced, before > 0 && !forced.is_empty(), choices);
-        Some(space.question(choices)).filter(S::is_possible)
-    })
+    let (mut fewest, mut in_vain) = (0, IN_VAIN);
+    let mut misfits = Vec::new();
+    for before in 0..DRAWS {
+        if misfits.is_empty() || in_vain == IN_VAIN {
+            space.draw(random, forced, before > 0 && !forced.is_empty(), choices);
+            (fewest, in_vain) = (usize::MAX, 0);
+        } else {
+            space.redraw(random, forced, S::ITEMS, &misfits, choices);
+        }
+        let question = space.question(choices);
+        if S::is_possible(&question) {
+            return Some(question);
+        }
+        misfits = S::misfits(&question);
+        in_vain = if misfits.len() < fewest { 0 } else { in_vain + 1 };
+        fewest = fewest.min(misfits.len());
+    }
+    None
 }
 
 /// What one thread has found, and what all have.

@@ -123,7 +123,7 @@ fn a_policy_is_pushed_pulled_and_used_by_digest_also_when_the_registry_is_gone()
         let file = world.write("keep.wasm", KEEP_VOLUMES_FOR_INSPECTION.bytes);
         let reference = format!("oci://{}/team/keep:1.0.0", registry.address);
         let pushed = push(&world, &file, &reference);
-        assert_eq!(pushed["signed"], false);
+        assert_eq!((&pushed["signed"], &pushed["trusted"]), (&false.into(), &false.into()));
         let again = push(&world, &file, &reference);
         assert_eq!(again["digest"], pushed["digest"], "the same file has the same digest");
 
@@ -290,26 +290,26 @@ fn where_keys_are_named_nothing_else_is_used_from_a_file_or_a_registry() {
 }
 
 #[test]
-fn a_signature_counts_as_one_where_a_trusted_key_signed_the_very_file() {
+fn a_pushed_policy_is_trusted_where_a_trusted_key_signed_the_very_file() {
     let Some(registry) = Registry::start(&[]) else { return };
     let world = World::new("50");
     let file = world.write("keep.wasm", KEEP_VOLUMES_FOR_INSPECTION.bytes);
     let (release, public) = key(&world, "release.key");
     let reference = format!("oci://{}/team/keep:main", registry.address);
     let signed = world.json(&["policy", "sign", file.to_str().unwrap(), "--key", &release]);
-    let says = |pushed: &Value| (pushed["signed"].clone(), pushed["signatures"].clone(), pushed["signed_by"].clone());
+    let says = |pushed: &Value| ["signed", "trusted", "signatures", "signed_by"].map(|field| pushed[field].clone());
     // Nobody says whose signature it should be, so that it could be of any file: here it is of the one before.
     world.write("keep.wasm", RETRY.bytes);
-    assert_eq!(says(&push(&world, &file, &reference)), (false.into(), 1.into(), Value::Null));
+    assert_eq!(says(&push(&world, &file, &reference)), [true.into(), false.into(), 1.into(), Value::Null]);
     let words = world.run(&["policy", "push", file.to_str().unwrap(), &reference]).expect(0).stdout;
     assert!(words.contains("signed     not verified; no [policies.trust]"), "{words}");
     let pulled = world.json(&["policy", "pull", &reference, "--out", file.to_str().unwrap()]);
-    assert_eq!(says(&pulled), (false.into(), 1.into(), Value::Null));
+    assert_eq!(says(&pulled), [true.into(), false.into(), 1.into(), Value::Null]);
 
     world.configure(&format!("[policies.trust.keys]\nrelease = '{public}'\n"));
     world.run(&["policy", "push", file.to_str().unwrap(), &reference]).expect(2).says("(release) is not of sha256:");
     world.write("keep.wasm", KEEP_VOLUMES_FOR_INSPECTION.bytes);
-    assert_eq!(says(&push(&world, &file, &reference)), (true.into(), 1.into(), signed["key"].clone()));
+    assert_eq!(says(&push(&world, &file, &reference)), [true.into(), true.into(), 1.into(), signed["key"].clone()]);
 }
 
 #[test]

@@ -78,15 +78,17 @@ pub enum ProofError {
 
 /// What came of it.
 #[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
 pub struct Proof {
     pub slot: SlotName,
     /// How many combinations of values there are within the bounds; `u64::MAX` where there are more.
     pub space: u64,
     /// How many questions of them were asked.
     pub enumerated: u64,
-    /// Whether those were all that a host can ask. Otherwise each was drawn, and one may have been drawn twice.
+    /// Whether those were all that a host can ask.
     pub exhaustive: bool,
+    /// Whether each was drawn, since there are more combinations than were to be asked; one may have been drawn twice.
+    /// Otherwise they were asked in order.
+    pub drawn: bool,
     /// In an exhaustive proof, how many of the combinations were left out, since no host can ask them: a position that
     /// leads nowhere, something twice that is there once.
     pub impossible: u64,
@@ -94,6 +96,8 @@ pub struct Proof {
     pub pairwise: u64,
     /// How many such pairs were left out, since no host can ask them: none of a thousand questions with both was possible.
     pub impossible_pairs: u64,
+    /// How many more pairs there are, of which none was asked: there are too many.
+    pub untried_pairs: u64,
     /// How many questions were asked at random.
     pub random: u64,
     /// From which the random ones were drawn.
@@ -113,7 +117,6 @@ impl Proof {
 
 /// What was found of one law.
 #[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
 pub struct Finding {
     /// Its name.
     pub law: String,
@@ -129,7 +132,6 @@ pub struct Finding {
 
 /// A question that shows that a law is violated.
 #[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
 pub struct Counterexample {
     /// The whole question.
     pub question: Json,
@@ -154,7 +156,7 @@ pub fn prove(policy: &LoadedPolicy, laws: &[Law], options: &ProofOptions) -> Res
 fn prove_slot<S: ProvedSlot>(policy: &LoadedPolicy, laws: &[Law], options: &ProofOptions) -> Result<Proof, ProofError> {
     let within = Space::within(S::NAME, &options.bounds)?;
     let beyond = Space::beyond(S::NAME, &options.bounds)?;
-    let plan = Plan::new::<S>(&within, &beyond, options.enumerated, options.random, options.seed);
+    let plan = Plan::new::<S>(&within, &beyond, options.enumerated, options.random, options.seed, &options.progress);
     let undecided = |law: &Law, source: ExpressionError, question: &S::Question| ProofError::Undecided {
         law: law.name.clone(),
         source,
@@ -202,9 +204,11 @@ fn prove_slot<S: ProvedSlot>(policy: &LoadedPolicy, laws: &[Law], options: &Proo
         space: within.size(),
         enumerated: asked.within.questions,
         exhaustive,
+        drawn: !plan.is_exhaustive(),
         impossible: if exhaustive { asked.within.impossible } else { 0 },
         pairwise: asked.pairs.questions,
         impossible_pairs: asked.pairs.impossible,
+        untried_pairs: plan.untried_pairs(),
         random: asked.random.questions,
         seed: options.seed,
         bounds: within.bounds().to_vec(),

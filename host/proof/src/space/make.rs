@@ -120,9 +120,12 @@ impl Make<'_> {
 
     fn unknown(&self, path: &str) -> BoundsError {
         match self.empty.iter().find(|(begin, _)| path.starts_with(begin.as_str())) {
-            Some((_, outer)) => BoundsError::Values {
+            Some((begin, outer)) => BoundsError::Values {
                 path: path.into(),
-                problem: format!("nothing in `{outer}` varies; bound it, too, for example {outer}=1"),
+                problem: match begin.ends_with("[]") {
+                    true => format!("`{outer}` has no items to vary; add `--bound {outer}=1`"),
+                    false => format!("`{outer}` is absent; add `--bound {outer}=1`"),
+                },
             },
             None => BoundsError::UnknownPath {
                 slot: self.slot,
@@ -310,7 +313,9 @@ impl Make<'_> {
             Some(Values::Example) | None => Ok(()),
             Some(Values::Numbers(numbers)) if numbers == &[1] => Ok(()),
             Some(_) => {
-                let problem = format!("{why}; `example` takes those of the example, and `1` has an optional one, too");
+                let problem = format!(
+                    "{why}; `example` takes those of the example, and `1` also asks about an optional field when it is present"
+                );
                 Err(BoundsError::Values { path: place.path.into(), problem })
             }
         }

@@ -18,6 +18,8 @@ use windlass_policy::with_slot;
 
 use node::{Kind, Node};
 
+use crate::slot::shapes;
+
 pub use bounds::Values;
 
 /// Why bounds can't be used.
@@ -63,6 +65,20 @@ pub(crate) struct Forced {
     choice: u32,
     /// Or a later one: an item of a list needs so many items at least.
     at_least: bool,
+}
+
+/// The most pairs that are kept: 64 items of a list have tens of millions.
+const MAX_PAIRS: u64 = 250_000;
+
+/// Every two choices of any two places that can be in one question.
+#[derive(Debug, Default)]
+pub(crate) struct Pairs {
+    /// With what they need; where there are too many, some of them.
+    pub(crate) tried: Vec<Vec<Forced>>,
+    /// How many have a choice that is in no question that is possible.
+    pub(crate) impossible: u64,
+    /// How many more there are.
+    pub(crate) untried: u64,
 }
 
 /// The questions of a slot.
@@ -118,28 +134,61 @@ impl Space {
         self.root.draw(random, forced, sparse, choices);
     }
 
-    /// Every two choices of any two places that can be in one question, with what they need; and how many are left out,
-    /// since one of the two is in no question that is possible.
-    pub(crate) fn pairs(&self, is_possible: &mut dyn FnMut(&[Forced]) -> bool) -> (Vec<Vec<Forced>>, u64) {
+    /// Draws these items of a list again, with these choices. What is optional in them is rather absent.
+    pub(crate) fn redraw(
+        &self,
+        random: &mut impl Rng,
+        forced: &[Forced],
+        list: &str,
+        items: &[usize],
+        choices: &mut Vec<u32>,
+    ) {
+        let before = std::mem::take(choices);
+        let mut before = before.iter();
+        let position = shapes(self.slot).question.fields().iter().position(|(name, _)| *name == list);
+        let Kind::Record(fields) = &self.root.kind else { unreachable!("a question is a record") };
+        for (field, node) in fields.iter().enumerate() {
+            match &node.kind {
+                Kind::List(nodes) if Some(field) == position => {
+                    let length = before.next().copied().unwrap_or_default();
+                    choices.push(length);
+                    for (item, node) in nodes[..length as usize].iter().enumerate() {
+                        let begin = choices.len();
+                        node.copy(&mut before, choices);
+                        if items.contains(&item) {
+                            choices.truncate(begin);
+                            node.draw(random, forced, true, choices);
+                        }
+                    }
+                }
+                _ => node.copy(&mut before, choices),
+            }
+        }
+    }
+
+    /// Every two choices of any two places. Where there are more than can be kept, those that are tried are drawn.
+    pub(crate) fn pairs(&self, random: &mut impl Rng, is_possible: &mut dyn FnMut(&[Forced]) -> bool) -> Pairs {
         let choices = |id: usize| (0..self.choices[id]).map(move |choice| (id, choice));
         let possible: Vec<Vec<bool>> = (0..self.choices.len())
             .map(|id| choices(id).map(|one| self.force(&[one]).is_some_and(|forced| is_possible(&forced))).collect())
             .collect();
-        let (mut pairs, mut left_out) = (Vec::new(), 0);
-        for one in 0..self.choices.len() {
-            for other in 0..one {
-                for first in choices(one) {
-                    for second in choices(other) {
-                        let Some(forced) = self.force(&[first, second]) else { continue };
-                        match [first, second].iter().all(|(id, choice)| possible[*id][*choice as usize]) {
-                            true => pairs.push(forced),
-                            false => left_out += 1,
-                        }
+        let ids = || (0..self.choices.len()).flat_map(|one| (0..one).map(move |other| (one, other)));
+        let all: u64 = ids().map(|(one, other)| u64::from(self.choices[one]) * u64::from(self.choices[other])).sum();
+        let mut pairs = Pairs::default();
+        for (one, other) in ids() {
+            for first in choices(one) {
+                for second in choices(other) {
+                    if ![first, second].iter().all(|(id, choice)| possible[*id][*choice as usize]) {
+                        pairs.impossible += u64::from(self.force(&[first, second]).is_some());
+                    } else if all > MAX_PAIRS && random.random_range(0..all) >= MAX_PAIRS {
+                        pairs.untried += 1;
+                    } else {
+                        pairs.tried.extend(self.force(&[first, second]));
                     }
                 }
             }
         }
-        (pairs, left_out)
+        pairs
     }
 
     /// These choices and what they need. None: one contradicts another.
@@ -216,9 +265,37 @@ impl Node {
         }
     }
 
+    /// Takes over its choices from those of another question.
+    fn copy(&self, from: &mut std::slice::Iter<'_, u32>, choices: &mut Vec<u32>) {
+        let mut choose = || {
+            let choice = from.next().copied().unwrap_or_default();
+            choices.push(choice);
+            choice
+        };
+        match &self.kind {
+            Kind::Bool | Kind::Number(_) | Kind::Text(_) | Kind::Case(_) => {
+                choose();
+            }
+            Kind::Option(inner) => {
+                if choose() == 1 {
+                    inner.copy(from, choices);
+                }
+            }
+            Kind::Present(inner) => inner.copy(from, choices),
+            Kind::List(items) => {
+                let length = choose() as usize;
+                items[..length].iter().for_each(|item| item.copy(from, choices));
+            }
+            Kind::Record(nodes) | Kind::FixedList(nodes) => nodes.iter().for_each(|node| node.copy(from, choices)),
+            Kind::Absent | Kind::FixedBool(_) | Kind::FixedCase(_) => {}
+        }
+    }
+
     fn draw(&self, random: &mut impl Rng, forced: &[Forced], sparse: bool, choices: &mut Vec<u32>) {
         let mut choose = |count: u32, choices: &mut Vec<u32>| {
             let choice = match forced.iter().find(|known| known.id == self.id) {
+                // As long as can be: a position that is asked for can lead to the last item.
+                Some(known) if known.at_least && sparse && random.random_ratio(1, 4) => count - 1,
                 Some(known) if known.at_least => random.random_range(known.choice..count),
                 Some(known) => known.choice,
                 None if sparse && matches!(self.kind, Kind::Option(_)) => u32::from(random.random_ratio(1, 4)),

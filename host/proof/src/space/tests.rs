@@ -106,9 +106,9 @@ fn a_bound_that_cannot_be_used_is_refused_with_the_nearest_that_can() {
     let class = Space::within(SlotName::Retry, &[("failure.clas".into(), Values::Example)]).unwrap_err();
     assert!(class.to_string().contains("did you mean `failure.class`?"), "{class}");
     let group = Space::within(SlotName::Provisioning, &[("groups[].name".into(), Values::Example)]).unwrap_err();
-    assert!(group.to_string().contains("bound it, too, for example groups=1"), "{group}");
+    assert!(group.to_string().contains("`groups` has no items to vary; add `--bound groups=1`"), "{group}");
     let object = Space::within(SlotName::Retry, &[("subject.object.kind".into(), Values::Example)]).unwrap_err();
-    assert!(object.to_string().contains("bound it, too, for example subject.object=1"), "{object}");
+    assert!(object.to_string().contains("`subject.object` is absent; add `--bound subject.object=1`"), "{object}");
     let text = Space::within(SlotName::Retry, &[("attempt".into(), Values::Texts(vec!["x".into()]))]).unwrap_err();
     assert!(text.to_string().contains("it is a number"), "{text}");
     let large = Space::within(SlotName::Retry, &[("attempt".into(), Values::Numbers(vec![1 << 40]))]).unwrap_err();

@@ -190,7 +190,7 @@ fn asks_what_it_prints<S: ProvedSlot>(own: Vec<(&str, Values)>) {
     assert!((100..20_000).contains(&all.len()), "{}: {}", S::NAME, all.len());
     let possible: BTreeSet<String> =
         all.iter().filter(|question| can_be_asked(S::NAME, question)).map(Json::to_string).collect();
-    let plan = Plan::new::<S>(&space, &space, u64::MAX, 0, 0);
+    let plan = Plan::new::<S>(&space, &space, u64::MAX, 0, 0, &Progress::default());
     let (questions, asked) = asked::<S>(&plan);
     let said = PartAsked { questions: possible.len() as u64, impossible: (all.len() - possible.len()) as u64 };
     assert_eq!(asked, Asked { within: said, ..Asked::default() }, "{}", S::NAME);
@@ -354,7 +354,7 @@ fn asks_every_pair<S: ProvedSlot>(own: Vec<(&str, Values)>) {
     let all = printed(S::NAME, &space).all();
     assert!((100..20_000).contains(&all.len()), "{}: {}", S::NAME, all.len());
     let possible: Vec<&Json> = all.iter().filter(|question| can_be_asked(S::NAME, question)).collect();
-    let plan = Plan::new::<S>(&space, &space, 0, 1, 0);
+    let plan = Plan::new::<S>(&space, &space, 0, 1, 0, &Progress::default());
     let (questions, asked) = asked::<S>(&plan);
     assert_eq!(asked.pairs.questions + 1, questions.len() as u64);
     let texts: BTreeSet<String> = possible.iter().map(|question| question.to_string()).collect();
@@ -394,23 +394,68 @@ fn every_two_values_that_a_host_can_ask_together_are_asked() {
     ]);
 }
 
+/// Draws questions with these bounds, and says how long the longest list of each part is.
+fn draws<S: ProvedSlot>(own: Vec<(&str, Values)>, pairs: usize) -> [usize; 3] {
+    let own = owned(own);
+    let (within, beyond) = (Space::within(S::NAME, &own).unwrap(), Space::beyond(S::NAME, &own).unwrap());
+    let mut plan = Plan::new::<S>(&within, &beyond, 700, 1, 1, &Progress::default());
+    let every = plan.pairs.len().checked_div(pairs).unwrap_or(usize::MAX).max(1);
+    plan.pairs = std::mem::take(&mut plan.pairs).into_iter().step_by(every).take(pairs).collect();
+    let plan = Plan { random: 300, impossible_pairs: 0, ..plan };
+    let (questions, asked) = asked::<S>(&plan);
+    assert!(questions.iter().all(|(_, question)| can_be_asked(S::NAME, question)), "{}", S::NAME);
+    let of = |questions| PartAsked { questions, impossible: 0 };
+    assert_eq!((asked.within, asked.random), (of(700), of(300)), "{}", S::NAME);
+    assert!(asked.pairs.questions >= pairs as u64 * 9 / 10, "{}: {asked:?}", S::NAME);
+    assert_eq!(questions.len() as u64, asked.all());
+    let mut longest = [0; 3];
+    // A question is found again by its number.
+    for (number, question) in questions {
+        let length = question[S::ITEMS].as_array().map_or(0, Vec::len);
+        let part = plan.part(number) as usize;
+        longest[part] = longest[part].max(length);
+        let again = plan.question::<S>(number, &mut Vec::new()).unwrap();
+        assert_eq!(serde_json::to_value(again).unwrap(), question, "{}", S::NAME);
+    }
+    longest
+}
+
 #[test]
 fn what_no_host_can_ask_is_drawn_again_until_there_are_as_many_as_were_wanted() {
-    fn draws<S: ProvedSlot>() {
-        let (within, beyond) = (Space::within(S::NAME, &[]).unwrap(), Space::beyond(S::NAME, &[]).unwrap());
-        let plan = Plan { pairs: Vec::new(), ..Plan::new::<S>(&within, &beyond, 700, 1, 1) };
-        let plan = Plan { random: 300, impossible_pairs: 0, ..plan };
-        let (questions, asked) = asked::<S>(&plan);
-        assert!(questions.iter().all(|(_, question)| can_be_asked(S::NAME, question)), "{}", S::NAME);
-        let of = |questions| PartAsked { questions, impossible: 0 };
-        assert_eq!((asked.within, asked.random, questions.len()), (of(700), of(300), 1_000), "{}", S::NAME);
-        // A question is found again by its number.
-        for (number, question) in questions {
-            let again = plan.question::<S>(number, &mut Vec::new()).unwrap();
-            assert_eq!(serde_json::to_value(again).unwrap(), question, "{}", S::NAME);
-        }
-    }
-    draws::<Rollback>();
-    draws::<StateMapping>();
-    draws::<Placement>();
+    draws::<Rollback>(Vec::new(), 0);
+    draws::<StateMapping>(Vec::new(), 0);
+    draws::<Placement>(Vec::new(), 0);
+}
+
+#[test]
+fn lists_of_32_items_are_asked_in_every_part() {
+    let many: Vec<String> = (0..12).map(|number| format!("v{number}")).collect();
+    let longest = [
+        draws::<Rollback>(
+            vec![("resources", number(32)), ("resources[].attached-to", Values::Numbers(vec![0, 7, 31]))],
+            500,
+        ),
+        draws::<StateMapping>(
+            vec![("servers", number(32)), ("servers[].watched-tags", Values::Numbers(vec![0, 1, 1 << 40]))],
+            500,
+        ),
+        draws::<Placement>(
+            vec![
+                ("places", number(32)),
+                ("places[].zone", Values::Texts(many.clone())),
+                ("places[].server-type", Values::Texts(many)),
+            ],
+            500,
+        ),
+    ];
+    assert_eq!(longest, [[32; 3]; 3]);
+}
+
+#[test]
+fn of_too_many_pairs_a_part_is_tried_and_the_rest_is_counted() {
+    let space = Space::beyond(SlotName::Rollback, &owned(vec![("resources", number(32))])).unwrap();
+    let pairs = space.pairs(&mut ChaCha8Rng::seed_from_u64(0), &mut |_| true);
+    assert!((200_000..=260_000).contains(&pairs.tried.len()) && pairs.untried > 1_000_000, "{}", pairs.untried);
+    let few = Space::beyond(SlotName::Rollback, &[]).unwrap();
+    assert_eq!(few.pairs(&mut ChaCha8Rng::seed_from_u64(0), &mut |_| true).untried, 0);
 }

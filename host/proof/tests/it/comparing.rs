@@ -59,10 +59,12 @@ fn a_deferral_that_leads_to_the_same_decision_is_no_change() {
         assert_eq!(words(&found), [], "{:#?}", found.groups);
         assert!(found.deferred_before + found.deferred_after > 1_500, "{found:#?}");
         assert!(found.deferred_before == 0 || found.deferred_after == 0, "{found:#?}");
+        assert_eq!(found.deferred_by_one, found.deferred_before + found.deferred_after);
     }
     let other = gives_up("failure.class == 'server-error'");
     let found = changes(&scene, &same, &other, &a_part(2_000, 0));
     assert_eq!(words(&found), [("wait", "give-up")]);
+    assert!((1..1_500).contains(&found.deferred_by_one), "most are deferred by both: {found:#?}");
     let group = &found.groups[0];
     assert!(group.deferred_before && !group.deferred_after, "{group:#?}");
     assert_eq!(group.question["failure"]["class"], serde_json::Value::Null, "the example is a server error");

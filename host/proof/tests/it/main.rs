@@ -7,5 +7,6 @@ mod defaults;
 mod faults;
 mod ready_made;
 mod replaying;
+mod rules;
 mod support;
 mod violations;

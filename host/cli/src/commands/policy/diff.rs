@@ -42,11 +42,12 @@ pub(super) fn run(context: &Context, arguments: &DiffPolicies) -> Result<(), Fai
     let found = shown(context, &options, || diff(compared, &recorded.records, &options))
         .map_err(|error| Failure::usage(error.to_string()).remedy("windlass help policy diff"))?;
     context.output.result(&found, || words(&found, arguments));
-    match () {
-        () if !arguments.fail_on_change => Ok(()),
-        () if found.failed_after > 0 => Err(Failure::undone("the new policy fails")),
-        () if !found.groups.is_empty() => Err(Failure::undone("verdicts change")),
-        () => Ok(()),
+    if arguments.fail_on_change && found.failed_after > 0 {
+        Err(Failure::undone("the new policy fails"))
+    } else if arguments.fail_on_change && !found.groups.is_empty() {
+        Err(Failure::undone("verdicts change"))
+    } else {
+        Ok(())
     }
 }
 
@@ -64,14 +65,17 @@ fn words(found: &Difference, arguments: &DiffPolicies) -> String {
     ] {
         let name = name_of(file);
         if deferred > 0 {
-            text.push_str(&format!(
-                "{name} defers {} answers, which the built-in default decides\n",
-                grouped(deferred)
-            ));
+            text.push_str(&format!("{name} defers {} answers\n", grouped(deferred)));
         }
         if failed > 0 {
             text.push_str(&format!("{name} fails on {} questions\n", grouped(failed)));
         }
+    }
+    if found.deferred_by_one > 0 {
+        text.push_str(&format!(
+            "{} answers are left to the next policy; they are compared as if that were the built-in default\n",
+            grouped(found.deferred_by_one)
+        ));
     }
     if found.groups.is_empty() {
         text.push_str("no verdict changes\n");
@@ -84,7 +88,7 @@ fn words(found: &Difference, arguments: &DiffPolicies) -> String {
             ("before:", &group.answer_before, group.deferred_before),
             ("after: ", &group.answer_after, group.deferred_after),
         ] {
-            let by = if deferred { " (deferred to the built-in default)" } else { "" };
+            let by = if deferred { " (deferred; the built-in default's)" } else { "" };
             text.push_str(&format!("    {when} {}{by}\n", printable(&answer.to_string())));
         }
     }

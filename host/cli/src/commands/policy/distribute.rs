@@ -33,9 +33,11 @@ struct Moved {
     digest: String,
     media_type: String,
     bytes: usize,
-    /// Whether a trusted key signed this very file, and the signature went with it.
+    /// Whether a signature went with it. Without trusted keys nobody knows whose it is, or of what.
     signed: bool,
-    /// How many files with signatures went with it. Without trusted keys nobody knows whose they are, or of what.
+    /// Whether a trusted key signed this very file.
+    trusted: bool,
+    /// How many files with signatures went with it.
     signatures: usize,
     /// Which of the configuration's keys signed it: its identifier; absent where none had to.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,7 +67,8 @@ pub(super) fn push(context: &Context, arguments: &PushPolicy) -> Result<(), Fail
         digest: digest.to_string(),
         media_type: media_type.to_owned(),
         bytes: contents.len(),
-        signed: is_signed(context, &contents, &artifact.signatures),
+        signed: !artifact.signatures.is_empty(),
+        trusted: is_trusted(context, &contents, &artifact.signatures),
         signatures: artifact.signatures.len(),
         signed_by,
     };
@@ -106,7 +109,8 @@ pub(super) fn pull(context: &Context, arguments: &PullPolicy) -> Result<(), Fail
         digest: artifact.digest.to_string(),
         media_type: artifact.media_type,
         bytes: artifact.contents.len(),
-        signed: is_signed(context, &artifact.contents, &artifact.signatures),
+        signed: !artifact.signatures.is_empty(),
+        trusted: is_trusted(context, &artifact.contents, &artifact.signatures),
         signatures: its.len(),
         signed_by,
     };
@@ -115,12 +119,12 @@ pub(super) fn pull(context: &Context, arguments: &PullPolicy) -> Result<(), Fail
 }
 
 fn moved_words(moved: &Moved) -> String {
-    let signed = match (&moved.signed_by, moved.signed) {
+    let signed = match (&moved.signed_by, moved.trusted) {
         (Some(key), true) => format!("by the key {key}"),
         // A bundle that cosign has put beside the manifest is of the manifest.
         (Some(key), false) => format!("by the key {key}, in the registry; the file alone has no signature"),
-        (None, _) if moved.signatures > 0 => {
-            "not verified; no [policies.trust] has a key to verify the signature beside it".to_owned()
+        (None, _) if moved.signed => {
+            "not verified; no [policies.trust] has a key to verify the signature that went with it".to_owned()
         }
         (None, _) => "no".to_owned(),
     };
@@ -147,7 +151,7 @@ fn verified(
 }
 
 /// Whether one of the signatures that lie beside a file is right and of a trusted key.
-fn is_signed(context: &Context, contents: &[u8], signatures: &[Signature]) -> bool {
+fn is_trusted(context: &Context, contents: &[u8], signatures: &[Signature]) -> bool {
     let Some(trust) = context.configuration.policies.trust() else { return false };
     let of_file = |signature: &&Signature| signature.file().is_some();
     signatures.iter().filter(of_file).any(|one| trust.verify(contents, std::slice::from_ref(one)).is_ok())

@@ -164,7 +164,9 @@ fn words(proof: &Proof, saved: &[PathBuf]) -> String {
             "  all {asked} questions of the slot {slot} ({space}, {} of which no host can ask):\n",
             grouped(impossible)
         ),
-        (false, _) => format!("  {asked} questions of the slot {slot}, drawn from {space}:\n"),
+        (false, _) if proof.drawn => format!("  {asked} questions of the slot {slot}, drawn from {space}:\n"),
+        // It was stopped.
+        (false, _) => format!("  the first {asked} questions of the slot {slot}, of {space}:\n"),
     });
     text.push_str(
         "  every case of every enum, both values of every boolean, every option absent and present, except\n",
@@ -177,15 +179,25 @@ fn words(proof: &Proof, saved: &[PathBuf]) -> String {
             "  beyond them {} questions in which every two values of two places come together{}, and {} at random \
              (--seed {})\n",
             grouped(proof.pairwise),
-            match proof.impossible_pairs {
-                0 => String::new(),
-                impossible => format!(" (without {} pairs that no host can ask)", grouped(impossible)),
-            },
+            left_out(proof),
             grouped(proof.random),
             proof.seed
         ));
     }
     text
+}
+
+/// The pairs that were not asked.
+fn left_out(proof: &Proof) -> String {
+    let mut words = Vec::new();
+    if proof.impossible_pairs > 0 {
+        let pairs = grouped(proof.impossible_pairs);
+        words.push(format!("left out: {pairs} pairs, none of 1,000 questions with them was possible"));
+    }
+    if proof.untried_pairs > 0 {
+        words.push(format!("not tried: {} pairs, since there are too many", grouped(proof.untried_pairs)));
+    }
+    if words.is_empty() { String::new() } else { format!(" ({})", words.join("; ")) }
 }
 
 fn words_of_law(law: &Finding, saved: &mut std::slice::Iter<'_, PathBuf>) -> String {
