@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use prost::Message as _;
+use tokio::time::{Instant, timeout_at};
 use windlass_policy::slots::{
     CONTRACT_VERSION, Placement, Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping,
 };
@@ -15,16 +16,15 @@ use crate::frame::framed;
 use crate::peers::{NoRoom, Peer, Peers};
 use crate::pins::Pins;
 use crate::proto::{self, error::Code, outcome, question, response};
-use crate::size::{self, Unsized};
+use crate::size::{self, QuestionError};
 use crate::turns::Turns;
 use crate::wire::{Invalid, Wire};
 
-/// The questions of a larger batch wait for their turns, as large questions do.
-const SMALL_BATCH: usize = 16;
 /// The most questions of a batch.
 pub(crate) const MAX_BATCH: usize = 256;
-/// The largest response, in bytes. A client need not read a larger one.
-pub(crate) const MAX_RESPONSE_BYTES: usize = 8 << 20;
+/// The part of a response that is kept for each of its outcomes, in bytes: for its place in the response, and for the
+/// refusal that takes the place of an answer for which there is no room.
+const RESERVED_BYTES: usize = 256;
 
 /// What happened since the server began.
 #[derive(Debug, Default)]
@@ -104,6 +104,8 @@ pub(crate) struct Answers {
     pub(crate) started_at: u64,
     /// For one request.
     pub(crate) time: Duration,
+    /// The most bytes of a response.
+    pub(crate) response_bytes: usize,
 }
 
 pub(crate) fn error(code: Code, message: impl Into<String>) -> proto::Error {
@@ -131,12 +133,9 @@ impl Answers {
 
     async fn result(self: &Arc<Self>, call: Option<Call>, held: usize, peer: &Peer) -> Result<Answered, proto::Error> {
         match call {
-            Some(Call::Decide(decide)) => {
-                let deciding = tokio::time::timeout(self.time, self.decide(decide, held, peer));
-                deciding.await.map_err(|_| too_late())?.map(Answered::Outcomes)
-            }
+            Some(Call::Decide(decide)) => self.decide(decide, held, peer).await.map(Answered::Outcomes),
             Some(Call::Pin(())) => Ok(Answered::Other(response::Result::Pin(self.pins.take()))),
-            Some(Call::Status(())) => Ok(Answered::Other(response::Result::Status(self.status().await?))),
+            Some(Call::Status(())) => Ok(Answered::Other(response::Result::Status(self.status()))),
             None => Err(error(Code::Invalid, "the request has no call that this server knows")),
         }
     }
@@ -144,7 +143,8 @@ impl Answers {
     /// `held`: the bytes of the request.
     async fn decide(self: &Arc<Self>, decide: Bytes, held: usize, peer: &Peer) -> Result<Vec<Bytes>, proto::Error> {
         let no_request = |problem| error(Code::Invalid, format!("this is no request: {problem}"));
-        let questions = size::count(&decide, &[QUESTIONS]).map_err(no_request)?;
+        let until = Instant::now() + self.time;
+        let questions = size::count_fields(&decide, QUESTIONS).map_err(no_request)?;
         if questions == 0 {
             return Err(error(Code::Invalid, "the request has no question"));
         }
@@ -153,30 +153,32 @@ impl Answers {
             return Err(error(Code::TooLarge, why));
         }
         let decide = Decide::decode(decide).map_err(no_request)?;
-        let pin = self.pins.find(&decide.pin).await.map_err(|why| error(Code::Invalid, why))?;
-        let until = Instant::now() + self.time;
+        let pin = timeout_at(until, self.pins.find(&decide.pin)).await.map_err(|_| too_late())?;
+        let pin = pin.map_err(|why| error(Code::Invalid, why))?;
+        let takes_turns = size::is_large_batch(&decide.questions);
         let mut outcomes = Vec::with_capacity(questions);
-        let mut room = MAX_RESPONSE_BYTES;
+        let mut bytes = questions * RESERVED_BYTES;
         for question in decide.questions {
             if !outcomes.is_empty() {
                 // A decision waits for nothing: others have their turn between two.
                 tokio::task::yield_now().await;
             }
-            let decided = match Instant::now() >= until {
-                true => Err(too_late()),
-                false => self.question(&pin, question, questions > SMALL_BATCH, peer).await,
+            // One that is late costs the others nothing. Each is asked in time, since one that waits for nothing is
+            // answered also after its time.
+            let decided = match Instant::now() < until {
+                true => timeout_at(until, self.question(&pin, question, takes_turns, peer)).await,
+                false => Ok(Err(too_late())),
             };
-            let mut outcome = outcome_of(decided);
-            let refusal = match room.checked_sub(outcome.encoded_len()) {
-                Some(left) => {
-                    room = left;
-                    let no_room = "there is no room for further answers now: ask in smaller batches";
-                    peer.holds(held + MAX_RESPONSE_BYTES - room).err().map(|NoRoom| error(Code::Busy, no_room))
-                }
-                None => {
-                    let why = format!("the answers have more than {MAX_RESPONSE_BYTES} bytes: ask in smaller batches");
-                    Some(error(Code::TooLarge, why))
-                }
+            let mut outcome = outcome_of(decided.unwrap_or_else(|_| Err(too_late())));
+            let grown = bytes + outcome.encoded_len();
+            let refusal = if grown > self.response_bytes {
+                let most = self.response_bytes;
+                let why = format!("the answers have more than {most} bytes: ask in smaller batches");
+                Some(error(Code::TooLarge, why))
+            } else {
+                bytes = grown;
+                let no_room = "there is no room for further answers now: ask in smaller batches";
+                peer.holds(held + bytes).err().map(|NoRoom| error(Code::Busy, no_room))
             };
             if let Some(refusal) = refusal {
                 outcome = outcome_of(Err(refusal));
@@ -189,19 +191,19 @@ impl Answers {
         Ok(outcomes)
     }
 
-    /// Decides the question of these bytes; a large one, or one of many, when it is its turn.
+    /// Decides the question of these bytes; a large one, or one that `takes_turns`, when it is its turn.
     async fn question(
         self: &Arc<Self>,
         pin: &PinnedPolicies,
         question: Bytes,
-        of_many: bool,
+        takes_turns: bool,
         peer: &Peer,
     ) -> Result<proto::Decision, proto::Error> {
         let is_large = size::is_large(&question).map_err(|problem| match problem {
-            Unsized::TooLong(why) => error(Code::TooLarge, why),
-            Unsized::Unreadable(problem) => unreadable_message(&problem),
+            QuestionError::TooLong(why) => error(Code::TooLarge, why),
+            QuestionError::Malformed(problem) => unreadable_message(&problem),
         })?;
-        if !is_large && !of_many {
+        if !is_large && !takes_turns {
             return self.decided(pin, question).await;
         }
         let busy = "too many questions wait for their turn: ask again later, about fewer items, or in smaller batches";
@@ -293,11 +295,8 @@ impl Answers {
         Ok((decision.answer.write(), decided))
     }
 
-    async fn status(&self) -> Result<proto::Status, proto::Error> {
-        let host = self.pins.host().clone();
-        // It waits while policies are loaded.
-        let status = tokio::task::spawn_blocking(move || host.status()).await;
-        let status = status.map_err(|_| error(Code::Internal, "the status cannot be told"))?;
+    fn status(&self) -> proto::Status {
+        let status = self.pins.host().status();
         let link = |link: &windlass_policy::LinkStatus| proto::Link {
             policy: Some(self.pins.policy(&link.policy)),
             position: u32::try_from(link.position).unwrap_or(u32::MAX),
@@ -321,13 +320,13 @@ impl Answers {
             fallbacks: count(&self.counters.fallbacks),
             lost_records: status.lost_records,
         };
-        Ok(proto::Status {
+        proto::Status {
             version: self.version.clone(),
             contract: CONTRACT_VERSION.to_owned(),
             started_at: self.started_at,
             links: status.links.iter().map(link).collect(),
             counters: Some(counters),
-        })
+        }
     }
 }
 
@@ -354,4 +353,48 @@ fn unreadable(slot: SlotName, invalid: &Invalid) -> proto::Error {
 /// The word of records for it.
 fn word(kind: &windlass_policy::FailureKind) -> String {
     serde_json::to_value(kind).ok().and_then(|kind| kind.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use cap_std::ambient_authority;
+    use cap_std::fs::Dir;
+    use windlass_policy::{Host, HostOptions};
+
+    use super::*;
+    use crate::peers::Share;
+
+    const USER: u32 = 1;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_whose_time_is_over_leaves_the_batch_its_other_answers() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = Host::new(HostOptions::new(Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap()));
+        let answers = Arc::new(Answers {
+            pins: Pins::new(host.unwrap(), 1),
+            counters: Counters::default(),
+            peers: Peers::new(Share { connections: 4, bytes: 1 << 20 }),
+            turns: Turns::new(1, [USER]),
+            version: String::new(),
+            started_at: 0,
+            time: Duration::from_secs(10),
+            response_bytes: 1 << 20,
+        });
+        // The only turn is taken.
+        let (_hold, held) = std::sync::mpsc::channel::<()>();
+        let taken = Arc::clone(&answers);
+        let taken = tokio::spawn(async move { taken.turns.take(USER, || {}, async move { held.recv() }).await });
+        let large = proto::StateMappingQuestion { servers: vec![Default::default(); 2_000], ..Default::default() };
+        let large = proto::Question { slot: Some(question::Slot::StateMapping(large)) };
+        let none = proto::Question::default();
+        let decide = proto::Decide { questions: vec![none.clone(), large, none], ..Default::default() };
+        let (peer, _) = answers.peers.admit(USER, || false);
+        let outcomes = answers.decide(decide.encode_to_vec().into(), 0, &peer).await.unwrap();
+        let codes = outcomes.into_iter().map(|outcome| match proto::Outcome::decode(outcome).unwrap().outcome {
+            Some(outcome::Outcome::Error(error)) => error.code(),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(codes.collect::<Vec<_>>(), [Code::Invalid, Code::Timeout, Code::Timeout]);
+        taken.abort();
+    }
 }

@@ -12,7 +12,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 /// What a message may have without counting: each connection may hold so much.
 pub(crate) const SMALL_BYTES: usize = 64 << 10;
 
-/// What a connection is in.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     /// It has asked nothing yet.
@@ -34,17 +34,6 @@ impl Phase {
     fn is_peers_turn(self) -> bool {
         self <= Phase::Sending
     }
-}
-
-/// Who makes room before whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
-    /// The server waits for it.
-    Waiting(Phase),
-    /// It has kept the server busy.
-    Busy,
-    /// It has said something that nobody has read yet.
-    Unread,
 }
 
 /// The share of each user.
@@ -89,10 +78,11 @@ impl Peers {
     /// something has come from it that nobody has read yet: then it isn't idle, however long ago it was heard.
     pub(crate) fn admit(self: &Arc<Peers>, user: u32, is_unread: impl Fn() -> bool + Send + 'static) -> (Peer, bool) {
         let mut open = self.open.lock();
-        let mine = || open.iter().filter(|(_, entry)| entry.user == user);
-        let is_full = mine().count() >= self.share.connections;
+        let mut mine: Vec<(u64, &Entry)> =
+            open.iter().filter(|(_, entry)| entry.user == user).map(|(id, entry)| (*id, entry)).collect();
+        let is_full = mine.len() >= self.share.connections;
         if is_full {
-            let longest = mine().min_by_key(|(_, entry)| (entry.rank(), entry.since)).map(|(id, _)| *id);
+            let longest = first_to_close(&mut mine);
             longest.into_iter().for_each(|id| displace(&mut open, id));
         }
         let (id, displaced) = (self.next.fetch_add(1, Ordering::Relaxed), CancellationToken::new());
@@ -109,14 +99,15 @@ impl Peers {
     }
 }
 
-impl Entry {
-    fn rank(&self) -> Rank {
-        match self.phase {
-            Phase::Fresh | Phase::Idle if (self.is_unread)() => Rank::Unread,
-            phase if phase.is_peers_turn() => Rank::Waiting(phase),
-            _ => Rank::Busy,
-        }
-    }
+/// The connection that is closed before the others: one that keeps the server waiting, else the one that has been busy
+/// longest, else the oldest that has sent something that nobody has read yet. Whether it has is a system call, made for
+/// as few as possible.
+fn first_to_close(connections: &mut [(u64, &Entry)]) -> Option<u64> {
+    // Those that are busy are alike.
+    connections.sort_unstable_by_key(|(_, entry)| (entry.phase.min(Phase::Queued), entry.since));
+    let is_unread = |entry: &Entry| matches!(entry.phase, Phase::Fresh | Phase::Idle) && (entry.is_unread)();
+    let first = connections.iter().find(|(_, entry)| !is_unread(entry));
+    first.or_else(|| connections.iter().min_by_key(|(_, entry)| entry.since)).map(|(id, _)| *id)
 }
 
 fn displace(open: &mut BTreeMap<u64, Entry>, id: u64) {
@@ -289,6 +280,25 @@ mod tests {
         let silent = admitted(&peers, OTHER);
         let _newest = admitted(&peers, OTHER);
         assert!(is_open(&unread) && !is_open(&silent));
+    }
+
+    #[test]
+    fn no_more_connections_are_asked_than_until_the_first_silent_one() {
+        let peers = peers(20, 0);
+        let asked = Arc::new(AtomicU64::new(0));
+        let admit = |is_unread| {
+            let asked = Arc::clone(&asked);
+            let ask = move || {
+                asked.fetch_add(1, Ordering::Relaxed);
+                is_unread
+            };
+            peers.admit(OTHER, ask).0
+        };
+        let unread = [(); 2].map(|()| admit(true));
+        let silent: Vec<Peer> = (0..18).map(|_| admit(false)).collect();
+        let _newest = admit(false);
+        assert_eq!(asked.load(Ordering::Relaxed), 3);
+        assert!(unread.iter().all(is_open) && silent.iter().filter(|peer| is_open(peer)).count() == 17);
     }
 
     #[test]

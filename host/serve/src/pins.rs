@@ -1,6 +1,7 @@
 //! Pins that clients hold: a token names the policies, so that it outlives connections, clients and servers.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -17,6 +18,7 @@ const MAX_TOKEN_BYTES: usize = 32 << 10;
 const MAX_POLICIES: usize = 64;
 /// The longest name or version of a policy, in bytes.
 const MAX_WORD_BYTES: usize = 128;
+
 /// The pins of a host.
 pub(crate) struct Pins {
     host: Host,
@@ -27,7 +29,7 @@ pub(crate) struct Pins {
     /// The last used first.
     ready: Mutex<VecDeque<(Bytes, PinnedPolicies)>>,
     /// Policies of a former moment are loaded one pin after the other.
-    restoring: Semaphore,
+    restoring: Arc<Semaphore>,
 }
 
 impl Pins {
@@ -38,7 +40,7 @@ impl Pins {
             built_in: built_in.map(Digest::of).collect(),
             most_ready,
             ready: Mutex::default(),
-            restoring: Semaphore::new(1),
+            restoring: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -67,13 +69,18 @@ impl Pins {
             return Ok(pin);
         }
         let identities = read(token).map_err(|why| format!("the pin is none of this server's: {why}"))?;
-        let _turn = self.restoring.acquire().await;
+        let turn = Arc::clone(&self.restoring).acquire_owned().await;
         // Who waited for the same one finds it here.
         if let Some(pin) = self.known(token) {
             return Ok(pin);
         }
         let host = self.host.clone();
-        let pin = tokio::task::spawn_blocking(move || host.pinned(&identities)).await;
+        let restore = move || {
+            // Not this future's, which may be dropped before that has ended.
+            let _turn = turn;
+            host.pinned(&identities)
+        };
+        let pin = tokio::task::spawn_blocking(restore).await;
         let pin = pin.map_err(|_| "the pin cannot be restored".to_owned())?;
         let lost = pin.lost(&SlotName::ALL);
         if !lost.is_empty() {

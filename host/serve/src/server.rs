@@ -24,6 +24,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// At the end: a request that has come may not have been noticed yet.
 const LAST_LOOK: Duration = Duration::from_millis(100);
 
+/// The most large questions that are decided at the same time by default: each takes memory.
+const MAX_LARGE_QUESTIONS: usize = 8;
+
 /// How decisions are served.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -52,12 +55,16 @@ pub struct ServeLimits {
     pub connections: usize,
     /// The size of a request, in bytes. Default 1 MiB: some 25,000 servers of the slot `state-mapping`.
     pub request_bytes: usize,
+    /// The size of a response, in bytes, and at least 64 KiB: a client need not read a larger one than the default. Answers
+    /// beyond are refused. Default 8 MiB.
+    pub response_bytes: usize,
     /// What connections may hold together, in bytes, of requests that come or wait and of answers that were not taken,
     /// not counting those that hold less than 64 KiB; in equal shares for each of the users, but at least one of the
-    /// largest requests each. Default 16 MiB.
+    /// largest requests with the largest answer each. Default 16 MiB.
     pub held_bytes: usize,
-    /// Large questions (more than 64 KiB or 1,000 items, or in a batch of more than 16) that are decided at the same
-    /// time, in turn for each of the users; each has a thread. Default: one for every two processors.
+    /// Large questions (more than 64 KiB or 1,000 items, or in a batch of more than 16 questions or 64 KiB) that are
+    /// decided at the same time, in turn for each of the users; each has a thread. Default: one for every two
+    /// processors, at most 8.
     pub large_questions: usize,
     /// Pins that are kept ready to decide. Others are made ready again when they are asked. Default 64.
     pub ready_pins: usize,
@@ -74,13 +81,25 @@ impl Default for ServeLimits {
         ServeLimits {
             connections: 256,
             request_bytes: 1 << 20,
+            response_bytes: 8 << 20,
             held_bytes: 16 << 20,
-            large_questions: std::thread::available_parallelism().map_or(1, |processors| processors.get().div_ceil(2)),
+            large_questions: std::thread::available_parallelism()
+                .map_or(1, |processors| processors.get().div_ceil(2).min(MAX_LARGE_QUESTIONS)),
             ready_pins: 64,
             request_time: Duration::from_secs(10),
             idle_time: Duration::from_secs(300),
             drain_time: Duration::from_secs(2),
         }
+    }
+}
+
+impl ServeLimits {
+    /// The share of each of so many users.
+    fn share(&self, users: usize) -> Share {
+        let users = users.max(1);
+        // Else the answer to a request that is allowed could never be delivered.
+        let least_bytes = self.request_bytes + self.response_bytes;
+        Share { connections: (self.connections / users).max(1), bytes: (self.held_bytes / users).max(least_bytes) }
     }
 }
 
@@ -99,11 +118,8 @@ struct Server {
 /// *Guarantees*: a peer, whatever it sends, costs no more than [`ServeLimits`] say, and disturbs no other's answer.
 pub async fn serve(socket: Socket, host: Host, options: ServeOptions, end: CancellationToken) {
     let started_at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    let (limits, users) = (&options.limits, options.users.len().max(1));
-    let share = Share {
-        connections: (limits.connections / users).max(1),
-        bytes: (limits.held_bytes / users).max(limits.request_bytes),
-    };
+    let limits = &options.limits;
+    let share = limits.share(options.users.len());
     let answers = Answers {
         pins: Pins::new(host, limits.ready_pins),
         counters: Counters::default(),
@@ -112,6 +128,7 @@ pub async fn serve(socket: Socket, host: Host, options: ServeOptions, end: Cance
         version: options.version.clone(),
         started_at: u64::try_from(started_at).unwrap_or(u64::MAX),
         time: limits.request_time,
+        response_bytes: limits.response_bytes,
     };
     let server =
         Arc::new(Server { answers: Arc::new(answers), warnings: LineRoom::default(), options, end: end.clone() });
@@ -265,6 +282,16 @@ mod tests {
     use windlass_policy::Limits;
 
     use super::*;
+
+    #[test]
+    fn the_largest_request_with_the_largest_answer_fits_into_each_share() {
+        let limits = ServeLimits::default();
+        for users in [0, 1, 2, 17, 1_000] {
+            let (peer, _) = Peers::new(limits.share(users)).admit(1, || false);
+            peer.holds(limits.request_bytes + limits.response_bytes).unwrap_or_else(|_| panic!("{users} users"));
+        }
+        assert_eq!(limits.share(1).bytes, limits.held_bytes);
+    }
 
     #[test]
     fn a_chain_of_policies_within_their_time_decides_before_a_client_gives_up() {

@@ -7,10 +7,12 @@ use windlass_policy::slots::placement::MAX_PLACES;
 use windlass_policy::slots::state_mapping::MAX_WATCHED_TAGS;
 use windlass_policy::slots::types::Subject;
 
-/// A question with more is large, in bytes.
+/// A question, or a batch, with more is large, in bytes.
 const LARGE_BYTES: usize = 64 << 10;
 /// A question with more items in its lists is large.
 const LARGE_ITEMS: usize = 1_000;
+/// A batch with more questions is large.
+const SMALL_BATCH: usize = 16;
 
 /// A list in a question.
 struct List {
@@ -22,7 +24,7 @@ struct List {
     most: usize,
 }
 
-/// All lists of all questions.
+/// All lists of all questions, in the order of their paths.
 const LISTS: [List; 13] = {
     const fn list(path: &'static [u32], slot: &'static str, name: &'static str, most: usize) -> List {
         List { path, slot, name, most }
@@ -49,16 +51,16 @@ const LISTS: [List; 13] = {
 
 /// Why a question is not read.
 #[derive(Debug)]
-pub(crate) enum Unsized {
+pub(crate) enum QuestionError {
     /// It is no message.
-    Unreadable(DecodeError),
+    Malformed(DecodeError),
     /// A list is too long, in words for its peer.
     TooLong(String),
 }
 
-impl From<DecodeError> for Unsized {
-    fn from(error: DecodeError) -> Unsized {
-        Unsized::Unreadable(error)
+impl From<DecodeError> for QuestionError {
+    fn from(error: DecodeError) -> QuestionError {
+        QuestionError::Malformed(error)
     }
 }
 
@@ -66,31 +68,44 @@ impl From<DecodeError> for Unsized {
 ///
 /// # Errors
 /// It can't be read, or a list has more items than it may have.
-pub(crate) fn is_large(question: &[u8]) -> Result<bool, Unsized> {
-    let mut items = 0;
-    for List { path, slot, name, most } in &LISTS {
-        let found = count(question, path)?;
+pub(crate) fn is_large(question: &[u8]) -> Result<bool, QuestionError> {
+    let mut items = [0; LISTS.len()];
+    count_items(question, 0, &LISTS, &mut items)?;
+    for (List { slot, name, most, .. }, found) in LISTS.iter().zip(items) {
         if found > *most {
             let why =
                 format!("the question to the slot {slot}: {name} has {found} items, and at most {most} are allowed");
-            return Err(Unsized::TooLong(why));
+            return Err(QuestionError::TooLong(why));
         }
-        items += found;
     }
-    Ok(question.len() > LARGE_BYTES || items > LARGE_ITEMS)
+    Ok(question.len() > LARGE_BYTES || items.iter().sum::<usize>() > LARGE_ITEMS)
 }
 
-/// How many fields of a message have the number at the end of this path.
-pub(crate) fn count(message: &[u8], path: &[u32]) -> Result<usize, DecodeError> {
-    let Some((first, rest)) = path.split_first() else { return Ok(1) };
-    let mut found = 0;
+/// Whether a batch is large, however small each of its questions is.
+pub(crate) fn is_large_batch(questions: &[impl AsRef<[u8]>]) -> bool {
+    let bytes: usize = questions.iter().map(|question| question.as_ref().len()).sum();
+    questions.len() > SMALL_BATCH || bytes > LARGE_BYTES
+}
+
+/// How many fields of a message have this number.
+pub(crate) fn count_fields(message: &[u8], number: u32) -> Result<usize, DecodeError> {
+    Fields(message).try_fold(0, |found, field| Ok(found + usize::from(field?.0 == number)))
+}
+
+/// Adds the items of `lists`, which is sorted and whose paths begin with the `depth` numbers that lead to `message`.
+fn count_items(message: &[u8], depth: usize, lists: &[List], items: &mut [usize]) -> Result<(), DecodeError> {
     for field in Fields(message) {
         let (number, content) = field?;
-        if number == *first {
-            found += count(content, rest)?;
+        let first = lists.partition_point(|list| list.path[depth] < number);
+        let count = lists[first..].iter().take_while(|list| list.path[depth] == number).count();
+        let (lists, items) = (&lists[first..first + count], &mut items[first..first + count]);
+        match lists {
+            [] => {}
+            [list] if list.path.len() == depth + 1 => items[0] += 1,
+            _ => count_items(content, depth + 1, lists, items)?,
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 /// The fields of a message: the number of each and, where it is a text, a message or the like, its content.
@@ -186,6 +201,8 @@ mod tests {
         let known: BTreeSet<_> =
             LISTS.iter().map(|list| (list.path.to_vec(), list.name.rsplit('.').next().unwrap().to_owned())).collect();
         assert_eq!(there, known);
+        let has_prefix = |path: &[u32]| LISTS.iter().any(|list| list.path != path && path.starts_with(list.path));
+        assert!(LISTS.is_sorted_by_key(|list| list.path) && !LISTS.iter().any(|list| has_prefix(list.path)));
         let slots = messages()["Question"].clone();
         for list in &LISTS {
             let slot = slots.iter().find(|(.., number, _)| *number == list.path[0]).unwrap();
@@ -204,6 +221,8 @@ mod tests {
             assert!(row.is_some_and(|row| row.ends_with(&format!("| {grouped} |"))), "{slot} {name} {most}: {row:?}");
         }
         assert!(page.contains(&format!("more than {} KiB or 1,000 items", LARGE_BYTES >> 10)) && LARGE_ITEMS == 1_000);
+        let batch = format!("more than {SMALL_BATCH} questions or {} KiB", LARGE_BYTES >> 10);
+        assert!(page.contains(&batch), "{batch}");
     }
 
     fn servers(count: usize) -> Vec<u8> {
@@ -215,7 +234,7 @@ mod tests {
     fn a_question_is_large_by_its_items_or_its_bytes_and_refused_beyond_its_bounds() {
         assert!(!is_large(&servers(1_000)).unwrap());
         assert!(is_large(&servers(1_001)).unwrap() && is_large(&servers(10_000)).unwrap());
-        let Err(Unsized::TooLong(why)) = is_large(&servers(10_001)) else { panic!() };
+        let Err(QuestionError::TooLong(why)) = is_large(&servers(10_001)) else { panic!() };
         assert_eq!(
             why,
             "the question to the slot state-mapping: servers has 10001 items, and at most 10000 are allowed"
@@ -226,15 +245,24 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_is_large_by_its_questions_or_by_their_bytes_together() {
+        let question = servers(1_000);
+        assert!(!is_large(&question).unwrap() && !is_large_batch(&vec![question.clone(); SMALL_BATCH]));
+        assert!(is_large_batch(&vec![Vec::new(); SMALL_BATCH + 1]));
+        let half = vec![0; LARGE_BYTES / 2];
+        assert!(!is_large_batch(&[&half, &half]) && is_large_batch(&[&half[..], &half, &[0]]));
+    }
+
+    #[test]
     fn a_list_that_comes_in_parts_is_counted_whole() {
         // The same field twice is one message with the fields of both.
         let twice = [servers(6_000), servers(6_000)].concat();
-        assert!(matches!(is_large(&twice), Err(Unsized::TooLong(_))));
+        assert!(matches!(is_large(&twice), Err(QuestionError::TooLong(_))));
     }
 
     #[test]
     fn what_is_no_message_is_unreadable() {
-        assert!(matches!(is_large(&[0xff; 20]), Err(Unsized::Unreadable(_))));
+        assert!(matches!(is_large(&[0xff; 20]), Err(QuestionError::Malformed(_))));
         let whole = servers(100);
         let cut = &whole[..51];
         assert!(is_large(cut).is_err() || proto::Question::decode(cut).is_err());

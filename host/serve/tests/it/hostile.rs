@@ -127,7 +127,10 @@ async fn half_messages_make_room_for_whole_ones() {
 
 #[tokio::test]
 async fn what_is_held_for_half_a_large_request_makes_room_for_a_whole_one() {
-    let server = Server::with(|options| options.limits.held_bytes = 1 << 20).await;
+    let server = Server::with(|options| {
+        (options.limits.held_bytes, options.limits.response_bytes) = (1 << 20, 64 << 10);
+    })
+    .await;
     let mut stalled = server.client().await;
     stalled.stream.write_all(&(1u32 << 20).to_be_bytes()).await.unwrap();
     stalled.stream.write_all(&[0; 1000]).await.unwrap();
@@ -140,7 +143,10 @@ async fn what_is_held_for_half_a_large_request_makes_room_for_a_whole_one() {
 
 #[tokio::test]
 async fn answers_that_nobody_takes_make_room_for_others() {
-    let server = Server::with(|options| options.limits.held_bytes = 1 << 20).await;
+    let server = Server::with(|options| {
+        (options.limits.held_bytes, options.limits.response_bytes) = (1 << 20, 512 << 10);
+    })
+    .await;
     let mut full = Vec::new();
     for _ in 0..4 {
         let mut client = server.client().await;
@@ -153,6 +159,24 @@ async fn answers_that_nobody_takes_make_room_for_others() {
     client.send(&asking_about_servers(9_000, 4)).await;
     let Some(response::Result::Outcomes(outcomes)) = client.response().await.unwrap().result else { panic!() };
     assert!(outcomes.outcomes.iter().all(|outcome| matches!(outcome.outcome, Some(outcome::Outcome::Decision(_)))));
+}
+
+#[tokio::test]
+async fn no_response_is_larger_than_is_allowed_also_with_its_refusals() {
+    let most = 70_000;
+    let server = Server::with(|options| options.limits.response_bytes = most).await;
+    let mut client = server.client().await;
+    client.send(&asking(256)).await;
+    let response = client.response().await.unwrap();
+    assert!(response.encoded_len() <= most, "{}", response.encoded_len());
+    let Some(response::Result::Outcomes(outcomes)) = response.result else { panic!() };
+    let is_answered = |outcome: &proto::Outcome| matches!(outcome.outcome, Some(outcome::Outcome::Decision(_)));
+    let answered = outcomes.outcomes.iter().filter(|outcome| is_answered(outcome)).count();
+    assert!((1..256).contains(&answered), "{answered}");
+    for refused in outcomes.outcomes.iter().filter(|outcome| !is_answered(outcome)) {
+        let Some(outcome::Outcome::Error(error)) = &refused.outcome else { panic!("{refused:?}") };
+        assert_eq!(error.message, format!("the answers have more than {most} bytes: ask in smaller batches"));
+    }
 }
 
 #[tokio::test]
