@@ -65,6 +65,12 @@ hostile-peers minutes="1" seed="": _wasm_target
     cargo build --quiet --workspace --bin windlass --bin hostile
     {{ target }}/debug/hostile peers --seconds $(({{ minutes }} * 60)) {{ if seed == "" { "" } else { "--seed " + seed } }}
 
+# Policies that mean harm, by seed, in a living policy server: `just hostile-policies 60`, `just hostile-policies 1 31`.
+[group('search')]
+hostile-policies minutes="1" seed="": _wasm_target
+    cargo build --quiet --workspace --bin windlass --bin hostile
+    {{ target }}/debug/hostile policies --seconds $(({{ minutes }} * 60)) {{ if seed == "" { "" } else { "--seed " + seed } }}
+
 # Changes that no test notices, an hour or two: `just mutants --file '**/ownership.rs'`.
 [group('search')]
 mutants *arguments: _wasm_target
