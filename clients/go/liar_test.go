@@ -242,7 +242,7 @@ func TestWhatComesUnaskedIsNoAnswer(t *testing.T) {
 	client := newClient(t, liar(t, func(conn net.Conn, request *policyv1.Request) {
 		asked <- conn
 		respond(conn, waits(request.GetId(), 1))
-	}), patient)
+	}), windlass.Options{Timeout: time.Minute, Connections: 1})
 	connections := map[net.Conn]bool{}
 	for call := range uint64(3) {
 		decision := client.Retry(context.Background(), gatewayFailed(), giveUp)
