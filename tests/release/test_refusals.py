@@ -66,12 +66,10 @@ def test_one_command_sets_the_version_and_another_mention_is_told(copy):
     assert subprocess.run(["git", "diff", "--exit-code", "--stat"], cwd=copy).returncode == 0
 
 
-@pytest.mark.parametrize(
-    "version", ["0.2", "0.2.0-1", "0.2.0-rc1", "0.2.0-rc.01", "0.2.0-dev.1", "0.2.0-rc.1.2", "v0.2.0"])
-def test_a_version_whose_suffix_not_all_packages_know_is_refused(version):
-    refused = called(ROOT, "version", version)
-    assert refused.returncode == 2, refused
-    assert f"{version} is not like 0.2.0 or 0.2.0-rc.1" in refused.stderr
+def test_a_version_whose_suffix_not_all_packages_know_is_refused(copy):
+    for version in ("0.2", "0.2.0-1", "0.2.0-rc1", "0.2.0-rc.01", "0.2.0-dev.1", "0.2.0-rc.1.2", "v0.2.0"):
+        refused = called(copy, "version", version)
+        assert refused.returncode == 2 and f"{version} is not like 0.2.0 or 0.2.0-rc.1" in refused.stderr, refused
 
 
 @pytest.mark.parametrize("version", ["0.2.0-alpha.1", "0.2.0-beta.12", "0.2.0-rc.0"])
