@@ -186,7 +186,8 @@ test("an argument out of range is refused with its range", async (t) => {
     await assert.rejects(newClient(t, path).status({ timeout }), timeouts);
   }
   for (const connections of [0, 1.5, Infinity]) {
-    assert.throws(() => new Client(path, { connections }), /^RangeError: connections must be an integer of at least 1, /);
+    const told = /^RangeError: connections must be an integer of at least 1, /;
+    assert.throws(() => new Client(path, { connections }), told);
   }
   for (const maxResponseBytes of [0, 2 ** 32, NaN]) {
     const told = /^RangeError: maxResponseBytes must be from 1 to 4294967295, /;

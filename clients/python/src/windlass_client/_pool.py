@@ -325,8 +325,8 @@ class Pool:
 
 
 def is_quiet(connection: socket.socket) -> bool:
-    """Whether nothing came that nobody asked for: neither the connection's end, nor what the next call would take for its
-    response."""
+    """Whether nothing came that nobody asked for: neither the connection's end, nor what the next call would take for
+    its response."""
     try:
         connection.recv(1, socket.MSG_PEEK)
     except BlockingIOError:
