@@ -398,8 +398,9 @@ bench: _wasm_target
 # A decision from Python and Node.js beside an echo. `go test -bench RoundTrip` in clients/go is Go's.
 [group('measure')]
 bench-clients count="20000": _programs _clients_python _clients_node
-    cd clients/python && WINDLASS_COMMAND_LINE={{ target }}/debug/windlass {{ clients_python }} bench.py {{ count }}
-    cd clients/node && node_modules/.bin/tsc && \
+    @test -x {{ clients_python }} || exit 0; cd clients/python && \
+        WINDLASS_COMMAND_LINE={{ target }}/debug/windlass {{ clients_python }} bench.py {{ count }}
+    @command -v npm >/dev/null || exit 0; cd clients/node && node_modules/.bin/tsc && \
         WINDLASS_COMMAND_LINE={{ target }}/debug/windlass node bench.mjs {{ count }}
 
 # What scripts cost, and that they cost other policies nothing. Needs Node.js and Python.
@@ -489,7 +490,9 @@ _clients_python:
 _clients_node:
     @command -v npm >/dev/null || { echo "SKIPPED: the client in Node.js needs it: https://nodejs.org"; exit 0; }; \
     for folder in . generate; do \
-        (cd clients/node/$folder && npm ci --silent --ignore-scripts --no-audit --no-fund) || exit; \
+        (cd clients/node/$folder; cmp -s package-lock.json node_modules/.installed-package-lock.json && exit; \
+            npm ci --silent --ignore-scripts --no-audit --no-fund && \
+            cp package-lock.json node_modules/.installed-package-lock.json) || exit; \
     done
 
 # Prometheus' promtool, unpacked from Debian's package where there is none and apt can fetch it. Nothing is installed.
@@ -512,12 +515,15 @@ package *arguments:
     cargo package $(printf -- '--package %s ' {{ replace(public, "\n", " ") }}) {{ arguments }}
 
 _go_messages:
+    @command -v go >/dev/null || { echo "SKIPPED: the messages in Go need it: https://go.dev/dl"; exit 0; }; \
     cd clients/go/generate && go run . {{ justfile_directory() }}/host/serve/proto ../policyv1
 
 _python_messages: _clients_python
+    @test -x {{ clients_python }} || exit 0; \
     {{ clients_python }} clients/python/generate.py host/serve/proto clients/python/src/windlass_client/policyv1
 
 _node_messages: _clients_node
+    @command -v npm >/dev/null || exit 0; \
     node clients/node/generate/generate.mjs host/serve/proto clients/node/src/policyv1
 
 # The policies that the host embeds, after a change in guest/ or of the compiler.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,6 +21,25 @@ import (
 
 // liar answers each request on each connection by what tell writes, and returns its address.
 func liar(t *testing.T, tell func(conn net.Conn, request *policyv1.Request)) string {
+	t.Helper()
+	return listening(t, func(conn net.Conn) {
+		for {
+			var header [4]byte
+			if _, err := io.ReadFull(conn, header[:]); err != nil {
+				return
+			}
+			message := make([]byte, binary.BigEndian.Uint32(header[:]))
+			request := &policyv1.Request{}
+			if _, err := io.ReadFull(conn, message); err != nil || proto.Unmarshal(message, request) != nil {
+				return
+			}
+			tell(conn, request)
+		}
+	})
+}
+
+// listening lets serve have each connection, which is closed then, and returns the address.
+func listening(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "windlass-")
 	if err != nil {
@@ -42,18 +62,7 @@ func liar(t *testing.T, tell func(conn net.Conn, request *policyv1.Request)) str
 			}
 			go func() {
 				defer conn.Close()
-				for {
-					var header [4]byte
-					if _, err := io.ReadFull(conn, header[:]); err != nil {
-						return
-					}
-					message := make([]byte, binary.BigEndian.Uint32(header[:]))
-					request := &policyv1.Request{}
-					if _, err := io.ReadFull(conn, message); err != nil || proto.Unmarshal(message, request) != nil {
-						return
-					}
-					tell(conn, request)
-				}
+				serve(conn)
 			}()
 		}
 	}()
@@ -100,6 +109,10 @@ func TestAServerThatLiesMeansTheOwnDefault(t *testing.T) {
 		}, windlass.ErrMalformed},
 		"half a response": {func(conn net.Conn, _ *policyv1.Request) {
 			conn.Write([]byte{0, 0, 0, 9, 8})
+			conn.Close()
+		}, io.ErrUnexpectedEOF},
+		"half a length": {func(conn net.Conn, _ *policyv1.Request) {
+			conn.Write([]byte{0})
 			conn.Close()
 		}, io.ErrUnexpectedEOF},
 		"nothing, and the end": {func(conn net.Conn, _ *policyv1.Request) { conn.Close() }, io.EOF},
@@ -188,6 +201,61 @@ func TestAnswersOfABatchThatMissAServerAreNone(t *testing.T) {
 		if !errors.Is(decision.Err, why) {
 			t.Errorf("%d: %v", servers, decision.Err)
 		}
+	}
+}
+
+func TestAServerThatRefusesWithoutHavingReadIsHeard(t *testing.T) {
+	client := newClient(t, listening(t, func(conn net.Conn) {
+		busy := &policyv1.Error{Code: policyv1.Error_CODE_BUSY, Message: "no room"}
+		respond(conn, &policyv1.Response{Result: &policyv1.Response_Error{Error: busy}})
+	}), patient)
+	question := gatewayFailed()
+	// More than the system takes before the server reads, so that the client can't have sent it.
+	question.Failure.Message = strings.Repeat("x", 4<<20)
+	for range 2 {
+		var refusal *windlass.ServerError
+		decision := client.Retry(context.Background(), question, giveUp)
+		if !errors.As(decision.Err, &refusal) || refusal.Code != policyv1.Error_CODE_BUSY {
+			t.Error(decision.Err)
+		}
+	}
+}
+
+func TestTheLargestResponseMayBeSet(t *testing.T) {
+	client := newClient(t, liar(t, func(conn net.Conn, request *policyv1.Request) {
+		wait := &policyv1.RetryVerdict{Verdict: &policyv1.RetryVerdict_Wait{Wait: 1}}
+		respond(conn, decided(request, retryAnswer(wait)))
+	}), windlass.Options{Timeout: time.Minute, MaxResponseBytes: 4})
+	err := expectOwn(t, client, context.Background())
+	if !errors.Is(err, windlass.ErrMalformed) ||
+		err.Error() != "malformed response: its length, 19 bytes, exceeds MaxResponseBytes (4)" {
+		t.Error(err)
+	}
+}
+
+func TestWhatComesUnaskedIsNoAnswer(t *testing.T) {
+	waits := func(id, milliseconds uint64) *policyv1.Response {
+		wait := &policyv1.RetryVerdict{Verdict: &policyv1.RetryVerdict_Wait{Wait: milliseconds}}
+		return decided(&policyv1.Request{Id: id}, retryAnswer(wait))
+	}
+	asked := make(chan net.Conn, 1)
+	client := newClient(t, liar(t, func(conn net.Conn, request *policyv1.Request) {
+		asked <- conn
+		respond(conn, waits(request.GetId(), 1))
+	}), windlass.Options{Timeout: time.Minute, Connections: 1})
+	connections := map[net.Conn]bool{}
+	for call := range uint64(3) {
+		decision := client.Retry(context.Background(), gatewayFailed(), giveUp)
+		if wait := decision.Answer.GetVerdict().GetWait(); decision.Err != nil || wait != 1 {
+			t.Fatalf("%d: %v", wait, decision.Err)
+		}
+		conn := <-asked
+		connections[conn] = true
+		// The answer to the next question, before that is put.
+		respond(conn, waits(call+2, 99))
+	}
+	if len(connections) != 3 {
+		t.Errorf("%d connections", len(connections))
 	}
 }
 

@@ -67,7 +67,7 @@ func main() {
 		t.Error(said)
 	}
 	server.kill()
-	if said := run(); !strings.Contains(said, "the own default applies: ") || !strings.Contains(said, "refused") {
+	if said := run(); !strings.Contains(said, "using the local default: ") || !strings.Contains(said, "refused") {
 		t.Error(said)
 	}
 }

@@ -93,6 +93,10 @@ func (p *pool) call(ctx context.Context, request *policyv1.Request) (*policyv1.R
 		return nil, ctx.Err()
 	case conn = <-p.idle:
 	}
+	if conn != nil && !isQuiet(conn) {
+		conn.Close()
+		conn = nil
+	}
 	reused := conn != nil
 	for {
 		// Of two that can be received from, select takes any.
@@ -163,7 +167,7 @@ func (p *pool) transfer(conn net.Conn, message []byte) (*policyv1.Response, erro
 	}
 	length := binary.BigEndian.Uint32(header[:])
 	if length > p.largest {
-		return nil, fmt.Errorf("%w: it announces %d bytes", ErrMalformed, length)
+		return nil, fmt.Errorf("%w: its length, %d bytes, exceeds MaxResponseBytes (%d)", ErrMalformed, length, p.largest)
 	}
 	bytes := make([]byte, 0, min(length, stepBytes))
 	for uint32(len(bytes)) < length {
@@ -192,4 +196,20 @@ func refusal(response *policyv1.Response) error {
 // isGone tells whether a connection was closed by the server before it took the request.
 func isGone(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
+}
+
+// isQuiet tells whether nothing came that nobody asked for: neither the connection's end, nor what the next call would
+// take for its response.
+func isQuiet(conn net.Conn) bool {
+	raw, err := conn.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return false
+	}
+	var unread error
+	// Go's connections never block their thread. What is read is of no use to anybody.
+	err = raw.Read(func(fd uintptr) bool {
+		_, unread = syscall.Read(int(fd), make([]byte, 1))
+		return true
+	})
+	return err == nil && errors.Is(unread, syscall.EAGAIN)
 }

@@ -1,6 +1,8 @@
-"""What `just release` refuses, and how it says so."""
+"""What `just release` and the recipes around it refuse or skip, and how they say so."""
 
+import os
 import pathlib
+import shutil
 import subprocess
 
 import pytest
@@ -62,6 +64,59 @@ def test_one_command_sets_the_version_and_another_mention_is_told(copy):
     assert told.returncode == 1 and f"Chart.yaml {before}" in told.stderr
     called(copy, "version", before)
     assert subprocess.run(["git", "diff", "--exit-code", "--stat"], cwd=copy).returncode == 0
+
+
+def test_a_version_whose_suffix_not_all_packages_know_is_refused(copy):
+    for version in ("0.2", "0.2.0-1", "0.2.0-rc1", "0.2.0-rc.01", "0.2.0-dev.1", "0.2.0-rc.1.2", "v0.2.0"):
+        refused = called(copy, "version", version)
+        assert refused.returncode == 2 and f"{version} is not like 0.2.0 or 0.2.0-rc.1" in refused.stderr, refused
+
+
+@pytest.mark.parametrize("version", ["0.2.0-alpha.1", "0.2.0-beta.12", "0.2.0-rc.0"])
+def test_a_version_before_a_release_is_set_everywhere(copy, version):
+    moved = called(copy, "version", version)
+    assert moved.returncode == 0, moved.stderr
+    assert called(copy, "version").stdout.strip() == version and called(copy, "version", "check").returncode == 0
+
+
+def test_a_machine_without_pip_is_told_what_to_install(tmp_path):
+    for program in ("python3", "npm"):
+        (tmp_path / program).write_text('#!/bin/sh\necho "nothing of this works here" >&2\nexit 1\n')
+        (tmp_path / program).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    refused = subprocess.run(
+        [ROOT / "deploy/release/clients", tmp_path], env=environment, text=True, capture_output=True)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "release: python3 has no pip here: apt-get install python3-pip, or python3 -m ensurepip\n")
+
+
+def test_messages_of_a_language_that_is_missing_are_skipped(tmp_path):
+    for program in ("bash", "cat", "cmp", "cp", "git", "just"):
+        (tmp_path / program).symlink_to(shutil.which(program))
+    environment = {"PATH": str(tmp_path), "HOME": str(tmp_path), "CARGO_TARGET_DIR": str(tmp_path / "target")}
+    skipped = subprocess.run(
+        ["just", "_go_messages", "_python_messages", "_node_messages"], cwd=ROOT, env=environment, text=True,
+        capture_output=True)
+    assert skipped.returncode == 0, skipped.stderr
+    assert [line.split(" need")[0] for line in skipped.stdout.splitlines()] == [
+        "SKIPPED: the messages in Go", "SKIPPED: the client in Python", "SKIPPED: the client in Node.js"]
+
+
+def test_packages_of_node_are_installed_once_for_each_lock_file(copy, tmp_path):
+    npm = tmp_path / "npm"
+    npm.write_text(f'#!/bin/sh\nmkdir -p node_modules\necho "$PWD" >> {tmp_path}/installed\n')
+    npm.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+    def installed():
+        subprocess.run(["just", "_clients_node"], cwd=copy, env=environment, check=True, capture_output=True)
+        return [pathlib.Path(folder).name for folder in (tmp_path / "installed").read_text().splitlines()]
+
+    assert installed() == ["node", "generate"]
+    assert installed() == ["node", "generate"]
+    (copy / "clients/node/package-lock.json").open("a").write("\n")
+    assert installed() == ["node", "generate", "node"]
 
 
 def test_a_comparison_names_the_file_within_an_archive_that_differs(tmp_path):

@@ -15,6 +15,7 @@ import sys
 import tarfile
 import tempfile
 
+import packaging.version
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -379,7 +380,8 @@ assert (folder / "py.typed").exists() and (folder / "policyv1/slots_pb2.pyi").ex
 licences = [f.name for f in importlib.metadata.files("windlass-client") if "LICENSE" in f.name]
 assert sorted(licences) == ["LICENSE-APACHE", "LICENSE-MIT"], licences
 """, policy_server, cwd=tmp_path)
-    assert said == f"42 None {VERSION}\n"
+    # Python normalises: 0.2.0-rc.1 is 0.2.0rc1.
+    assert said == f"42 None {packaging.version.Version(VERSION)}\n"
 
 
 def test_npm_installs_the_client_and_a_decision_is_made(policy_server, tmp_path):
@@ -397,7 +399,20 @@ console.log(String(answer.verdict?.verdict.value), error);
     installed = tmp_path / "node_modules/windlass-client"
     assert {"LICENSE-APACHE", "LICENSE-MIT", "README.md", "dist", "package.json"} == {
         file.name for file in installed.iterdir() if file.name != "node_modules"}
-    assert (installed / "dist/index.d.ts").exists()
+    (tmp_path / "ask.ts").write_text("""
+import { Client, policyv1 as p } from "windlass-client";
+const { answer, error } = await new Client("policy.sock").retry({}, () => ({}), { signal: AbortSignal.timeout(1) });
+answer satisfies p.RetryAnswer;
+error satisfies Error | undefined;
+""")
+    # No types but its own: in particular none of Node.js.
+    compiler_options = {"strict": True, "noEmit": True, "module": "NodeNext", "target": "ES2022",
+                        "lib": ["ES2022", "DOM"], "types": []}
+    (tmp_path / "tsconfig.json").write_text(json.dumps({"compilerOptions": compiler_options, "files": ["ask.ts"]}))
+    typescript = json.loads((ROOT / "clients/node/package.json").read_text())["devDependencies"]["typescript"]
+    run("npm", "install", "--silent", "--ignore-scripts", "--no-audit", "--no-fund", f"typescript@{typescript}",
+        cwd=tmp_path)
+    run("node_modules/.bin/tsc", cwd=tmp_path)
 
 
 # Crates: a policy's author installs the build tool, and builds on the SDK, from their packages.

@@ -6,7 +6,7 @@ import { Pool, type CallOptions } from "./pool.js";
 
 /** Options of a client. */
 export interface ClientOptions {
-  /** The longest that a call takes, in milliseconds. Default 2,000. */
+  /** The longest that a call takes, in milliseconds: more than 0, at most 2,147,483,647. Default 2,000. */
   timeout?: number;
   /** The most connections, and so the most calls at the same time; further ones wait for their turn. Default 8. */
   connections?: number;
@@ -46,7 +46,8 @@ function decides(answer: { verdict?: { verdict: { case: string | undefined } } }
 /**
  * Policies are asked for decisions: those in force at the time, or those of a pin.
  *
- * `own` gives the caller's own default. A question that is no such message rejects; nothing else does.
+ * `own` gives the caller's own default. A question that is no such message rejects, and so does a timeout that is out
+ * of range; nothing else does.
  */
 export class Policies {
   readonly #pool: Pool;
@@ -66,7 +67,7 @@ export class Policies {
    */
   async decide(questions: Init<typeof p.QuestionSchema>[], options: CallOptions = {}): Promise<p.Outcome[]> {
     const value = create(p.DecideSchema, { pin: this.#pin, questions });
-    const { result } = await this.#pool.call(this.#pool.encode({ case: "decide", value }), options);
+    const { result } = await this.#pool.call(this.#pool.encode({ case: "decide", value }, options));
     return outcomesOf(result, questions.length);
   }
 
@@ -170,9 +171,10 @@ export class Policies {
     options: CallOptions,
   ): Promise<Decision<A>> {
     const questions = [create(p.QuestionSchema, { slot })];
-    const request = this.#pool.encode({ case: "decide", value: create(p.DecideSchema, { pin: this.#pin, questions }) });
+    const value = create(p.DecideSchema, { pin: this.#pin, questions });
+    const request = this.#pool.encode({ case: "decide", value }, options);
     try {
-      const { result } = await this.#pool.call(request, options);
+      const { result } = await this.#pool.call(request);
       const decision = this.#decisionOf(outcomesOf(result, 1)[0]!);
       const answer = decision.answer && take(decision.answer);
       if (answer === undefined) throw new DeferredError();
@@ -225,7 +227,7 @@ export class Client extends Policies {
    * there is no response.
    */
   async pin(options: CallOptions = {}): Promise<p.Pin> {
-    const { result } = await this.#pool.call(this.#pool.encode({ case: "pin", value: {} }), options);
+    const { result } = await this.#pool.call(this.#pool.encode({ case: "pin", value: {} }, options));
     if (result.case !== "pin" || result.value.token.length === 0) throw new MalformedError("no pin");
     return result.value;
   }
@@ -237,7 +239,7 @@ export class Client extends Policies {
 
   /** Which policies are in force and how they are doing. Rejects where there is no response. */
   async status(options: CallOptions = {}): Promise<p.Status> {
-    const { result } = await this.#pool.call(this.#pool.encode({ case: "status", value: {} }), options);
+    const { result } = await this.#pool.call(this.#pool.encode({ case: "status", value: {} }, options));
     if (result.case !== "status") throw new MalformedError("no status");
     return result.value;
   }

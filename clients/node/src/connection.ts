@@ -2,11 +2,15 @@ import { Socket } from "node:net";
 
 import { MalformedError } from "./errors.js";
 
-/** The bytes before each message: its length, the most significant byte first. */
+/**
+ * The bytes before each message: its length, the most significant byte first.
+ *
+ * @internal
+ */
 export const LENGTH_BYTES = 4;
 
 interface Waiting {
-  resolve(message: Buffer): void;
+  resolve(message: Uint8Array): void;
   reject(error: Error): void;
 }
 
@@ -20,7 +24,11 @@ class Listening extends Socket {
   }
 }
 
-/** One connection, used by one call at a time. It stays open until it ends by itself, an error, or `destroy`. */
+/**
+ * One connection, used by one call at a time. It stays open until it ends by itself, an error, or `destroy`.
+ *
+ * @internal
+ */
 export class Connection {
   isOpen = true;
   readonly #socket: Socket;
@@ -45,7 +53,7 @@ export class Connection {
   }
 
   /** Sends a frame, and calls back with the message that comes for it. */
-  exchange(frame: Buffer, waiting: Waiting): void {
+  exchange(frame: Uint8Array, waiting: Waiting): void {
     if (!this.isOpen) return waiting.reject(gone());
     this.#waiting = waiting;
     this.#socket.ref();
@@ -68,10 +76,13 @@ export class Connection {
     this.#received += chunk.length;
     if (this.#expected === LENGTH_BYTES && this.#received >= LENGTH_BYTES) {
       const length = this.#bytes.readUInt32BE();
-      if (length > this.#largest) return this.#end(new MalformedError(`it announces ${length} bytes`));
+      if (length > this.#largest) {
+        const what = `its length, ${length} bytes, exceeds maxResponseBytes (${this.#largest})`;
+        return this.#end(new MalformedError(what));
+      }
       this.#expected += length;
     }
-    if (this.#received > this.#expected) return this.#end(new MalformedError("more follows it"));
+    if (this.#received > this.#expected) return this.#end(new MalformedError("unexpected bytes after the response"));
     if (this.#received < this.#expected) return;
     const message = this.#bytes.subarray(LENGTH_BYTES, this.#expected);
     const waiting = this.#waiting;
@@ -105,7 +116,11 @@ function lost(): Error {
   return Object.assign(new Error("the server closed the connection within a response"), { code: "ECONNABORTED" });
 }
 
-/** Whether a connection was closed by the server before it took the request. */
+/**
+ * Whether a connection was closed by the server before it took the request.
+ *
+ * @internal
+ */
 export function isGone(error: unknown): boolean {
   const code = (error as { code?: unknown } | undefined)?.code;
   return code === "ECONNRESET" || code === "EPIPE";

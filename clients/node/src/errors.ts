@@ -39,10 +39,10 @@ export class ClosedError extends WindlassError {
   }
 }
 
-/** The call's time is over. */
+/** The call timed out. */
 export class TimeoutError extends WindlassError {
   constructor() {
-    super("the call's time is over");
+    super("the call timed out");
   }
 }
 

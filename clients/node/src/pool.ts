@@ -6,17 +6,29 @@ import { RequestSchema, ResponseSchema, type Response } from "./policyv1/index.j
 
 /** Bounds of one call. */
 export interface CallOptions {
-  /** Shortens the client's time for this call, in milliseconds. */
+  /** Shortens the client's time for this call, in milliseconds: more than 0, at most 2,147,483,647. */
   timeout?: number;
   /** Calls it off. */
   signal?: AbortSignal;
 }
 
-/** A request as it is sent. */
+/**
+ * A request as it is sent, and the bounds of its call.
+ *
+ * @internal
+ */
 export interface Encoded {
   id: bigint;
-  frame: Buffer;
+  frame: Uint8Array;
+  timeout: number;
+  signal: AbortSignal | undefined;
 }
+
+// In milliseconds. A timer of Node.js with more ends at once.
+const LONGEST_TIMEOUT = 2 ** 31 - 1;
+
+// In bytes: what a length may say.
+const LARGEST_RESPONSE = 2 ** 32 - 1;
 
 /** When a call ends that has got no response: after its time, or when it is called off. */
 class Bound {
@@ -58,7 +70,7 @@ class Bound {
 
 function reasonOf(signal: AbortSignal | undefined): Error {
   const reason: unknown = signal?.reason;
-  return reason instanceof Error ? reason : new Error(`the call was called off: ${String(reason)}`, { cause: reason });
+  return reason instanceof Error ? reason : new Error(`the call was aborted: ${String(reason)}`, { cause: reason });
 }
 
 interface Turn {
@@ -66,7 +78,11 @@ interface Turn {
   reject(error: Error): void;
 }
 
-/** The connections to one server. Each is used by one call at a time. */
+/**
+ * The connections to one server. Each is used by one call at a time.
+ *
+ * @internal
+ */
 export class Pool {
   readonly #path: string;
   readonly #timeout: number;
@@ -78,11 +94,14 @@ export class Pool {
   #turns: Turn[] = [];
 
   constructor(path: string, timeout: number, connections: number, largest: number) {
-    if (!(timeout > 0 && Number.isInteger(connections) && connections > 0 && largest > 0)) {
-      throw new RangeError("timeout, connections and maxResponseBytes have to be positive");
+    if (!(Number.isInteger(connections) && connections > 0)) {
+      throw new RangeError(`connections must be an integer of at least 1, not ${connections}`);
+    }
+    if (!(largest > 0 && largest <= LARGEST_RESPONSE)) {
+      throw new RangeError(`maxResponseBytes must be from 1 to ${LARGEST_RESPONSE}, not ${largest}`);
     }
     this.#path = path;
-    this.#timeout = timeout;
+    this.#timeout = checkedTimeout(timeout);
     this.#largest = largest;
     this.#idle = new Array<undefined>(connections).fill(undefined);
   }
@@ -95,21 +114,25 @@ export class Pool {
     this.#turns = [];
   }
 
-  encode(call: MessageInitShape<typeof RequestSchema>["call"]): Encoded {
+  /** Throws where the call is no such message, or its timeout is out of range. */
+  encode(
+    call: MessageInitShape<typeof RequestSchema>["call"],
+    { timeout = this.#timeout, signal }: CallOptions,
+  ): Encoded {
     const id = ++this.#last;
     const message = toBinary(RequestSchema, create(RequestSchema, { id, call }));
     const frame = Buffer.allocUnsafe(LENGTH_BYTES + message.length);
     frame.writeUInt32BE(message.length);
     frame.set(message, LENGTH_BYTES);
-    return { id, frame };
+    return { id, frame, timeout: Math.min(checkedTimeout(timeout), this.#timeout), signal };
   }
 
   /**
    * Sends a request and reads its response. A connection that the server has closed meanwhile is made anew once:
    * decisions change nothing, so that asking twice does no harm.
    */
-  async call({ id, frame }: Encoded, { timeout = this.#timeout, signal }: CallOptions): Promise<Response> {
-    const bound = new Bound(Math.min(timeout, this.#timeout), signal);
+  async call({ id, frame, timeout, signal }: Encoded): Promise<Response> {
+    const bound = new Bound(timeout, signal);
     try {
       const response = await this.#answered(bound, id, frame);
       const { result } = response;
@@ -120,16 +143,18 @@ export class Pool {
     }
   }
 
-  async #answered(bound: Bound, id: bigint, frame: Buffer): Promise<Response> {
+  async #answered(bound: Bound, id: bigint, frame: Uint8Array): Promise<Response> {
     let connection = await this.#take(bound);
     let isReused = connection !== undefined;
     try {
+      // What came unasked closes it, and so does the server's end of it; neither is to be taken for the response.
+      if (isReused) await polled();
       for (;;) {
         if (this.#isClosed) throw new ClosedError();
         connection ??= new Connection(this.#path, this.#largest, (ended) => this.#forget(ended));
         try {
           const used = connection;
-          const message = await bound.until<Buffer>((callback) => used.exchange(frame, callback));
+          const message = await bound.until<Uint8Array>((callback) => used.exchange(frame, callback));
           const response = decoded(id, message);
           this.#put(connection);
           return response;
@@ -179,7 +204,18 @@ export class Pool {
   }
 }
 
-function decoded(id: bigint, message: Buffer): Response {
+function checkedTimeout(timeout: number): number {
+  if (timeout > 0 && timeout <= LONGEST_TIMEOUT) return timeout;
+  throw new RangeError(`timeout must be greater than 0 and at most ${LONGEST_TIMEOUT} milliseconds, not ${timeout}`);
+}
+
+/** Resolves when all sockets have been read that had something to read at the time of the call. */
+function polled(): Promise<void> {
+  // The first may come at the end of the turn of the event loop that has looked at the sockets before.
+  return new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+}
+
+function decoded(id: bigint, message: Uint8Array): Response {
   let response: Response;
   try {
     response = fromBinary(ResponseSchema, message);

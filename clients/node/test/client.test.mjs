@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 
 import {
-  BuiltInError, ClosedError, policyv1 as p, ServerError, TimeoutError,
+  BuiltInError, Client, ClosedError, policyv1 as p, ServerError, TimeoutError,
 } from "windlass-client";
 
 import {
@@ -157,7 +157,7 @@ test("a server that hangs means the own default within the time", async (t) => {
   const why = new Error("the machine is gone");
   controller.abort(why);
   assert.deepEqual(await Promise.all([...calls, expectOwn(patient, { signal })]), [why, why, why]);
-  await assert.rejects(patient.status({ signal: AbortSignal.abort("words") }), /called off: words/);
+  await assert.rejects(patient.status({ signal: AbortSignal.abort("words") }), /^Error: the call was aborted: words$/);
 
   // One that waits for its turn ends with its time, too.
   const first = patient.retry(failed(), giveUp);
@@ -174,6 +174,29 @@ test("a request that is too large is refused by the server", async (t) => {
   const { error } = await client.retry(question, giveUp);
   assert.ok(error instanceof ServerError, error);
   assert.equal(error.code, p.Error_Code.TOO_LARGE);
+  await expectWait(client, 1);
+});
+
+test("an argument out of range is refused with its range", async (t) => {
+  const path = "/tmp/windlass-nobody/policy.sock";
+  const timeouts = /^RangeError: timeout must be greater than 0 and at most 2147483647 milliseconds, not /;
+  for (const timeout of [0, -1, 2 ** 31, Infinity, NaN]) {
+    assert.throws(() => new Client(path, { timeout }), timeouts);
+    await assert.rejects(newClient(t, path).retry(failed(), never, { timeout }), timeouts);
+    await assert.rejects(newClient(t, path).status({ timeout }), timeouts);
+  }
+  for (const connections of [0, 1.5, Infinity]) {
+    const told = /^RangeError: connections must be an integer of at least 1, /;
+    assert.throws(() => new Client(path, { connections }), told);
+  }
+  for (const maxResponseBytes of [0, 2 ** 32, NaN]) {
+    const told = /^RangeError: maxResponseBytes must be from 1 to 4294967295, /;
+    assert.throws(() => new Client(path, { maxResponseBytes }), told);
+  }
+});
+
+test("the longest timeout is one that Node.js waits for", async (t) => {
+  const client = newClient(t, (await Server.start(t, 1)).socket, { timeout: 2 ** 31 - 1 });
   await expectWait(client, 1);
 });
 

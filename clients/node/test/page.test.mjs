@@ -37,5 +37,5 @@ test("the example of the page does what it says", async (t) => {
   const decided = run();
   assert.equal(decided.stdout, "verdict: { case: 'wait', value: 60000n } stock may come back\n", decided.stderr);
   await server.kill();
-  assert.match(run().stdout, /^the own default applies: Error: connect ECONNREFUSED/);
+  assert.match(run().stdout, /^using the local default: Error: connect ECONNREFUSED/);
 });

@@ -32,8 +32,8 @@ def server():
 def liar_of():
     made = []
 
-    def make(tell):
-        made.append(Liar(tell))
+    def make(tell, greet=lambda connection: None):
+        made.append(Liar(tell, greet))
         return made[-1]
 
     yield make

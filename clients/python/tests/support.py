@@ -87,12 +87,14 @@ class Server:
 
 
 class Liar:
-    """Answers each request on each connection by what `tell(connection, request)` sends. None of it is true."""
+    """Answers each request on each connection by what `tell(connection, request)` sends, after what `greet(connection)`
+    sends before it reads. None of it is true."""
 
-    def __init__(self, tell):
+    def __init__(self, tell, greet):
         self.folder = tempfile.mkdtemp(prefix="windlass-")
         self.path = os.path.join(self.folder, "liar.sock")
         self.tell = tell
+        self.greet = greet
         self.connections = 0
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(self.path)
@@ -110,6 +112,8 @@ class Liar:
 
     def _serve(self, connection):
         with connection, contextlib.suppress(OSError):
+            if self.greet(connection) is CLOSE:
+                return
             while True:
                 header = received(connection, 4)
                 if header is None:

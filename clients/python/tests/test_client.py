@@ -1,6 +1,7 @@
 """The clients, against a real `windlass policy serve`."""
 
 import asyncio
+import math
 import os
 import signal
 import threading
@@ -8,7 +9,7 @@ import threading
 import pytest
 
 import windlass_client
-from support import PATIENT, eventually, expect_own, expect_wait, failed, give_up, subject, waits
+from support import PATIENT, eventually, expect_own, expect_wait, failed, give_up, respond, subject, waits
 from windlass_client import policyv1 as p
 
 NOW = 1_767_225_600_000
@@ -120,6 +121,27 @@ def test_where_no_configured_policy_decides_the_own_default_may(server, client_o
     assert isinstance(client.retry(conflict, give_up).error, windlass_client.BuiltInError)
     decision = client_of(server.socket).retry(conflict, give_up)
     assert decision.error is None and decision.decided_by.built_in
+
+
+@pytest.mark.parametrize("argument, value, told", [
+    *(("timeout", value, "timeout must be greater than 0 and at most 2000000 seconds")
+      for value in (0, -1, 2_000_001, 1e9, math.inf, math.nan)),
+    ("connections", 0, "connections must be at least 1, not 0"),
+    *(("max_response_bytes", value, "max_response_bytes must be from 1 to 4294967295") for value in (0, 1 << 32)),
+])
+def test_an_argument_out_of_range_is_refused_with_its_range(server, client_of, argument, value, told):
+    with pytest.raises(ValueError, match=told):
+        client_of(server.socket, **{argument: value})
+    if argument == "timeout":
+        with pytest.raises(ValueError, match=told):
+            client_of(server.socket).retry(failed(), give_up, timeout=value)
+
+
+def test_the_longest_timeout_is_a_wait_that_the_system_takes(liar_of, client_of):
+    def tell(connection, request):
+        respond(connection, p.Response(id=request.id, pin=p.Pin(token=b"1")))
+
+    assert client_of(liar_of(tell).path, timeout=2_000_000).pin().token == b"1"
 
 
 def test_a_dead_server_means_the_own_default(client_of, tmp_path):

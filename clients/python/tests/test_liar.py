@@ -1,6 +1,8 @@
 """Servers that lie, hang up and go on for ever."""
 
 import asyncio
+import os
+import signal
 import threading
 import time
 import tracemalloc
@@ -8,7 +10,7 @@ import tracemalloc
 import pytest
 
 import windlass_client
-from support import CLOSE, PATIENT, decided, expect_own, outcomes, respond
+from support import CLOSE, PATIENT, decided, eventually, expect_own, failed, give_up, outcomes, respond
 from windlass_client import policyv1 as p
 
 SAYS = {
@@ -40,11 +42,17 @@ def half(connection, request):
     return CLOSE
 
 
+def half_a_length(connection, request):
+    connection.sendall(b"\x00")
+    return CLOSE
+
+
 MALFORMED, DEFERRED = windlass_client.MalformedError, windlass_client.DeferredError
 LIES = {
     **{name: (lambda connection, request, said=said: connection.sendall(said), MALFORMED)
        for name, said in SAYS.items()},
     "half a response": (half, ConnectionAbortedError),
+    "half a length": (half_a_length, ConnectionAbortedError),
     "nothing, and the end": (lambda connection, request: CLOSE, ConnectionResetError),
     "another's response": (another, MALFORMED),
     "more than was announced": (longer, MALFORMED),
@@ -69,9 +77,13 @@ def test_a_server_that_lies_means_the_own_default(liar_of, client_of, lie):
         assert isinstance(error, why), repr(error)
 
 
-def test_an_announced_length_takes_no_memory(liar_of, client_of):
+def test_an_announced_length_takes_no_memory_however_small_the_pieces_are(liar_of, client_of):
     def tell(connection, request):
-        connection.sendall((8 << 20).to_bytes(4, "big") + b"\x00")
+        connection.sendall((8 << 20).to_bytes(4, "big"))
+        for _ in range(20_000):
+            connection.sendall(b"\x00")
+            # Each a piece of its own for the one that reads.
+            time.sleep(0)
         return CLOSE
 
     client = client_of(liar_of(tell).path)
@@ -89,8 +101,9 @@ def test_the_largest_response_may_be_set(liar_of, client_of):
     def tell(connection, request):
         respond(connection, decided(request, retry(p.RetryVerdict(wait=1))))
 
-    path = liar_of(tell).path
-    assert isinstance(expect_own(client_of(path, max_response_bytes=4)), windlass_client.MalformedError)
+    error = expect_own(client_of(liar_of(tell).path, max_response_bytes=4))
+    assert isinstance(error, windlass_client.MalformedError)
+    assert str(error) == "malformed response: its length, 19 bytes, exceeds max_response_bytes (4)"
 
 
 def test_an_endless_answer_ends_with_the_time(liar_of, client_of):
@@ -107,7 +120,8 @@ def test_an_endless_answer_ends_with_the_time(liar_of, client_of):
             return CLOSE
 
     client = client_of(liar_of(drip).path, timeout=0.05)
-    assert isinstance(expect_own(client), TimeoutError)
+    error = expect_own(client)
+    assert isinstance(error, TimeoutError) and str(error) == "the call timed out"
     assert closed.wait(PATIENT), "the client has closed the connection"
 
 
@@ -144,6 +158,102 @@ def test_a_connection_that_the_server_closed_is_made_anew_once(liar_of, client_o
     for asked in range(1, 4):
         assert client.retry(p.RetryQuestion(), p.RetryAnswer).error is None
         assert liar.connections == asked
+
+
+def test_what_comes_unasked_is_no_answer(liar_of, client_of):
+    made = []
+
+    def tell(connection, request):
+        made.append(connection)
+        respond(connection, decided(request, retry(p.RetryVerdict(wait=1))))
+
+    client = client_of(liar_of(tell).path)
+    for asked in range(1, 4):
+        decision = client.retry(failed(), give_up)
+        assert decision.error is None and decision.answer.verdict.wait == 1
+        assert len(set(made)) == asked
+        # The answer to the next question, before that is put.
+        respond(made[-1], decided(p.Request(id=asked + 1), retry(p.RetryVerdict(wait=99))))
+
+
+def test_a_server_that_refuses_without_having_read_is_heard(liar_of, client_of):
+    def refuse(connection):
+        respond(connection, p.Response(error=p.Error(code=p.Error.CODE_BUSY, message="no room")))
+        return CLOSE
+
+    client = client_of(liar_of(lambda connection, request: CLOSE, refuse).path)
+    question = failed()
+    # More than the system takes before the server reads, so that the client can't have sent it.
+    question.failure.message = "x" * (4 << 20)
+    for _ in range(2):
+        refusal = client.retry(question, give_up).error
+        assert isinstance(refusal, windlass_client.ServerError) and refusal.code == p.Error.CODE_BUSY, repr(refusal)
+
+
+def test_a_child_process_keeps_no_connection_of_a_call_under_way(liar_of):
+    came, go_on, ended = (threading.Event() for _ in range(3))
+
+    def tell(connection, request):
+        came.set()
+        go_on.wait()
+        connection.sendall(b"\xff" * 4)
+        if connection.recv(1) == b"":
+            ended.set()
+        return CLOSE
+
+    reading, writing = os.pipe()
+    with windlass_client.Client(liar_of(tell).path, timeout=PATIENT) as client:
+        call = threading.Thread(target=client.retry, args=(failed(), give_up))
+        call.start()
+        assert came.wait(PATIENT)
+        child = os.fork()
+        if child == 0:
+            os.close(writing)
+            os.read(reading, 1)
+            os._exit(0)
+        go_on.set()
+        call.join()
+        # The client has closed it, and the child lives.
+        is_ended = ended.wait(PATIENT)
+    os.close(writing)
+    os.waitpid(child, 0)
+    os.close(reading)
+    assert is_ended
+
+
+@pytest.mark.parametrize("waits_for", ["a response", "its turn"])
+def test_a_thread_that_is_interrupted_leaves_nothing_behind(liar_of, waits_for):
+    """As by Ctrl+C: its connection answers no other, and its turn is the next one's."""
+    came, held = threading.Semaphore(0), threading.Event()
+
+    def tell(connection, request):
+        came.release()
+        held.wait()
+        respond(connection, decided(request, retry(p.RetryVerdict(wait=1))))
+
+    def interrupt():
+        if waits_for == "a response":
+            came.acquire()
+        else:
+            eventually("a call waits for its turn", lambda: client._pool._turns)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    liar = liar_of(tell)
+    with windlass_client.Client(liar.path, timeout=PATIENT, connections=1) as client:
+        first = threading.Thread(target=client.retry, args=(failed(), give_up))
+        if waits_for == "its turn":
+            first.start()
+            assert came.acquire(timeout=PATIENT)
+        interrupter = threading.Thread(target=interrupt)
+        interrupter.start()
+        with pytest.raises(KeyboardInterrupt):
+            client.retry(failed(), give_up)
+        interrupter.join()
+        held.set()
+        assert client.retry(failed(), give_up).answer.verdict.wait == 1
+        if waits_for == "its turn":
+            first.join()
+    assert liar.connections == (2 if waits_for == "a response" else 1)
 
 
 @pytest.mark.parametrize("kind", ["threads", "asyncio"])

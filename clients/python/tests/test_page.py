@@ -39,6 +39,6 @@ def test_the_examples_of_the_page_do_what_it_says():
         done = said(blocking + tasks, server.socket)
         assert done.stdout == "wait 60000 ms: stock may come back\n" * 2, done.stderr
         server.kill()
-        assert "the own default applies: ConnectionRefusedError" in said(blocking, server.socket).stdout
+        assert "using the local default: ConnectionRefusedError" in said(blocking, server.socket).stdout
     finally:
         server.end()

@@ -119,7 +119,8 @@ class Asking:
 class Policies(Asking):
     """Policies are asked for decisions: those in force at the time, or those of a pin.
 
-    `own` gives the caller's own default. `timeout` shortens that of the client for one call, in seconds.
+    `own` gives the caller's own default. `timeout` shortens that of the client for one call, in seconds. One that is
+    not greater than 0 and at most 2,000,000 raises ValueError.
     """
 
     def decide(self, questions: Sequence[p.Question], *, timeout: Optional[float] = None) -> list[p.Outcome]:
@@ -175,7 +176,7 @@ class Client(Policies):
     """Asks one server. It connects when it is first asked, and again whenever that is needed. It may be used by many
     threads at the same time.
 
-    timeout: the longest that a call takes, in seconds.
+    timeout: the longest that a call takes, in seconds: more than 0, at most 2,000,000.
     connections: the most connections, and so the most calls at the same time; further ones wait for their turn.
     max_response_bytes: the largest response that is read. No honest server exceeds the default.
     own_defaults: whether the server's built-in default counts as no decision, so that the caller's own default applies
@@ -229,7 +230,8 @@ class Client(Policies):
 class AsyncPolicies(Asking):
     """Policies are asked for decisions: those in force at the time, or those of a pin.
 
-    `own` gives the caller's own default. `timeout` shortens that of the client for one call, in seconds.
+    `own` gives the caller's own default. `timeout` shortens that of the client for one call, in seconds. One that is
+    not greater than 0 and at most 2,000,000 raises ValueError.
     """
 
     async def decide(self, questions: Sequence[p.Question], *, timeout: Optional[float] = None) -> list[p.Outcome]:
@@ -287,7 +289,7 @@ class AsyncClient(AsyncPolicies):
 
     A task that is cancelled while it waits gets no decision: it is cancelled.
 
-    timeout: the longest that a call takes, in seconds.
+    timeout: the longest that a call takes, in seconds: more than 0, at most 2,000,000.
     connections: the most connections, and so the most calls at the same time; further ones wait for their turn.
     max_response_bytes: the largest response that is read. No honest server exceeds the default.
     own_defaults: whether the server's built-in default counts as no decision, so that the caller's own default applies

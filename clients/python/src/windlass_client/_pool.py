@@ -31,6 +31,8 @@ A = TypeVar("A")
 LENGTH = struct.Struct(">I")
 # What is read at once: memory for a response is taken as it comes, whatever length was announced.
 STEP_BYTES = 64 << 10
+# In seconds. No wait of the system takes more than 2 ** 31 - 1 milliseconds.
+LONGEST_TIMEOUT = 2_000_000
 # How a connection ends that the server closed before it took the request.
 GONE = (BrokenPipeError, ConnectionResetError)
 
@@ -117,7 +119,14 @@ def left(deadline: float) -> float:
 
 
 def out_of_time() -> TimeoutError:
-    return TimeoutError("the call's time is over")
+    return TimeoutError("the call timed out")
+
+
+def checked_timeout(timeout: float) -> float:
+    # Nothing is less or more than NaN.
+    if not 0 < timeout <= LONGEST_TIMEOUT:
+        raise ValueError(f"timeout must be greater than 0 and at most {LONGEST_TIMEOUT} seconds, not {timeout}")
+    return timeout
 
 
 class Turn:
@@ -134,10 +143,12 @@ class Pool:
 
     def __init__(self, path: Union[str, os.PathLike[str]], timeout: float, connections: int, largest: int,
                  waits: Waits) -> None:
-        if not timeout > 0 or connections < 1 or not 0 < largest < 1 << 32:
-            raise ValueError("timeout, connections and max_response_bytes have to be positive")
+        if connections < 1:
+            raise ValueError(f"connections must be at least 1, not {connections}")
+        if not 0 < largest < 1 << 32:
+            raise ValueError(f"max_response_bytes must be from 1 to {(1 << 32) - 1}, not {largest}")
         self._path = os.fspath(path)
-        self._timeout = timeout
+        self._timeout = checked_timeout(timeout)
         self._connections = connections
         self._largest = largest
         self._waits = waits
@@ -151,12 +162,13 @@ class Pool:
         # One entry for each connection that no call uses: None where it is not made. The last is taken first.
         self._idle: list[Optional[socket.socket]] = [None] * self._connections
         self._turns: collections.deque[Turn] = collections.deque()
+        # All that are made, those that calls use among them.
+        self._open: set[socket.socket] = set()
 
     def forked(self) -> None:
         """In a child process: the connections, and the calls under way, are the parent's."""
-        for connection in self._idle:
-            if connection is not None:
-                connection.close()
+        for connection in self._open:
+            connection.close()
         self._begin()
 
     def close(self) -> None:
@@ -165,38 +177,57 @@ class Pool:
             idle, self._idle = self._idle, []
             turns, self._turns = self._turns, collections.deque()
         for connection in idle:
-            if connection is not None:
-                connection.close()
+            self._end(connection)
         for turn in turns:
             self._waits.give(turn.signal)
 
+    def _connect(self) -> socket.socket:
+        """A new connection. One to a Unix socket is there at once, or not at all."""
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._open.add(connection)
+        try:
+            connection.setblocking(False)
+            connection.connect(self._path)
+        except BaseException:
+            self._end(connection)
+            raise
+        return connection
+
+    def _end(self, connection: Optional[socket.socket]) -> None:
+        if connection is not None:
+            self._open.discard(connection)
+            connection.close()
+
     async def call(self, request: Request, timeout: Optional[float]) -> Response:
         """Sends a request and reads its response. A connection that the server has closed meanwhile is made anew once:
-        decisions change nothing, so that asking twice does no harm."""
+        decisions change nothing, so that asking twice does no harm. Raises ValueError for a timeout out of range."""
         request.id = next(self._ids)
         message = request.SerializeToString()
         frame = LENGTH.pack(len(message)) + message
-        deadline = time.monotonic() + (self._timeout if timeout is None else min(timeout, self._timeout))
+        deadline = time.monotonic() + (
+            self._timeout if timeout is None else min(checked_timeout(timeout), self._timeout))
         connection = await self._take(deadline)
-        is_reused = connection is not None
         try:
+            if connection is not None and not is_quiet(connection):
+                self._end(connection)
+                connection = None
+            is_reused = connection is not None
             while True:
                 if self._closed:
                     raise ClosedError
                 if connection is None:
-                    connection = connected(self._path)
+                    connection = self._connect()
                 try:
                     response = await self._exchange(connection, request.id, frame, deadline)
                     break
                 except GONE:
                     if not is_reused:
                         raise
-                connection.close()
+                self._end(connection)
                 connection, is_reused = None, False
         # A task that is cancelled leaves a response behind, too.
         except BaseException:
-            if connection is not None:
-                connection.close()
+            self._end(connection)
             self._put(None)
             raise
         self._put(connection)
@@ -229,8 +260,7 @@ class Pool:
     def _put(self, connection: Optional[socket.socket]) -> None:
         with self._lock:
             if self._closed:
-                if connection is not None:
-                    connection.close()
+                self._end(connection)
             elif self._turns:
                 turn = self._turns.popleft()
                 turn.connection, turn.is_given = connection, True
@@ -286,23 +316,24 @@ class Pool:
             if expected == LENGTH.size and len(received) >= expected:
                 (length,) = LENGTH.unpack_from(received)
                 if length > self._largest:
-                    raise MalformedError(f"it announces {length} bytes")
+                    raise MalformedError(
+                        f"its length, {length} bytes, exceeds max_response_bytes ({self._largest})")
                 expected += length
         if len(received) > expected:
-            raise MalformedError("more follows it")
+            raise MalformedError("unexpected bytes after the response")
         return bytes(memoryview(received)[LENGTH.size:])
 
 
-def connected(path: str) -> socket.socket:
-    """A new connection. One to a Unix socket is there at once, or not at all."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+def is_quiet(connection: socket.socket) -> bool:
+    """Whether nothing came that nobody asked for: neither the connection's end, nor what the next call would take for
+    its response."""
     try:
-        connection.setblocking(False)
-        connection.connect(path)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+        connection.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
 
 
 # Connections that two processes share would answer one by what the other asked.
