@@ -1,10 +1,16 @@
 //! `windlass policy serve`, as somebody at a terminal meets it. What goes over its socket is tested in host/serve and
 //! clients.
 
+use std::fs::File;
+use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
+use prost::Message as _;
+use windlass_serve::proto::{self, question, request};
+use windlass_test_guests::HOSTILE;
 use windlass_test_hostile::{Options, peers, policies};
 
 use crate::support::{BINARY, Running, World};
@@ -25,13 +31,63 @@ impl Served {
     fn listen(&self) -> String {
         format!("unix:{}", self.socket.display())
     }
+
+    fn start(&self) -> Running {
+        let serving = Running::start(&mut self.world.command(&["policy", "serve", "--listen", &self.listen()]));
+        assert_eq!(serving.first_line(), self.listen());
+        serving
+    }
+
+    /// Asks, and expects an answer.
+    fn ask(&self, call: request::Call) {
+        let message = proto::Request { id: 1, call: Some(call) }.encode_to_vec();
+        let mut stream = UnixStream::connect(&self.socket).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
+        stream.write_all(&[&u32::try_from(message.len()).unwrap().to_be_bytes()[..], &message].concat()).unwrap();
+        let mut length = [0; 4];
+        stream.read_exact(&mut length).unwrap();
+        let mut response = vec![0; u32::from_be_bytes(length) as usize];
+        stream.read_exact(&mut response).unwrap();
+        let response = proto::Response::decode(&response[..]).unwrap().result.unwrap();
+        assert!(!matches!(response, proto::response::Result::Error(_)), "{response:?}");
+    }
+}
+
+/// Puts a pipe in the place of the configuration: reading it takes until somebody has written it.
+fn slow_configuration(served: &Served) -> PathBuf {
+    let path = served.world.home.path().join(".config/windlass/config.toml");
+    std::fs::remove_file(&path).unwrap();
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    path
+}
+
+#[test]
+fn while_the_configuration_is_read_again_it_answers_and_ends() {
+    let served = Served::new();
+    served.world.configure("");
+    let serving = served.start();
+    let pipe = slow_configuration(&served);
+    serving.signal("HUP");
+    // A pipe is opened when somebody else opens its other end: the server reads.
+    let mut configuration = File::options().write(true).open(&pipe).unwrap();
+    served.ask(request::Call::Status(()));
+    for _ in 0..3 {
+        serving.signal("HUP");
+    }
+    served.ask(request::Call::Status(()));
+    writeln!(configuration, "owner = 'team'").unwrap();
+    drop(configuration);
+    serving.until_it_says("the configuration was read again");
+    // The signals during the reading cause one more.
+    let _configuration = File::options().write(true).open(&pipe).unwrap();
+    serving.signal("TERM");
+    serving.end().expect(0);
 }
 
 #[test]
 fn it_says_where_it_listens_serves_until_it_is_told_to_end_and_leaves_nothing() {
     let served = Served::new();
-    let serving = Running::start(&mut served.world.command(&["policy", "serve", "--listen", &served.listen()]));
-    assert_eq!(serving.first_line(), served.listen());
+    let serving = served.start();
     UnixStream::connect(&served.socket).unwrap();
     let second = served.world.run(&["policy", "serve", "--listen", &served.listen()]).expect(2);
     assert!(second.stderr.contains("another program listens"), "{}", second.stderr);
@@ -43,10 +99,37 @@ fn it_says_where_it_listens_serves_until_it_is_told_to_end_and_leaves_nothing() 
 }
 
 #[test]
+fn it_ends_without_asking_a_shadow_about_all_decisions_that_wait_for_it() {
+    let served = Served::new();
+    let file = served.world.write("hostile.wasm", HOSTILE.bytes);
+    served.world.configure(&format!(
+        "[[policies.retry]]\npath = '{}'\nmode = 'shadow'\nlimits = {{ time_ms = 2000 }}\n\
+         settings = {{ behaviour = 'loop', during = 'odd-decisions' }}\n",
+        file.display()
+    ));
+    let serving = served.start();
+    let question = proto::RetryQuestion {
+        random: 1,
+        operation: "create-server".into(),
+        attempt: 1,
+        subject: Some(proto::Subject { program: proto::Program::Other.into(), ..Default::default() }),
+        failure: Some(proto::Failure { class: proto::FailureClass::Gateway.into(), ..Default::default() }),
+        ..Default::default()
+    };
+    let question = proto::Question { slot: Some(question::Slot::Retry(question)) };
+    served.ask(request::Call::Decide(proto::Decide { questions: vec![question; 100], ..Default::default() }));
+    serving.signal("TERM");
+    serving.end().expect(0);
+    let report = served.world.json(&["policy", "shadow"]);
+    let shadow = &report["shadows"][0];
+    // Were they all asked, it would be suspended after the fifth failure.
+    assert!(shadow["failed"].as_u64().unwrap() < 5 && shadow["not-asked"].as_u64().unwrap() > 10, "{report}");
+}
+
+#[test]
 fn after_a_kill_the_next_one_takes_its_place() {
     let served = Served::new();
-    let serving = Running::start(&mut served.world.command(&["policy", "serve", "--listen", &served.listen()]));
-    serving.first_line();
+    let serving = served.start();
     serving.signal("KILL");
     serving.end();
     assert!(served.socket.exists());

@@ -8,15 +8,16 @@ use windlass_policy::slots::SlotName;
 use crate::support::Scene;
 
 #[test]
-fn as_many_rules_with_as_long_lists_as_can_be_are_loaded() {
-    let rule = |number: u32| {
-        let words: Vec<String> = (0..210).map(|word| format!("'{:06}'", number * 125 + word)).collect();
+fn a_file_of_rules_as_long_as_can_be_is_loaded() {
+    let rule = |when: &str| format!("[[rules]]\nwhen = \"{when}\"\nanswer = \"defer\"\n");
+    let listed = |number: u32| {
+        let words: Vec<String> = (0..210).map(|word| format!("'{:06}'", number * 105 + word)).collect();
         let words = words.join(",");
-        format!(
-            "[[rules]]\nwhen = \"server_type in [{words}] && !(zone in [{words}]) || undoing\"\nanswer = \"give-up\"\n"
-        )
+        rule(&format!("server_type in [{words}] && !(zone in [{words}]) || undoing"))
     };
-    let rules: String = (0..256).map(rule).collect();
+    let short = |number: u32| rule(&format!("attempt=={number}"));
+    let rules: String = (0..13).map(listed).chain((0..243).map(short)).collect();
+    assert!((60_000..65_000).contains(&rules.len()), "{}", rules.len());
     let link = Link::contents(Path::new("many.rules.toml"), format!("slot = \"retry\"\n{rules}").into_bytes());
     Scene::new().load(SlotName::Retry, &link);
 }

@@ -8,8 +8,8 @@ use windlass_inspect::output::print;
 use windlass_policy::Host;
 use windlass_serve::{ServeOptions, Socket, serve};
 
-use crate::arguments::{ServePolicies, UnixAddress};
-use crate::configuration;
+use crate::arguments::{Global, ServePolicies, UnixAddress};
+use crate::configuration::{self, Environment};
 use crate::context::Context;
 
 /// The rights on the socket's file: where other users may ask, the kernel says who asks.
@@ -43,10 +43,19 @@ pub(super) async fn run(context: &Context, arguments: ServePolicies) -> Result<(
         state.path().display()
     ));
     let end = CancellationToken::new();
-    let serving = serve(socket, host.clone(), options, end.clone());
-    tokio::join!(serving, signals.follow(context, &host, &end));
-    host.flush_decisions();
-    Ok(())
+    // In a task of its own, since to read the configuration again takes as long as its policies take to compile.
+    let mut serving = tokio::spawn(serve(socket, host.clone(), options, end.clone()));
+    let rereading = Rereading { global: context.global.clone(), environment: context.environment.clone(), host };
+    let served = tokio::select! {
+        () = signals.follow(&rereading) => {
+            end.cancel();
+            serving.await
+        }
+        served = &mut serving => served,
+    };
+    // The shadows are not waited for here: the host gives them a bounded time when it is dropped.
+    rereading.host.flush_records();
+    served.map_err(|error| Failure::undone("the server ended by a defect").because(error.to_string()))
 }
 
 struct Signals {
@@ -64,36 +73,52 @@ impl Signals {
         })
     }
 
-    /// Does what they ask for, until one asks for the end.
-    async fn follow(mut self, context: &Context, host: &Host, end: &CancellationToken) {
-        loop {
-            tokio::select! {
-                _ = self.interrupt.recv() => break,
-                _ = self.terminate.recv() => break,
-                _ = self.hangup.recv() => tokio::task::block_in_place(|| read_again(context, host)),
+    /// Reads the configuration again at each SIGHUP. Returns at SIGINT or SIGTERM, also during such a reading.
+    async fn follow(mut self, rereading: &Rereading) {
+        let reread = async {
+            // Signals that arrive during one reading cause one more together.
+            while self.hangup.recv().await.is_some() {
+                let rereading = rereading.clone();
+                if let Err(error) = tokio::task::spawn_blocking(move || rereading.run()).await {
+                    tracing::error!(%error, "reading the configuration again ended by a defect");
+                }
             }
+        };
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            () = reread => {}
         }
-        end.cancel();
     }
 }
 
-/// Puts the configuration as it is now in place, all of it or nothing.
-fn read_again(context: &Context, host: &Host) {
-    let configured =
-        configuration::load(context.global.config.as_deref(), &context.environment).and_then(|configuration| {
-            Context::new(context.global.clone(), configuration, context.environment.clone()).configure(host)
-        });
-    match configured {
-        Ok(()) => {
-            // What is configured as before stays in its place: its file may have changed.
-            for error in host.reload().errors {
-                tracing::warn!(%error, "a changed policy is not used");
+/// Reads the configuration of a host again.
+#[derive(Clone)]
+struct Rereading {
+    global: Global,
+    environment: Environment,
+    host: Host,
+}
+
+impl Rereading {
+    /// Puts the configuration as it is now in place, all of it or nothing. Blocks while its policies are compiled.
+    fn run(&self) {
+        let Rereading { global, environment, host } = self;
+        let configured = configuration::load(global.config.as_deref(), environment)
+            .and_then(|configuration| Context::new(global.clone(), configuration, environment.clone()).configure(host));
+        let output = global.output();
+        match configured {
+            Ok(()) => {
+                // What is configured as before stays in its place: its file may have changed.
+                for error in host.reload().errors {
+                    tracing::warn!(%error, "a changed policy is not used");
+                }
+                output.say("the configuration was read again");
             }
-            context.output.say("the configuration was read again");
-        }
-        Err(failure) => {
-            let why = [std::slice::from_ref(&failure.message), &failure.causes].concat().join(": ");
-            context.output.say(&format!("nothing was changed: {why}"));
+            Err(failure) => {
+                let why = [std::slice::from_ref(&failure.message), &failure.causes].concat().join(": ");
+                output.say(&format!("nothing was changed: {why}"));
+            }
         }
     }
 }
