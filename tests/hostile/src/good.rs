@@ -83,7 +83,11 @@ impl Good {
             25 => match self.call(&request(request::Call::Status(())))? {
                 response::Result::Status(status) => {
                     self.lost_records = status.counters.map_or(0, |counters| counters.lost_records);
-                    let suspended = status.links.iter().find(|link| link.suspended);
+                    let is_asked = |link: &&proto::Link| {
+                        let slot = link.policy.as_ref().map(|policy| policy.slot.as_str());
+                        !link.shadow && matches!(slot, Some("retry" | "state-mapping"))
+                    };
+                    let suspended = status.links.iter().filter(is_asked).find(|link| link.suspended);
                     ensure!(suspended.is_none(), "a policy is suspended: {suspended:?}");
                 }
                 other => bail!("no status: {other:?}"),

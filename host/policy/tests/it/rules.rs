@@ -227,7 +227,7 @@ fn all_that_is_wrong_with_a_file_of_rules_is_told_at_once() {
         "line 5, rule 1: `answer`: there is no answer `giveup`; did you mean `give-up`?",
         "line 7, rule 2: `when`: it is not CEL: for `and`, write `&&`",
         "line 8: rule 2: unknown key `reasn`; did you mean `reason`?",
-        "line 9, rule 2: `answer`: `wait` needs more than its name, in milliseconds: write { wait = 60000 }",
+        "line 9, rule 2: `answer`: `wait` needs a number of milliseconds: write { wait = 60000 }",
     ];
     assert_eq!(problems, expected);
 }
