@@ -38,7 +38,7 @@ const COMMANDS: [&[&str]; 17] = [
 ];
 
 /// What changes neither the account nor the journal, or, like `demo`, works on an account of its own.
-const OTHERS: [&str; 47] = [
+const OTHERS: [&str; 48] = [
     "completions",
     "conformance",
     "console",
@@ -83,6 +83,7 @@ const OTHERS: [&str; 47] = [
     "policy sign",
     "policy status",
     "policy test",
+    "policy verify",
     "server list",
     "server show",
     "state show",

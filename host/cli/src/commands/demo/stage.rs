@@ -8,7 +8,7 @@ use windlass_inspect::failure::Failure;
 use windlass_lifecycle::{ImageChoice, scaleway_capabilities};
 use windlass_lifecycle::{Journal, Lifecycle, OperationFilter, Options, ServerSpecification, StateDirectory};
 use windlass_policy::slots::SlotName;
-use windlass_policy::{DecisionFilter, Host, HostOptions, Link, Policies, Watch, built_in_component};
+use windlass_policy::{Compiler, DecisionFilter, Host, HostOptions, Link, Policies, Watch, built_in_component};
 use windlass_scaleway::{Client, SecretKey, Settings, Zone};
 use windlass_simulator::{Latency, Simulator};
 
@@ -71,6 +71,8 @@ impl Stage {
         let mut options = HostOptions::new(state.handle().try_clone().map_err(broken)?);
         options.capabilities = scaleway_capabilities(&client);
         options.watch_interval = WATCH_INTERVAL;
+        // The policies of the demo are its own.
+        options.compiler = Some(Compiler::this_process());
         let policies = Host::new(options).map_err(broken)?;
         // The defaults try for minutes; three attempts tell the story as well.
         let retry = Link::default().with_settings(serde_json::json!({ "attempts": 3 }));
