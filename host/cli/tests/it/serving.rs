@@ -171,5 +171,5 @@ fn policies_that_mean_harm_harm_no_other_policy() {
     let options = Options { program: BINARY.into(), seed: 31, time: Duration::from_secs(12), is_timed: false };
     let report = policies::run(&options).unwrap();
     assert!(report.broken.is_empty(), "{:#?}\n{report}", report.broken);
-    assert!(report.harms.len() > 4, "{report}");
+    assert!(report.harms.len() > 1, "{report}");
 }
