@@ -20,7 +20,7 @@ use windlass_lifecycle::{
     Clock, Durability, Journal, Lifecycle, OperationFilter, OperationState as JournalState, Options, OwnerName,
     StateDirectory,
 };
-use windlass_policy::{Host, HostOptions};
+use windlass_policy::{Compiler, Host, HostOptions};
 use windlass_scaleway::{Client, Settings, Zone};
 use windlass_simulator::{Resources, Simulator};
 
@@ -42,7 +42,9 @@ pub(crate) fn host() -> Arc<Host> {
 
 pub(crate) fn host_in(folder: &std::path::Path) -> Arc<Host> {
     let state = StateDirectory::open(folder).unwrap();
-    Arc::new(Host::new(HostOptions::new(state.handle().try_clone().unwrap())).unwrap())
+    let mut options = HostOptions::new(state.handle().try_clone().unwrap());
+    options.compiler = Some(Compiler::this_process());
+    Arc::new(Host::new(options).unwrap())
 }
 
 /// Runs a case on one thread under paused time.

@@ -10,7 +10,7 @@ use wasmtime::{
     StoreLimitsBuilder,
 };
 use windlass_policy::slots::{Retry, Slot, SlotName, StateMapping, retry, state_mapping};
-use windlass_policy::{Host, HostOptions, Link, LoadedPolicy};
+use windlass_policy::{Compiler, Host, HostOptions, Link, LoadedPolicy};
 
 /// The default retry policy, as the host embeds it.
 const RETRY: &[u8] = include_bytes!("../../components/retry.wasm");
@@ -35,7 +35,9 @@ impl Set {
 /// A host on this state folder.
 pub(crate) fn open(state: &std::path::Path) -> Host {
     let dir = Dir::open_ambient_dir(state, ambient_authority()).expect("the folder was just made");
-    Host::new(HostOptions::new(dir)).expect("the built-in defaults load")
+    let mut options = HostOptions::new(dir);
+    options.compiler = Some(Compiler::this_process());
+    Host::new(options).expect("the built-in defaults load")
 }
 
 /// A batch of so many servers in all sorts of states.
