@@ -156,7 +156,7 @@ export enum Error_Code {
   INVALID = 1,
 
   /**
-   * The request or its answer is larger than a message may be, or the batch is.
+   * The request or its answer is larger than a message may be, or the batch or a list of a question is longer.
    *
    * @generated from enum value: CODE_TOO_LARGE = 2;
    */
@@ -736,7 +736,7 @@ export type Counters = Message<"windlass.policy.v1.Counters"> & {
   deniedConnections: bigint;
 
   /**
-   * Connections for which there was no room.
+   * Connections for which there was no room, or that made room for newer ones.
    *
    * @generated from field: uint64 busy_connections = 4;
    */

@@ -60,8 +60,8 @@ pub struct ScalewayGroup {
 }
 
 impl ScalewayGroup {
-    /// A group that will look for credentials in these process_environment, and have its policies compiled by this
-    /// compiler (by its own process where there is none).
+    /// A group that will look for credentials in this environment, and have components compiled by this compiler. Where
+    /// there is none, only rules and built-in policies are loaded.
     pub fn new(process_environment: ProcessEnvironment, compiler: Option<Compiler>) -> Self {
         Self { process_environment, compiler, fleet: OnceCell::new() }
     }
