@@ -30,8 +30,7 @@ use crate::shares::Shares;
 use crate::slots::{Deferred, OnFailure, Reasons, Slot, SlotName};
 use crate::status::StatusSignal;
 
-/// How many times as long as a policy may compute a decision waits for its share: with the time itself that is less than
-/// clients of the policy server wait.
+/// How many times as long as a tenant's policy may compute a decision waits for its share.
 const SHARE_TIMES: u64 = 2;
 
 /// One link of a chain, as an operation holds it.
@@ -577,10 +576,17 @@ async fn ask_slowly<S: Slot>(
     if tokio::runtime::Handle::try_current().is_err() {
         return call::ask::<S>(policy, question);
     }
-    let longest = Duration::from_millis(policy.limits().time_ms.saturating_mul(SHARE_TIMES));
-    let Ok(share) = tokio::time::timeout(longest, shares.take(&policy.identity)).await else {
-        let why = format!("too many decisions of slow policies wait: there was no room within {longest:?}");
-        return (Err(Failure::new(FailureKind::HostBusy, why)), Trace::default());
+    let waiting = shares.take(&policy.identity);
+    let share = if policy.identity.is_from_tenant() {
+        let longest = Duration::from_millis(policy.limits().time_ms.saturating_mul(SHARE_TIMES));
+        let Ok(share) = tokio::time::timeout(longest, waiting).await else {
+            let why = format!("too many decisions of a tenant's slow policies wait: no room within {longest:?}");
+            return (Err(Failure::new(FailureKind::HostBusy, why)), Trace::default());
+        };
+        share
+    } else {
+        // The operator's policy decides, however many wait for it: a default in its place might delete what it keeps.
+        waiting.await
     };
     // Those before may have been its last.
     if policy.health.is_suspended() {

@@ -67,8 +67,7 @@ fn a_slow_policy_with_many_callers_leaves_the_threads_to_other_slots() {
             tokio::spawn(async move {
                 for attempt in 1.. {
                     let decision = pin.decide::<Retry>(retry::Question { attempt, ..Retry::example() }).await;
-                    let kinds: Vec<_> = decision.fallbacks.iter().map(|fallback| fallback.kind).collect();
-                    assert!(matches!(kinds[..], [] | [FailureKind::HostBusy]), "{decision:?}");
+                    assert!(decision.fallbacks.is_empty(), "{decision:?}");
                     slow.fetch_add(1, Ordering::Relaxed);
                     tokio::task::yield_now().await;
                 }
