@@ -156,7 +156,7 @@ impl From<Kind> for Typed {
 
 type Checked = Result<Typed, String>;
 
-/// How many mistakes of one expression are told.
+/// The most mistakes that are reported for one expression.
 const MOST_TOLD: usize = 16;
 
 /// Both, or what is wrong with them: a line for each mistake, each once.

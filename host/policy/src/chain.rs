@@ -468,7 +468,7 @@ impl<S: Slot> PendingDecision<S> {
         }
     }
 
-    /// `by_size`: it counts for whoever asked so large a question, not for the policy.
+    /// `by_size`: the question's size caused the failure, so it does not count against the policy.
     fn failed(&mut self, link: &ChainLink, failure: &Failure, by_size: bool, circumstances: &Circumstances<'_>) {
         let policy = link.identity().clone();
         self.fallbacks.push(Fallback { policy, kind: failure.kind, reason: failure.reason.clone() });

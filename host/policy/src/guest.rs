@@ -79,10 +79,9 @@ impl Guest {
         self.limiter.memory_left
     }
 
-    /// How long it has run, of what its limits allow.
+    /// Ends its time, and returns how long it has run.
     pub(crate) fn computed(&mut self, limits: &Limits) -> Duration {
-        self.time.pause();
-        Duration::from_millis(limits.time_ms).saturating_sub(self.time.left_of_limit())
+        self.time.end(Duration::from_millis(limits.time_ms))
     }
 
     /// Whether it has written a line.

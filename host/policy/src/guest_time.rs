@@ -48,9 +48,10 @@ impl GuestTime {
         left(self.left, used, waited)
     }
 
-    /// What was left at the last [pause](GuestTime::pause).
-    pub(crate) fn left_of_limit(&self) -> Duration {
-        self.left
+    /// Ends it, and returns how much was used of the limit that it began with.
+    pub(crate) fn end(&mut self, limit: Duration) -> Duration {
+        self.pause();
+        limit.saturating_sub(self.left)
     }
 
     /// The guest waits for the host: that time is not its own.

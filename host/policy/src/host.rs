@@ -390,7 +390,8 @@ impl Host {
         self.inner.reload(false)
     }
 
-    /// Reloads changed files by itself from now on, each when it has stayed as it is for one interval, in a thread of its own, until the returned guard is dropped.
+    /// Reloads changed files by itself from now on, each when it has stayed as it is for one interval. Does so in a thread
+    /// of its own, until the returned guard is dropped.
     ///
     /// # Errors
     /// The thread can't be started.
@@ -774,15 +775,14 @@ impl Inner {
                 }
             }
         }
-        if unsettled && !changed {
-            self.generations.lock().slots = slots;
-        } else if changed {
+        if changed || unsettled {
             let mut configured = self.generations.lock();
             configured.slots = slots;
             if !outcome.swapped.is_empty() {
                 configured.swap(generation_of(&configured, &self.built_ins));
             }
-            drop(configured);
+        }
+        if changed {
             self.deciding.status.changed();
         }
         outcome
@@ -997,7 +997,7 @@ mod tests {
         assert_eq!((host.inner.reload(true).swapped.len(), rules()), (1, 4));
         assert!(host.inner.reload(true).swapped.is_empty());
 
-        // Whoever asks for it does not wait.
+        // An explicit reload takes the file as it is.
         write(&["a"]);
         assert_eq!((host.reload().swapped.len(), rules()), (1, 1));
         std::fs::remove_file(folder.path().join("the.rules.toml")).unwrap();

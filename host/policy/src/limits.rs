@@ -17,7 +17,7 @@ pub(crate) const MAX_COMPONENT_BYTES: u64 = 64 << 20;
 pub(crate) const MAX_TIME_MS: u64 = 60_000;
 /// A question is large that holds more than this, in bytes: its texts, 8 bytes for each number, case or truth value, 24
 /// more for each text and list. Some 1,000 servers of the slot `state-mapping`. A limit that a policy reaches over a
-/// large question does not count towards its suspension: whoever asks decides how large a question is.
+/// large question does not count towards its suspension, since the caller decides how large a question is.
 pub const LARGE_QUESTION_BYTES: usize = 128 << 10;
 /// The most of what has no bound of its own in the engine.
 const MAX_COUNT: u64 = u32::MAX as u64;

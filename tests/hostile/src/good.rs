@@ -1,7 +1,7 @@
 //! The peer that means no harm. It does as the clients do: it gives each call its time, and connects anew where the
 //! server has closed a connection that it had.
 
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail, ensure};
 use prost::Message as _;
 use windlass_serve::proto::{self, answer, outcome, request, response, retry_verdict};
 
-use crate::messages::{decide, gateway_failed, request, servers};
+use crate::messages::{decide, gateway_failed, receive, request, servers};
 use crate::server::{RULES, Server, WAIT_MS};
 
 /// How many broken promises are told in words.
@@ -156,10 +156,7 @@ impl Good {
         stream.set_read_timeout(Some(left))?;
         stream.set_write_timeout(Some(left))?;
         stream.write_all(message)?;
-        let mut length = [0; 4];
-        stream.read_exact(&mut length)?;
-        let mut bytes = vec![0; u32::from_be_bytes(length) as usize];
-        stream.read_exact(&mut bytes)?;
+        let bytes = receive(&mut stream)?;
         self.stream = Some(stream);
         Ok(bytes)
     }

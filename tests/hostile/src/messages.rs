@@ -1,7 +1,19 @@
 //! Requests, as bytes that can be sent.
 
+use std::io::{self, Read as _};
+use std::os::unix::net::UnixStream;
+
 use prost::Message as _;
 use windlass_serve::proto::{self, question, request};
+
+/// The next message of a stream.
+pub(crate) fn receive(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let mut bytes = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
 
 /// With its length before it.
 pub(crate) fn framed(message: &[u8]) -> Vec<u8> {

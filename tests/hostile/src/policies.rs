@@ -13,7 +13,7 @@ mod rules;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,7 +28,7 @@ use windlass_policy::slots::SlotName;
 use crate::Options;
 use crate::good::Good;
 use crate::log::Follower;
-use crate::messages::{decide, of_other_slots};
+use crate::messages::{decide, of_other_slots, receive};
 use crate::server::Server;
 
 /// The most memory that the server's process may have had, and all children that compile for it together.
@@ -215,10 +215,7 @@ fn answer(socket: &Path, message: &[u8]) -> bool {
         let mut stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(Duration::from_secs(20)))?;
         stream.write_all(message)?;
-        let mut length = [0; 4];
-        stream.read_exact(&mut length)?;
-        let mut bytes = vec![0; u32::from_be_bytes(length) as usize];
-        stream.read_exact(&mut bytes)
+        receive(&mut stream).map(drop)
     };
     exchange().is_ok()
 }

@@ -49,6 +49,13 @@ pub(super) struct Segment {
     number: u64,
 }
 
+impl Segment {
+    /// Whether a decision that the filter lets through may be in it.
+    fn may_have(&self, filter: &DecisionFilter) -> bool {
+        filter.slot.is_none_or(|slot| slot == self.slot)
+    }
+}
+
 impl DecisionReader {
     /// The newest decisions before `before`, or the newest of all, as far as the filter lets them through and its limit
     /// goes (0: a hundred).
@@ -69,8 +76,7 @@ impl DecisionReader {
         let limit = if filter.limit == 0 { PAGE } else { filter.limit };
         let begins_before = before.map_or(u64::MAX, |before| before.at_ms().saturating_add(WAITED_MS));
         let mut segments = self.segment_names()?;
-        let slot = |segment: &Segment| filter.slot.is_none_or(|slot| slot == segment.slot);
-        segments.retain(|segment| segment.begun <= begins_before && slot(segment));
+        segments.retain(|segment| segment.begun <= begins_before && segment.may_have(filter));
         segments.sort_by_key(|segment| (segment.until, segment.begun));
         let mut page = DecisionPage { decisions: Vec::new(), unreadable: 0, older: None };
         let mut read = 0;
@@ -106,8 +112,7 @@ impl DecisionReader {
         let limit = if filter.limit == 0 { PAGE } else { filter.limit };
         let most = filter.most_bytes.unwrap_or(PAGE_BYTES);
         let mut segments = self.segment_names()?;
-        let slot = |segment: &Segment| filter.slot.is_none_or(|slot| slot == segment.slot);
-        segments.retain(|segment| segment.until >= after.at_ms() && slot(segment));
+        segments.retain(|segment| segment.until >= after.at_ms() && segment.may_have(filter));
         segments.sort_by_key(|segment| (segment.begun, segment.until));
         let mut found: Vec<DecisionSummary> = Vec::new();
         let mut read = 0;

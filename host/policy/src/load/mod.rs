@@ -182,7 +182,7 @@ impl Loader {
     }
 
     /// The policy configured and compiled, by the compiler's process or here; and put into the cache. A component that
-    /// is not this host's own is compiled here only where the host is told so.
+    /// is not this host's own is compiled here only if the host was given [`Compiler::this_process`].
     fn compiled(
         &self,
         (purpose, engine): (Purpose, &Engine),

@@ -12,7 +12,7 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use windlass_serve::proto::{self, request};
 
-use crate::messages::{decide, empty_servers, failed, framed, gateway_failed, request, servers};
+use crate::messages::{decide, empty_servers, failed, framed, gateway_failed, receive, request, servers};
 
 /// How long it waits for the server before it goes on to the next harm.
 const WAIT: Duration = Duration::from_millis(500);
@@ -90,7 +90,7 @@ impl Peer {
     fn send(&mut self, message: &[u8]) {
         let Some(mut stream) = self.connect() else { return };
         if stream.write_all(message).is_ok() {
-            take(&mut stream);
+            let _ = receive(&mut stream);
         }
         if self.random.random_ratio(1, 4) {
             self.keep(stream);
@@ -221,7 +221,7 @@ impl Peer {
     fn pin(&self) -> Option<proto::Pin> {
         let mut stream = self.connect()?;
         stream.write_all(&request(request::Call::Pin(()))).ok()?;
-        match proto::Response::decode(&take(&mut stream)?[..]).ok()?.result? {
+        match proto::Response::decode(&receive(&mut stream).ok()?[..]).ok()?.result? {
             proto::response::Result::Pin(pin) => Some(pin),
             _ => None,
         }
@@ -232,7 +232,7 @@ impl Peer {
             let Some(mut stream) = self.connect() else { return };
             let message = request(call).repeat(20);
             if stream.write_all(&message).is_ok() {
-                (0..20).map_while(|_| take(&mut stream)).for_each(drop);
+                (0..20).map_while(|_| receive(&mut stream).ok()).for_each(drop);
             }
         }
     }
@@ -255,19 +255,9 @@ impl Peer {
         };
         let mut streams: Vec<UnixStream> = (0..40).filter_map(|_| self.connect()).collect();
         streams.retain_mut(|stream| stream.write_all(&message).is_ok());
-        streams.iter_mut().map_while(take).for_each(drop);
+        streams.iter_mut().map_while(|stream| receive(stream).ok()).for_each(drop);
     }
 }
-
-/// A message from the server.
-fn take(stream: &mut UnixStream) -> Option<Vec<u8>> {
-    let mut length = [0; 4];
-    stream.read_exact(&mut length).ok()?;
-    let mut bytes = vec![0; u32::from_be_bytes(length) as usize];
-    stream.read_exact(&mut bytes).ok()?;
-    Some(bytes)
-}
-
 fn changed(pin: proto::Pin, change: fn(&mut proto::Policy)) -> Vec<u8> {
     let mut policies = pin.policies;
     policies.iter_mut().for_each(change);
@@ -283,6 +273,6 @@ pub(crate) fn eight_large_requests(socket: &Path) {
         let _ = stream.write_all(&message);
     }
     for stream in &mut streams {
-        take(stream);
+        let _ = receive(stream);
     }
 }
