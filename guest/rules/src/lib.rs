@@ -231,9 +231,16 @@ impl Rules {
     }
 }
 
-/// Fails the decision as a policy does: the panic is heard in the log, and traps.
+/// Fails the decision: the host takes the words from the log, and the next policy decides.
 fn failed(place: &Place, key: &str, problem: &str) -> ! {
-    panic!("{place}: `{key}` cannot be evaluated: {problem}")
+    let words = format!("{place}: `{key}` cannot be evaluated: {problem}");
+    #[cfg(target_arch = "wasm32")]
+    {
+        windlass_guest_sdk::log::error(words);
+        core::arch::wasm32::unreachable()
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    panic!("{words}")
 }
 
 impl rules::Policy for Rules {

@@ -83,7 +83,8 @@ fn finish<A>(
 ) -> (Result<A, Failure>, Trace) {
     let fuel = policy.limits().fuel.map(|given| given.saturating_sub(store.get_fuel().unwrap_or_default()));
     let mut guest = store.into_data();
-    let answer = answer.map_err(|error| Failure::of_guest(&error, policy.limits(), &guest));
+    let failure = if policy.rules.is_some() { Failure::of_rules } else { Failure::of_guest };
+    let answer = answer.map_err(|error| failure(&error, policy.limits(), &guest));
     let duration = started.elapsed();
     let trace = Trace {
         duration,

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 pub enum FailureKind {
     /// The guest trapped: a panic, an unreachable instruction, an access out of bounds, a division by zero.
     Trap,
+    /// A rule of a file of rules could not be evaluated: a division by zero, an order with something absent.
+    RuleFailed,
     /// [`Limits::time_ms`](crate::Limits).
     TimeLimit,
     /// [`Limits::fuel`](crate::Limits).
@@ -54,6 +56,7 @@ impl FailureKind {
             | FailureKind::HostBusy
             | FailureKind::Brake => true,
             FailureKind::Trap
+            | FailureKind::RuleFailed
             | FailureKind::FuelLimit
             | FailureKind::MemoryLimit
             | FailureKind::TableLimit
@@ -75,6 +78,7 @@ impl FailureKind {
             | FailureKind::StackLimit
             | FailureKind::AnswerLimit => true,
             FailureKind::Trap
+            | FailureKind::RuleFailed
             | FailureKind::TableLimit
             | FailureKind::HandleLimit
             | FailureKind::MalformedAnswer

@@ -189,6 +189,15 @@ impl Failure {
         }
     }
 
+    /// The same of somebody's rules: the words of their evaluator name the rule, and how it ended is no matter of theirs.
+    pub(crate) fn of_rules(error: &wasmtime::Error, limits: &Limits, guest: &Guest) -> Failure {
+        let failure = Failure::from_engine(error, limits);
+        match &guest.last_error {
+            Some(words) if failure.kind == FailureKind::Trap => Failure::new(FailureKind::RuleFailed, words),
+            _ => failure,
+        }
+    }
+
     /// Names what the engine reports. It has types for some of it and texts for the rest; the tests with hostile guests
     /// hold both to what is expected here.
     fn from_engine(error: &wasmtime::Error, limits: &Limits) -> Failure {

@@ -65,23 +65,24 @@ impl Law {
         Law { name: format!("{keyword} {}", expression.text()), statement: statement(Arc::new(expression)) }
     }
 
-    /// What is wrong with an answer that was given, if anything. That the policy failed is no law's but
-    /// [`Statement::NeverFails`]'s affair.
+    /// Holds the law against the answer that was given. A failure of the policy is [`Statement::NeverFails`]'s affair
+    /// and no other law's.
     ///
     /// # Errors
     /// The condition can't be decided.
-    pub(crate) fn problem<S: ProvedSlot>(
+    pub(crate) fn judge<S: ProvedSlot>(
         &self,
         policy: &LoadedPolicy,
         question: &S::Question,
         answer: &Result<S::Answer, String>,
-    ) -> Result<Option<String>, ExpressionError> {
+    ) -> Result<Judgement, ExpressionError> {
         let answer = match (&self.statement, answer) {
-            (Statement::NeverFails, Err(why)) => return Ok(Some(why.clone())),
-            (Statement::NeverFails, Ok(_)) | (_, Err(_)) => return Ok(None),
+            (Statement::NeverFails, Err(why)) => return Ok(Judgement::Violated(why.clone())),
+            (Statement::NeverFails, Ok(_)) => return Ok(Judgement::Kept),
+            (_, Err(_)) => return Ok(Judgement::NotEvaluated),
             (_, Ok(answer)) => answer,
         };
-        Ok(match &self.statement {
+        let problem = match &self.statement {
             Statement::NeverFails => None,
             Statement::Pure => match policy.ask::<S>(question).answer {
                 Ok(again) if again == *answer => None,
@@ -90,19 +91,20 @@ impl Law {
             },
             Statement::PassesCheck => S::check(question, answer).err(),
             Statement::Always(condition) => {
-                (!condition.holds_for_all::<S>(question, answer)?).then(|| "the condition is false".into())
+                return of_each::<S>(question, answer, |item, one| {
+                    Ok((!condition.is_true::<S>(question, item, one)?).then_some("the condition is false"))
+                });
             }
             Statement::Never(condition) => {
-                condition.holds_for_any::<S>(question, answer)?.then(|| "the condition is true".into())
+                return of_each::<S>(question, answer, |item, one| {
+                    Ok(condition.is_true::<S>(question, item, one)?.then_some("the condition is true"))
+                });
             }
             Statement::OnlyDefersOr(condition) => {
-                let mut problem = None;
-                for (item, one) in S::each(question, answer) {
-                    if !S::defers(one) && !condition.is_true::<S>(question, item, one)? {
-                        problem = Some("it decides, and the condition is false".to_owned());
-                    }
-                }
-                problem
+                return of_each::<S>(question, answer, |item, one| {
+                    let is_kept = S::defers(one) || condition.is_true::<S>(question, item, one)?;
+                    Ok((!is_kept).then_some("it decides, and the condition is false"))
+                });
             }
             Statement::Equivalent(other) => match other.ask::<S>(question).answer {
                 Ok(others) if same_verdicts::<S>(question, answer, &others) => None,
@@ -112,8 +114,35 @@ impl Law {
                 }
                 Err((_, why)) => Some(format!("{} fails: {why}", other.identity().name)),
             },
-        })
+        };
+        Ok(problem.map_or(Judgement::Kept, Judgement::Violated))
     }
+}
+
+/// Holds a condition against each answer of a batch, or the one answer.
+fn of_each<S: ProvedSlot>(
+    question: &S::Question,
+    answer: &S::Answer,
+    problem: impl Fn(Option<&S::Item>, &S::One) -> Result<Option<&'static str>, ExpressionError>,
+) -> Result<Judgement, ExpressionError> {
+    let mut judgement = Judgement::NotEvaluated;
+    for (item, one) in S::each(question, answer) {
+        judgement = match problem(item, one)? {
+            Some(problem) => return Ok(Judgement::Violated(problem.into())),
+            None => Judgement::Kept,
+        };
+    }
+    Ok(judgement)
+}
+
+/// What a law says of one answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Judgement {
+    /// There was nothing to evaluate it for: the policy failed, or the batch was empty.
+    NotEvaluated,
+    Kept,
+    /// What is wrong.
+    Violated(String),
 }
 
 /// Why a file of laws can't be used.
@@ -123,6 +152,9 @@ pub enum LawsError {
     /// It is no TOML, or has other keys.
     #[error("it is no file of laws: {}", .0.message())]
     Toml(#[source] toml::de::Error),
+    /// It has no law, so it would prove nothing.
+    #[error("it has no law: write [[law]] with a name and one of the keys always, never, only-defers-or")]
+    Empty,
     /// A law says not exactly one thing.
     #[error("the law `{0}` must have exactly one of the keys always, never, only-defers-or")]
     NotOne(String),
@@ -171,6 +203,9 @@ impl Laws {
     /// See [`LawsError`].
     pub fn parse(text: &str) -> Result<Laws, LawsError> {
         let file: File = toml::from_str(text).map_err(LawsError::Toml)?;
+        if file.law.is_empty() {
+            return Err(LawsError::Empty);
+        }
         let mut laws: Vec<Law> = Vec::with_capacity(file.law.len());
         for row in file.law {
             let name = row.name;
@@ -204,6 +239,7 @@ mod tests {
         for (text, words) in [
             ("slot = \"retries\"", "retries"),
             ("slot = \"retry\"\nlaws = []", "laws"),
+            ("slot = \"retry\"\n", "it has no law"),
             ("slot = \"retry\"\n[[law]]\nname = \"a\"", "exactly one"),
             ("slot = \"retry\"\n[[law]]\nname = \"a\"\nnever = \"true\"\nalways = \"true\"", "exactly one"),
             ("slot = \"retry\"\n[[law]]\nname = \"a\"\nnever = \"verdict == 'stop'\"", "`a`"),

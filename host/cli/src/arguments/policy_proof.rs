@@ -23,8 +23,9 @@ pub(crate) struct SpaceOptions {
     /// Seed of random questions
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Values of a field of the question (repeatable): `attempt=1,2,3`, `nodes=3` for the maximum length of a list, or
-    /// `requested=example` for the example's value only
+    /// Values of a field of the question (repeatable), as a proof prints them: `attempt=1,2,3`, `refusal=absent`, or
+    /// `subject.labels=up to 2 items`, for short `2`; `example` is what the example has, `all` each value of an enum or
+    /// a boolean, or an optional field absent and present
     #[arg(long = "bound", value_name = "PATH=VALUES", value_parser = parse_bound)]
     pub(crate) bounds: Vec<(String, Values)>,
 }
@@ -102,20 +103,9 @@ pub(crate) struct BenchPolicy {
     pub(crate) decisions: u32,
 }
 
-/// `path=1,2`, `path=a,b`, `path=example`. Whether the place takes numbers or texts is known later.
+/// `path=1,2`. Whether the place takes such values is known later.
 fn parse_bound(text: &str) -> Result<(String, Values), String> {
     let (path, values) = text.split_once('=').ok_or("write PATH=VALUES, for example attempt=1,2,3")?;
     let path = path.trim().replace('_', "-");
-    if values.trim() == "example" {
-        return Ok((path, Values::Example));
-    }
-    let words: Vec<&str> = values.split(',').map(str::trim).collect();
-    let numbers: Result<Vec<u64>, _> = words.iter().map(|word| word.parse::<u64>()).collect();
-    Ok((
-        path,
-        match numbers {
-            Ok(numbers) => Values::Numbers(numbers),
-            Err(_) => Values::Texts(words.into_iter().map(str::to_owned).collect()),
-        },
-    ))
+    Ok((path, values.parse()?))
 }

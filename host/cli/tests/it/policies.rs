@@ -175,9 +175,33 @@ fn prove_ends_with_1_and_a_fixture_when_a_law_is_violated_and_with_0_when_all_ho
     prove("verdict == 'wiat'").expect(2).says("did you mean `wait`?");
     let wrong = ["policy", "prove", "default", "--slot", "retry", "--bound", "atempt=1"];
     world.run(&wrong).expect(2).says("no `atempt`; did you mean `attempt`?");
-    let laws = world.write("laws.toml", b"slot = \"release\"");
-    let other_slot = ["policy", "prove", "default", "--slot", "retry", "--laws", laws.to_str().unwrap()];
-    world.run(&other_slot).expect(2).says("about the slot release");
+    let with_laws = |laws: &[u8]| {
+        let laws = world.write("laws.toml", laws);
+        world.run(&["policy", "prove", "default", "--slot", "retry", "--laws", laws.to_str().unwrap()])
+    };
+    with_laws(b"slot = \"release\"\n[[law]]\nname = \"a\"\nalways = \"true\"").expect(2).says("about the slot release");
+    with_laws(b"slot = \"retry\"").expect(2).says("it has no law");
+    let empty = ["policy", "prove", "default", "--slot", "state-mapping", "--bound", "servers=[]", "--random", "0"];
+    let unknown = world.run(&[&empty[..], &["--never", "server.age < 0"]].concat()).expect(1);
+    let unknown = unknown.says("was evaluated for no answer");
+    assert!(unknown.stdout.contains("unknown   never server.age < 0"), "{}", unknown.stdout);
+}
+
+#[test]
+fn a_counterexample_of_rules_is_a_fixture_that_tests_them() {
+    let world = World::new("50");
+    let rules = |when: &str| {
+        let text = format!("slot = \"retry\"\n[[rules]]\nwhen = \"{when}\"\nanswer = {{ wait = 90000 }}\n");
+        world.write("own.rules.toml", text.as_bytes())
+    };
+    let file = rules("attempt == 4");
+    let (file, folder) = (file.to_str().unwrap(), world.home.path().join("found"));
+    let folder = folder.to_str().unwrap();
+    let law = ["--always", "!has(answer.wait) || answer.wait <= 30000", "--random", "0", "--questions", "5000"];
+    world.run(&[&["policy", "prove", file, "--save", folder][..], &law].concat()).expect(1);
+    world.run(&["policy", "test", file, "--fixtures", folder]).expect(1);
+    rules("attempt == 4 && undoing");
+    world.run(&["policy", "test", file, "--fixtures", folder]).expect(0);
 }
 
 #[test]

@@ -132,7 +132,7 @@ impl Loader {
         let decide_export =
             function(&compiled, slot_export, DECIDE).ok_or_else(|| lacks_function(slot_export, DECIDE))?;
         let rules = match made {
-            Made::OfRules => RuleExports::of(&compiled, &examination, &link.settings),
+            Made::OfRules => Some(RuleExports::of(&compiled, &examination, &link.settings)?),
             Made::OfCode => None,
         };
         let (description, remarks) =
@@ -171,11 +171,7 @@ impl Loader {
         match dry_run::<S>(&policy) {
             Ok(()) => {}
             // A rule that cannot be evaluated there may never be asked such a question.
-            Err(failure) if made == Made::OfRules && failure.kind == FailureKind::Trap => {
-                // The evaluator's words begin with the rule; before them stands how it ended.
-                let rule = failure.reason.find("rule ").unwrap_or_default();
-                policy.failed_example = Some(failure.reason[rule..].to_owned());
-            }
+            Err(failure) if failure.kind == FailureKind::RuleFailed => policy.failed_example = Some(failure.reason),
             Err(failure) => return Err(Refusal::DryRun(failure.reason)),
         }
         Ok(policy)

@@ -6,8 +6,9 @@ use serde_json::{Map, Value};
 use wasmtime::Store;
 use wasmtime::component::{Component, ComponentExportIndex, ComponentType, Instance, Lift};
 
-use super::export::function;
+use super::export::{function, lacks_function};
 use crate::decision_log::AppliedRule;
+use crate::error::Refusal;
 use crate::examine::Examination;
 use crate::guest::Guest;
 use crate::rules::names_in;
@@ -32,19 +33,15 @@ struct Applied {
 }
 
 impl RuleExports {
-    /// `None`: the component has none. That of a host from before there were any may be kept with an operation.
     pub(super) fn of(
         component: &Component,
         examination: &Examination,
         settings: &Map<String, Value>,
-    ) -> Option<RuleExports> {
-        let export = examination.export(RULES_INTERFACE).ok()?;
-        let find = |name| function(component, export, name);
-        Some(RuleExports {
-            applied_rules: find("applied-rules")?,
-            remarks: find("remarks")?,
-            names: names_in(settings),
-        })
+    ) -> Result<RuleExports, Refusal> {
+        let export = examination.export(RULES_INTERFACE)?;
+        let find = |name| function(component, export, name).ok_or_else(|| lacks_function(export, name));
+        let (applied_rules, remarks) = (find("applied-rules")?, find("remarks")?);
+        Ok(RuleExports { applied_rules, remarks, names: names_in(settings) })
     }
 
     /// The rules that answered in the decision that an instance has just made. None where it does not tell: the answer

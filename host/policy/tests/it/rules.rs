@@ -325,7 +325,7 @@ fn a_rule_that_cannot_be_evaluated_fails_with_its_name_and_the_default_decides()
     let rules = waiting("1000 / (attempt - 2) > 1", 1);
     let question = retry::Question { attempt: 2, ..Retry::example() };
     let words = "rule 1 (`patience`): `when` cannot be evaluated: Division by zero";
-    fails::<Retry>(&rules, question, ("time_ms", 500), FailureKind::Trap, words);
+    fails::<Retry>(&rules, question, ("time_ms", 500), FailureKind::RuleFailed, words);
 }
 
 #[test]

@@ -177,23 +177,6 @@ impl Expression {
         Ok(true)
     }
 
-    /// Whether it is true of any answer in a batch, or of the one answer.
-    ///
-    /// # Errors
-    /// The condition can't be decided.
-    pub fn holds_for_any<S: ProvedSlot>(
-        &self,
-        question: &S::Question,
-        answer: &S::Answer,
-    ) -> Result<bool, ExpressionError> {
-        for (item, one) in S::each(question, answer) {
-            if self.is_true::<S>(question, item, one)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     /// Whether it is true of one answer.
     pub(crate) fn is_true<S: ProvedSlot>(
         &self,

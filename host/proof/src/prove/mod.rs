@@ -17,7 +17,7 @@ use windlass_policy::{LoadedPolicy, with_slot};
 
 use crate::expression::ExpressionError;
 use crate::fixture::{Expect, Fixture, changes};
-use crate::law::{Law, Statement};
+use crate::law::{Judgement, Law, Statement};
 use crate::slot::ProvedSlot;
 use crate::space::{Bound, BoundsError, Space, Values};
 use crate::work::{self, Plan, Progress, Tally};
@@ -111,7 +111,7 @@ pub struct Proof {
 impl Proof {
     /// Whether every law holds within the bounds.
     pub fn holds(&self) -> bool {
-        self.laws.iter().all(|law| law.violations == 0)
+        self.laws.iter().all(Finding::holds)
     }
 }
 
@@ -120,6 +120,8 @@ impl Proof {
 pub struct Finding {
     /// Its name.
     pub law: String,
+    /// For how many questions it was evaluated: not where the policy failed, nor for a batch without items.
+    pub evaluated: u64,
     /// How many questions violate it.
     pub violations: u64,
     /// The number of the first of them, from 1.
@@ -128,6 +130,13 @@ pub struct Finding {
     /// The first of them, made as like the slot's example as can be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counterexample: Option<Counterexample>,
+}
+
+impl Finding {
+    /// Whether it was evaluated, and no question violates it.
+    pub fn holds(&self) -> bool {
+        self.evaluated > 0 && self.violations == 0
+    }
 }
 
 /// A question that shows that a law is violated.
@@ -163,14 +172,15 @@ fn prove_slot<S: ProvedSlot>(policy: &LoadedPolicy, laws: &[Law], options: &Proo
         question: changes_of(S::NAME, &to_json(question)),
     };
     let stop = AtomicBool::new(false);
-    let violations = Violations(vec![Violation::default(); laws.len()]);
-    let look = |number, question: &S::Question, violations: &mut Violations| {
+    let counts = Counts(vec![Count::default(); laws.len()]);
+    let look = |number, question: &S::Question, counts: &mut Counts| {
         let answer = answer_of::<S>(policy, question);
-        for (law, violation) in laws.iter().zip(&mut violations.0) {
-            match law.problem::<S>(policy, question, &answer) {
-                Ok(None) => {}
-                Ok(Some(_)) => {
-                    violation.add(number);
+        for (law, count) in laws.iter().zip(&mut counts.0) {
+            match law.judge::<S>(policy, question, &answer) {
+                Ok(Judgement::NotEvaluated) => {}
+                Ok(Judgement::Kept) => count.evaluated += 1,
+                Ok(Judgement::Violated(_)) => {
+                    count.violated(number);
                     stop.fetch_or(options.stop_at_violation, Ordering::Relaxed);
                 }
                 Err(source) => return Err(undecided(law, source, question)),
@@ -178,14 +188,14 @@ fn prove_slot<S: ProvedSlot>(policy: &LoadedPolicy, laws: &[Law], options: &Proo
         }
         Ok(())
     };
-    let (violations, asked) = work::run::<S, _, _>(&plan, options.threads, &options.progress, &stop, violations, look)?;
+    let (counts, asked) = work::run::<S, _, _>(&plan, options.threads, &options.progress, &stop, counts, look)?;
     if asked.all() == 0 {
         return Err(ProofError::NothingAsked);
     }
     let exhaustive = plan.is_exhaustive() && !stop.into_inner();
     let mut findings = Vec::with_capacity(laws.len());
-    for (law, violation) in laws.iter().zip(&violations.0) {
-        let counterexample = match violation.first.and_then(|number| plan.question::<S>(number, &mut Vec::new())) {
+    for (law, count) in laws.iter().zip(&counts.0) {
+        let counterexample = match count.first.and_then(|number| plan.question::<S>(number, &mut Vec::new())) {
             Some(question) => Some(
                 counterexample::<S>(policy, law, &within, &question)
                     .map_err(|source| undecided(law, source, &question))?,
@@ -194,8 +204,9 @@ fn prove_slot<S: ProvedSlot>(policy: &LoadedPolicy, laws: &[Law], options: &Proo
         };
         findings.push(Finding {
             law: law.name.clone(),
-            violations: violation.count,
-            first: violation.first.map(|number| number + 1),
+            evaluated: count.evaluated,
+            violations: count.violations,
+            first: count.first.map(|number| number + 1),
             counterexample,
         });
     }
@@ -216,31 +227,34 @@ fn prove_slot<S: ProvedSlot>(policy: &LoadedPolicy, laws: &[Law], options: &Proo
     })
 }
 
-/// How often a law is violated, and by which question first.
+/// How often a law was evaluated and violated, and by which question first.
 #[derive(Clone, Debug, Default)]
-struct Violation {
-    count: u64,
+struct Count {
+    evaluated: u64,
+    violations: u64,
     first: Option<u64>,
 }
 
-impl Violation {
-    fn add(&mut self, number: u64) {
-        self.count += 1;
+impl Count {
+    fn violated(&mut self, number: u64) {
+        self.evaluated += 1;
+        self.violations += 1;
         self.first = Some(self.first.map_or(number, |first| first.min(number)));
     }
 }
 
 /// By law.
-struct Violations(Vec<Violation>);
+struct Counts(Vec<Count>);
 
-impl Tally for Violations {
-    fn empty(&self) -> Violations {
-        Violations(vec![Violation::default(); self.0.len()])
+impl Tally for Counts {
+    fn empty(&self) -> Counts {
+        Counts(vec![Count::default(); self.0.len()])
     }
 
-    fn merge(&mut self, other: Violations) {
+    fn merge(&mut self, other: Counts) {
         for (mine, others) in self.0.iter_mut().zip(other.0) {
-            mine.count += others.count;
+            mine.evaluated += others.evaluated;
+            mine.violations += others.violations;
             mine.first = match (mine.first, others.first) {
                 (Some(one), Some(other)) => Some(one.min(other)),
                 (one, other) => one.or(other),
@@ -266,8 +280,10 @@ fn counterexample<S: ProvedSlot>(
             return None;
         }
         let answer = answer_of::<S>(policy, &question);
-        let problem = law.problem::<S>(policy, &question, &answer).ok()??;
-        Some((answer.ok(), problem))
+        match law.judge::<S>(policy, &question, &answer) {
+            Ok(Judgement::Violated(problem)) => Some((answer.ok(), problem)),
+            _ => None,
+        }
     };
     let example = S::NAME.example_question();
     let question = shrink::shrink(to_json(question), &example, &space.full(), |json| problem(json).is_some());
@@ -280,7 +296,8 @@ fn counterexample<S: ProvedSlot>(
         schema: None,
         about: Some(format!("A counterexample to the law: {}", law.name)),
         slot: S::NAME,
-        settings: policy.settings().clone(),
+        // Those of rules are the rules themselves, which a test reads from their file.
+        settings: if policy.identity().are_rules() { Map::new() } else { policy.settings().clone() },
         question: changes.as_object().cloned().unwrap_or_default(),
         host_calls: Vec::new(),
         expect,

@@ -2,19 +2,108 @@
 //! new field of the contract is asked about as the example has it until a table varies it: in a list, each item has every
 //! value that some item of the example has. Questions that are drawn vary everything.
 
+use std::str::FromStr;
+
+use serde_json::Value as Json;
 use windlass_policy::slots::SlotName;
 
-/// The values of one place.
+/// The values of one place. What is optional is there, unless these say otherwise.
+///
+/// They are read from what a proof prints of its bounds ([`Bound::values`](super::Bound)), from `example` and `all`,
+/// and from texts without quotes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Values {
     /// The one of the slot's example, also where that is absent. In a list, those of all the example's items.
     Example,
+    /// Each value of an enum or a boolean; what is optional is absent, and there.
+    All,
+    /// What is optional is absent.
+    Absent,
+    /// What is optional is there: each value of an enum or a boolean, a number, text or list as the example has it.
+    Present,
+    /// What is optional is absent, and there with these values.
+    OrAbsent(Box<Values>),
     /// These numbers.
     Numbers(Vec<u64>),
     /// These texts.
     Texts(Vec<String>),
+    /// In the first item of a list the first text, in the second the second.
+    EachItsOwn(Vec<String>),
     /// A list of up to so many items, each with every value of its own.
     Items(usize),
+    /// This list.
+    List(Vec<Json>),
+}
+
+/// What is written before texts of which the first item of a list has the first, the second the second.
+pub(super) const EACH_ITS_OWN: &str = "each its own: ";
+
+impl FromStr for Values {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Values, String> {
+        let text = text.trim();
+        let first = text.split(',').next().map(str::trim);
+        match text {
+            "" => return Err("it has no values".into()),
+            "example" => return Ok(Values::Example),
+            "all" => return Ok(Values::All),
+            "absent" => return Ok(Values::Absent),
+            "present" => return Ok(Values::Present),
+            _ if first == Some("absent") => {
+                let rest = text.split_once(',').map_or("", |(_, rest)| rest);
+                return Ok(match rest.parse()? {
+                    Values::Present => Values::All,
+                    values => Values::OrAbsent(Box::new(values)),
+                });
+            }
+            _ if text.starts_with('[') => {
+                let list = serde_json::from_str(text).map_err(|error| format!("it is no JSON list: {error}"))?;
+                return Ok(Values::List(list));
+            }
+            _ => {}
+        }
+        if let Some(texts) = text.strip_prefix(EACH_ITS_OWN.trim_end()) {
+            return Ok(Values::EachItsOwn(words(texts)?.into_iter().map(|(word, _)| word).collect()));
+        }
+        let items =
+            text.strip_prefix("up to ").and_then(|rest| rest.strip_suffix('s').unwrap_or(rest).strip_suffix(" item"));
+        if let Some(most) = items.and_then(|most| most.parse().ok()) {
+            return Ok(Values::Items(most));
+        }
+        let words = words(text)?;
+        let numbers: Option<Vec<u64>> =
+            words.iter().map(|(word, is_quoted)| word.parse().ok().filter(|_| !is_quoted)).collect();
+        Ok(match numbers {
+            Some(numbers) => Values::Numbers(numbers),
+            None => Values::Texts(words.into_iter().map(|(word, _)| word).collect()),
+        })
+    }
+}
+
+/// What stands between the commas, and whether it is a JSON text.
+fn words(mut text: &str) -> Result<Vec<(String, bool)>, String> {
+    let mut words = Vec::new();
+    loop {
+        text = text.trim_start();
+        let mut quoted = serde_json::Deserializer::from_str(text).into_iter::<String>();
+        let (word, rest) = match text.starts_with('"') {
+            true => {
+                let word = quoted.next().unwrap_or(Ok(String::new())).map_err(|error| format!("{text}: {error}"))?;
+                ((word, true), text[quoted.byte_offset()..].trim_start())
+            }
+            false => {
+                let (word, rest) = text.split_at(text.find(',').unwrap_or(text.len()));
+                ((word.trim_end().to_owned(), false), rest)
+            }
+        };
+        words.push(word);
+        match rest.strip_prefix(',') {
+            Some(rest) => text = rest,
+            None if rest.is_empty() => return Ok(words),
+            None => return Err(format!("a comma is missing before {rest}")),
+        }
+    }
 }
 
 /// The instant of the slots' examples, and an hour and a day around it.

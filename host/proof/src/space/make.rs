@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 use windlass_contract::{Shape, meant};
 use windlass_policy::slots::SlotName;
 
-use super::bounds::{self, Row, Values};
+use super::bounds::{self, EACH_ITS_OWN, Row, Values};
 use super::node::{Kind, Node};
 use super::{Bound, BoundsError, Space, count};
 use crate::slot::shapes;
@@ -73,6 +73,17 @@ struct Chosen {
     values: Option<Values>,
     /// Whether other values are asked about nowhere.
     exact: bool,
+    /// Where somebody has said whether what is optional is there.
+    presence: Option<Presence>,
+    /// Whether each item of a list has another text.
+    each_its_own: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Presence {
+    Absent,
+    Present,
+    Both,
 }
 
 struct Make<'a> {
@@ -92,12 +103,13 @@ struct Make<'a> {
 
 impl Make<'_> {
     /// The values that somebody has chosen for a place.
-    fn chosen(&self, place: &Place<'_>) -> Chosen {
+    fn chosen(&self, shape: &Shape, place: &Place<'_>) -> Result<Chosen, BoundsError> {
         if let Some((_, own)) = self.own.iter().find(|(path, _)| path == place.path) {
-            return Chosen { values: Some(own.clone()), exact: true };
+            return own_choice(own, shape, place)
+                .map_err(|problem| BoundsError::Values { path: place.path.into(), problem });
         }
-        let chosen = |values| Chosen { values, exact: false };
-        match bounds::of(self.slot, place.path) {
+        let chosen = |values| Chosen { values, exact: false, presence: None, each_its_own: false };
+        Ok(match bounds::of(self.slot, place.path) {
             None | Some(Row::First) => chosen(Some(Values::Example)),
             Some(Row::All) => chosen(None),
             Some(Row::Numbers(numbers)) => chosen(Some(Values::Numbers(numbers.to_vec()))),
@@ -107,10 +119,12 @@ impl Make<'_> {
             Some(Row::Items(most)) => chosen(Some(Values::Items(*most))),
             Some(Row::Positions(list)) => {
                 let most = self.lists.iter().find(|(known, _)| known == list).map_or(0, |(_, most)| *most);
-                Chosen { values: Some(Values::Numbers((0..most as u64).collect())), exact: true }
+                Chosen { exact: true, ..chosen(Some(Values::Numbers((0..most as u64).collect()))) }
             }
-            Some(Row::Identity) => Chosen { values: Some(Values::Texts(vec![identity(place)])), exact: true },
-        }
+            Some(Row::Identity) => {
+                Chosen { exact: true, each_its_own: true, ..chosen(Some(Values::Texts(vec![identity(place)]))) }
+            }
+        })
     }
 
     /// Whether a place is only asked about as the example has it.
@@ -124,7 +138,7 @@ impl Make<'_> {
                 path: path.into(),
                 problem: match begin.ends_with("[]") {
                     true => format!("`{outer}` has no items to vary; add `--bound {outer}=1`"),
-                    false => format!("`{outer}` is absent; add `--bound {outer}=1`"),
+                    false => format!("`{outer}` is absent; add `--bound {outer}=all`"),
                 },
             },
             None => BoundsError::UnknownPath {
@@ -154,7 +168,7 @@ impl Make<'_> {
     }
 
     fn node(&mut self, shape: &Shape, place: &Place<'_>) -> Result<Node, BoundsError> {
-        let chosen = self.chosen(place);
+        let chosen = self.chosen(shape, place)?;
         let is_first = matches!(bounds::of(self.slot, place.path), Some(Row::First));
         let examples = if is_first && !chosen.exact && !self.wide {
             place.examples.get(..1).unwrap_or_default()
@@ -211,13 +225,20 @@ impl Make<'_> {
         let there: Vec<&Json> = place.examples.iter().copied().filter(|example| !example.is_null()).collect();
         let is_always_there = there.len() == place.examples.len();
         let place = Place { examples: &there, ..*place };
-        if self.is_as_in_example(&chosen) {
-            if there.is_empty() {
+        let presence = match chosen.presence {
+            Some(presence) => presence,
+            None if !self.is_as_in_example(&chosen) => Presence::Both,
+            None if there.is_empty() => Presence::Absent,
+            None if is_always_there => Presence::Present,
+            None => Presence::Both,
+        };
+        match presence {
+            Presence::Absent => {
                 self.empty.push((format!("{}.", place.path), place.path.to_owned()));
                 self.bound(place.path, "absent".into());
                 return Ok(fixed(Kind::Absent));
             }
-            if is_always_there {
+            Presence::Present => {
                 let before = self.bounds.len();
                 let is_first = !self.is_bounded(place.path);
                 let inner = self.present(inner, &place, chosen)?;
@@ -226,6 +247,7 @@ impl Make<'_> {
                 }
                 return Ok(Node { id: usize::MAX, size: inner.size, kind: Kind::Present(Box::new(inner)) });
             }
+            Presence::Both => {}
         }
         let id = self.id(2, place.need);
         let is_first = !self.is_bounded(place.path);
@@ -238,21 +260,23 @@ impl Make<'_> {
 
     fn list(&mut self, item: &Shape, place: &Place<'_>, chosen: Chosen) -> Result<Node, BoundsError> {
         let items: Vec<&Json> = place.examples.iter().filter_map(|list| list.as_array()).flatten().collect();
+        if let Some(Values::List(own)) = &chosen.values {
+            if let Some(problem) = own.iter().find_map(|one| misfit(item, one)) {
+                return Err(BoundsError::Values { path: place.path.into(), problem });
+            }
+            return Ok(self.fixed_list(item, place, &own.iter().collect::<Vec<_>>()));
+        }
         let most = match chosen.values {
             // Positions in a list of texts stand elsewhere in the question.
             Some(Values::Example) if chosen.exact || !self.wide || matches!(item, Shape::Text) => {
-                self.lists.push((place.path.to_owned(), items.len()));
-                self.empty.push((format!("{}[]", place.path), place.path.to_owned()));
-                self.bound(place.path, Json::Array(items.iter().copied().cloned().collect()).to_string());
-                let nodes = items.iter().map(|example| self.fixed(item, example)).collect();
-                return Ok(fixed(Kind::FixedList(nodes)));
+                return Ok(self.fixed_list(item, place, &items));
             }
             Some(Values::Items(most)) => most,
             // As a command line says it, which can't tell the most items of a list from a number.
             Some(Values::Numbers(numbers)) if numbers.len() == 1 => usize::try_from(numbers[0]).unwrap_or(usize::MAX),
             Some(Values::Example) => items.len().max(1),
             Some(_) => {
-                let problem = "a list is bounded by the number of its items".into();
+                let problem = "a list is bounded by the number of its items, or is one JSON list".into();
                 return Err(BoundsError::Values { path: place.path.into(), problem });
             }
             None => 1,
@@ -281,6 +305,14 @@ impl Make<'_> {
         Ok(Node { id, size, kind: Kind::List(nodes) })
     }
 
+    /// A list of exactly these items.
+    fn fixed_list(&mut self, item: &Shape, place: &Place<'_>, items: &[&Json]) -> Node {
+        self.lists.push((place.path.to_owned(), items.len()));
+        self.empty.push((format!("{}[]", place.path), place.path.to_owned()));
+        self.bound(place.path, Json::Array(items.iter().copied().cloned().collect()).to_string());
+        fixed(Kind::FixedList(items.iter().map(|example| self.fixed(item, example)).collect()))
+    }
+
     /// Exactly the example, chosen by nobody.
     fn fixed(&mut self, shape: &Shape, example: &Json) -> Node {
         let kind = match shape {
@@ -307,14 +339,14 @@ impl Make<'_> {
         fixed(kind)
     }
 
-    /// Refuses values of one's own for what has none to choose from; `1` means an optional place, absent and there.
+    /// Refuses values of one's own for what has none to choose from.
     fn only_there(&self, place: &Place<'_>, chosen: &Chosen, why: &str) -> Result<(), BoundsError> {
         match &chosen.values {
             Some(Values::Example) | None => Ok(()),
-            Some(Values::Numbers(numbers)) if numbers == &[1] => Ok(()),
             Some(_) => {
                 let problem = format!(
-                    "{why}; `example` takes those of the example, and `1` also asks about an optional field when it is present"
+                    "{why}; `example` takes what the example has, `all` each value, and `absent` or `present` say whether \
+                     an optional field is there"
                 );
                 Err(BoundsError::Values { path: place.path.into(), problem })
             }
@@ -322,13 +354,21 @@ impl Make<'_> {
     }
 
     fn boolean(&mut self, place: &Place<'_>, chosen: &Chosen) -> Result<Node, BoundsError> {
-        self.only_there(place, chosen, "both of its values are asked about")?;
-        let mut values = place.different(Json::as_bool);
+        let own = match &chosen.values {
+            Some(Values::Texts(texts)) => texts.iter().map(|text| text.parse().ok()).collect(),
+            _ => None,
+        };
+        if own.is_none() {
+            self.only_there(place, chosen, "it is `true` or `false`")?;
+        }
+        let is_own = own.is_some();
+        let mut values: Vec<bool> = own.unwrap_or_else(|| place.different(Json::as_bool));
+        values.dedup();
         if values.is_empty() {
             values.push(false);
         }
         match values[..] {
-            [value] if self.is_as_in_example(chosen) => {
+            [value] if is_own || self.is_as_in_example(chosen) => {
                 self.bound(place.path, value.to_string());
                 Ok(fixed(Kind::FixedBool(value)))
             }
@@ -419,23 +459,75 @@ impl Make<'_> {
         texts.retain(|text| seen.insert(text.clone()));
         let words: Vec<String> = texts.iter().map(|text| Json::from(text.as_str()).to_string()).collect();
         let words = words.join(", ");
-        let is_identity = matches!(bounds::of(self.slot, place.path), Some(Row::Identity));
         match self.bounds.iter_mut().find(|bound| bound.path == place.path) {
-            Some(bound) if is_identity && place.position > 0 && bound.values.starts_with(EACH_ITS_OWN) => {
-                bound.values.push_str(&format!(", {words}"));
-            }
+            Some(bound) if chosen.each_its_own && place.position > 0 => bound.values.push_str(&format!(", {words}")),
             Some(_) => {}
-            None if is_identity && !self.own.iter().any(|(path, _)| path == place.path) => {
-                self.bound(place.path, format!("{EACH_ITS_OWN}{words}"));
-            }
+            None if chosen.each_its_own => self.bound(place.path, format!("{EACH_ITS_OWN}{words}")),
             None => self.bound(place.path, words),
         }
         Ok(texts)
     }
 }
 
-/// What is written before values of which the first item of a list has the first, the second the second.
-const EACH_ITS_OWN: &str = "each its own: ";
+/// What somebody has chosen for a place.
+fn own_choice(own: &Values, shape: &Shape, place: &Place<'_>) -> Result<Chosen, String> {
+    let is_optional = matches!(shape, Shape::Option(_));
+    let (presence, values) = match own {
+        Values::Absent => (Some(Presence::Absent), &Values::Example),
+        Values::Present => (Some(Presence::Present), own),
+        Values::OrAbsent(values) => (Some(Presence::Both), &**values),
+        Values::All if is_optional => (Some(Presence::Both), own),
+        Values::Example => (None, own),
+        values => (is_optional.then_some(Presence::Present), values),
+    };
+    if presence.is_some() && !is_optional {
+        return Err("it is not optional, so it is always present".into());
+    }
+    let chosen = |values| Chosen { values, exact: true, presence, each_its_own: false };
+    let has_few = !matches!(shape.present(), Shape::Number { .. } | Shape::Text | Shape::List(_));
+    match values {
+        Values::EachItsOwn(texts) => match texts.get(place.position) {
+            Some(text) => Ok(Chosen { each_its_own: true, ..chosen(Some(Values::Texts(vec![text.clone()]))) }),
+            None => Err(format!("it has {} texts, and the list has more items", texts.len())),
+        },
+        Values::Absent | Values::OrAbsent(_) => Err("it is said twice that it is absent".into()),
+        Values::All | Values::Present if has_few => Ok(chosen(None)),
+        Values::Present => Ok(chosen(Some(Values::Example))),
+        Values::All => Err("it has too many values to ask about them all: name some".into()),
+        values => Ok(chosen(Some(values.clone()))),
+    }
+}
+
+/// Why a value is none of a shape.
+fn misfit(shape: &Shape, value: &Json) -> Option<String> {
+    let fits = match shape {
+        Shape::Bool => value.is_boolean(),
+        Shape::Number { bits } => value.as_u64().is_some_and(|number| number <= u64::MAX >> (64 - u32::from(*bits))),
+        Shape::Text => value.is_string(),
+        Shape::Enum(cases) => position_of(cases, value).is_some(),
+        Shape::Option(inner) => return if value.is_null() { None } else { misfit(inner, value) },
+        Shape::List(item) => match value.as_array() {
+            Some(items) => return items.iter().find_map(|one| misfit(item, one)),
+            None => false,
+        },
+        Shape::Record(fields) => match value.as_object() {
+            Some(object) => {
+                let unknown = object.keys().find(|key| !fields.iter().any(|(name, _)| name == key));
+                return match unknown {
+                    Some(key) => {
+                        Some(format!("an item has no `{key}`{}", meant(key, fields.iter().map(|(name, _)| *name))))
+                    }
+                    None => fields.iter().find_map(|(name, shape)| {
+                        misfit(shape, &value[*name]).map(|problem| format!("`{name}`: {problem}"))
+                    }),
+                };
+            }
+            None => false,
+        },
+        Shape::Variant(_) => false,
+    };
+    (!fits).then(|| format!("{value} is not what an item of the list can be"))
+}
 
 /// What tells an item from the others: the example's, as long as there is one.
 fn identity(place: &Place<'_>) -> String {

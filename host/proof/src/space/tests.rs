@@ -108,7 +108,7 @@ fn a_bound_that_cannot_be_used_is_refused_with_the_nearest_that_can() {
     let group = Space::within(SlotName::Provisioning, &[("groups[].name".into(), Values::Example)]).unwrap_err();
     assert!(group.to_string().contains("`groups` has no items to vary; add `--bound groups=1`"), "{group}");
     let object = Space::within(SlotName::Retry, &[("subject.object.kind".into(), Values::Example)]).unwrap_err();
-    assert!(object.to_string().contains("`subject.object` is absent; add `--bound subject.object=1`"), "{object}");
+    assert!(object.to_string().contains("`subject.object` is absent; add `--bound subject.object=all`"), "{object}");
     let text = Space::within(SlotName::Retry, &[("attempt".into(), Values::Texts(vec!["x".into()]))]).unwrap_err();
     assert!(text.to_string().contains("it is a number"), "{text}");
     let large = Space::within(SlotName::Retry, &[("attempt".into(), Values::Numbers(vec![1 << 40]))]).unwrap_err();
@@ -126,7 +126,11 @@ fn a_bound_that_cannot_be_used_is_refused_with_the_nearest_that_can() {
             vec![("subject.requester", Values::Texts(vec!["usr".into()]))],
             "usr is none of its values; did you mean `user`?",
         ),
-        (vec![("machine.adopted", Values::Numbers(vec![2]))], "both of its values"),
+        (vec![("machine.adopted", Values::Numbers(vec![2]))], "it is `true` or `false`"),
+        (vec![("machine.adopted", Values::Absent)], "it is not optional"),
+        (vec![("attempt", Values::All)], "too many values"),
+        (vec![("subject.labels", Values::List(vec![serde_json::json!({"key": "a"})]))], "no `key`"),
+        (vec![("subject.labels", Values::List(vec![serde_json::json!({"name": 1})]))], "`name`: 1 is not"),
         (vec![("machine", Values::Numbers(vec![2]))], "one by one"),
     ] {
         assert!(refused(&own).contains(problem), "{}", refused(&own));
@@ -163,7 +167,7 @@ fn an_item_of_a_list_has_each_value_that_some_item_of_the_example_has() {
 
 #[test]
 fn chosen_cases_of_an_enum_are_all_that_is_asked_about() {
-    let chosen = Values::Texts(vec!["sweep".into(), "user".into()]);
+    let chosen = "absent, sweep, user".parse().unwrap();
     let space = Space::within(SlotName::Release, &[("subject.requester".to_owned(), chosen)]).unwrap();
     assert!(space.bounds().iter().any(|it| it.path == "subject.requester" && it.values == "absent, sweep, user"));
     let (mut seen, mut choices) = (HashSet::new(), Vec::new());
@@ -182,4 +186,59 @@ fn what_is_full_has_everything_that_can_be_there() {
     let full = within(SlotName::Release).full();
     assert!(full["refusal"]["failure"]["class"].is_string(), "{full}");
     assert!(full["requested"].is_string());
+}
+
+#[test]
+fn the_bounds_that_are_printed_are_read_as_the_same_bounds() {
+    for slot in SlotName::ALL {
+        for space_of in [Space::within, Space::beyond] {
+            let space = space_of(slot, &[]).unwrap();
+            let read = |bound: &Bound| {
+                let values = bound.values.parse().unwrap_or_else(|problem| panic!("{bound:?}: {problem}"));
+                (bound.path.clone(), values)
+            };
+            let printed: Vec<_> = space.bounds().iter().map(read).collect();
+            let alone = printed.iter().map(std::slice::from_ref);
+            for own in alone.chain([&printed[..]]) {
+                let again = space_of(slot, own).unwrap_or_else(|error| panic!("{slot}: {error}"));
+                for (path, _) in own {
+                    let of = |space: &Space| space.bounds().iter().find(|bound| bound.path == *path).cloned();
+                    assert_eq!(of(&again), of(&space), "{slot}");
+                }
+                if own.len() == printed.len() {
+                    assert_eq!((again.bounds(), again.size()), (space.bounds(), space.size()), "{slot}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn bounds_are_read_as_people_write_them() {
+    let texts = |texts: &[&str]| Values::Texts(texts.iter().map(|text| (*text).to_owned()).collect());
+    for (written, read) in [
+        ("1,2, 3", Values::Numbers(vec![1, 2, 3])),
+        ("absent", Values::Absent),
+        ("absent, present", Values::All),
+        ("absent,0", Values::OrAbsent(Box::new(Values::Numbers(vec![0])))),
+        ("a, b", texts(&["a", "b"])),
+        ("\"a, \\\"b\\\"\", \"\", 3", texts(&["a, \"b\"", "", "3"])),
+        ("\"example\"", texts(&["example"])),
+        ("up to 1 item", Values::Items(1)),
+        ("up to 12 items", Values::Items(12)),
+        ("[]", Values::List(Vec::new())),
+        ("each its own: \"a\", b", Values::EachItsOwn(vec!["a".into(), "b".into()])),
+    ] {
+        assert_eq!(written.parse(), Ok(read), "{written}");
+    }
+    for (written, problem) in [
+        ("", "no values"),
+        ("absent,", "no values"),
+        ("\"a", "EOF"),
+        ("\"a\" b", "a comma is missing before b"),
+        ("[1", "no JSON list"),
+    ] {
+        let error = written.parse::<Values>().unwrap_err();
+        assert!(error.contains(problem), "{written}: {error}");
+    }
 }

@@ -36,6 +36,10 @@ fn numbers(path: &str, numbers: &[u64]) -> (String, Values) {
     (path.to_owned(), Values::Numbers(numbers.to_vec()))
 }
 
+fn read(path: &str, values: &str) -> (String, Values) {
+    (path.to_owned(), values.parse().unwrap())
+}
+
 fn texts(path: &str, texts: &[&str]) -> (String, Values) {
     (path.to_owned(), Values::Texts(texts.iter().map(|text| (*text).to_owned()).collect()))
 }
@@ -66,9 +70,9 @@ fn ready_made_components_keep_their_laws() {
     let edges = vec![
         numbers("servers[].age", &[0, 86_399_999, 86_400_000]),
         numbers("servers[].state-age", &[0, 7_199_999, 7_200_000]),
-        numbers("servers[].unused-for", &[0, 7_199_999, 7_200_000]),
+        read("servers[].unused-for", "absent, 0, 7199999, 7200000"),
     ];
-    let namespaces = vec![numbers("subject.object", &[1]), texts("subject.object.namespace", &["team-a", "team-b"])];
+    let namespaces = vec![read("subject.object", "all"), texts("subject.object.namespace", &["team-a", "team-b"])];
     keeps_its_laws("keep-until", &component(KEEP_UNTIL, json!({})), marks);
     keeps_its_laws("maximum-age", &component(MAXIMUM_AGE, json!({})), edges);
     let budgets = json!({"budgets": {"team-a": 0.05}});

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use windlass_inspect::failure::Failure;
-use windlass_inspect::text::{bold, green, printable, red};
+use windlass_inspect::text::{bold, green, printable, red, yellow};
 use windlass_policy::slots::SlotName;
 use windlass_policy::{Class, LoadedPolicy};
 use windlass_proof::{Expression, Finding, Law, Laws, Proof, ProofError, ProofOptions, Statement, prove};
@@ -59,7 +59,8 @@ pub(super) fn run(context: &Context, arguments: &ProvePolicy) -> Result<(), Fail
     context.output.result(&document, || words(&proof, &saved));
     let violated = proof.laws.iter().filter(|law| law.violations > 0).count();
     match violated {
-        0 => Ok(()),
+        0 if proof.holds() => Ok(()),
+        0 => Err(Failure::undone("a law was evaluated for no answer, so nothing is known about it")),
         1 => Err(Failure::undone("a law is violated")),
         many => Err(Failure::undone(format!("{many} laws are violated"))),
     }
@@ -202,7 +203,8 @@ fn left_out(proof: &Proof) -> String {
 
 fn words_of_law(law: &Finding, saved: &mut std::slice::Iter<'_, PathBuf>) -> String {
     let Some(counterexample) = &law.counterexample else {
-        return format!("{}  {}\n", green("holds   "), printable(&law.law));
+        let state = if law.holds() { green("holds   ") } else { yellow("unknown ") };
+        return format!("{state}  {}\n", printable(&law.law));
     };
     let mut text = format!(
         "{}  {} ({} questions, the first is number {})\n",
