@@ -10,6 +10,7 @@ mod bindings {
 }
 #[cfg(feature = "expressions")]
 mod expression;
+mod json;
 #[cfg(feature = "expressions")]
 mod possible;
 mod shape;

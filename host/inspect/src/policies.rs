@@ -73,7 +73,7 @@ fn status_words(host: &OneStatus, wide: bool) -> String {
         .column("asked", asked_words)
         .column("policy", |link| link.policy.name.to_string())
         .column("version", |link| link.policy.version.to_string())
-        .shortened("component", |link| link.policy.component.short(), |link| link.policy.component.to_string())
+        .shortened("digest", |link| link.policy.digest().short(), |link| link.policy.digest().to_string())
         .wide("settings", |link| link.policy.settings.to_string())
         .wide("source", |link| link.source.clone())
         .column("in place", |link| age(link.loaded_at_ms))

@@ -98,7 +98,7 @@ impl OtherOwners {
         if self.is_new {
             let owner = self.owner.as_ref().map_or_else(|| "a new one".to_owned(), ToString::to_string);
             words.push(format!(
-                "no state was found in {}: no operation is recorded there, and the owner is {owner}. If you created \
+                "no state was found in {}: nothing is recorded there, and the owner is {owner}. If you created \
                  servers before, name their state directory with --state-dir, WINDLASS_STATE_DIR or state_dir in the \
                  configuration",
                 self.directory.display()

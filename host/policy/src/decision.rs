@@ -42,6 +42,11 @@ impl PolicyIdentity {
         RulesFile::has_named(&self.name)
     }
 
+    /// What tells it from others of its slot in short: the digest of its component, or of its rules.
+    pub fn digest(&self) -> Digest {
+        if self.are_rules() { self.settings } else { self.component }
+    }
+
     /// Whether a tenant brought it: then it decides nothing about what tenants share.
     pub fn is_from_tenant(&self) -> bool {
         self.origin.as_ref().is_some_and(|origin| origin.tenant.is_some())
@@ -51,8 +56,8 @@ impl PolicyIdentity {
 impl fmt::Display for PolicyIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.are_rules() {
-            true => write!(f, "{} ({})", self.name, self.settings.short())?,
-            false => write!(f, "{} {} ({})", self.name, self.version, self.component.short())?,
+            true => write!(f, "{} ({})", self.name, self.digest().short())?,
+            false => write!(f, "{} {} ({})", self.name, self.version, self.digest().short())?,
         }
         match &self.origin {
             Some(origin) => write!(f, " of {origin}"),

@@ -171,15 +171,20 @@ impl RulesFile {
         written.map(|rule| (rule["name"].as_str(), rule["when"].as_str().unwrap_or_default()))
     }
 
-    /// The labels by whose names conditions ask, as far as their text says: `l.name == 'team'`.
+    /// The labels by whose names conditions ask, as far as their text says:
+    /// `subject.labels.exists(l, l.name == 'team')`.
     pub(crate) fn label_names(&self) -> impl Iterator<Item = &str> {
-        let conditions = self.rules().map(|(_, when)| when).filter(|when| when.contains("labels"));
-        conditions.flat_map(|when| {
-            when.split(".name").skip(1).filter_map(|rest| {
-                let quoted = rest.trim_start().strip_prefix("==")?.trim_start();
-                let quote = quoted.chars().next().filter(|quote| matches!(quote, '\'' | '"'))?;
-                quoted[1..].split_once(quote).map(|(name, _)| name)
-            })
+        let macros = self.rules().flat_map(|(_, when)| when.split("labels.").skip(1));
+        let bodies = macros.filter_map(|after| after.split_once('(')?.1.split_once(','));
+        bodies.flat_map(|(variable, body)| {
+            let (variable, mut rest) = (variable.trim(), body);
+            let mut names = Vec::new();
+            while let Some((before, after)) = rest.split_once(variable).filter(|_| !variable.is_empty()) {
+                let is_word = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '.');
+                names.extend(compared_name(after).filter(|_| !before.ends_with(is_word)));
+                rest = after;
+            }
+            names
         })
     }
 
@@ -233,6 +238,13 @@ pub(crate) fn names_in(settings: &Map<String, Value>) -> Vec<Arc<str>> {
         None => numbered(number).into(),
     });
     names.collect()
+}
+
+/// The text with which `.name == 'text'` compares.
+fn compared_name(after_variable: &str) -> Option<&str> {
+    let compared = after_variable.strip_prefix(".name")?.trim_start().strip_prefix("==")?.trim_start();
+    let quote = compared.chars().next().filter(|quote| matches!(quote, '\'' | '"'))?;
+    compared[1..].split_once(quote).map(|(name, _)| name)
 }
 
 /// The name of a rule that has none.
@@ -524,8 +536,8 @@ answer = "defer"
             names("subject.labels.exists(l, l.name==\"a/b\") || subject.labels.exists(m, m.name == 'c')"),
             ["a/b", "c"]
         );
-        assert!(
-            names("failure.name == 'team'").is_empty() && names("subject.labels.exists(l, l.name == x)").is_empty()
-        );
+        assert_eq!(names("subject.labels.exists(l, l.value == 'x') && nodes.all(n, n.name == 'web')"), [""; 0]);
+        assert_eq!(names("subject.labels.exists(l, nodes.all(al, al.name == 'web') && l.name == 'a')"), ["a"]);
+        assert_eq!(names("failure.name == 'team' || subject.labels.exists(l, l.name == x)"), [""; 0]);
     }
 }

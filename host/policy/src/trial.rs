@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
+use windlass_contract::SlotShapes;
 
 use crate::brake::Brake;
 use crate::call::Trace;
@@ -107,7 +108,11 @@ impl SlotName {
 
 fn read<T: serde::de::DeserializeOwned>(slot: SlotName, what: &str, json: &Value) -> Result<T, Error> {
     serde_json::from_value(json.clone()).map_err(|error| {
-        Error::Configuration(format!("the {what} does not fit the slot {slot}: {}", one_line(&error.to_string())))
+        let shape = SlotShapes::of(slot.as_str())
+            .map(|shapes| if what == "question" { shapes.question } else { shapes.answer });
+        let misfits = shape.map(|shape| shape.misfits(json)).unwrap_or_default();
+        let problems = if misfits.is_empty() { error.to_string() } else { misfits.join("; ") };
+        Error::Configuration(format!("the {what} does not fit the slot {slot}: {}", one_line(&problems)))
     })
 }
 

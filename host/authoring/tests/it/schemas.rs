@@ -130,9 +130,11 @@ fn a_schema_lets_through_what_the_host_reads_and_nothing_else() {
             for sample in samples(shape) {
                 assert!(fits(&schema, &schema, &sample), "{slot}: {sample}");
                 assert!(is_read(&sample), "{slot}: {sample}");
+                assert_eq!(shape.misfits(&sample), Vec::<String>::new(), "{slot}: {sample}");
                 right += 1;
                 for corrupt in corrupt(&sample) {
                     assert_eq!(fits(&schema, &schema, &corrupt), is_read(&corrupt), "{slot}: {corrupt}");
+                    assert_eq!(shape.misfits(&corrupt).is_empty(), is_read(&corrupt), "{slot}: {corrupt}");
                     wrong += u32::from(!is_read(&corrupt));
                 }
             }

@@ -23,7 +23,7 @@ use windlass_inspect::text::instant;
 use windlass_policy::slots::{Placement, Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping};
 use windlass_policy::{
     Class, DecidedBy, Decision, DecisionRecord, Description, Digest, Error, Examination, Host, Link, LinkStatus,
-    LoadedPolicy, Outcome,
+    LoadedPolicy, Outcome, Source,
 };
 use windlass_proof::fixture::whole_question;
 
@@ -79,6 +79,9 @@ struct Inspected {
     exports: Vec<String>,
     /// What the operator must grant.
     grants_needed: Vec<String>,
+    /// By which digest records and lists name a file of rules: however they are written, the same rules have the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rules_digest: Option<String>,
     /// The conditions of a file of rules, in their order; absent for a component.
     #[serde(skip_serializing_if = "Option::is_none")]
     rules: Option<Vec<InspectedRule>>,
@@ -128,13 +131,18 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
     let class = Class::of(&bytes);
     // Only a loaded policy can say what it is called, so it is loaded with everything it asks for, and asked nothing.
     let contents: Arc<[u8]> = bytes.into();
+    let mut rules_digest = None;
     let (description, problem) = match slots.first() {
         None => (None, Some("it exports no slot of this host's contract".to_owned())),
         Some(slot) => {
             let mut link = Link::contents(&arguments.file, contents);
             link.grants = granted(&grants_needed);
             match host.load(*slot, &link) {
-                Ok(policy) => (Some(Described::from(policy.description())), None),
+                Ok(policy) => {
+                    let identity = policy.identity();
+                    rules_digest = identity.are_rules().then(|| identity.digest().to_string());
+                    (Some(Described::from(policy.description())), None)
+                }
                 Err(error) => (None, Some(refusal_words(&error))),
             }
         }
@@ -150,6 +158,7 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
         imports: examination.imports,
         exports: examination.exports,
         grants_needed,
+        rules_digest,
         rules: rules.map(|rules| {
             let inspected = |(name, when): (Option<&str>, &str)| InspectedRule {
                 name: name.map(str::to_owned),
@@ -167,6 +176,7 @@ fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> 
             lines.push(("summary", description.summary.clone()));
         }
         lines.push(("digest", inspected.digest.clone()));
+        lines.extend(inspected.rules_digest.clone().map(|digest| ("rules digest", digest)));
         lines.push(("size", Size(inspected.bytes as u64).to_string()));
         let slots: Vec<String> = inspected.slots.iter().map(SlotName::to_string).collect();
         lines.push(("class", inspected.class.to_string()));
@@ -265,8 +275,10 @@ fn check(context: &Context, arguments: &CheckPolicy) -> Result<(), Failure> {
     let host = trial_host(context)?;
     let mut checked = Vec::new();
     for slot in slots {
-        let policy = load(&host, slot, &link(context, slot, &arguments.load)?, file)?;
-        checked.push(policy);
+        // Read as a host reads it: a symbolic link that leads out of the file's folder is refused.
+        let source = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+        let link = Link { source: Source::File(source), ..link(context, slot, &arguments.load)? };
+        checked.push(load(&host, slot, &link, file)?);
     }
     let document = Checked {
         file: file.clone(),
@@ -293,7 +305,7 @@ fn check(context: &Context, arguments: &CheckPolicy) -> Result<(), Failure> {
                         "ok: {} can decide {} (rules {})\n",
                         identity.name,
                         identity.slot,
-                        identity.settings.short()
+                        identity.digest().short()
                     ),
                     false => format!(
                         "ok: {} {} can decide {} (component {}, settings {})\n",
@@ -418,7 +430,7 @@ fn list(context: &Context) -> Result<(), Failure> {
         .column("asked", windlass_inspect::words::asked_words)
         .column("policy", |link| link.policy.name.to_string())
         .column("version", |link| link.policy.version.to_string())
-        .shortened("component", |link| link.policy.component.short(), |link| link.policy.component.to_string())
+        .shortened("digest", |link| link.policy.digest().short(), |link| link.policy.digest().to_string())
         .shortened("settings", |link| link.policy.settings.short(), |link| link.policy.settings.to_string())
         .column("source", |link| link.source.clone())
         .wide("loaded", |link| instant(link.loaded_at_ms))

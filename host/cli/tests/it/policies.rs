@@ -88,9 +88,9 @@ fn run_puts_a_question_from_a_file_from_stdin_or_the_example() {
     let changed = world.json(&["policy", "run", file, "--slot", "retry", "--input", changes]);
     assert_eq!(changed["answer"]["verdict"], "give-up");
     world
-        .run(&["policy", "run", file, "--slot", "retry", "--input", r#"{"atempt": 1}"#])
+        .run(&["policy", "run", file, "--slot", "retry", "--input", r#"{"atempt": 1, "elapsed": "1s"}"#])
         .expect(2)
-        .says("atempt")
+        .says("`atempt`: there is no such field; did you mean `attempt`?; `elapsed`: \"1s\" is not a whole number")
         .says("what is other than in the slot's example question:");
     let fixture =
         r#"{"slot": "retry", "question": {"failure": {"class": "out-of-stock"}}, "expect": {"verdict": "give-up"}}"#;
@@ -185,6 +185,26 @@ fn prove_ends_with_1_and_a_fixture_when_a_law_is_violated_and_with_0_when_all_ho
     let unknown = world.run(&[&empty[..], &["--never", "server.age < 0"]].concat()).expect(1);
     let unknown = unknown.says("was evaluated for no answer");
     assert!(unknown.stdout.contains("unknown   never server.age < 0"), "{}", unknown.stdout);
+}
+
+#[test]
+fn a_check_refuses_what_a_host_would_and_a_test_tells_every_bad_fixture() {
+    let world = World::new("50");
+    let file = world.write("own.wasm", GRACE_FOR_STOPPED.bytes);
+    let folder = world.home.path().join("policies");
+    std::fs::create_dir(&folder).unwrap();
+    let link = folder.join("linked.wasm");
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    world.run(&["policy", "check", link.to_str().unwrap()]).expect(2).says("linked.wasm");
+    std::fs::rename(&file, folder.join("own.wasm")).unwrap();
+    std::fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink("own.wasm", &link).unwrap();
+    world.run(&["policy", "check", link.to_str().unwrap()]).expect(0);
+    for (name, fixture) in [("one", "{"), ("two", r#"{"slot": "retries", "expect": {}}"#)] {
+        std::fs::write(folder.join(format!("{name}.json")), fixture).unwrap();
+    }
+    let (link, folder) = (link.to_str().unwrap(), folder.to_str().unwrap());
+    world.run(&["policy", "test", link, "--fixtures", folder]).expect(2).says("one.json").says("two.json");
 }
 
 #[test]

@@ -261,8 +261,12 @@ impl Make<'_> {
     fn list(&mut self, item: &Shape, place: &Place<'_>, chosen: Chosen) -> Result<Node, BoundsError> {
         let items: Vec<&Json> = place.examples.iter().filter_map(|list| list.as_array()).flatten().collect();
         if let Some(Values::List(own)) = &chosen.values {
-            if let Some(problem) = own.iter().find_map(|one| misfit(item, one)) {
-                return Err(BoundsError::Values { path: place.path.into(), problem });
+            let of_item = |(position, one): (usize, &Json)| {
+                item.misfits(one).into_iter().map(move |problem| format!("item {position}: {problem}"))
+            };
+            let misfits: Vec<String> = own.iter().enumerate().flat_map(of_item).collect();
+            if !misfits.is_empty() {
+                return Err(BoundsError::Values { path: place.path.into(), problem: misfits.join("; ") });
             }
             return Ok(self.fixed_list(item, place, &own.iter().collect::<Vec<_>>()));
         }
@@ -496,37 +500,6 @@ fn own_choice(own: &Values, shape: &Shape, place: &Place<'_>) -> Result<Chosen, 
         Values::All => Err("it has too many values to ask about them all: name some".into()),
         values => Ok(chosen(Some(values.clone()))),
     }
-}
-
-/// Why a value is none of a shape.
-fn misfit(shape: &Shape, value: &Json) -> Option<String> {
-    let fits = match shape {
-        Shape::Bool => value.is_boolean(),
-        Shape::Number { bits } => value.as_u64().is_some_and(|number| number <= u64::MAX >> (64 - u32::from(*bits))),
-        Shape::Text => value.is_string(),
-        Shape::Enum(cases) => position_of(cases, value).is_some(),
-        Shape::Option(inner) => return if value.is_null() { None } else { misfit(inner, value) },
-        Shape::List(item) => match value.as_array() {
-            Some(items) => return items.iter().find_map(|one| misfit(item, one)),
-            None => false,
-        },
-        Shape::Record(fields) => match value.as_object() {
-            Some(object) => {
-                let unknown = object.keys().find(|key| !fields.iter().any(|(name, _)| name == key));
-                return match unknown {
-                    Some(key) => {
-                        Some(format!("an item has no `{key}`{}", meant(key, fields.iter().map(|(name, _)| *name))))
-                    }
-                    None => fields.iter().find_map(|(name, shape)| {
-                        misfit(shape, &value[*name]).map(|problem| format!("`{name}`: {problem}"))
-                    }),
-                };
-            }
-            None => false,
-        },
-        Shape::Variant(_) => false,
-    };
-    (!fits).then(|| format!("{value} is not what an item of the list can be"))
 }
 
 /// What tells an item from the others: the example's, as long as there is one.

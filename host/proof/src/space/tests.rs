@@ -129,8 +129,14 @@ fn a_bound_that_cannot_be_used_is_refused_with_the_nearest_that_can() {
         (vec![("machine.adopted", Values::Numbers(vec![2]))], "it is `true` or `false`"),
         (vec![("machine.adopted", Values::Absent)], "it is not optional"),
         (vec![("attempt", Values::All)], "too many values"),
-        (vec![("subject.labels", Values::List(vec![serde_json::json!({"key": "a"})]))], "no `key`"),
-        (vec![("subject.labels", Values::List(vec![serde_json::json!({"name": 1})]))], "`name`: 1 is not"),
+        (
+            vec![("subject.labels", Values::List(vec![serde_json::json!({"key": "a"})]))],
+            "item 0: `key`: there is no such field",
+        ),
+        (
+            vec![("subject.labels", Values::List(vec![serde_json::json!({"name": 1})]))],
+            "item 0: `name`: 1 is not a text",
+        ),
         (vec![("machine", Values::Numbers(vec![2]))], "one by one"),
     ] {
         assert!(refused(&own).contains(problem), "{}", refused(&own));

@@ -97,22 +97,26 @@ impl Tested {
         }
     }
 
-    /// The fixtures by their names. A file that is none is told, and nothing is tested.
+    /// The fixtures by their names. All files that are none are told, and nothing is tested.
     fn fixtures(&self) -> Result<Vec<(String, Fixture)>, Failure> {
         let mut files = match self.fixtures.is_file() {
             true => vec![self.fixtures.clone()],
             false => files_in(&self.fixtures, ".json")?,
         };
         files.sort();
-        let read = |file: PathBuf| {
+        let (mut fixtures, mut wrong) = (Vec::new(), Vec::new());
+        for file in files {
             let text = read_text(&file, "the fixture", MAX_JSON_BYTES)?;
             let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let fixture = Fixture::parse(&text).map_err(|error| {
-                Failure::usage("a fixture cannot be used").at(file.display().to_string()).because(error.to_string())
-            })?;
-            Ok((name, fixture))
-        };
-        files.into_iter().map(read).collect()
+            match Fixture::parse(&text) {
+                Ok(fixture) => fixtures.push((name, fixture)),
+                Err(error) => wrong.push(format!("{}: {error}", file.display())),
+            }
+        }
+        match wrong.as_slice() {
+            [] => Ok(fixtures),
+            _ => Err(wrong.into_iter().fold(Failure::usage("fixtures cannot be used"), Failure::because)),
+        }
     }
 
     fn fuel_lock(&self) -> Result<FuelLock, Failure> {
