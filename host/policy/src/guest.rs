@@ -60,6 +60,22 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
+    /// What happens to it at a tick: it is stopped, goes on, or leaves the thread to others first.
+    fn at_deadline(&mut self) -> UpdateDeadline {
+        let was_measured = self.time.is_measured();
+        let Some(left) = self.time.left() else { return UpdateDeadline::Interrupt };
+        // What asks in the middle of a task holds a thread of the runtime, which others need as well.
+        match &self.host_calls {
+            Some(calls) if calls.are_live() && was_measured => {
+                self.time.leave_thread();
+                UpdateDeadline::Yield(1)
+            }
+            // At its second tick it has been measured, and can leave the thread.
+            Some(calls) if calls.are_live() => UpdateDeadline::Continue(1),
+            _ => UpdateDeadline::Continue(ticks(left)),
+        }
+    }
+
     /// One that began then.
     pub(crate) fn new(began: Instant, limits: &Limits, host_calls: Option<Box<HostCalls>>) -> Guest {
         Guest {
@@ -242,9 +258,7 @@ impl Failure {
 pub(crate) fn new_store(engine: &wasmtime::Engine, limits: &Limits, guest: Guest) -> Store<Guest> {
     let mut store = Store::new(engine, guest);
     store.limiter(|guest| &mut guest.limiter);
-    store.epoch_deadline_callback(|mut store| {
-        Ok(store.data_mut().time.left().map_or(UpdateDeadline::Interrupt, |left| UpdateDeadline::Continue(ticks(left))))
-    });
+    store.epoch_deadline_callback(|mut store| Ok(store.data_mut().at_deadline()));
     store.set_epoch_deadline(1);
     store.set_hostcall_fuel(usize::try_from(limits.answer_bytes).unwrap_or(usize::MAX));
     store.set_max_component_handles(usize::try_from(limits.handles).unwrap_or(usize::MAX));

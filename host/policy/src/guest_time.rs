@@ -19,6 +19,8 @@ const PATIENCE: u32 = 20;
 pub(crate) struct GuestTime {
     left: Duration,
     began: Instant,
+    /// How long it took by the wall's clock before that, since the last host call.
+    before: Duration,
     /// The thread's clock at the first tick.
     processor: Option<Duration>,
 }
@@ -31,7 +33,7 @@ impl GuestTime {
 
     /// The same for one that began then: reading the clock takes as long as much else in a decision.
     pub(crate) fn since(began: Instant, milliseconds: u64) -> GuestTime {
-        GuestTime { left: Duration::from_millis(milliseconds), began, processor: None }
+        GuestTime { left: Duration::from_millis(milliseconds), began, before: Duration::ZERO, processor: None }
     }
 
     /// What is left now, at a tick. `None`: it is over.
@@ -45,7 +47,19 @@ impl GuestTime {
                 Duration::ZERO
             }
         };
-        left(self.left, used, waited)
+        left(self.left, used, self.before.saturating_add(waited))
+    }
+
+    /// Whether the thread's clock tells already what it uses.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.processor.is_some()
+    }
+
+    /// It leaves the thread to others, and may go on in another one.
+    pub(crate) fn leave_thread(&mut self) {
+        self.pause();
+        self.before = self.before.saturating_add(self.began.elapsed());
+        (self.began, self.processor) = (Instant::now(), None);
     }
 
     /// Ends it, and returns how much was used of the limit that it began with.
@@ -64,7 +78,7 @@ impl GuestTime {
 
     /// It begins, or goes on, on this thread. The next tick is to ask what is [left](GuestTime::left).
     pub(crate) fn go_on(&mut self) {
-        (self.began, self.processor) = (Instant::now(), None);
+        (self.began, self.before, self.processor) = (Instant::now(), Duration::ZERO, None);
     }
 }
 
@@ -111,6 +125,20 @@ mod tests {
         });
         wait.recv().unwrap();
         assert!(time.left().unwrap() > Duration::from_millis(59_950), "{:?}", time.left());
+    }
+
+    #[test]
+    fn a_guest_that_leaves_its_thread_gets_neither_its_time_nor_the_walls_again() {
+        let mut time = GuestTime::of(60_000);
+        while time.left().is_some_and(|left| left > Duration::from_millis(59_970)) {}
+        assert!(time.is_measured());
+        time.leave_thread();
+        assert!(!time.is_measured() && time.left <= Duration::from_millis(59_970), "{:?}", time.left);
+        assert!(time.before >= Duration::from_millis(20), "{:?}", time.before);
+        time.before = Duration::from_secs(60 * 20);
+        assert_eq!(time.left(), None, "twenty times its limit, in turns");
+        time.go_on();
+        assert!(time.left().is_some(), "what it waited for before a host call does not count");
     }
 
     #[test]

@@ -92,6 +92,11 @@ struct Answered {
 }
 
 impl HostCalls {
+    /// Whether capabilities are called, so that the decision is part of a task that waits.
+    pub(crate) fn are_live(&self) -> bool {
+        matches!(self.answers, Answers::Live(_))
+    }
+
     pub(crate) fn new(limits: &Limits, answers: Answers) -> HostCalls {
         HostCalls {
             answers,

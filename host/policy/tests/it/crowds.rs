@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -87,6 +88,39 @@ fn a_slow_policy_with_many_callers_leaves_the_threads_to_other_slots() {
     let slow = slow.load(Ordering::Relaxed);
     assert!(slow < ASKED, "{slow} slow decisions came before {ASKED} quick ones");
     runtime.shutdown_background();
+}
+
+#[test]
+fn a_slow_policy_with_a_capability_lets_the_other_tasks_of_its_thread_run() {
+    let state = State::new();
+    let at_once =
+        |arguments: Vec<Value>| async move { Ok(json!({ "ok": arguments[0].as_u64().unwrap_or_default() * 2 })) };
+    let host = Host::new(state.options().with_capability(answering(at_once))).unwrap();
+    let mut guest = doubling(1);
+    let long = "(local.set $i (i32.const 400000000)) \
+        (loop $more (br_if $more (local.tee $i (i32.sub (local.get $i) (i32.const 1)))))";
+    guest.decide = format!("{long} {}", guest.decide.replace("$more", "$next"));
+    let link = Link::bytes(guest.versioned()).with_grant("test:guest/numbers").with_limit("time_ms", 60_000);
+    host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let turns = Arc::new(AtomicU32::new(0));
+    let counted = turns.clone();
+    let (decision, turns) = runtime.block_on(async {
+        tokio::spawn(std::future::poll_fn(move |context| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            context.waker().wake_by_ref();
+            Poll::<()>::Pending
+        }));
+        let pin = host.pin();
+        let asked = tokio::spawn(async move {
+            let before = turns.load(Ordering::Relaxed);
+            let decision = pin.decide::<Retry>(Retry::example()).await;
+            (decision, turns.load(Ordering::Relaxed) - before)
+        });
+        asked.await.unwrap()
+    });
+    assert!(decision.fallbacks.is_empty(), "{decision:?}");
+    assert!(turns >= 3, "others had {turns} turns");
 }
 
 /// Answers after a second.
