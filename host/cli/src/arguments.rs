@@ -3,6 +3,7 @@
 // The docs of this file are the help on the terminal, where a URL needs no brackets.
 #![allow(rustdoc::bare_urls)]
 
+mod catalogue;
 mod cluster;
 mod conformance;
 mod examples;
@@ -18,12 +19,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::error::{ContextKind, ContextValue};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use clap_complete::engine::ArgValueCandidates;
 use windlass_inspect::output::{Color, Output, OutputFormat};
 
-use windlass_lifecycle::GroupName;
+use windlass_lifecycle::{GroupName, OperationState};
 use windlass_policy::slots::SlotName;
 use windlass_simulator::{AppleSiliconPool, Behaviour, FloorRefusal};
 
@@ -31,6 +33,7 @@ use crate::completion;
 use crate::configuration::VolumeType;
 use crate::units::{Size, parse_duration, parse_size};
 
+pub(crate) use catalogue::{ImageCommand, ListImages, ListTypes, TypeCommand, ZoneCommand};
 pub(crate) use conformance::Conformance;
 pub(crate) use policy_author::{BuildPolicy, Language, NewPolicy, PolicySchema, SchemaOf, TestPolicy};
 pub(crate) use policy_proof::{BenchPolicy, DiffPolicies, ProvePolicy, SpaceOptions};
@@ -77,6 +80,35 @@ impl Arguments {
         let mut matches = Self::documented().try_get_matches()?;
         <Self as clap::FromArgMatches>::from_arg_matches_mut(&mut matches)
     }
+}
+
+/// What people type at the top level that is no command there, and the command that does it.
+const HABITS: &[(&[&str], &str)] = &[
+    (&["ls", "list", "ps", "servers"], "windlass server list"),
+    (&["get", "show", "describe"], "windlass server show NAME"),
+    (&["create", "new", "run", "up"], "windlass server create"),
+    (&["rm", "delete", "destroy", "terminate", "down"], "windlass server delete NAME"),
+    (&["logs", "log", "events", "history"], "windlass operation list"),
+    (&["status", "top"], "windlass operation list --open"),
+    (&["cancel", "stop", "abort"], "windlass operation cancel OPERATION"),
+    (&["resume", "retry"], "windlass operation resume"),
+    (&["apply", "plan", "diff"], "windlass cluster apply FILE --dry-run"),
+    (&["scale"], "windlass cluster scale NAME GROUP=COUNT"),
+    (&["clean", "cleanup", "gc", "prune"], "windlass sweep"),
+    (&["check", "validate", "test"], "windlass doctor"),
+    (&["login", "configure", "setup", "auth"], "windlass init"),
+    (&["completion"], "windlass completions SHELL"),
+    (&["ui", "dashboard", "web"], "windlass console"),
+    (&["prices", "types"], "windlass type list"),
+];
+
+/// The command that does what somebody tried at the top level.
+pub(crate) fn habitual(error: &clap::Error) -> Option<&'static str> {
+    let Some(ContextValue::String(written)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    // A group of commands names itself in its usage.
+    let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else { return None };
+    let is_top = usage.to_string().contains("windlass [OPTIONS]");
+    HABITS.iter().find(|(words, _)| is_top && words.contains(&written.as_str())).map(|(_, command)| *command)
 }
 
 /// Options that every command takes.
@@ -137,6 +169,15 @@ pub(crate) enum Command {
     State(StateCommand),
     /// Find and delete leaked resources; asks first
     Sweep(Sweep),
+    /// List server types with price and stock
+    #[command(subcommand)]
+    Type(TypeCommand),
+    /// List images
+    #[command(subcommand)]
+    Image(ImageCommand),
+    /// List zones
+    #[command(subcommand)]
+    Zone(ZoneCommand),
     /// Check your setup; read-only and free
     Doctor,
     /// Create a configuration interactively
@@ -162,6 +203,8 @@ pub(crate) enum Command {
     Completions(Completions),
     /// Write manual pages, one per command, into a folder
     Man(Man),
+    /// Print the version
+    Version,
 }
 
 impl Command {
@@ -176,7 +219,10 @@ impl Command {
             Command::Policy(command) => matches!(command, PolicyCommand::List | PolicyCommand::Status),
             Command::Decision(command) => matches!(command, DecisionCommand::List(_)),
             Command::Conformance(conformance) => conformance.list,
-            Command::Config(ConfigCommand::Show) => true,
+            Command::Config(ConfigCommand::Show)
+            | Command::Type(TypeCommand::List(_))
+            | Command::Image(ImageCommand::List(_))
+            | Command::Zone(ZoneCommand::List) => true,
             _ => false,
         }
     }
@@ -203,10 +249,10 @@ pub(crate) enum ServerCommand {
     #[command(visible_alias = "ls")]
     List(ListServers),
     /// Show a server, its resources and its operations
-    #[command(alias = "status")]
+    #[command(aliases = ["status", "get", "describe"])]
     Show(ShowServer),
     /// Delete servers and everything created with them
-    #[command(visible_alias = "rm", alias = "terminate")]
+    #[command(visible_alias = "rm", aliases = ["terminate", "destroy"])]
     Delete(DeleteServers),
 }
 
@@ -228,10 +274,20 @@ pub(crate) struct CreateServer {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Number of public IPv4 addresses per server; they are deleted with it
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(0..=5))]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(0..=5)
+    )]
     pub(crate) ipv4: Option<u32>,
     /// Number of public IPv6 addresses per server; they are deleted with it
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(0..=5))]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(0..=5)
+    )]
     pub(crate) ipv6: Option<u32>,
     /// Size of the root volume, for example 20GB
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
@@ -350,7 +406,7 @@ pub(crate) enum OperationCommand {
     #[command(visible_alias = "ls")]
     List(ListOperations),
     /// Show an operation: its steps, what failed, what was undone, and why
-    #[command(alias = "status")]
+    #[command(aliases = ["status", "get", "describe", "logs"])]
     Show(ShowOperation),
     /// Follow an operation, or all open ones, until they end
     Watch(WatchOperation),
@@ -421,8 +477,11 @@ pub(crate) struct ResumeOperations {
 #[derive(Debug, Args)]
 pub(crate) struct ListOperations {
     /// Only operations that have not ended
-    #[arg(long)]
+    #[arg(long, conflicts_with = "state")]
     pub(crate) open: bool,
+    /// Only operations in these states (repeatable)
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = operation_states())]
+    pub(crate) state: Vec<OperationState>,
     /// Only this group
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::groups))]
     pub(crate) group: Option<String>,
@@ -768,6 +827,13 @@ pub(crate) struct Completions {
 /// The slots by the names they have in the contract (wit/policy); clap lists them in help, errors and completions.
 fn slot_names() -> impl TypedValueParser<Value = SlotName> {
     PossibleValuesParser::new(SlotName::ALL.map(SlotName::as_str)).try_map(|name| name.parse::<SlotName>())
+}
+
+fn operation_states() -> impl TypedValueParser<Value = OperationState> {
+    PossibleValuesParser::new(OperationState::ALL.iter().map(|state| state.as_str())).map(|word| {
+        let state = OperationState::ALL.iter().find(|state| state.as_str() == word);
+        *state.expect("only these words are possible values")
+    })
 }
 
 fn parse_factor(text: &str, lowest: f64) -> Result<f64, String> {

@@ -550,12 +550,13 @@ fn start(mut options: HostOptions) -> Result<Host, Failure> {
     Host::new(options).map_err(|error| Failure::usage("the policy host cannot start").because(error.to_string()))
 }
 
-/// A client with these settings.
-fn required_zone(settings: &Settings) -> Result<Zone, Failure> {
+/// The zone in force.
+pub(crate) fn required_zone(settings: &Settings) -> Result<Zone, Failure> {
     let zone = settings.require_zone();
     Ok(zone.map_err(|error| Failure::usage(error.to_string()).remedy("or name it: --zone fr-par-1"))?.clone())
 }
 
+/// A client with these settings.
 pub(crate) fn client(settings: Settings) -> Result<Client, Failure> {
     Client::new(settings).map_err(|error| Failure::usage("the client cannot be made").because(error.to_string()))
 }

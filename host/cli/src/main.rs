@@ -21,6 +21,7 @@ mod units;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::error::{ContextKind, ContextValue};
 use windlass_inspect::failure::{Exit, Failure};
 use windlass_inspect::output;
 
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
     }
     let arguments = match Arguments::read() {
         Ok(arguments) => arguments,
-        Err(error) => return usage(&error),
+        Err(error) => return usage(error),
     };
     detached::begin();
     output::color(arguments.global.color);
@@ -78,7 +79,12 @@ fn main() -> ExitCode {
 }
 
 /// Help and version are answers; everything else that clap says is wrong usage.
-fn usage(error: &clap::Error) -> ExitCode {
+fn usage(mut error: clap::Error) -> ExitCode {
+    if let Some(command) = arguments::habitual(&error) {
+        error.remove(ContextKind::SuggestedSubcommand);
+        let tip = ContextValue::StyledStrs(vec![format!("to do that, run `{command}`").into()]);
+        error.insert(ContextKind::Suggested, tip);
+    }
     let printed = error.print();
     if !error.use_stderr() {
         return match printed {

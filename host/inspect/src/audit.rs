@@ -29,7 +29,7 @@ impl Decided {
     #[must_use]
     pub fn of_release(decision: &Decision<Release>, candidate: &PolicyIdentity) -> Self {
         let verdict = &decision.answer.verdict;
-        let failed = decision.fallbacks.iter().find(|fallback| fallback.policy == *candidate);
+        let failed = decision.fallbacks.iter().find(|fallback| *fallback.policy == *candidate);
         Self {
             words: verdict.name().to_owned(),
             destroys: matches!(verdict, Verdict::Terminate | Verdict::ScheduleDeletion | Verdict::ReturnToPool(_)),

@@ -39,13 +39,13 @@ pub(crate) enum ChainLink {
     /// A policy that can be asked.
     Policy(Arc<LoadedPolicy>),
     /// A policy that can't be asked, and why.
-    Unavailable(PolicyIdentity, Arc<str>),
+    Unavailable(Arc<PolicyIdentity>, Arc<str>),
     /// A policy with which an operation began, and which isn't there any more as it was.
-    Lost(PolicyIdentity, Arc<str>),
+    Lost(Arc<PolicyIdentity>, Arc<str>),
 }
 
 impl ChainLink {
-    pub(crate) fn identity(&self) -> &PolicyIdentity {
+    pub(crate) fn identity(&self) -> &Arc<PolicyIdentity> {
         match self {
             ChainLink::Policy(policy) => &policy.identity,
             ChainLink::Unavailable(identity, _) | ChainLink::Lost(identity, _) => identity,
@@ -143,7 +143,7 @@ impl PinnedPolicies {
     /// and get the same policies back after a restart with [`Host::pinned`](crate::Host::pinned). Shadows are not among
     /// them: they decide nothing.
     pub fn identities(&self) -> Vec<PolicyIdentity> {
-        self.generation.chains.iter().flatten().map(|link| link.identity().clone()).collect()
+        self.generation.chains.iter().flatten().map(|link| PolicyIdentity::clone(link.identity())).collect()
     }
 
     /// Whether another policy than the built-in default is asked.
@@ -164,7 +164,7 @@ impl PinnedPolicies {
 
     /// The identities of one slot's chain.
     pub fn chain(&self, slot: SlotName) -> Vec<PolicyIdentity> {
-        self.generation.chain(slot).iter().map(|link| link.identity().clone()).collect()
+        self.generation.chain(slot).iter().map(|link| PolicyIdentity::clone(link.identity())).collect()
     }
 
     /// Puts a question to a slot.
@@ -240,13 +240,13 @@ impl PinnedPolicies {
 
     /// The shadows of a slot.
     pub fn shadows(&self, slot: SlotName) -> Vec<PolicyIdentity> {
-        self.generation.shadows(slot).iter().map(|shadow| shadow.policy.identity.clone()).collect()
+        self.generation.shadows(slot).iter().map(|shadow| PolicyIdentity::clone(&shadow.policy.identity)).collect()
     }
 
     /// These policies as they would be if this shadow decided, in its place. `None`: it is not one of the shadows.
     #[must_use]
     pub fn with_shadow(&self, shadow: &PolicyIdentity) -> Option<PinnedPolicies> {
-        let place = self.generation.shadows(shadow.slot).iter().find(|known| known.policy.identity == *shadow)?;
+        let place = self.generation.shadows(shadow.slot).iter().find(|known| *known.policy.identity == *shadow)?;
         let mut generation = Generation::clone(&self.generation);
         generation.chains[shadow.slot.index()].insert(place.before, ChainLink::Policy(Arc::clone(&place.policy)));
         generation.shadows[shadow.slot.index()].clear();
@@ -343,7 +343,7 @@ pub(crate) struct PendingDecision<S: Slot> {
     pub(crate) asked: Vec<LinkRecord>,
     fallbacks: Vec<Fallback>,
     /// The last policy that decided something.
-    last: Option<PolicyIdentity>,
+    last: Option<Arc<PolicyIdentity>>,
     brake: Brake,
     /// How many running machines what is decided so far removes.
     removed: usize,
@@ -440,7 +440,7 @@ impl<S: Slot> PendingDecision<S> {
     }
 
     /// Takes over what an answer decides.
-    fn take(&mut self, answer: S::Answer, identity: &PolicyIdentity) -> Outcome {
+    fn take(&mut self, answer: S::Answer, identity: &Arc<PolicyIdentity>) -> Outcome {
         let deferred = S::deferred(&answer);
         if deferred == Deferred::Whole {
             return Outcome::Deferred;
@@ -470,7 +470,7 @@ impl<S: Slot> PendingDecision<S> {
 
     /// `by_size`: the question's size caused the failure, so it does not count against the policy.
     fn failed(&mut self, link: &ChainLink, failure: &Failure, by_size: bool, circumstances: &Circumstances<'_>) {
-        let policy = link.identity().clone();
+        let policy = Arc::clone(link.identity());
         self.fallbacks.push(Fallback { policy, kind: failure.kind, reason: failure.reason.clone() });
         let Circumstances::Live(PinnedPolicies { deciding, .. }) = circumstances else { return };
         if failure.kind == FailureKind::NotAllowed {

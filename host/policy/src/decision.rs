@@ -93,7 +93,7 @@ impl fmt::Display for PolicyOrigin {
 #[serde(rename_all = "kebab-case")]
 pub enum DecidedBy {
     /// A policy of the chain. In a batch of which several policies decided items: the last one asked.
-    Policy(PolicyIdentity),
+    Policy(Arc<PolicyIdentity>),
     /// The native last resort, because no policy could be asked or because the failed one is configured so.
     Keep,
 }
@@ -111,7 +111,7 @@ impl fmt::Display for DecidedBy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Fallback {
-    pub policy: PolicyIdentity,
+    pub policy: Arc<PolicyIdentity>,
     /// How it failed.
     pub kind: FailureKind,
     /// In words for people.

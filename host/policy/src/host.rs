@@ -499,8 +499,8 @@ impl Host {
                                 that can't be restored");
                         }
                         match unrestored {
-                            Unrestored::Untrusted(why) => ChainLink::Unavailable(identity.clone(), why.into()),
-                            Unrestored::Lost(why) => ChainLink::Lost(identity.clone(), why.into()),
+                            Unrestored::Untrusted(why) => ChainLink::Unavailable(identity.clone().into(), why.into()),
+                            Unrestored::Lost(why) => ChainLink::Lost(identity.clone().into(), why.into()),
                         }
                     }
                 });
@@ -537,9 +537,9 @@ impl Host {
     /// The state folder can't be read or written.
     pub fn retain_policies(&self, in_use: &[PolicyIdentity], grace: Duration) -> Result<usize, Error> {
         let mut all: HashSet<PolicyIdentity> = in_use.iter().cloned().collect();
-        all.extend(self.inner.generations.current().policies().map(|policy| policy.identity.clone()));
-        all.extend(self.inner.scopes.policies().loaded().map(|(policy, _)| policy.identity.clone()));
-        all.extend(self.inner.built_ins.iter().flatten().map(|policy| policy.identity.clone()));
+        all.extend(self.inner.generations.current().policies().map(|policy| PolicyIdentity::clone(&policy.identity)));
+        all.extend(self.inner.scopes.policies().loaded().map(|(policy, _)| PolicyIdentity::clone(&policy.identity)));
+        all.extend(self.inner.built_ins.iter().flatten().map(|policy| PolicyIdentity::clone(&policy.identity)));
         self.inner
             .kept
             .retain(&all, grace)
@@ -655,7 +655,7 @@ impl Inner {
                     (loaded, _) => loaded.map_err(refused)?,
                 };
                 if let Some(rules) = &rules {
-                    loaded.identity.name = link.source.rules_name();
+                    Arc::make_mut(&mut loaded.identity).name = link.source.rules_name();
                     loaded.remarks = rules.explain(loaded.remarks.iter().map(String::as_str));
                 }
                 self.bring(&mut loaded, origin);
@@ -758,7 +758,7 @@ impl Inner {
                         tracing::info!(%slot, old = %known.policy.identity, new = %loaded.link.policy.identity,
                             "a policy was replaced");
                         loaded.warn(&labels);
-                        outcome.swapped.push(loaded.link.policy.identity.clone());
+                        outcome.swapped.push(PolicyIdentity::clone(&loaded.link.policy.identity));
                         *known = loaded.link;
                     }
                     Err(error) => {
@@ -795,7 +795,7 @@ impl Inner {
         if origin.as_ref().map_or(serves_tenants, |origin| origin.tenant.is_none()) {
             policy.health = Health::new(0);
         }
-        policy.identity.origin = origin;
+        Arc::make_mut(&mut policy.identity).origin = origin;
     }
 
     /// A policy by identity: from those in use, or from the state folder.
@@ -804,12 +804,12 @@ impl Inner {
         let scoped = self.scopes.policies();
         let configured = self.generations.current();
         let in_use = configured.policies().chain(built_ins).chain(scoped.loaded().map(|(policy, _)| policy));
-        if let Some(policy) = in_use.into_iter().find(|policy| policy.identity == *identity) {
+        if let Some(policy) = in_use.into_iter().find(|policy| *policy.identity == *identity) {
             return Ok(policy.clone());
         }
         let mut restored = self.restored.lock();
         restored.retain(|policy| policy.strong_count() > 0);
-        if let Some(policy) = restored.iter().filter_map(Weak::upgrade).find(|policy| policy.identity == *identity) {
+        if let Some(policy) = restored.iter().filter_map(Weak::upgrade).find(|policy| *policy.identity == *identity) {
             return Ok(policy);
         }
         let trust = self.generations.current().trust.clone();
@@ -820,9 +820,9 @@ impl Inner {
         let mut policy = loaded.map_err(|refusal| Unrestored::Lost(refusal.to_string()))?;
         self.bring(&mut policy, identity.origin.clone());
         if identity.are_rules() {
-            policy.identity.name = identity.name.clone();
+            Arc::make_mut(&mut policy.identity).name = identity.name.clone();
         }
-        if policy.identity != *identity {
+        if *policy.identity != *identity {
             return Err(Unrestored::Lost(format!("what is kept of it is {}, configured otherwise", policy.identity)));
         }
         let policy = Arc::new(policy);
@@ -877,7 +877,7 @@ fn link_status(policy: &LoadedPolicy, position: usize, loaded_at_ms: u64) -> Lin
         slot: policy.identity.slot,
         position,
         mode: policy.link.mode,
-        policy: policy.identity.clone(),
+        policy: PolicyIdentity::clone(&policy.identity),
         summary: policy.description.summary.clone(),
         source: policy.link.source.to_string(),
         loaded_at_ms,

@@ -41,7 +41,7 @@ pub struct Description {
 ///
 /// Holders share it, so that what an operation began with stays what it was when the configuration changes.
 pub struct LoadedPolicy {
-    pub(crate) identity: PolicyIdentity,
+    pub(crate) identity: Arc<PolicyIdentity>,
     pub(crate) description: Description,
     pub(crate) link: Link,
     pub(crate) limits: Limits,

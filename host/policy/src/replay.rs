@@ -70,7 +70,8 @@ impl Host {
             ReplayAgainst::Pinned(pin) => pin.clone(),
             ReplayAgainst::Policy(policy) => self.pin_only(policy.clone()),
             ReplayAgainst::TheSame => {
-                let identities: Vec<_> = record.asked.iter().map(|asked| asked.policy.clone()).collect();
+                let identities: Vec<_> =
+                    record.asked.iter().map(|asked| PolicyIdentity::clone(&asked.policy)).collect();
                 let pin = self.pinned(&identities);
                 for (link, asked) in pin.generation.chain(record.slot).iter().zip(&record.asked) {
                     if let ChainLink::Unavailable(identity, why) | ChainLink::Lost(identity, why) = link
@@ -105,7 +106,7 @@ struct RecordedLinks<'a> {
 
 impl<'a> RecordedLinks<'a> {
     fn take(&mut self, identity: &PolicyIdentity) -> Option<&'a LinkRecord> {
-        let position = self.left.iter().position(|link| link.policy == *identity)?;
+        let position = self.left.iter().position(|link| *link.policy == *identity)?;
         Some(self.left.remove(position))
     }
 }
@@ -127,7 +128,7 @@ impl PinnedPolicies {
             if let (Some((kind, reason)), None) = (failure_of(now), &excused)
                 && own.is_none_or(|own| failure_of(own).is_none())
             {
-                failed.push(Fallback { policy: now.policy.clone(), kind, reason: reason.to_owned() });
+                failed.push(Fallback { policy: Arc::clone(&now.policy), kind, reason: reason.to_owned() });
             }
             inconclusive.extend(excused);
             if !goes_on {

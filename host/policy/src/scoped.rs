@@ -142,7 +142,7 @@ fn with<'p>(configured: &Generation, scoped: impl Iterator<Item = &'p ScopedPoli
                 continue;
             }
             ScopedPolicy::Loaded(policy, Mode::Decide) => ChainLink::Policy(Arc::clone(policy)),
-            ScopedPolicy::Refused { identity, why } => ChainLink::Unavailable(identity.clone(), Arc::clone(why)),
+            ScopedPolicy::Refused { identity, why } => ChainLink::Unavailable(identity.clone().into(), Arc::clone(why)),
         };
         // Those that stand behind it move on by one.
         for shadow in generation.shadows[index].iter_mut().filter(|shadow| shadow.before > *end) {

@@ -52,7 +52,7 @@ impl LoadedPolicy {
         with_slot!(slot, S => {
             let question = read::<<S as Slot>::Question>(slot, "question", question)?;
             let answered = Trace { host_calls: calls.to_vec(), ..Trace::default() };
-            let all = [LinkRecord::new(self.identity(), None, Outcome::Deferred, answered)];
+            let all = [LinkRecord::new(&self.identity, None, Outcome::Deferred, answered)];
             let circumstances = Circumstances::Replay { own: None, all: &all };
             let braking = Braking { brake: Brake::default(), whole: &question, removed: 0 };
             let (result, trace) = ask_policy::<S>(self, &question, &braking, &circumstances).await;

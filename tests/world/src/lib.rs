@@ -9,7 +9,7 @@
 //! - [`Disk`] is the file system under the journals: what was not synced is lost with the power.
 //! - [`Day::of_seed`] draws a day of a runner whose loop is GitLab's own; [`DayWorld`] is the rest of that world, which
 //!   the binary `runner-world` serves to `tests/fleeting-go`.
-//! - `just simulate` runs many seeds; `docs/testing.md` says what the laws are and what they have found.
+//! - `just simulate` runs many seeds; `docs/testing.md` says what the laws are.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

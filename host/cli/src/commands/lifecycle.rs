@@ -160,6 +160,12 @@ pub(super) fn noted(mut document: Value, notes: &[String]) -> Value {
     document
 }
 
+/// A zone of which Scaleway knows nothing.
+pub(super) fn no_servers_in(zone: &windlass_scaleway::Zone, source: &windlass_scaleway::Error) -> Failure {
+    Failure::usage(format!("zone: Scaleway offers no servers in a zone {zone} ({source})"))
+        .remedy("list the zones with `windlass zone list`")
+}
+
 /// An error of the lifecycle that is not about a single server.
 pub(super) fn lifecycle_failure(what: &str, error: &Error) -> Failure {
     let failure = match error {

@@ -1,5 +1,6 @@
 //! One file per command. Each takes the context and its arguments, and gives its result to `Output`.
 
+mod catalogue;
 mod cluster;
 mod completions;
 mod config;
@@ -23,7 +24,7 @@ mod sweep;
 use windlass_inspect::failure::Failure;
 use windlass_inspect::output::OutputFormat;
 
-use crate::arguments::{Arguments, Command, ConfigCommand, Global};
+use crate::arguments::{Arguments, Command, ConfigCommand, Global, ImageCommand, TypeCommand, ZoneCommand};
 use crate::context::Context;
 
 /// Runs the command.
@@ -41,6 +42,16 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     match command {
         Command::Completions(completions) => completions::run(&completions),
         Command::Man(man) => man::run(global.output(), &man),
+        Command::Version => {
+            let version = env!("CARGO_PKG_VERSION");
+            global.output().result(&serde_json::json!({ "version": version }), || format!("windlass {version}\n"));
+            Ok(())
+        }
+        Command::Type(TypeCommand::List(list)) => runtime()?.block_on(catalogue::types(&Context::load(global)?, &list)),
+        Command::Image(ImageCommand::List(list)) => {
+            runtime()?.block_on(catalogue::images(&Context::load(global)?, &list))
+        }
+        Command::Zone(ZoneCommand::List) => catalogue::zones(&Context::load(global)?),
         Command::Simulator(simulator) => runtime()?.block_on(simulator::run(global.output(), simulator)),
         Command::Server(server) => on_state(global, async |context| server::run(context, server).await),
         Command::Cluster(cluster) => on_state(global, async |context| cluster::run(context, cluster).await),

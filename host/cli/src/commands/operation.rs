@@ -39,7 +39,7 @@ async fn list(context: &Context, arguments: &ListOperations) -> Result<(), Failu
     let group = arguments.group.as_ref().map(|group| group.parse::<GroupName>()).transpose();
     let group = group.map_err(|error| Failure::usage(error.to_string()))?;
     let mut filter = OperationFilter::default();
-    filter.states = if arguments.open { OperationState::UNFINISHED.to_vec() } else { Vec::new() };
+    filter.states = if arguments.open { OperationState::UNFINISHED.to_vec() } else { arguments.state.clone() };
     filter.group = group.map(String::from);
     filter.limit = Some(arguments.limit);
     let state = context.state_directory()?;

@@ -7,6 +7,7 @@ mod auditing;
 mod authors;
 mod bad_input;
 mod beginning;
+mod catalogue;
 mod clusters;
 mod completion;
 mod conformance;

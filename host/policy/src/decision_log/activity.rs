@@ -180,8 +180,8 @@ impl DecisionReader {
 
 /// The tally of a policy, with what it cost this time.
 fn tally<'t>(tallies: &'t mut Vec<Tally>, id: DecisionId, asked: &LinkRecord) -> &'t mut Tally {
-    let position = tallies.iter().position(|known| known.activity.policy == asked.policy).unwrap_or_else(|| {
-        tallies.push(Tally::new(asked.policy.clone(), id));
+    let position = tallies.iter().position(|known| known.activity.policy == *asked.policy).unwrap_or_else(|| {
+        tallies.push(Tally::new(PolicyIdentity::clone(&asked.policy), id));
         tallies.len() - 1
     });
     let tally = &mut tallies[position];

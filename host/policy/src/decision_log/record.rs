@@ -57,7 +57,7 @@ impl<Q, A> DecisionRecord<Q, A> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct LinkRecord {
-    pub policy: PolicyIdentity,
+    pub policy: Arc<PolicyIdentity>,
     /// In a batch: the items that it was asked about, when not about all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<Vec<u32>>,
@@ -83,7 +83,12 @@ pub struct LinkRecord {
 }
 
 impl LinkRecord {
-    pub(crate) fn new(policy: &PolicyIdentity, items: Option<Vec<u32>>, outcome: Outcome, trace: Trace) -> LinkRecord {
+    pub(crate) fn new(
+        policy: &Arc<PolicyIdentity>,
+        items: Option<Vec<u32>>,
+        outcome: Outcome,
+        trace: Trace,
+    ) -> LinkRecord {
         let mut rules = trace.rules;
         if matches!(outcome, Outcome::Fallback { .. }) {
             rules.clear();

@@ -132,8 +132,8 @@ impl DecisionReader {
                 if filter.policy.as_deref().is_some_and(|name| name != &*policy.name) {
                     continue;
                 }
-                let known = tallies.iter().position(|(known, _)| known == policy).unwrap_or_else(|| {
-                    tallies.push((policy.clone(), Tally::default()));
+                let known = tallies.iter().position(|(known, _)| *known == **policy).unwrap_or_else(|| {
+                    tallies.push((PolicyIdentity::clone(policy), Tally::default()));
                     tallies.len() - 1
                 });
                 tallies[known].1.add(record.id, &record.answer, shadow);

@@ -277,7 +277,7 @@ mod tests {
             "line" => trace.log.push(LogLine { level: LogLevel::Info, message: text() }),
             _ => {}
         }
-        let link = LinkRecord::new(&identity, None, Outcome::Decided, trace);
+        let link = LinkRecord::new(&std::sync::Arc::new(identity), None, Outcome::Decided, trace);
         let shadow = ShadowRecord {
             asked: link.clone(),
             agreement: Agreement::Differed,

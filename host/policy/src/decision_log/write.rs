@@ -737,7 +737,7 @@ mod tests {
             redacted: false,
         };
         let link = |host_calls| super::super::LinkRecord {
-            policy: crate::PolicyIdentity {
+            policy: Arc::new(crate::PolicyIdentity {
                 slot: SlotName::Retry,
                 name: "a".into(),
                 version: "1.0.0".into(),
@@ -745,7 +745,7 @@ mod tests {
                 settings: crate::Digest::of(b"b"),
                 configuration: None,
                 origin: None,
-            },
+            }),
             items: None,
             outcome: super::super::Outcome::Decided,
             rules: Vec::new(),

@@ -142,7 +142,7 @@ impl Loader {
         let is_last_resort = link.source == Source::BuiltIn && link.mode == Mode::Decide;
         let suspend_after = if is_last_resort { 0 } else { self.suspend_after };
         let mut policy = LoadedPolicy {
-            identity: PolicyIdentity {
+            identity: Arc::new(PolicyIdentity {
                 slot,
                 name: description.name.as_str().into(),
                 version: description.version.as_str().into(),
@@ -150,7 +150,7 @@ impl Loader {
                 settings: key.settings,
                 configuration: link.configuration(),
                 origin: None,
-            },
+            }),
             description,
             link: link.clone(),
             limits,

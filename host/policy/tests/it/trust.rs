@@ -150,7 +150,7 @@ fn an_operation_does_not_go_on_with_a_policy_whose_key_was_revoked_meanwhile() {
         host.configure(&rotated(&revoked)).unwrap();
         let decision = run(host.pinned(&began).decide::<Retry>(Retry::example()));
         let first = began.iter().find(|policy| policy.slot == SlotName::Retry).unwrap();
-        let by_first = matches!(&decision.decided_by, DecidedBy::Policy(policy) if policy == first);
+        let by_first = matches!(&decision.decided_by, DecidedBy::Policy(policy) if **policy == *first);
         assert_eq!(by_first, decides, "{:?}", decision.decided_by);
     }
 }
@@ -310,7 +310,7 @@ fn an_operation_does_not_go_on_with_a_policy_whose_cosign_key_was_revoked_meanwh
         let host = folder.host();
         host.configure(&Policies::built_in().with_trust(trust(&revoked))).unwrap();
         let decision = run(host.pinned(&began).decide::<Retry>(Retry::example()));
-        let by_first = matches!(&decision.decided_by, DecidedBy::Policy(policy) if policy == first);
+        let by_first = matches!(&decision.decided_by, DecidedBy::Policy(policy) if **policy == *first);
         assert_eq!(by_first, decides, "{:?}", decision.decided_by);
     }
 }

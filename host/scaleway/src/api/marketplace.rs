@@ -3,7 +3,7 @@ use crate::call::Call;
 use crate::client::Client;
 use crate::error::Error;
 use crate::location::Zone;
-use crate::types::marketplace::{ImageStorage, LocalImage};
+use crate::types::marketplace::{ImageStorage, LocalImage, MarketplaceImage};
 
 /// How many server types an error about an image names.
 const NAMED_TYPES: usize = 12;
@@ -17,6 +17,12 @@ pub struct MarketplaceApi {
 impl MarketplaceApi {
     pub(crate) fn new(client: Client) -> Self {
         Self { client }
+    }
+
+    /// All images of the marketplace; all pages. Those whose support has ended are left out, as the SDK does it
+    /// (assumption: marketplace-images).
+    pub async fn images(&self) -> Result<Vec<MarketplaceImage>, Error> {
+        list(&self.client, Paging::Body, Call::get("/marketplace/v2/images"), "images").await
     }
 
     /// The releases of an image by its label (`ubuntu_noble`), in one zone or all, for one kind of storage or all.

@@ -15,6 +15,16 @@ words! {
 }
 
 answers! {
+    /// An image of the marketplace, with a release for each zone, architecture and kind of storage.
+    pub struct MarketplaceImage {
+        /// UUID of the image, with which no server can be created.
+        pub id: String,
+        /// What people read: `Ubuntu 24.04 Noble Numbat`.
+        pub name: String,
+        /// By which servers are created of it: `ubuntu_noble`.
+        pub label: String,
+    }
+
     /// One release of an image for one zone, architecture and kind of storage.
     pub struct LocalImage {
         /// UUID to create servers with. Changes with every release.

@@ -51,6 +51,7 @@ identified! {
     apple_silicon::ServerType => name,
     block::BlockVolume => id,
     marketplace::LocalImage => id,
+    marketplace::MarketplaceImage => id,
     ipam::IpamIp => id,
     iam::Quotum => name,
 }

@@ -12,6 +12,7 @@ use crate::world::World;
 
 pub(super) fn route(world: &World, call: &Call, path: &[&str]) -> Outcome {
     match (method(call), path) {
+        ("GET", ["images"]) => images(world, call),
         ("GET", ["local-images"]) => local_images(world, call),
         ("GET", ["local-images", id]) => local_image(world, id),
         _ => Err(Refusal::unknown_path()),
@@ -27,6 +28,14 @@ fn show(image: &LocalImage) -> Value {
         "label": image.label,
         "type": image.kind,
     })
+}
+
+/// The SDK's fields; no recording has them (assumption: marketplace-images).
+fn images(world: &World, call: &Call) -> Outcome {
+    let images = world.public_images.offers().map(|(id, label, name)| {
+        json!({ "id": id, "label": label, "name": name, "description": name, "categories": ["distribution"] })
+    });
+    paging::newer_list(call, "images", images.collect())
 }
 
 fn local_images(world: &World, call: &Call) -> Outcome {

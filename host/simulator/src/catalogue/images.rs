@@ -96,6 +96,12 @@ impl PublicImages {
         Self { seed, zones: super::ZONES.into_iter().map(|zone| (zone, OnceCell::new())).collect() }
     }
 
+    /// Each image of the marketplace: its id, its label and its name.
+    pub(crate) fn offers(&self) -> impl Iterator<Item = (String, &'static str, &'static str)> {
+        let id = |label| Random::named_id(self.seed, &format!("marketplace {label}"));
+        OFFERS.iter().map(move |offer| (id(offer.label), offer.label, offer.name))
+    }
+
     /// By label, those for local storage first (`type_asc`).
     pub(crate) fn in_zone(&self, zone: &str) -> &[PublicImage] {
         let made = self.zones.get(zone).map(|images| {

@@ -180,7 +180,7 @@ impl Asked<'_> {
     }
 
     fn failure(&self, fallbacks: &[windlass_policy::Fallback]) -> Option<String> {
-        let own = fallbacks.iter().find(|fallback| fallback.policy == *self.policy);
+        let own = fallbacks.iter().find(|fallback| *fallback.policy == *self.policy);
         own.map(|fallback| fallback.reason.clone())
     }
 }

@@ -4,7 +4,7 @@ use windlass_inspect::failure::Failure;
 use windlass_lifecycle::{Error, GroupName, Journal, KnownServer, Machine, MachineReader, Operation, OwnerName};
 use windlass_scaleway::Zone;
 
-use crate::commands::lifecycle::lifecycle_failure;
+use crate::commands::lifecycle::{lifecycle_failure, no_servers_in};
 
 pub(super) fn group_name(text: Option<&String>) -> Result<Option<GroupName>, Failure> {
     text.map(|group| group.parse()).transpose().map_err(|error: Error| Failure::usage(error.to_string()))
@@ -17,9 +17,7 @@ pub(super) async fn machines(
 ) -> Result<Vec<Machine>, Failure> {
     let listed = reader.list(std::slice::from_ref(zone), group).await;
     listed.map_err(|error| match &error {
-        Error::Scaleway { source, .. } if source.is_not_found() => {
-            Failure::usage(format!("zone: Scaleway offers no servers in a zone {zone} ({source})"))
-        }
+        Error::Scaleway { source, .. } if source.is_not_found() => no_servers_in(zone, source),
         _ => lifecycle_failure("the servers cannot be listed", &error),
     })
 }
