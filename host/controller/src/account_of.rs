@@ -16,6 +16,7 @@ use crate::context::Context;
 use crate::kinds::{
     AppleSiliconMachine, CredentialsReference, InstanceMachine, MachineStatus, ServerCluster, ServerClusterStatus,
 };
+use crate::limits::Limits;
 
 /// What of an object says with whose key it is made.
 pub(crate) trait OfAccount: Resource<DynamicType = (), Scope = NamespaceResourceScope> {
@@ -120,6 +121,10 @@ fn with_account(context: &Context, account: Account) -> Context {
     let mut of_account = Context::clone(context);
     of_account.settings.owner = account.owner;
     of_account.settings.project = account.scaleway.settings().project_id().map(str::to_owned);
+    // What these credentials may cost, and where, is for whoever gave them.
+    of_account.settings.limits = Limits::default();
+    of_account.settings.projects = None;
+    of_account.settings.allow_terminate = true;
     of_account.scaleway = account.scaleway;
     of_account.policies = account.policies;
     of_account.lifecycle = account.lifecycle;

@@ -188,6 +188,7 @@ impl Accounts {
             Arc::clone(&policies),
             shared.liveness.clone(),
             shared.leaving.clone(),
+            shared.settings.hooks.clone(),
         ));
         Ok(Account { scaleway, policies, lifecycle, server_clusters, owner })
     }

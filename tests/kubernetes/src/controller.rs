@@ -116,6 +116,8 @@ impl Controller {
             "--retry-interval=500ms".to_owned(),
             "--listing-interval=1s".to_owned(),
             "--shutdown-grace=5s".to_owned(),
+            // Most tests are about what becomes of a host, and not about who may ask for it.
+            "--allow-terminate".to_owned(),
         ];
         if !options.all_namespaces {
             arguments.push(format!("--namespace={namespace}"));
