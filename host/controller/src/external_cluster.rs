@@ -68,7 +68,7 @@ fn decide(
 }
 
 pub(crate) async fn reconcile(object: Arc<ExternalCluster>, context: Arc<Context>) -> Result<Action, Error> {
-    if object.meta().deletion_timestamp.is_some() {
+    if object.meta().deletion_timestamp.is_some() || object.annotations().contains_key(annotations::MANAGED_BY) {
         return Ok(Action::await_change());
     }
     let namespace = object.namespace().unwrap_or_default();

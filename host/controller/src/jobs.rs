@@ -150,6 +150,11 @@ impl Jobs {
         }
     }
 
+    /// An object's last operation waits until then, although nothing was begun: it would have come to the same.
+    pub(crate) fn wait(&self, uid: &str, last: OperationStatus, not_before: String) {
+        self.last.lock().insert(uid.to_owned(), OperationStatus { not_before: Some(not_before), ..last });
+    }
+
     /// The outcome has been acted upon.
     pub(crate) fn done(&self, uid: &str) {
         self.jobs.lock().remove(uid);
@@ -190,13 +195,15 @@ impl Jobs {
         self.tasks.leave(grace).await;
     }
 
-    /// Lets a supervisor work until the end of the process. `told` hears of each round.
-    pub(crate) fn supervise(&self, supervisor: Supervisor, told: impl FnMut(&Round) + Send + 'static) {
+    /// Lets a supervisor work until the end of the process, or until it is told to leave. `told` hears of each round.
+    pub(crate) fn supervise(&self, supervisor: Supervisor, told: impl FnMut(&Round) + Send + 'static) -> Control {
         let (guard, control) = (EndOnPanic(self.panicked.clone()), self.tasks.control().child());
+        let of_supervisor = control.clone();
         self.tasks.spawn(async move {
             let _guard = guard;
-            supervisor.run(&control, told).await;
+            supervisor.run(&of_supervisor, told).await;
         });
+        control
     }
 
     /// Whether this status is the one that was written before the object's job began, or a later one that differs in

@@ -248,7 +248,16 @@ impl Process {
             leaving: shutdown.clone(),
             limits,
             supervision: supervision(arguments, self.settings.zone.as_ref()),
+            // Longer than what was left behind with it is looked for.
+            idle: (arguments.listing_interval * 5).max(arguments.orphans_interval * 4),
         }));
+        let closing = tokio::spawn({
+            let (accounts, guard) = (Arc::clone(&accounts), EndOnPanic(panicked.clone()));
+            async move {
+                let _guard = guard;
+                accounts.close_idle().await;
+            }
+        });
         let server_clusters = Arc::new(ServerClusters::new(
             self.client.clone(),
             self.scaleway.clone(),
@@ -278,6 +287,7 @@ impl Process {
                 audits: Arc::clone(&audits),
                 catalogue: Arc::default(),
                 accounts: Arc::clone(&accounts),
+                secret: None,
                 server_clusters: Arc::clone(&server_clusters),
             });
             let again = controllers::run(context, arguments, shutdown, panicked).await;
@@ -286,6 +296,7 @@ impl Process {
             }
         }
         following.abort();
+        closing.abort();
         jobs.leave(arguments.shutdown_grace).await;
         Ok(())
     }

@@ -21,7 +21,7 @@ use windlass_policy::slots::SlotName;
 use windlass_policy::slots::release::Activity;
 
 use crate::Error;
-use crate::account_of::OfAccount;
+use crate::account_of::{OfAccount, let_go};
 use crate::accounts::Unusable;
 use crate::cluster_api::{Machine as ClusterApiMachine, replacement_due};
 use crate::context::Context;
@@ -37,7 +37,7 @@ use crate::outcome::{Outcome, Recovery, needs_people, reason_to_wait};
 use crate::owners::{self, Owners};
 use crate::requested::asks_the_same;
 use crate::status::{bounded, say_paused, say_provisioned, say_waiting, set_condition, time};
-use crate::writes::{overtaken, remove_finalizer, write_with_operation};
+use crate::writes::{overtaken, write_with_operation};
 
 /// While a job runs, its end brings the next reconcile; this is for the case that the API server never took that write.
 pub(crate) const JOB_CHECK: Duration = Duration::from_secs(30);
@@ -303,8 +303,8 @@ impl<'a, K: Machine> Reconcile<'a, K> {
         self.status.phase = Some(phase);
         self.status.observed_generation = generation;
         if self.deleting() {
-            for kind in [conditions::RELEASED, conditions::READY] {
-                let status = ConditionStatus::False;
+            let (not, yes) = (ConditionStatus::False, ConditionStatus::True);
+            for (kind, status) in [(conditions::RELEASED, not), (conditions::READY, not), (conditions::DELETING, yes)] {
                 set_condition(&mut self.status.conditions, kind, status, reason, message, generation, self.now);
             }
         } else {
@@ -400,7 +400,10 @@ impl<'a, K: Machine> Reconcile<'a, K> {
     where
         K: OfAccount,
     {
-        let next = if self.owners.paused.is_some() {
+        let next = if self.deleting() && self.marked() && self.said_farewell() {
+            // The Secret went before the finalizer could be taken away.
+            Next::RemoveFinalizer
+        } else if self.owners.paused.is_some() {
             Next::Pause(String::new())
         } else if !self.deleting() || self.object.is_begun() {
             let (phase, after) =
@@ -617,7 +620,7 @@ impl<'a, K: Machine> Reconcile<'a, K> {
 
     /// Takes the finalizer away.
     pub(crate) async fn remove_finalizer(&mut self) -> Result<Action, Error> {
-        if !remove_finalizer(&self.api, self.object).await? {
+        if !let_go(self.context, &self.api, self.object).await? {
             return Ok(Action::requeue(FINALIZER_AGAIN));
         }
         self.context.jobs.forget(&self.uid);

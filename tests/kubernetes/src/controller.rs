@@ -198,6 +198,14 @@ impl Controller {
         lines.map(|line| Ok(line.rsplit(' ').next().unwrap_or_default().parse::<u64>()?)).sum()
     }
 
+    /// How many files and connections it has open.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn open_files(&self) -> Result<usize> {
+        Ok(std::fs::read_dir(format!("/proc/{}/fd", self.process.id()))?.count())
+    }
+
     /// Whether it holds the Lease, or needs none, and works.
     ///
     /// # Errors

@@ -31,6 +31,7 @@ use crate::kinds::{
     conditions,
 };
 use crate::names::{ProviderId, claim};
+use crate::outcome::later;
 use crate::owners::{Owners, ProvisioningGate};
 use crate::requested::{requested, retry};
 use crate::status::remove_condition;
@@ -311,8 +312,37 @@ impl Mac<'_> {
         judged(self.turn.status.bootstrap.as_ref(), failures(self.turn.object))
     }
 
+    /// Whether a look for a host would end as the last one did: then nothing is begun, and nothing written.
+    async fn waits_as_before(&self) -> bool {
+        let (turn, object) = (&self.turn, self.turn.object);
+        let Some(last) = turn.last().filter(|last| last.reason.as_deref() == Some("NoHostAvailable")) else {
+            return false;
+        };
+        // Where a host may be ordered, Scaleway's stock counts, too.
+        if work::Orders::of(object.spec.order.as_ref(), turn.context.settings.allow_orders) != work::Orders::NotWanted {
+            return false;
+        }
+        let (Ok(zone), Ok(prefix)) = (self.target.zone.clone(), self.target.prefix.clone()) else { return false };
+        let pool = self.pool(zone, prefix);
+        let none = turn.context.lifecycle.check_eligible(&pool, &self.claim).await.err();
+        if none.is_none_or(|none| last.message != Some(none.to_string())) {
+            return false;
+        }
+        let again = later(turn.now, turn.context.settings.retry_interval);
+        turn.context.jobs.wait(&turn.uid, last, again);
+        true
+    }
+
+    fn pool(&self, zone: Zone, prefix: PoolPrefix) -> Pool {
+        let spec = &self.turn.object.spec;
+        Pool { zone, prefix, machine_type: spec.machine_type.clone(), operating_system: spec.operating_system.clone() }
+    }
+
     /// Starts a job; what it is for is written first.
     async fn start(&mut self, kind: JobKind, sight: Presence<'_>) -> Result<Action, Error> {
+        if kind == JobKind::Adopt && self.waits_as_before().await {
+            return Ok(Action::requeue(self.turn.context.settings.retry_interval));
+        }
         // What was judged already counts too: a host is rebooted once.
         let seen = |machine: &AppleSiliconMachine| {
             let known = machine.status.clone().map(|status| (status.bootstrap, status.setup, status.remediation));
@@ -367,14 +397,9 @@ impl Mac<'_> {
                 let (Ok(zone), Ok(prefix)) = (self.target.zone.clone(), self.target.prefix.clone()) else {
                     return Ok(Action::requeue(JOB_CHECK));
                 };
-                let spec = &self.turn.object.spec;
-                let pool = Pool {
-                    zone,
-                    prefix,
-                    machine_type: spec.machine_type.clone(),
-                    operating_system: spec.operating_system.clone(),
-                };
-                let orders = work::Orders::of(spec.order.as_ref(), context.settings.allow_orders);
+                let pool = self.pool(zone, prefix);
+                let wanted = self.turn.object.spec.order.as_ref();
+                let orders = work::Orders::of(wanted, context.settings.allow_orders);
                 let requested_by = self.turn.requested_by("");
                 let namespace = self.turn.object.namespace().unwrap_or_default();
                 self.turn.launch(kind, move |control, _| async move {

@@ -258,7 +258,7 @@ pub struct JobHook {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(length(min = 1, max = 253)))]
     pub image_pull_secrets: Option<Vec<String>>,
-    /// The user of its process, not root. Absent: the image's.
+    /// The user of its process, not root. Absent: the image's, which is not root either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 2147483647_i64))]
     pub run_as_user: Option<i64>,

@@ -21,7 +21,7 @@ use windlass_cluster::{ClusterName, Node, NodeState, OperationKind, OperationSta
 use windlass_policy::slots::types::FailureClass;
 
 use crate::Error;
-use crate::account_of::{OfAccount, context_of};
+use crate::account_of::{OfAccount, context_of, let_go};
 use crate::accounts::Unusable;
 use crate::context::Context;
 use crate::jobs::{JobView, Mirror};
@@ -306,7 +306,7 @@ impl Cluster<'_> {
 
     /// Takes the finalizer away.
     async fn let_go(&self) -> Result<Action, Error> {
-        if !remove_finalizer(&self.api, self.object).await? {
+        if !let_go(self.context, &self.api, self.object).await? {
             return Ok(Action::requeue(Duration::from_millis(500)));
         }
         self.context.jobs.forget(&self.uid);

@@ -63,6 +63,21 @@ enum Attempt {
 }
 
 impl Lifecycle {
+    /// Looks, at what was listed last, whether [`Lifecycle::adopt_machine`] could claim a host. Changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::NoEligibleMachine`] as there; when the zone cannot be listed.
+    pub async fn check_eligible(&self, pool: &Pool, claim: &ClaimName) -> Result<(), Error> {
+        let shared = &self.shared;
+        let seen = list::hosts(shared, &pool.zone, Some(shared.limits.machine_interval)).await?;
+        let now = shared.clock.now();
+        let (candidates, counts) = pool.choose(&seen.machines, |host| is_orphan(shared, host, now));
+        if !candidates.is_empty() || seen.machines.iter().any(|host| host.name == claim.as_str()) {
+            return Ok(());
+        }
+        Err(Error::NoEligibleMachine { prefix: pool.prefix.clone(), zone: pool.zone.clone(), counts })
+    }
+
     /// Claims a host of a pool: it carries the claim's name afterwards.
     ///
     /// # Expected flow

@@ -10,7 +10,9 @@ use kube::api::{WatchEvent, WatchParams};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use windlass_simulator::{Effect, FaultKind};
-use windlass_test_kubernetes::{ControlPlane, Controller, ControllerOptions, Kind, Kubelet, Moment, Scene, eventually};
+use windlass_test_kubernetes::{
+    ControlPlane, Controller, ControllerOptions, Kind, Kubelet, Moment, Scene, User, eventually,
+};
 
 const NAME: &str = "farm";
 const SERVERS: &str = "/instance/v1/zones/*/servers";
@@ -596,6 +598,21 @@ async fn a_hook_that_the_operator_has_switched_off_is_refused_before_anything_is
         farm.delete().await?;
     }
     ensure!(farm.scene.scaleway().changes().is_empty(), "{:?}", farm.scene.scaleway().changes());
+    farm.scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hook_runs_where_pods_are_restricted() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let farm = Farm::new(plane, "restricted").await?;
+    let label = "pod-security.kubernetes.io/enforce=restricted";
+    plane.kubectl(User::Admin, &["label", "namespace", farm.scene.namespace(), label], "")?;
+    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
+    let mut cluster = bare(&[("web", 1)]);
+    cluster["spec"]["hooks"] = json!({"configure": farm.hook()});
+    farm.scene.apply(&cluster).await?;
+    farm.ready(&["farm-web-1"]).await?;
+    farm.delete().await?;
     farm.scene.end().await
 }
 

@@ -203,3 +203,18 @@ async fn a_zone_of_no_region_of_scaleway_is_refused_by_the_api_server() -> Resul
     }
     scene.end().await
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_somebody_else_manages_is_left_to_them() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "managed-by").await?;
+    let controller = scene.start(&ControllerOptions::default()).await?;
+    let mut external = Kind::ExternalCluster.object("theirs");
+    external["metadata"]["annotations"] = json!({"cluster.x-k8s.io/managed-by": "another"});
+    external["spec"] = json!({"controlPlaneEndpoint": {"host": "127.0.0.1", "port": 6443}});
+    scene.apply(&external).await?;
+    scene.looked_at_again(&controller, Kind::ExternalCluster, "theirs").await?;
+    let status = scene.api(Kind::ExternalCluster).get("theirs").await?.data["status"].clone();
+    ensure!(status.is_null(), "{status:#}");
+    scene.end().await
+}

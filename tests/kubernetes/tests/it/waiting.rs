@@ -130,3 +130,38 @@ async fn a_pause_ends_what_waits_for_a_permit_and_of_a_cluster_too() -> Result<(
     .await?;
     scene.end().await
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn machines_that_wait_for_a_host_write_nothing_until_there_is_one() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "idle").await?;
+    let controller = scene.start(&ControllerOptions::default()).await?;
+    for number in 0..10 {
+        scene.apply(&MachineOptions::default().machine(&format!("mac-{number}"))).await?;
+    }
+    let versions = || async {
+        let machines = scene.machines().await?;
+        let wait =
+            |machine: &kube::core::DynamicObject| machine.data["status"]["operation"]["reason"] == "NoHostAvailable";
+        ensure!(machines.len() == 10 && machines.iter().all(wait), "not all wait");
+        let version = |machine: &kube::core::DynamicObject| machine.metadata.resource_version.clone();
+        Ok(machines.iter().map(version).collect::<Vec<_>>())
+    };
+    eventually("nothing is written any more, however often it is looked", || async {
+        let before = versions().await?;
+        let looks = controller.reconciles(Kind::AppleSiliconMachine).await?;
+        eventually("it looks at each some times", || async {
+            let now = controller.reconciles(Kind::AppleSiliconMachine).await?;
+            ensure!(now >= looks + 50, "{now} after {looks}");
+            Ok(())
+        })
+        .await?;
+        let after = versions().await?;
+        ensure!(before == after, "{before:?} became {after:?}");
+        Ok(())
+    })
+    .await?;
+    scene.scaleway().add_hosts(10, [])?;
+    scene.ready_machines(10).await?;
+    scene.end().await
+}
