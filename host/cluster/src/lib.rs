@@ -74,7 +74,7 @@ pub type ClusterControl = windlass_lifecycle::Control<ClusterEvent>;
 pub use store::{Begin, Change, ClusterStore, Fence, Requests, SqliteClusterStore, StoreError, StoredCluster};
 // The user's hooks.
 pub use hooks::{
-    CAPTURED_BYTES, Captured, DEFAULT_TIME_LIMIT, HOOK_INPUT_VERSION, Hook, HookAction, HookFailure, HookInput,
-    HookNode, HookOutput, HookPlan, HookProblem, HookRunner, NodeFailure, NodeOutput, PlannedRun, ProgramHook,
-    RunHooks, SshAddress, SshHook, Tail, WebhookHook, WebhookSecret,
+    CAPTURED_BYTES, Captured, DEFAULT_TIME_LIMIT, Destinations, HOOK_INPUT_VERSION, Hook, HookAction, HookFailure,
+    HookInput, HookNode, HookOutput, HookPlan, HookProblem, HookRunner, NodeFailure, NodeOutput, PlannedRun,
+    ProgramHook, RunHooks, SshAddress, SshHook, Tail, WebhookHook, WebhookSecret,
 };

@@ -8,14 +8,18 @@
 use std::sync::Arc;
 
 use k8s_openapi::NamespaceResourceScope;
-use kube::{Resource, ResourceExt};
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
 
 use crate::Error;
-use crate::accounts::{Account, Unusable};
+use crate::accounts::{Account, Unusable, is_used};
 use crate::context::Context;
 use crate::kinds::{
-    AppleSiliconMachine, CredentialsReference, InstanceMachine, MachineStatus, ServerCluster, ServerClusterStatus,
+    AppleSiliconMachine, CredentialsReference, FINALIZER, InstanceMachine, MachineStatus, ServerCluster,
+    ServerClusterStatus,
 };
+use crate::limits::Limits;
+use crate::writes::remove_finalizer;
 
 /// What of an object says with whose key it is made.
 pub(crate) trait OfAccount: Resource<DynamicType = (), Scope = NamespaceResourceScope> {
@@ -85,14 +89,14 @@ pub(crate) async fn contexts(context: &Arc<Context>) -> Vec<Arc<Context>> {
 
 /// The context in which an object is reconciled: the one that is given, or one with the client, the lifecycle and the
 /// owner of the object's own credentials.
-pub(crate) async fn context_of<K: OfAccount>(
-    context: &Arc<Context>,
-    object: &K,
-) -> Result<Result<Arc<Context>, Unusable>, Error> {
+pub(crate) async fn context_of<K>(context: &Arc<Context>, object: &K) -> Result<Result<Arc<Context>, Unusable>, Error>
+where
+    K: OfAccount + Clone + DeserializeOwned + std::fmt::Debug,
+{
     let namespace = object.namespace().unwrap_or_default();
     let own = context.settings.project.as_deref();
-    let account = match object.credentials() {
-        Some(reference) => context.accounts.of(&namespace, &reference.name).await?,
+    let (account, name) = match object.credentials() {
+        Some(reference) => (context.accounts.of(&namespace, &reference.name).await?, &reference.name),
         None => match &context.settings.namespace_credentials {
             // What was begun with the controller's key is ended with it, whatever the namespace has got since.
             Some(name) if !(object.is_begun() && object.project().is_none_or(|project| Some(project) == own)) => {
@@ -102,7 +106,7 @@ pub(crate) async fn context_of<K: OfAccount>(
                     {
                         return Ok(Ok(Arc::clone(context)));
                     }
-                    account => account,
+                    account => (account, name),
                 }
             }
             _ => return Ok(same_project(object.project(), own).map(|()| Arc::clone(context))),
@@ -113,13 +117,57 @@ pub(crate) async fn context_of<K: OfAccount>(
         Err(unusable) => return Ok(Err(unusable)),
     };
     let project = account.scaleway.settings().project_id().map(str::to_owned);
-    Ok(same_project(object.project(), project.as_deref()).map(|()| Arc::new(with_account(context, account))))
+    if let Err(unusable) = same_project(object.project(), project.as_deref()) {
+        return Ok(Err(unusable));
+    }
+    let place = (namespace, name.clone());
+    // From its finalizer on the object may have something at Scaleway.
+    if is_marked(object) && !context.accounts.holds(&place).await {
+        let _turn = context.accounts.leaving.lock().await;
+        // The watch may show one that is gone by now, and whose Secret is free.
+        let api: Api<K> = Api::namespaced(context.client.clone(), &place.0);
+        let reading = "reading the object whose credentials are kept";
+        let now = api.get_opt(&object.name_any()).await.map_err(Error::kubernetes(reading))?;
+        if now.is_some_and(|now| now.uid() == object.uid() && is_marked(&now)) {
+            context.accounts.hold(&place).await?;
+        }
+    }
+    let of_account = Context { secret: Some(place), ..with_account(context, account) };
+    Ok(Ok(Arc::new(of_account)))
+}
+
+fn is_marked<K: Resource>(object: &K) -> bool {
+    object.finalizers().iter().any(|held| held == FINALIZER)
+}
+
+/// Takes the finalizer of an object away, and with the last one of those that use a Secret the Secret's. `false` when
+/// another write came first.
+pub(crate) async fn let_go<K>(context: &Context, api: &Api<K>, object: &K) -> Result<bool, Error>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let Some(place) = &context.secret else { return remove_finalizer(api, object).await };
+    let _turn = context.accounts.leaving.lock().await;
+    // As it is now: the Secret goes first, and then nothing else may come between.
+    let reading = "reading the object that is let go";
+    let Some(now) = api.get_opt(&object.name_any()).await.map_err(Error::kubernetes(reading))? else { return Ok(true) };
+    if now.uid() != object.uid() {
+        return Ok(true);
+    }
+    if !is_used(&context.client, &context.settings, place, now.uid().as_deref()).await? {
+        context.accounts.release(place).await?;
+    }
+    remove_finalizer(api, &now).await
 }
 
 fn with_account(context: &Context, account: Account) -> Context {
     let mut of_account = Context::clone(context);
     of_account.settings.owner = account.owner;
     of_account.settings.project = account.scaleway.settings().project_id().map(str::to_owned);
+    // What these credentials may cost, and where, is for whoever gave them.
+    of_account.settings.limits = Limits::default();
+    of_account.settings.projects = None;
+    of_account.settings.allow_terminate = true;
     of_account.scaleway = account.scaleway;
     of_account.policies = account.policies;
     of_account.lifecycle = account.lifecycle;

@@ -2,27 +2,40 @@
 //!
 //! Each Secret is an account: a client, a lifecycle with a journal of its own, and an owner of its own, made from its
 //! place and its project, so that neither sweeps nor claims of one account ever mean what is another's.
+//!
+//! A Secret is kept by a finalizer as long as an object with our own finalizer uses it: whoever looks after the object
+//! needs the key to its end, also where the namespace goes. An account that nobody has used for a while is closed.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde_json::json;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_lifecycle::{
-    Lifecycle, Limits, Options, OwnerName, StateDirectory, Supervisor, SupervisorOptions, scaleway_capabilities,
+    Control, Lifecycle, Limits, OperationFilter, OperationState, Options, OwnerName, StateDirectory, Supervisor,
+    SupervisorOptions, scaleway_capabilities,
 };
 use windlass_policy::Host;
 use windlass_scaleway::{Environment, ExplicitSettings};
 
-use crate::Error;
+use crate::account_of::OfAccount;
 use crate::jobs::Jobs;
+use crate::kinds::{AppleSiliconMachine, FINALIZER as MACHINE_FINALIZER, InstanceMachine, ServerCluster};
+use crate::kubernetes::for_each;
 use crate::names::{cut, mark};
 use crate::server_cluster::clusters::ServerClusters;
 use crate::server_cluster::store::Liveness;
 use crate::settings::Settings;
+use crate::writes::is_conflict;
+use crate::{Error, metric_names};
 
 /// The keys of a Secret, named as Scaleway's tools name them.
 const ACCESS_KEY: &str = "SCW_ACCESS_KEY";
@@ -31,7 +44,13 @@ const PROJECT: &str = "SCW_DEFAULT_PROJECT_ID";
 /// Accounts of one namespace, and of all: each costs a journal and connections, and whoever may edit a namespace makes
 /// Secrets.
 const MAX_OF_NAMESPACE: usize = 8;
-const MOST: usize = 256;
+const MOST: usize = 1024;
+/// What the second and further accounts of namespaces may fill: whoever has none yet gets one.
+const MOST_OF_FURTHER: usize = MOST / 2;
+/// After so many listing intervals an account counts as unused, since objects are looked at in each.
+const UNUSED: u32 = 3;
+/// What holds a Secret while an object needs its key.
+pub(crate) const FINALIZER: &str = "infrastructure.windlass.dev/credentials";
 /// The folder in the state directory with a folder for each namespace, in which each Secret has one.
 pub(crate) const FOLDER: &str = "accounts";
 /// An owner's name is cut to this, before the project's mark.
@@ -59,6 +78,11 @@ pub(crate) struct Account {
 /// A Secret as it was read last.
 struct Known {
     read_at: Instant,
+    used_at: Instant,
+    /// Whether the Secret has our finalizer.
+    held: bool,
+    /// Ends the account's supervisor.
+    supervision: Control,
     /// Access key, secret key and project.
     keys: Keys,
     account: Account,
@@ -86,17 +110,31 @@ pub(crate) struct AccountOptions {
     pub(crate) limits: Limits,
     /// What the supervisor of each account does.
     pub(crate) supervision: SupervisorOptions,
+    /// An account that nobody has used for so long is closed.
+    pub(crate) idle: Duration,
 }
 
 /// The accounts of Secrets, as long as the process leads.
 pub(crate) struct Accounts {
     options: AccountOptions,
-    known: Mutex<HashMap<(String, String), Known>>,
+    known: Mutex<HashMap<Place, Known>>,
+    /// One object at a time is let go: the last one lets its Secret go.
+    pub(crate) leaving: Mutex<()>,
+}
+
+/// The namespace and the name of a Secret.
+pub(crate) type Place = (String, String);
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        // Work that is under way ends with the account that it has.
+        self.supervision.leave();
+    }
 }
 
 impl Accounts {
     pub(crate) fn new(options: AccountOptions) -> Self {
-        Self { options, known: Mutex::default() }
+        Self { options, known: Mutex::default(), leaving: Mutex::default() }
     }
 
     /// The account of a Secret. One that was read before stays usable when the Secret is gone, as long as the process
@@ -107,6 +145,10 @@ impl Accounts {
         let mut known = self.known.lock().await;
         // A Secret counts as it was read for as long as a listing does.
         let fresh = |known: &&Known| known.read_at.elapsed() < options.settings.listing_interval;
+        let now = Instant::now();
+        if let Some(known) = known.get_mut(&place) {
+            known.used_at = now;
+        }
         if let Some(known) = known.get(&place).filter(fresh) {
             return Ok(Ok(known.account.clone()));
         }
@@ -121,29 +163,123 @@ impl Accounts {
             Err(message) => return Ok(Err(Unusable { reason: "CredentialsInvalid", message })),
         };
         if let Some(known) = known.get_mut(&place).filter(|known| known.keys == keys) {
-            known.read_at = Instant::now();
+            known.read_at = now;
             return Ok(Ok(known.account.clone()));
         }
-        let of_namespace = known.keys().filter(|(of, _)| of == namespace).count();
-        if !known.contains_key(&place) && (of_namespace >= MAX_OF_NAMESPACE || known.len() >= MOST) {
+        // One with another key takes the place of the one before: two would work on one journal.
+        known.remove(&place);
+        let is_full = |known: &HashMap<Place, Known>| {
+            let of_namespace = known.keys().filter(|(of, _)| of == namespace).count();
+            let most = if of_namespace == 0 { MOST } else { MOST_OF_FURTHER };
+            of_namespace >= MAX_OF_NAMESPACE || known.len() >= most
+        };
+        if is_full(&known) {
+            self.close_unused(&mut known, options.settings.listing_interval * UNUSED).await?;
+        }
+        if is_full(&known) {
             return Ok(Err(Unusable {
                 reason: "TooManyCredentials",
                 message: format!(
                     "the Secret {name} is one too many: {MAX_OF_NAMESPACE} of a namespace and {MOST} of all \
-                     namespaces are used at most"
+                     namespaces are used at most. One that no object uses any more is given up after some minutes"
                 ),
             }));
         }
-        let account = match self.open(namespace, name, &keys) {
-            Ok(account) => account,
+        let (account, supervision) = match self.open(namespace, name, &keys) {
+            Ok(opened) => opened,
             Err(error @ (Error::Scaleway(_) | Error::Client(_))) => {
                 let message = format!("the Secret {name}: {error}");
                 return Ok(Err(Unusable { reason: "CredentialsInvalid", message }));
             }
             Err(error) => return Err(error),
         };
-        known.insert(place, Known { read_at: Instant::now(), keys, account: account.clone() });
+        let opened = Known { read_at: now, used_at: now, held: false, supervision, keys, account: account.clone() };
+        known.insert(place, opened);
+        metrics::gauge!(metric_names::ACCOUNTS).set(known.len() as f64);
         Ok(Ok(account))
+    }
+
+    /// Whether the Secret of an account is kept.
+    pub(crate) async fn holds(&self, place: &Place) -> bool {
+        self.known.lock().await.get(place).is_some_and(|known| known.held)
+    }
+
+    /// Keeps a Secret until [`Accounts::release`], before anything is begun with its key.
+    pub(crate) async fn hold(&self, place: &Place) -> Result<(), Error> {
+        let mut known = self.known.lock().await;
+        let Some(known) = known.get_mut(place).filter(|known| !known.held) else { return Ok(()) };
+        let (namespace, name) = place;
+        // One that is going takes no finalizer any more; the key is known as long as this process lives.
+        if let Some(secret) = read(&self.options.client, namespace, name).await?
+            && secret.metadata.deletion_timestamp.is_none()
+            && !is_held(&secret)
+        {
+            let finalizers: Vec<&str> = secret.finalizers().iter().map(String::as_str).chain([FINALIZER]).collect();
+            self.write_finalizers(&secret, &finalizers).await?;
+        }
+        known.held = true;
+        Ok(())
+    }
+
+    /// Lets a Secret go that no object needs any more. Its account stays usable, for who comes back.
+    pub(crate) async fn release(&self, place: &Place) -> Result<(), Error> {
+        let (namespace, name) = place;
+        if let Some(secret) = read(&self.options.client, namespace, name).await?.filter(is_held) {
+            let finalizers: Vec<&str> =
+                secret.finalizers().iter().map(String::as_str).filter(|held| *held != FINALIZER).collect();
+            self.write_finalizers(&secret, &finalizers).await?;
+        }
+        if let Some(known) = self.known.lock().await.get_mut(place) {
+            known.held = false;
+        }
+        Ok(())
+    }
+
+    async fn write_finalizers(&self, secret: &Secret, finalizers: &[&str]) -> Result<(), Error> {
+        let api: Api<Secret> = Api::namespaced(self.options.client.clone(), &secret.namespace().unwrap_or_default());
+        let metadata = json!({
+            "uid": secret.uid(), "resourceVersion": secret.resource_version(), "finalizers": finalizers,
+        });
+        let patch = Patch::Merge(json!({"metadata": metadata}));
+        match api.patch_metadata(&secret.name_any(), &PatchParams::default(), &patch).await {
+            Ok(_) => Ok(()),
+            Err(error) if is_conflict(&error) => Err(Error::Overtaken),
+            Err(error) => Err(Error::kubernetes("keeping the Secret with Scaleway's credentials")(error)),
+        }
+    }
+
+    /// Closes accounts that nobody uses, until the end of the process.
+    pub(crate) async fn close_idle(&self) {
+        loop {
+            tokio::time::sleep(self.options.idle / 2).await;
+            if let Err(error) = self.close_unused(&mut *self.known.lock().await, self.options.idle).await {
+                tracing::warn!(error = &error as &dyn std::error::Error, "unused accounts cannot be closed");
+            }
+        }
+    }
+
+    /// Closes the accounts that nobody has used for so long and in whose journals nothing is open. The key of one whose
+    /// Secret is gone stays: objects that are paused need it later.
+    async fn close_unused(&self, known: &mut HashMap<Place, Known>, since: Duration) -> Result<(), Error> {
+        let unused = |known: &Known| {
+            known.used_at.elapsed() >= since
+                && known.account.lifecycle.in_flight().is_empty()
+                && known.account.lifecycle.journal().operations(&unfinished()).is_ok_and(|open| open.is_empty())
+        };
+        let places: Vec<Place> =
+            known.iter().filter(|(_, known)| unused(known)).map(|(place, _)| place.clone()).collect();
+        for place in places {
+            let (namespace, name) = &place;
+            if read(&self.options.client, namespace, name).await?.is_none()
+                && is_used(&self.options.client, &self.options.settings, &place, None).await?
+            {
+                continue;
+            }
+            tracing::info!(namespace, secret = name, "no object uses these credentials any more");
+            known.remove(&place);
+        }
+        metrics::gauge!(metric_names::ACCOUNTS).set(known.len() as f64);
+        Ok(())
     }
 
     /// The accounts that are in use.
@@ -152,7 +288,7 @@ impl Accounts {
     }
 
     /// Opens an account, and lets its supervisor work.
-    fn open(&self, namespace: &str, name: &str, keys: &Keys) -> Result<Account, Error> {
+    fn open(&self, namespace: &str, name: &str, keys: &Keys) -> Result<(Account, Control), Error> {
         let shared = &self.options;
         let ours = shared.scaleway.settings();
         let mut explicit = ExplicitSettings::default();
@@ -178,7 +314,7 @@ impl Accounts {
         let lifecycle = Lifecycle::open(options)?;
         lifecycle.check_history()?;
         let supervisor = Supervisor::new(lifecycle.clone(), shared.supervision.clone());
-        shared.jobs.supervise(supervisor, |_| {});
+        let supervision = shared.jobs.supervise(supervisor, |_| {});
         tracing::info!(namespace, secret = name, project = keys.project, %owner, "machines are made with these \
             credentials, too");
         let server_clusters = Arc::new(ServerClusters::new(
@@ -188,8 +324,9 @@ impl Accounts {
             Arc::clone(&policies),
             shared.liveness.clone(),
             shared.leaving.clone(),
+            shared.settings.hooks.clone(),
         ));
-        Ok(Account { scaleway, policies, lifecycle, server_clusters, owner })
+        Ok((Account { scaleway, policies, lifecycle, server_clusters, owner }, supervision))
     }
 }
 
@@ -200,6 +337,55 @@ fn owner(own: &OwnerName, namespace: &str, secret: &str, project: &str) -> Owner
     let account = mark(&format!("{namespace}/{secret}/{project}"));
     let name = format!("p{account}-{}", cut(own.as_str(), MAX_OWNER_LEN));
     name.parse().unwrap_or_else(|_| own.clone())
+}
+
+fn is_held(secret: &Secret) -> bool {
+    secret.finalizers().iter().any(|held| held == FINALIZER)
+}
+
+/// What of a journal has to be ended by somebody.
+fn unfinished() -> OperationFilter {
+    let mut filter = OperationFilter::default();
+    filter.states = OperationState::UNFINISHED.to_vec();
+    filter.limit = Some(1);
+    filter
+}
+
+/// Whether an object that has our finalizer needs a Secret, but for the one with this UID.
+pub(crate) async fn is_used(
+    client: &Client,
+    settings: &Settings,
+    place: &Place,
+    but: Option<&str>,
+) -> Result<bool, Error> {
+    let mut used = uses::<AppleSiliconMachine>(client, settings, place, but).await?;
+    used |= uses::<InstanceMachine>(client, settings, place, but).await?;
+    if settings.server_clusters {
+        used |= uses::<ServerCluster>(client, settings, place, but).await?;
+    }
+    Ok(used)
+}
+
+async fn uses<K>(
+    client: &Client,
+    settings: &Settings,
+    (namespace, name): &Place,
+    but: Option<&str>,
+) -> Result<bool, Error>
+where
+    K: OfAccount + Clone + DeserializeOwned + fmt::Debug,
+{
+    let mut used = false;
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    for_each(&api, "listing the objects that need a Secret", |object| {
+        let named = object.credentials().map(|reference| &reference.name).or(settings.namespace_credentials.as_ref());
+        used |= named == Some(name)
+            && object.uid().as_deref() != but
+            && object.finalizers().iter().any(|held| held == MACHINE_FINALIZER);
+        Ok(())
+    })
+    .await?;
+    Ok(used)
 }
 
 async fn read(client: &Client, namespace: &str, name: &str) -> Result<Option<Secret>, Error> {

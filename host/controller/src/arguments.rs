@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use ipnet::IpNet;
 use windlass_inspect::output::OutputFormat;
 use windlass_lifecycle::OwnerName;
 use windlass_policy::slots::SlotName;
@@ -160,6 +161,53 @@ pub struct RunArguments {
     /// Let machines whose spec allows it order hosts (each is billed for at least 24 hours)
     #[arg(long, env = "WINDLASS_ALLOW_ORDERS")]
     pub allow_orders: bool,
+    /// Let machines whose annotation asks for it have the hosts of pools deleted. Hosts that were ordered for a machine
+    /// may be in any case
+    #[arg(
+        long,
+        env = "WINDLASS_ALLOW_TERMINATE",
+        action = ArgAction::Set,
+        default_value_t = false,
+        num_args = 0..=1,
+        default_missing_value = "true",
+    )]
+    pub allow_terminate: bool,
+    /// A project in which machines may be made with the controller's own key, beside the key's own (repeatable)
+    #[arg(long, env = "WINDLASS_ALLOW_PROJECTS", value_name = "ID", value_delimiter = ',', value_parser = non_empty)]
+    pub allow_project: Vec<String>,
+    /// Work on clusters of servers. Without it ServerCluster objects stay as they are
+    #[arg(
+        long,
+        env = "WINDLASS_SERVER_CLUSTERS",
+        action = ArgAction::Set,
+        default_value_t = true,
+        num_args = 0..=1,
+        default_missing_value = "true",
+    )]
+    pub server_clusters: bool,
+    /// Let clusters of servers have hooks that are Jobs: it needs the right to create Jobs
+    #[arg(
+        long,
+        env = "WINDLASS_HOOK_JOBS",
+        action = ArgAction::Set,
+        default_value_t = true,
+        num_args = 0..=1,
+        default_missing_value = "true",
+    )]
+    pub hook_jobs: bool,
+    /// Let clusters of servers have hooks that are webhooks
+    #[arg(
+        long,
+        env = "WINDLASS_WEBHOOKS",
+        action = ArgAction::Set,
+        default_value_t = true,
+        num_args = 0..=1,
+        default_missing_value = "true",
+    )]
+    pub webhooks: bool,
+    /// A network that webhooks may reach although it is not public: `10.1.0.0/16` (repeatable) [default: none]
+    #[arg(long, env = "WINDLASS_WEBHOOK_NETWORKS", value_name = "NETWORK", value_delimiter = ',')]
+    pub webhook_network: Vec<IpNet>,
     /// What to do with claimed hosts that belong to no object
     #[arg(long, env = "WINDLASS_ORPHANS", value_enum, default_value_t)]
     pub orphans: Orphans,

@@ -163,7 +163,14 @@ mod tests {
     use super::*;
 
     fn kind(cpus: u64, gibibytes: u64, architecture: &'static str) -> Type {
-        Type { cpus: Some(cpus), memory: Some(gibibytes << 30), disk: None, gpus: 0, architecture: Some(architecture) }
+        Type {
+            cpus: Some(cpus),
+            memory: Some(gibibytes << 30),
+            disk: None,
+            gpus: 0,
+            architecture: Some(architecture),
+            price: None,
+        }
     }
 
     #[test]

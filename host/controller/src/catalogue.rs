@@ -26,6 +26,8 @@ pub(crate) struct Type {
     pub(crate) gpus: u64,
     /// As Kubernetes names it.
     pub(crate) architecture: Option<&'static str>,
+    /// Of an hour, in millionths of a euro.
+    pub(crate) price: Option<u64>,
 }
 
 pub(crate) type Types = Arc<BTreeMap<String, Type>>;
@@ -85,8 +87,9 @@ fn of_instance(kind: &windlass_scaleway::types::instance::ServerType) -> Type {
         _ => None,
     };
     let is_nvidia = kind.gpu_info.as_ref().is_some_and(|info| info.gpu_manufacturer.eq_ignore_ascii_case("nvidia"));
+    let price = windlass_lifecycle::euros(kind.hourly_price).map(|price| price.micros);
     let gpus = if is_nvidia { kind.gpu.into() } else { 0 };
-    Type { cpus: known(kind.ncpus), memory: known(kind.ram), disk: None, gpus, architecture }
+    Type { cpus: known(kind.ncpus), memory: known(kind.ram), disk: None, gpus, architecture, price }
 }
 
 fn of_host(kind: &windlass_scaleway::types::apple_silicon::ServerType) -> Type {
@@ -97,5 +100,6 @@ fn of_host(kind: &windlass_scaleway::types::apple_silicon::ServerType) -> Type {
         // The cores of its graphics processor are no devices that a pod could have.
         gpus: 0,
         architecture: Some("arm64"),
+        price: None,
     }
 }

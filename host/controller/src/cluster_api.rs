@@ -21,6 +21,8 @@ pub(crate) type Machine = Object<MachineSpec, MachineStatus>;
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ClusterSpec {
     pub(crate) paused: Option<bool>,
+    /// What the Cluster is on.
+    pub(crate) infrastructure_ref: Reference,
     /// Who makes the control plane; absent where nobody in this cluster does.
     pub(crate) control_plane_ref: Option<serde_json::Value>,
 }
@@ -127,12 +129,21 @@ pub(crate) struct Reference {
 impl Reference {
     /// Whether it means a kind of this group.
     pub(crate) fn is(&self, group: &str, kind: &str) -> bool {
-        let of_group = match (&self.api_group, &self.api_version) {
+        self.is_of(group) && self.kind == kind
+    }
+
+    /// Whether it means this object of our group.
+    pub(crate) fn names<K: Resource<DynamicType = ()>>(&self, object: &K) -> bool {
+        let name = object.meta().name.as_deref();
+        self.is(&K::group(&()), &K::kind(&())) && Some(self.name.as_str()) == name
+    }
+
+    fn is_of(&self, group: &str) -> bool {
+        match (&self.api_group, &self.api_version) {
             (Some(found), _) => found == group,
             (None, Some(version)) => version.split_once('/').is_some_and(|(found, _)| found == group),
             (None, None) => false,
-        };
-        of_group && self.kind == kind
+        }
     }
 }
 
@@ -243,24 +254,37 @@ impl ClusterApi {
     }
 }
 
-/// The name of the Machine that owns an object, by its owner references.
-pub(crate) fn owner_machine<K: Resource>(object: &K) -> Option<String> {
+/// What an object's owner references say of its owner. Whoever may edit the object writes them: the owner counts only
+/// where its own UID and its own reference to the object agree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamedOwner {
+    pub(crate) name: String,
+    pub(crate) uid: String,
+}
+
+/// The Machine that is named as an object's owner.
+pub(crate) fn owner_machine<K: Resource>(object: &K) -> Option<NamedOwner> {
     owner(object, "Machine")
 }
 
-/// The name of the Cluster that owns an object, by its owner references.
-pub(crate) fn owner_cluster<K: Resource>(object: &K) -> Option<String> {
+/// The Cluster that is named as an object's owner.
+pub(crate) fn owner_cluster<K: Resource>(object: &K) -> Option<NamedOwner> {
     owner(object, "Cluster")
 }
 
-fn owner<K: Resource>(object: &K, kind: &str) -> Option<String> {
+fn owner<K: Resource>(object: &K, kind: &str) -> Option<NamedOwner> {
     object
         .meta()
         .owner_references
         .iter()
         .flatten()
         .find(|owner| owner.kind == kind && owner.api_version.split_once('/').is_some_and(|(group, _)| group == GROUP))
-        .map(|owner| owner.name.clone())
+        .map(|owner| NamedOwner { name: owner.name.clone(), uid: owner.uid.clone() })
+}
+
+/// Whether a Machine owns an object by its own word.
+pub(crate) fn owns<K: Resource<DynamicType = ()>>(machine: &Machine, named: &NamedOwner, object: &K) -> bool {
+    machine.metadata.uid.as_ref() == Some(&named.uid) && machine.spec.infrastructure_ref.names(object)
 }
 
 #[cfg(test)]

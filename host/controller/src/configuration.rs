@@ -1,4 +1,4 @@
-//! The configuration file: which policies decide.
+//! The configuration file: which policies decide, and what each namespace may use.
 
 use std::path::{Path, PathBuf};
 
@@ -6,6 +6,7 @@ use serde_json::Value;
 use windlass_policy::{Policies, nearest};
 
 use crate::Error;
+use crate::limits::Limit;
 
 /// The most that is read of the file, in bytes: a ConfigMap holds no more.
 const LONGEST: u64 = 1024 * 1024;
@@ -15,10 +16,15 @@ const LONGEST: u64 = 1024 * 1024;
 pub(crate) struct Configuration {
     /// The policies of every slot.
     pub(crate) policies: Policies,
+    /// What each namespace may use of the controller's own account.
+    pub(crate) limits: Vec<Limit>,
 }
 
+/// The keys of the file.
+const KEYS: [&str; 2] = ["policies", "limits"];
+
 impl Configuration {
-    /// Reads YAML or JSON with the one key `policies`. An empty file says nothing.
+    /// Reads YAML or JSON with the keys `policies` and `limits`. An empty file says nothing.
     pub(crate) fn read(path: &Path) -> Result<Self, Error> {
         let problem = |problem: String| Error::Configuration { path: path.to_owned(), problem };
         let length = std::fs::metadata(path).map_err(|error| problem(error.to_string()))?.len();
@@ -34,16 +40,21 @@ impl Configuration {
         let map = match value {
             Value::Null => return Ok(Self::default()),
             Value::Object(map) => map,
-            _ => return Err("expected a mapping with the key policies".to_owned()),
+            _ => return Err("expected a mapping with the keys policies and limits".to_owned()),
         };
         let mut configuration = Self::default();
         for (key, value) in map {
             match key.as_str() {
                 "policies" => configuration.policies = Policies::from_value(value)?,
-                _ if nearest(&key, ["policies"]).is_some() => {
-                    return Err(format!("unknown key `{key}`; did you mean `policies`?"));
+                "limits" => {
+                    configuration.limits = serde_json::from_value(value).map_err(|error| format!("limits: {error}"))?;
                 }
-                _ => return Err(format!("unknown key `{key}`; the only key is policies")),
+                _ => {
+                    return Err(match nearest(&key, KEYS) {
+                        Some(meant) => format!("unknown key `{key}`; did you mean `{meant}`?"),
+                        None => format!("unknown key `{key}`; the keys are {}", KEYS.join(" and ")),
+                    });
+                }
             }
         }
         Ok(configuration)
@@ -79,7 +90,8 @@ mod tests {
     fn mistakes_are_named_with_their_place_and_the_nearest_key() {
         for (text, message) in [
             ("polices: {}", "unknown key `polices`; did you mean `policies`?"),
-            ("zone: fr-par-1", "unknown key `zone`; the only key is policies"),
+            ("zone: fr-par-1", "unknown key `zone`; the keys are policies and limits"),
+            ("limits:\n- server: 1", "limits: unknown field `server`"),
             ("policies:\n  realese: {}", "policies: unknown key `realese`; did you mean `release`?"),
             ("- a", "expected a mapping"),
             ("policies: [", "did not find"),

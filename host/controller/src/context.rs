@@ -11,7 +11,7 @@ use windlass_policy::Host;
 use windlass_policy::slots::SlotName;
 use windlass_policy::slots::types::Label;
 
-use crate::accounts::Accounts;
+use crate::accounts::{Accounts, Place};
 use crate::audits::Audits;
 use crate::catalogue::Catalogue;
 use crate::cluster_api::ClusterApi;
@@ -36,6 +36,8 @@ pub(crate) struct Context {
     pub(crate) audits: Arc<Audits>,
     pub(crate) catalogue: Arc<Catalogue>,
     pub(crate) accounts: Arc<Accounts>,
+    /// The Secret of the account, where it is not the controller's own.
+    pub(crate) secret: Option<Place>,
     pub(crate) server_clusters: Arc<ServerClusters>,
 }
 

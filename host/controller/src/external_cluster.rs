@@ -68,7 +68,7 @@ fn decide(
 }
 
 pub(crate) async fn reconcile(object: Arc<ExternalCluster>, context: Arc<Context>) -> Result<Action, Error> {
-    if object.meta().deletion_timestamp.is_some() {
+    if object.meta().deletion_timestamp.is_some() || object.annotations().contains_key(annotations::MANAGED_BY) {
         return Ok(Action::await_change());
     }
     let namespace = object.namespace().unwrap_or_default();
@@ -77,13 +77,16 @@ pub(crate) async fn reconcile(object: Arc<ExternalCluster>, context: Arc<Context
         .annotations()
         .contains_key(annotations::PAUSED)
         .then(|| format!("the object carries the annotation {}", annotations::PAUSED));
-    if let (Some(cluster_api), Some(name), None) = (&context.cluster_api, owner_cluster(object.as_ref()), &paused) {
+    if let (Some(cluster_api), Some(named), None) = (&context.cluster_api, owner_cluster(object.as_ref()), &paused) {
         let api: Api<Cluster> = Api::namespaced_with(context.client.clone(), &namespace, &cluster_api.cluster);
-        let cluster = api.get_opt(&name).await.map_err(Error::kubernetes("reading the Cluster"))?;
+        let cluster = api.get_opt(&named.name).await.map_err(Error::kubernetes("reading the Cluster"))?;
         if cluster.as_ref().is_some_and(|cluster| cluster.spec.paused.unwrap_or(false)) {
-            paused = Some(format!("the cluster {name} is paused"));
+            paused = Some(format!("the cluster {} is paused", named.name));
         }
-        owner = cluster;
+        // Whoever edits the object writes whom it names: the Cluster itself has to say that it is on this one.
+        owner = cluster.filter(|cluster| {
+            cluster.metadata.uid.as_ref() == Some(&named.uid) && cluster.spec.infrastructure_ref.names(object.as_ref())
+        });
     }
     let old = object.status.clone().unwrap_or_default();
     let contract = context.cluster_api.as_ref().map(|found| found.version.as_str());

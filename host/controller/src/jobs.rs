@@ -4,8 +4,10 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
@@ -16,7 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
-use windlass_lifecycle::{Control, Event, EventKind, NotNoted, RequestedBy, Round, Supervisor, Tasks};
+use windlass_lifecycle::{Control, Event, EventKind, MayBegin, NotNoted, RequestedBy, Round, Supervisor, Tasks};
 
 use crate::crash::EndOnPanic;
 use crate::job_kind::JobKind;
@@ -48,6 +50,24 @@ struct Job {
     outcome: Option<Arc<Outcome>>,
     /// The status that was written before it began, but for the operation.
     begun_with: Option<Value>,
+    /// Cancelled where it is not to begin any more.
+    withdrawn: CancellationToken,
+}
+
+/// What a job waits for and asks before anything is called: whether its object still wants it. Remembers a no.
+#[derive(Debug)]
+struct Asked {
+    asked: Arc<dyn MayBegin>,
+    refused: AtomicBool,
+}
+
+#[async_trait]
+impl MayBegin for Asked {
+    async fn may_begin(&self) -> bool {
+        let may = self.asked.may_begin().await;
+        self.refused.fetch_or(!may, Ordering::Relaxed);
+        may
+    }
 }
 
 /// Writes the mirror into an object's status.
@@ -130,6 +150,11 @@ impl Jobs {
         }
     }
 
+    /// An object's last operation waits until then, although nothing was begun: it would have come to the same.
+    pub(crate) fn wait(&self, uid: &str, last: OperationStatus, not_before: String) {
+        self.last.lock().insert(uid.to_owned(), OperationStatus { not_before: Some(not_before), ..last });
+    }
+
     /// The outcome has been acted upon.
     pub(crate) fn done(&self, uid: &str) {
         self.jobs.lock().remove(uid);
@@ -155,6 +180,13 @@ impl Jobs {
         Ok(())
     }
 
+    /// Has an object's job end without anything done, where it still waits for its turn.
+    pub(crate) fn withdraw(&self, uid: &str) {
+        if let Some(job) = self.jobs.lock().get(uid) {
+            job.withdrawn.cancel();
+        }
+    }
+
     /// Stops all jobs between two calls and waits until they have, or for `grace`. What they leave open stands in the
     /// journal.
     pub(crate) async fn leave(&self, grace: Duration) {
@@ -163,13 +195,15 @@ impl Jobs {
         self.tasks.leave(grace).await;
     }
 
-    /// Lets a supervisor work until the end of the process. `told` hears of each round.
-    pub(crate) fn supervise(&self, supervisor: Supervisor, told: impl FnMut(&Round) + Send + 'static) {
+    /// Lets a supervisor work until the end of the process, or until it is told to leave. `told` hears of each round.
+    pub(crate) fn supervise(&self, supervisor: Supervisor, told: impl FnMut(&Round) + Send + 'static) -> Control {
         let (guard, control) = (EndOnPanic(self.panicked.clone()), self.tasks.control().child());
+        let of_supervisor = control.clone();
         self.tasks.spawn(async move {
             let _guard = guard;
-            supervisor.run(&control, told).await;
+            supervisor.run(&of_supervisor, told).await;
         });
+        control
     }
 
     /// Whether this status is the one that was written before the object's job began, or a later one that differs in
@@ -181,7 +215,8 @@ impl Jobs {
     }
 
     /// Starts a job, unless the object has one. The operation is as it was written at its `beginning`, together with
-    /// this status.
+    /// this status. `asked` is asked after each wait for a turn: where it says no, nothing is done.
+    #[allow(clippy::too_many_arguments, reason = "each is another thing of the one job")]
     pub(crate) fn start<S, W, F>(
         self: &Arc<Self>,
         uid: &str,
@@ -189,6 +224,7 @@ impl Jobs {
         operation: OperationStatus,
         written: Option<&S>,
         mirror: Mirror,
+        asked: Arc<dyn MayBegin>,
         work: W,
     ) where
         S: Serialize,
@@ -196,17 +232,18 @@ impl Jobs {
         F: Future<Output = Outcome> + Send + 'static,
     {
         let (sender, events) = mpsc::unbounded_channel();
-        let control = self.tasks.control().child_for(Some(sender));
+        let asked = Arc::new(Asked { asked, refused: AtomicBool::new(false) });
+        let control = self.tasks.control().child_for(Some(sender)).asking(Arc::clone(&asked) as Arc<dyn MayBegin>);
+        let withdrawn = CancellationToken::new();
         {
             let mut jobs = self.jobs.lock();
             if jobs.contains_key(uid) {
                 return;
             }
             let begun_with = written.and_then(beside_operation);
-            jobs.insert(
-                uid.to_owned(),
-                Job { kind, control: control.clone(), is_cancelled: false, outcome: None, begun_with },
-            );
+            let (control, withdrawn) = (control.clone(), withdrawn.clone());
+            let job = Job { kind, control, is_cancelled: false, outcome: None, begun_with, withdrawn };
+            jobs.insert(uid.to_owned(), job);
         }
         self.last.lock().insert(uid.to_owned(), operation.clone());
         metrics::gauge!(metric_names::JOBS, "kind" => kind.as_str()).increment(1.0);
@@ -223,10 +260,20 @@ impl Jobs {
                         JobKind::SetUp | JobKind::TearDown => &shared.script_permits,
                         _ => &shared.permits,
                     };
-                    let Ok(_permit) = Arc::clone(permits).acquire_owned().await else {
-                        return Outcome::LeftOpen;
+                    let permit = tokio::select! {
+                        biased;
+                        () = withdrawn.cancelled() => return Outcome::NotBegun,
+                        permit = Arc::clone(permits).acquire_owned() => permit,
                     };
-                    work(control, attempt).await
+                    let Ok(_permit) = permit else { return Outcome::LeftOpen };
+                    if !asked.may_begin().await {
+                        return Outcome::NotBegun;
+                    }
+                    match work(control, attempt).await {
+                        // It waited for another turn, and was told no then.
+                        Outcome::CalledOff { .. } if asked.refused.load(Ordering::Relaxed) => Outcome::NotBegun,
+                        outcome => outcome,
+                    }
                 };
                 tokio::pin!(working);
                 let follow = follow(events, Arc::clone(&progress), Arc::clone(&mirror));
@@ -354,12 +401,24 @@ mod tests {
         (mirror, written)
     }
 
+    /// Always says this.
+    #[derive(Debug)]
+    struct Says(bool);
+
+    #[async_trait]
+    impl MayBegin for Says {
+        async fn may_begin(&self) -> bool {
+            self.0
+        }
+    }
+
     fn start<W, F>(jobs: &Arc<Jobs>, uid: &str, kind: JobKind, mirror: Mirror, work: W)
     where
         W: FnOnce(Control, u32) -> F + Send + 'static,
         F: Future<Output = Outcome> + Send + 'static,
     {
-        jobs.start(uid, kind, jobs.beginning(uid, kind, None), None::<&Value>, mirror, work);
+        let beginning = jobs.beginning(uid, kind, None);
+        jobs.start(uid, kind, beginning, None::<&Value>, mirror, Arc::new(Says(true)), work);
     }
 
     #[tokio::test(start_paused = true)]
@@ -372,7 +431,8 @@ mod tests {
         let written = status("Releasing", ["Ready", "Released"], "running");
         assert!(!jobs.has_begun_with("uid", &written));
         let operation = jobs.beginning("uid", JobKind::Release, None);
-        jobs.start("uid", JobKind::Release, operation, Some(&written), recording().0, |_, _| async {
+        let (mirror, asked) = (recording().0, Arc::new(Says(true)));
+        jobs.start("uid", JobKind::Release, operation, Some(&written), mirror, asked, |_, _| async {
             Outcome::LeftOpen
         });
         assert!(jobs.has_begun_with("uid", &status("Releasing", ["Released", "Ready"], "done")));
@@ -467,6 +527,31 @@ mod tests {
             assert!(matches!(jobs.view(&number.to_string()), JobView::Ended(_)), "{number}");
         }
         assert!(matches!(jobs.view("0"), JobView::Running(_)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_job_that_waits_for_its_turn_does_nothing_once_it_is_withdrawn_or_no_longer_wanted() {
+        let jobs = Jobs::new(1, CancellationToken::new());
+        let begun = Arc::new(Mutex::new(Vec::new()));
+        for (uid, wanted) in [("first", true), ("withdrawn", true), ("unwanted", false), ("last", true)] {
+            let begun = Arc::clone(&begun);
+            let (operation, mirror) = (jobs.beginning(uid, JobKind::Release, None), recording().0);
+            let asked = Arc::new(Says(wanted));
+            jobs.start(uid, JobKind::Release, operation, None::<&Value>, mirror, asked, move |_, _| async move {
+                begun.lock().push(uid);
+                tokio::time::sleep(Duration::from_secs(5)).await;
+                Outcome::LeftOpen
+            });
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        jobs.withdraw("withdrawn");
+        jobs.withdraw("first");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(matches!(jobs.view("withdrawn"), JobView::Ended(outcome) if matches!(*outcome, Outcome::NotBegun)));
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        assert_eq!(*begun.lock(), ["first", "last"], "what has begun goes on");
+        let last = jobs.last("unwanted", None).unwrap();
+        assert_eq!(next_attempt(Some(&last), JobKind::Release), 1, "it was no attempt");
     }
 
     #[tokio::test(start_paused = true)]

@@ -63,6 +63,7 @@ mod jobs;
 pub mod kinds;
 mod kubernetes;
 mod lease;
+mod limits;
 mod look;
 pub mod metric_names;
 mod names;

@@ -17,6 +17,8 @@ pub const RELEASES: &str = "windlass_releases_total";
 pub const ORPHANS: &str = "windlass_orphaned_hosts";
 /// Gauge `zone`: Instance servers with our tags that no object explains.
 pub const ORPHANED_SERVERS: &str = "windlass_orphaned_servers";
+/// Gauge: credentials of namespaces that are in use.
+pub const ACCOUNTS: &str = "windlass_accounts";
 /// Gauge: whether this process leads, 1 or 0.
 pub const LEADER: &str = "windlass_leader";
 
@@ -28,6 +30,7 @@ pub(crate) fn describe() {
     describe_counter!(RELEASES, "Releases that ended, by outcome");
     describe_gauge!(ORPHANS, "Hosts with a claim of ours that no object explains, by zone");
     describe_gauge!(ORPHANED_SERVERS, "Instance servers with our tags that no object explains, by zone");
+    describe_gauge!(ACCOUNTS, "Credentials of namespaces in use");
     describe_gauge!(LEADER, "Whether this process leads");
 }
 

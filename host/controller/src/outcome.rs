@@ -47,6 +47,8 @@ pub(crate) enum Outcome {
     CalledOff { message: String },
     /// It has not begun, since this process ends.
     LeftOpen,
+    /// Nothing was done: while it waited for its turn, the object or what stands above it changed.
+    NotBegun,
 }
 
 /// What the release slot says of a host or server whose Machine is not what it should be.
@@ -162,6 +164,10 @@ impl Outcome {
             Self::Refused { message, .. } => ("failed", Some(message.clone())),
             Self::CalledOff { message } => ("done", Some(message.clone())),
             Self::LeftOpen => ("running", None),
+            Self::NotBegun => {
+                operation.attempt = operation.attempt.saturating_sub(1);
+                ("waiting", Some("the object, or what stands above it, changed before this began".to_owned()))
+            }
         };
         operation.state = state.to_owned();
         if message.is_some() || state == "done" {

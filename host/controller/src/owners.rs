@@ -4,7 +4,7 @@
 use kube::{Api, Client, Resource, ResourceExt};
 
 use crate::Error;
-use crate::cluster_api::{Cluster, ClusterApi, Machine, infrastructure_ready, node_ready, owner_machine};
+use crate::cluster_api::{Cluster, ClusterApi, Machine, infrastructure_ready, node_ready, owner_machine, owns};
 use crate::kinds::{annotations, labels};
 
 /// What stands above an object.
@@ -16,7 +16,7 @@ pub(crate) struct Owners {
     pub(crate) standing: ProvisioningGate,
     /// The cluster's name, where it has one.
     pub(crate) cluster: Option<String>,
-    /// The name of the Machine that owns it.
+    /// The name of the Machine that owns it, by its own word too.
     pub(crate) machine: Option<String>,
     /// Whether the Machine has become a Node.
     pub(crate) joined: bool,
@@ -31,6 +31,8 @@ pub(crate) enum Gate {
     Owner,
     /// The Machine that owns it is not there.
     Machine,
+    /// The Machine of that name is another, or has another object below it.
+    OtherMachine,
     /// The Cluster is not there.
     Cluster,
     /// The Cluster's infrastructure is not ready.
@@ -45,6 +47,7 @@ impl Gate {
         match self {
             Self::Owner => "WaitingForOwner",
             Self::Machine => "MachineNotFound",
+            Self::OtherMachine => "OwnerNotConfirmed",
             Self::Cluster => "ClusterNotFound",
             Self::Infrastructure => "WaitingForClusterInfrastructure",
             Self::BootstrapData => "WaitingForBootstrapData",
@@ -53,7 +56,7 @@ impl Gate {
 
     /// Whether what stands above the object is not known yet: then nothing is even written into it.
     pub(crate) const fn is_unknown(self) -> bool {
-        matches!(self, Self::Owner | Self::Machine | Self::Cluster)
+        matches!(self, Self::Owner | Self::Machine | Self::OtherMachine | Self::Cluster)
     }
 }
 
@@ -77,6 +80,8 @@ pub(crate) struct Read<'a> {
     pub(crate) cluster_name: Option<&'a str>,
     pub(crate) annotated: bool,
     pub(crate) machine: Option<&'a Machine>,
+    /// Whether that Machine says itself that it owns the object.
+    pub(crate) confirmed: bool,
     pub(crate) cluster: Option<&'a Cluster>,
 }
 
@@ -97,6 +102,13 @@ pub(crate) fn judge(read: Read<'_>) -> Owners {
         }
         (Some(owner), cluster_name) => match (read.machine, read.cluster) {
             (None, _) => waiting(Gate::Machine, format!("there is no Machine {owner}")),
+            (Some(_), _) if !read.confirmed => waiting(
+                Gate::OtherMachine,
+                format!(
+                    "the owner reference names the Machine {owner}, which has another UID or names another object in \
+                     spec.infrastructureRef"
+                ),
+            ),
             (Some(_), None) => waiting(
                 Gate::Cluster,
                 format!("there is no Cluster {}", cluster_name.unwrap_or("that the Machine names")),
@@ -116,11 +128,14 @@ pub(crate) fn judge(read: Read<'_>) -> Owners {
             },
         },
     };
-    let status = read.machine.and_then(|machine| machine.status.as_ref());
+    // Whoever edits the object writes whom it names.
+    let machine = read.machine.filter(|_| read.confirmed);
+    let status = machine.and_then(|machine| machine.status.as_ref());
     let joined = status.is_some_and(|status| status.node_ref.as_ref().is_some_and(|node| !node.is_null()));
-    let node_ready = read.machine.and_then(node_ready);
+    let node_ready = machine.and_then(node_ready);
     let owned = |name: Option<&str>| name.map(str::to_owned);
-    Owners { paused, standing, cluster: owned(read.cluster_name), machine: owned(read.owner), joined, node_ready }
+    let confirmed = read.owner.filter(|_| machine.is_some());
+    Owners { paused, standing, cluster: owned(read.cluster_name), machine: owned(confirmed), joined, node_ready }
 }
 
 /// Reads what stands above an object, from the API server itself: a pause must be seen at once.
@@ -135,7 +150,7 @@ where
     if let Some(cluster_api) = cluster_api {
         if let Some(owner) = &owner {
             let api: Api<Machine> = Api::namespaced_with(client.clone(), &namespace, &cluster_api.machine);
-            machine = api.get_opt(owner).await.map_err(Error::kubernetes("reading the Machine"))?;
+            machine = api.get_opt(&owner.name).await.map_err(Error::kubernetes("reading the Machine"))?;
         }
         if cluster_name.is_none() {
             cluster_name =
@@ -146,11 +161,13 @@ where
             cluster = api.get_opt(name).await.map_err(Error::kubernetes("reading the Cluster"))?;
         }
     }
+    let confirmed = owner.as_ref().zip(machine.as_ref()).is_some_and(|(owner, machine)| owns(machine, owner, object));
     Ok(judge(Read {
-        owner: owner.as_deref(),
+        owner: owner.as_ref().map(|owner| owner.name.as_str()),
         cluster_name: cluster_name.as_deref(),
         annotated: object.annotations().contains_key(annotations::PAUSED),
         machine: machine.as_ref(),
+        confirmed,
         cluster: cluster.as_ref(),
     }))
 }
@@ -192,12 +209,22 @@ mod tests {
         let with_data = machine(json!({"dataSecretName": "s"}));
         let without_data = machine(json!({}));
         let (ready, not_ready) = (cluster(false, true), cluster(false, false));
-        let read =
-            |owner, cluster_name, machine, cluster| Read { owner, cluster_name, annotated: false, machine, cluster };
+        let read = |owner, cluster_name, machine, cluster| Read {
+            owner,
+            cluster_name,
+            machine,
+            confirmed: true,
+            cluster,
+            ..Read::default()
+        };
         for (read, expected) in [
             (read(None, None, None, None), "Alone"),
             (read(None, Some("c"), None, Some(&ready)), "WaitingForOwner"),
             (read(Some("m"), Some("c"), None, Some(&ready)), "MachineNotFound"),
+            (
+                Read { confirmed: false, ..read(Some("m"), Some("c"), Some(&with_data), Some(&ready)) },
+                "OwnerNotConfirmed",
+            ),
             (read(Some("m"), Some("c"), Some(&with_data), None), "ClusterNotFound"),
             (read(Some("m"), Some("c"), Some(&with_data), Some(&not_ready)), "WaitingForClusterInfrastructure"),
             (read(Some("m"), Some("c"), Some(&without_data), Some(&ready)), "WaitingForBootstrapData"),

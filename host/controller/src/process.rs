@@ -7,9 +7,11 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::runtime::events::Reporter;
 use kube::{Api, Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
+use windlass_cluster::Destinations;
 use windlass_distribution::{Registries, RegistryOptions};
 use windlass_lifecycle::{
-    Lifecycle, Options, OwnerName, StateDirectory, Supervisor, SupervisorOptions, SweepRequest, scaleway_capabilities,
+    Lifecycle, Options, OtherOwners, OwnerName, StateDirectory, Supervisor, SupervisorOptions, SweepRequest,
+    scaleway_capabilities,
 };
 use windlass_policy::{Asker, Compiler, Host, HostOptions};
 use windlass_scaleway::{Environment, ExplicitSettings, Zone};
@@ -26,9 +28,11 @@ use crate::events::Events;
 use crate::jobs::Jobs;
 use crate::kubernetes::{CONTROLLER, connect, user_agent};
 use crate::lease::{LeaseOptions, lead, lease_name};
+use crate::limits::Limits;
 use crate::object_policies::{ObjectPolicies, Rounds};
 use crate::observe::{Health, serve_health, serve_metrics};
 use crate::pools::Pools;
+use crate::server_cluster::HookSettings;
 use crate::server_cluster::clusters::ServerClusters;
 use crate::server_cluster::store::Liveness;
 use crate::settings::Settings;
@@ -121,6 +125,7 @@ impl Process {
             tracing::warn!("{notice}");
         }
         let state = StateDirectory::open(&arguments.state_dir)?;
+        let limits = Limits::new(configuration.limits.clone());
         let policies = {
             let (arguments, state, scaleway) = (arguments.clone(), state.clone(), scaleway.clone());
             tokio::task::spawn_blocking(move || policy_host(&arguments, &configuration, &state, &scaleway))
@@ -132,6 +137,7 @@ impl Process {
             Some(owner) => owner.clone(),
             None => owner(&client).await?,
         };
+        check_owner(&state, &owner)?;
         tracing::info!(%owner, "machines belong to this owner");
         let identity = arguments.identity.clone().unwrap_or_else(|| {
             let host = std::env::var("HOSTNAME").unwrap_or_else(|_| CONTROLLER.to_owned());
@@ -153,6 +159,15 @@ impl Process {
                 namespace: arguments.controller_namespace.clone(),
                 pools,
                 allow_orders: arguments.allow_orders,
+                allow_terminate: arguments.allow_terminate,
+                limits,
+                projects: Some(arguments.allow_project.clone()),
+                server_clusters: arguments.server_clusters,
+                hooks: HookSettings {
+                    jobs: arguments.hook_jobs,
+                    webhooks: arguments.webhooks,
+                    destinations: Destinations::public_and(arguments.webhook_network.clone()),
+                },
                 listing_interval: arguments.listing_interval,
                 retry_interval: arguments.retry_interval,
             },
@@ -233,7 +248,16 @@ impl Process {
             leaving: shutdown.clone(),
             limits,
             supervision: supervision(arguments, self.settings.zone.as_ref()),
+            // Longer than what was left behind with it is looked for.
+            idle: (arguments.listing_interval * 5).max(arguments.orphans_interval * 4),
         }));
+        let closing = tokio::spawn({
+            let (accounts, guard) = (Arc::clone(&accounts), EndOnPanic(panicked.clone()));
+            async move {
+                let _guard = guard;
+                accounts.close_idle().await;
+            }
+        });
         let server_clusters = Arc::new(ServerClusters::new(
             self.client.clone(),
             self.scaleway.clone(),
@@ -241,6 +265,7 @@ impl Process {
             Arc::clone(&self.policies),
             liveness,
             shutdown.clone(),
+            self.settings.hooks.clone(),
         ));
         loop {
             let cluster_api =
@@ -262,6 +287,7 @@ impl Process {
                 audits: Arc::clone(&audits),
                 catalogue: Arc::default(),
                 accounts: Arc::clone(&accounts),
+                secret: None,
                 server_clusters: Arc::clone(&server_clusters),
             });
             let again = controllers::run(context, arguments, shutdown, panicked).await;
@@ -270,6 +296,7 @@ impl Process {
             }
         }
         following.abort();
+        closing.abort();
         jobs.leave(arguments.shutdown_grace).await;
         Ok(())
     }
@@ -341,6 +368,21 @@ fn policy_host(
     let host = Host::new(options).map_err(refused)?;
     host.configure(&configuration.policies).map_err(refused)?;
     Ok(host)
+}
+
+/// Refuses another owner than that of the machines in the journal: they would be nobody's from then on.
+fn check_owner(state: &StateDirectory, owner: &OwnerName) -> Result<(), Error> {
+    let others = OtherOwners::of(state, Some(owner))?;
+    let Some((other, count)) = others.machines.iter().next() else { return Ok(()) };
+    Err(Error::Option {
+        option: "--owner",
+        problem: format!(
+            "the state directory {} has {count} machines of the owner {other}, and this one is {owner}: with it they \
+             would run on, and nobody would release or remove them. Set it to {other}; to use another, delete their \
+             objects first",
+            state.path().display()
+        ),
+    })
 }
 
 /// The owner of this Kubernetes cluster: the UID of the namespace kube-system lives as long as the cluster.

@@ -16,7 +16,7 @@ use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::cluster_api::{Machine, is_unhealthy, owner_machine};
+use crate::cluster_api::{Machine, is_unhealthy, owner_machine, owns};
 use crate::context::Context;
 use crate::kinds::{
     AppleSiliconMachine, ConditionStatus, GROUP, InstanceMachine, MachineRemediation, MachineStatus, REPLACEMENT_DUE,
@@ -115,18 +115,16 @@ pub(crate) async fn reconcile(object: Arc<MachineRemediation>, context: Arc<Cont
     if owners.paused.is_some() {
         return remediation.say(0, None).await;
     }
-    let (Some(cluster_api), Some(name)) = (&context.cluster_api, owner_machine(object.as_ref())) else {
+    let (Some(cluster_api), Some(owner)) = (&context.cluster_api, owner_machine(object.as_ref())) else {
         let message = "no Machine of Cluster API owns this object: a MachineHealthCheck makes one that has an owner";
         return remediation.say(0, Some(Next::waiting("NoMachine", message, Some(LOOK_AGAIN)))).await;
     };
     let namespace = object.namespace().unwrap_or_default();
     let machines: Api<Machine> = Api::namespaced_with(context.client.clone(), &namespace, &cluster_api.machine);
-    let machine = machines.get_opt(&name).await.map_err(Error::kubernetes("reading the Machine"))?;
+    let name = &owner.name;
+    let machine = machines.get_opt(name).await.map_err(Error::kubernetes("reading the Machine"))?;
     // A Machine of the same name that came later is another.
-    let owned = |machine: &Machine| {
-        object.owner_references().iter().any(|owner| Some(&owner.uid) == machine.metadata.uid.as_ref())
-    };
-    let Some(machine) = machine.filter(owned) else {
+    let Some(machine) = machine.filter(|machine| machine.metadata.uid.as_ref() == Some(&owner.uid)) else {
         let next = Next::waiting("MachineNotFound", format!("there is no Machine {name} that owns this object"), None);
         return remediation.say(0, Some(next)).await;
     };
@@ -162,7 +160,8 @@ impl Remediation<'_> {
         let api: Api<K> = Api::namespaced(self.context.client.clone(), &self.object.namespace().unwrap_or_default());
         let name = &machine.spec.infrastructure_ref.name;
         let below = api.get_opt(name).await.map_err(Error::kubernetes("reading the object below the Machine"))?;
-        let Some(below) = below.filter(|below| owner_machine(below) == machine.metadata.name) else {
+        let owned = |below: &K| owner_machine(below).is_some_and(|named| owns(machine, &named, below));
+        let Some(below) = below.filter(owned) else {
             let message = format!("there is no {} {name} that the Machine owns", K::kind(&()));
             return self.say(0, Some(Next::waiting("NotProvisioned", message, Some(LOOK_AGAIN)))).await;
         };

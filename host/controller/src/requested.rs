@@ -1,10 +1,46 @@
-//! What an owner requests to become of a machine: an annotation, and an input of the release slot.
+//! What an owner requests by annotations: what is to become of a machine, an input of the release slot; and another try.
 
 use std::collections::BTreeMap;
 
+use kube::ResourceExt;
 use windlass_policy::slots::release::Requested;
 
 use crate::kinds::annotations;
+use crate::names::{cut, mark};
+
+/// The longest value of [`annotations::RETRY`] that is kept as it is, in bytes (the status has room for no more).
+const MAX_RETRY_LEN: usize = 256;
+/// What the names of annotations begin with that say what is to be done.
+const OURS: &str = "windlass.dev/";
+
+/// The value that asks for another try. One that is too long for the status is told from others by its mark.
+pub(crate) fn retry(found: &BTreeMap<String, String>) -> Option<String> {
+    let value = found.get(annotations::RETRY)?;
+    let kept = if value.len() <= MAX_RETRY_LEN {
+        value.clone()
+    } else {
+        let mark = mark(value);
+        format!("{}-{mark}", cut(value, MAX_RETRY_LEN - mark.len() - 1))
+    };
+    Some(kept)
+}
+
+/// Whether two sights of one object ask for the same: deletion, and the annotations that say what is to be done.
+pub(crate) fn asks_the_same<K: ResourceExt>(one: &K, other: &K) -> bool {
+    let asks = |object: &K| -> BTreeMap<String, String> {
+        let says = |key: &str| {
+            key.starts_with(OURS) || [annotations::TUIST_RELEASE_POLICY, annotations::PAUSED].contains(&key)
+        };
+        object
+            .annotations()
+            .iter()
+            .filter(|(key, _)| says(key))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect()
+    };
+    let deleted = |object: &K| object.meta().deletion_timestamp.is_some();
+    deleted(one) == deleted(other) && asks(one) == asks(other)
+}
 
 /// The request that stands in the annotations. A word that is none of the three is said so, and counts as none.
 pub(crate) fn requested(found: &BTreeMap<String, String>) -> (Option<Requested>, Option<String>) {
@@ -29,6 +65,17 @@ mod tests {
 
     fn annotated(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_retry_fits_into_the_status_and_stays_different_from_others() {
+        let retry = |value: &str| retry(&annotated(&[(annotations::RETRY, value)])).unwrap();
+        assert_eq!(retry("2"), "2");
+        let long = ["a".repeat(300) + "1", "a".repeat(300) + "2", "é".repeat(200)];
+        for one in &long {
+            assert!(retry(one).len() <= MAX_RETRY_LEN, "{one}");
+        }
+        assert_ne!(retry(&long[0]), retry(&long[1]));
     }
 
     #[test]

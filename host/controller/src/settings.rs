@@ -5,7 +5,9 @@ use std::time::Duration;
 use windlass_lifecycle::OwnerName;
 use windlass_scaleway::Zone;
 
+use crate::limits::Limits;
 use crate::pools::Pools;
+use crate::server_cluster::HookSettings;
 
 /// What the operator configured.
 #[derive(Clone, Debug)]
@@ -24,6 +26,30 @@ pub(crate) struct Settings {
     pub(crate) own_credentials: bool,
     pub(crate) pools: Pools,
     pub(crate) allow_orders: bool,
+    /// Whether objects may have hosts of pools deleted.
+    pub(crate) allow_terminate: bool,
+    /// What each namespace may use.
+    pub(crate) limits: Limits,
+    /// The projects beside that of the credentials in which machines may be made; absent: every one that the key
+    /// reaches.
+    pub(crate) projects: Option<Vec<String>>,
+    /// Whether clusters of servers are worked on.
+    pub(crate) server_clusters: bool,
+    pub(crate) hooks: HookSettings,
     pub(crate) listing_interval: Duration,
     pub(crate) retry_interval: Duration,
+}
+
+impl Settings {
+    /// Refuses a machine in another project than that of the credentials, where the operator has not named it.
+    pub(crate) fn check_project(&self, wanted: Option<&str>) -> Result<(), String> {
+        let (Some(wanted), Some(projects)) = (wanted, &self.projects) else { return Ok(()) };
+        if self.project.as_deref() == Some(wanted) || projects.iter().any(|project| project == wanted) {
+            return Ok(());
+        }
+        Err(format!(
+            "spec.project: the controller's credentials are not to be used in the project {wanted}: leave it out, name \
+             credentials of that project, or have the operator allow it with --allow-project"
+        ))
+    }
 }

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::{Patch, PatchParams};
@@ -15,12 +16,12 @@ use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use windlass_lifecycle::{AbandonTarget, Abandonment, Control, Existing, Released, RequestedBy, Requester};
+use windlass_lifecycle::{AbandonTarget, Abandonment, Control, Existing, MayBegin, Released, RequestedBy, Requester};
 use windlass_policy::slots::SlotName;
 use windlass_policy::slots::release::Activity;
 
 use crate::Error;
-use crate::account_of::OfAccount;
+use crate::account_of::{OfAccount, let_go};
 use crate::accounts::Unusable;
 use crate::cluster_api::{Machine as ClusterApiMachine, replacement_due};
 use crate::context::Context;
@@ -34,8 +35,9 @@ use crate::kinds::{
 use crate::next_step::Next;
 use crate::outcome::{Outcome, Recovery, needs_people, reason_to_wait};
 use crate::owners::{self, Owners};
+use crate::requested::asks_the_same;
 use crate::status::{bounded, say_paused, say_provisioned, say_waiting, set_condition, time};
-use crate::writes::{overtaken, remove_finalizer, write_with_operation};
+use crate::writes::{overtaken, write_with_operation};
 
 /// While a job runs, its end brings the next reconcile; this is for the case that the API server never took that write.
 pub(crate) const JOB_CHECK: Duration = Duration::from_secs(30);
@@ -81,6 +83,58 @@ pub(crate) struct Reconcile<'a, K> {
     written: MachineStatus,
     /// The operation whose beginning was written.
     beginning: OperationStatus,
+}
+
+/// Whether an object still wants what was decided: it, its annotations and what stands above it are read once more.
+pub(crate) struct StillWanted<K> {
+    pub(crate) context: Arc<Context>,
+    pub(crate) api: Api<K>,
+    pub(crate) object: K,
+    /// What stood above it; absent for a kind of which nothing does.
+    pub(crate) owners: Option<Owners>,
+}
+
+impl<K: Resource<DynamicType = ()>> fmt::Debug for StillWanted<K> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "StillWanted({} {})", K::kind(&()), self.object.name_any())
+    }
+}
+
+impl<K> StillWanted<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + fmt::Debug,
+{
+    async fn look(&self) -> Result<bool, Error> {
+        let reading = "reading the object whose work is about to begin";
+        let now = self.api.get_opt(&self.object.name_any()).await.map_err(Error::kubernetes(reading))?;
+        let same = |now: &K| {
+            now.uid() == self.object.uid()
+                && now.meta().generation == self.object.meta().generation
+                && asks_the_same(now, &self.object)
+        };
+        let Some(now) = now.filter(same) else { return Ok(false) };
+        let Some(before) = &self.owners else { return Ok(true) };
+        let owners = owners::look(&self.context.client, self.context.cluster_api.as_ref(), &now).await?;
+        let deleting = now.meta().deletion_timestamp.is_some();
+        Ok(owners.paused.is_none() && (deleting || owners.standing == before.standing))
+    }
+}
+
+#[async_trait]
+impl<K> MayBegin for StillWanted<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + fmt::Debug + Send + Sync,
+{
+    async fn may_begin(&self) -> bool {
+        match self.look().await {
+            Ok(wanted) => wanted,
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, name = self.object.name_any(), "what cannot be looked at again does not begin");
+                false
+            }
+        }
+    }
 }
 
 /// The moves that each kind makes in its own way.
@@ -249,8 +303,8 @@ impl<'a, K: Machine> Reconcile<'a, K> {
         self.status.phase = Some(phase);
         self.status.observed_generation = generation;
         if self.deleting() {
-            for kind in [conditions::RELEASED, conditions::READY] {
-                let status = ConditionStatus::False;
+            let (not, yes) = (ConditionStatus::False, ConditionStatus::True);
+            for (kind, status) in [(conditions::RELEASED, not), (conditions::READY, not), (conditions::DELETING, yes)] {
                 set_condition(&mut self.status.conditions, kind, status, reason, message, generation, self.now);
             }
         } else {
@@ -297,6 +351,7 @@ impl<'a, K: Machine> Reconcile<'a, K> {
                 Action::await_change()
             }
             Next::Pause(_) => {
+                self.context.jobs.withdraw(&self.uid);
                 self.write().await?;
                 Action::await_change()
             }
@@ -345,7 +400,10 @@ impl<'a, K: Machine> Reconcile<'a, K> {
     where
         K: OfAccount,
     {
-        let next = if self.owners.paused.is_some() {
+        let next = if self.deleting() && self.marked() && self.said_farewell() {
+            // The Secret went before the finalizer could be taken away.
+            Next::RemoveFinalizer
+        } else if self.owners.paused.is_some() {
             Next::Pause(String::new())
         } else if !self.deleting() || self.object.is_begun() {
             let (phase, after) =
@@ -428,7 +486,14 @@ impl<'a, K: Machine> Reconcile<'a, K> {
         let name = self.object.name_any();
         let mirror = mirror_of(self.api.clone(), name.clone(), self.uid.clone());
         let operation = self.beginning.clone();
-        self.context.jobs.start(&self.uid, kind, operation, Some(&self.written), mirror, move |control, attempt| {
+        let asked = Arc::new(StillWanted {
+            context: Arc::clone(self.context),
+            api: self.api.clone(),
+            object: self.object.clone(),
+            owners: Some(self.owners.clone()),
+        });
+        let jobs = &self.context.jobs;
+        jobs.start(&self.uid, kind, operation, Some(&self.written), mirror, asked, move |control, attempt| {
             panic_for_tests("job", &name);
             work(control, attempt)
         });
@@ -472,10 +537,11 @@ impl<'a, K: Machine> Reconcile<'a, K> {
                 self.say(K::LEAVING, "CalledOff", message);
                 self.event(false, "CalledOff", "Reconcile", message).await;
             }
-            // This process is about to end: nothing new is begun.
-            Outcome::LeftOpen => {
+            // Nothing new is begun: this process is about to end, or another look decides anew.
+            Outcome::LeftOpen | Outcome::NotBegun => {
                 self.context.jobs.done(&self.uid);
-                return Ok(Action::requeue(JOB_CHECK));
+                let again = matches!(outcome, Outcome::NotBegun);
+                return Ok(Action::requeue(if again { AT_ONCE } else { JOB_CHECK }));
             }
             // Of another kind of machine.
             _ => {}
@@ -554,7 +620,7 @@ impl<'a, K: Machine> Reconcile<'a, K> {
 
     /// Takes the finalizer away.
     pub(crate) async fn remove_finalizer(&mut self) -> Result<Action, Error> {
-        if !remove_finalizer(&self.api, self.object).await? {
+        if !let_go(self.context, &self.api, self.object).await? {
             return Ok(Action::requeue(FINALIZER_AGAIN));
         }
         self.context.jobs.forget(&self.uid);

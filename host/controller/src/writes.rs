@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::Error;
 use crate::kinds::{FINALIZER, OperationStatus, conditions};
+use crate::requested::asks_the_same;
 use crate::status::{difference, mirrored};
 
 /// How long after a write that somebody else's write has overtaken.
@@ -169,9 +170,7 @@ where
         .map_err(Error::kubernetes("reading the object before work begins"))?
         .filter(|fresh| fresh.uid() == object.uid());
     let Some(fresh) = fresh else { return Ok(Some(Action::await_change())) };
-    let same = fresh.meta().deletion_timestamp.is_some() == object.meta().deletion_timestamp.is_some()
-        && fresh.annotations() == object.annotations()
-        && seen(&fresh) == seen(object);
+    let same = asks_the_same(&fresh, object) && seen(&fresh) == seen(object);
     Ok((!same).then(|| Action::requeue(BEHIND)))
 }
 

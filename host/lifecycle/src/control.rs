@@ -25,6 +25,13 @@ pub trait Cancellable: Send + Sync {
     async fn note_cancelled(&self, by: &str) -> Result<(), NotNoted>;
 }
 
+/// Whether work may begin that has waited for its turn: whoever wants it may have changed meanwhile.
+#[async_trait]
+pub trait MayBegin: std::fmt::Debug + Send + Sync {
+    /// Looks again. `false`: nothing begins.
+    async fn may_begin(&self) -> bool;
+}
+
 /// The operations under way that a control can cancel. An operation that has ended is dropped.
 type Running = Arc<Mutex<Vec<Weak<dyn Cancellable>>>>;
 
@@ -37,6 +44,8 @@ pub struct Control<E = Event> {
     cancel: CancellationToken,
     leave: CancellationToken,
     events: Option<mpsc::UnboundedSender<E>>,
+    /// Asked by work that has waited for its turn.
+    asked: Option<Arc<dyn MayBegin>>,
     running: Running,
     /// Those of the controls that this one is a child of.
     parents: Vec<Running>,
@@ -56,6 +65,7 @@ impl<E> Control<E> {
             cancel: CancellationToken::new(),
             leave: CancellationToken::new(),
             events: None,
+            asked: None,
             running: Running::default(),
             parents: Vec::new(),
         }
@@ -67,6 +77,20 @@ impl<E> Control<E> {
     pub fn with_events() -> (Self, mpsc::UnboundedReceiver<E>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         (Self { events: Some(sender), ..Self::new() }, receiver)
+    }
+
+    /// One whose work asks this before it begins, where it had to wait.
+    #[must_use]
+    pub fn asking(self, asked: Arc<dyn MayBegin>) -> Self {
+        Self { asked: Some(asked), ..self }
+    }
+
+    /// Whether work that has waited for its turn may begin.
+    pub async fn may_begin(&self) -> bool {
+        match &self.asked {
+            Some(asked) => asked.may_begin().await,
+            None => true,
+        }
     }
 
     /// Cancels the operations: what is in flight is undone, what has not begun never begins. A cleanup, a recovery and
@@ -121,6 +145,7 @@ impl<E> Control<E> {
             cancel: self.cancel.child_token(),
             leave: self.leave.child_token(),
             events,
+            asked: self.asked.clone(),
             running: Running::default(),
             parents: self.parents.iter().chain([&self.running]).cloned().collect(),
         }

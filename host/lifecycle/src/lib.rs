@@ -99,7 +99,7 @@ pub use cancels::Cancellation;
 pub use capabilities::scaleway_capabilities;
 pub use cleanup::{CleanedUp, CleanupRequest, PendingCleanup, Target};
 pub use clock::Clock;
-pub use control::{Cancellable, Control, Event, EventKind, NotNoted};
+pub use control::{Cancellable, Control, Event, EventKind, MayBegin, NotNoted};
 pub use database::{Database, DatabaseError, Durability, Schema};
 pub use error::{Error, OperationFailure};
 pub use failure::of_error as failure_of;

@@ -10,7 +10,7 @@ use windlass_scaleway::types::instance::{ListServers, Server};
 use windlass_scaleway::{Client, Zone};
 
 use crate::identifier::OwnerName;
-use crate::journal::{Journal, OperationFilter, OperationKind, OperationState};
+use crate::journal::{Journal, OperationFilter, OperationState};
 use crate::state_directory::StateDirectory;
 use crate::{Error, tags};
 
@@ -27,8 +27,9 @@ pub struct OtherOwners {
     pub owner: Option<OwnerName>,
     /// Whether the journal has no operation: nothing was created with this state directory, or all of it is forgotten.
     pub is_new: bool,
-    /// Creations in the journal that other owners began and nobody undid or removed, counted by owner.
-    pub creations: BTreeMap<String, usize>,
+    /// Creations and claims of machines in the journal that other owners began, and nobody undid or released, counted
+    /// by owner.
+    pub machines: BTreeMap<String, usize>,
     /// Servers of other owners at Scaleway, counted by owner. `None`: Scaleway was not asked.
     pub servers: Option<(Zone, BTreeMap<String, usize>)>,
 }
@@ -37,7 +38,7 @@ impl OtherOwners {
     /// Where there is no state directory yet, and so no owner but the one that the configuration names.
     #[must_use]
     pub fn without_state(directory: PathBuf, configured: Option<&OwnerName>) -> Self {
-        Self { directory, owner: configured.cloned(), is_new: true, creations: BTreeMap::new(), servers: None }
+        Self { directory, owner: configured.cloned(), is_new: true, machines: BTreeMap::new(), servers: None }
     }
 
     /// What the state directory shows. `configured`: the owner that the configuration names. Changes nothing.
@@ -57,14 +58,13 @@ impl OtherOwners {
         let is_new = read(OperationFilter { limit: Some(1), ..OperationFilter::default() })?.is_empty();
         let standing = read(OperationFilter {
             states: vec![OperationState::Open, OperationState::Done, OperationState::Left, OperationState::Unverified],
-            kind: Some(OperationKind::CreateServer),
             not_ended: true,
             ..OperationFilter::default()
         })?;
         let mut found = Self { is_new, ..Self::without_state(state.path().to_owned(), owner.as_ref()) };
-        for operation in standing {
+        for operation in standing.into_iter().filter(|operation| operation.kind.acquires()) {
             if owner.as_ref().is_some_and(|owner| *owner.as_str() != operation.owner) {
-                *found.creations.entry(operation.owner).or_default() += 1;
+                *found.machines.entry(operation.owner).or_default() += 1;
             }
         }
         Ok(found)
@@ -105,13 +105,13 @@ impl OtherOwners {
             ));
         }
         if let Some(owner) = &self.owner
-            && let Some(other) = self.creations.keys().next()
+            && let Some(other) = self.machines.keys().next()
         {
             words.push(format!(
-                "the journal in {} has servers of {}, and the owner is {owner}. To work with them, set owner = \
+                "the journal in {} has machines of {}, and the owner is {owner}. To work with them, set owner = \
                  {other:?} in the configuration",
                 self.directory.display(),
-                named(&self.creations)
+                named(&self.machines)
             ));
         }
         if let Some((zone, servers)) = &self.servers

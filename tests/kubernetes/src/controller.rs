@@ -116,6 +116,8 @@ impl Controller {
             "--retry-interval=500ms".to_owned(),
             "--listing-interval=1s".to_owned(),
             "--shutdown-grace=5s".to_owned(),
+            // Most tests are about what becomes of a host, and not about who may ask for it.
+            "--allow-terminate".to_owned(),
         ];
         if !options.all_namespaces {
             arguments.push(format!("--namespace={namespace}"));
@@ -194,6 +196,14 @@ impl Controller {
         let lines =
             metrics.lines().filter(|line| line.starts_with("windlass_reconciles_total{") && line.contains(&kind));
         lines.map(|line| Ok(line.rsplit(' ').next().unwrap_or_default().parse::<u64>()?)).sum()
+    }
+
+    /// How many files and connections it has open.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn open_files(&self) -> Result<usize> {
+        Ok(std::fs::read_dir(format!("/proc/{}/fd", self.process.id()))?.count())
     }
 
     /// Whether it holds the Lease, or needs none, and works.

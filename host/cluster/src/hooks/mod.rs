@@ -5,6 +5,7 @@
 //! [`HookRunner::plan`] says what would be run. Nothing here retries, stores or decides: the caller asks the `retry`
 //! slot with [`HookFailure::for_retry`] and the `provisioning` slot with [`HookFailure::for_provisioning`].
 
+mod destinations;
 mod failure;
 mod files;
 mod hook;
@@ -24,6 +25,7 @@ mod webhook;
 #[cfg(test)]
 mod tests;
 
+pub use destinations::Destinations;
 pub use failure::{HookFailure, HookProblem, NodeFailure};
 pub use hook::{DEFAULT_TIME_LIMIT, Hook, HookAction, ProgramHook, SshAddress, SshHook, WebhookHook};
 pub use input::{HOOK_INPUT_VERSION, HookInput, HookNode};

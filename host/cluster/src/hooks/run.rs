@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::destinations::Destinations;
 use super::failure::{HookFailure, HookProblem};
 use super::hook::{Hook, HookAction, WebhookHook};
 use super::input::HookInput;
@@ -69,8 +70,9 @@ impl HookRunner {
         self.perform(hook, input, None, &CancellationToken::new()).await
     }
 
-    /// Runs a webhook with a secret that the caller has: its `secret_file` and `secret_env` are not looked at. All else
-    /// as [`HookRunner::run`].
+    /// Runs a webhook of somebody who is not trusted with this machine's network, with a secret that the caller has: its
+    /// `secret_file` and `secret_env` are not looked at, it reaches these destinations alone, and nothing of its answer
+    /// but the status is read. All else as [`HookRunner::run`].
     ///
     /// # Errors
     /// As [`HookRunner::run`].
@@ -78,18 +80,19 @@ impl HookRunner {
         &self,
         webhook: &WebhookHook,
         secret: &WebhookSecret,
+        destinations: &Destinations,
         time_limit: std::time::Duration,
         input: &HookInput,
     ) -> Result<HookOutput, Box<HookFailure>> {
         let hook = Hook { action: HookAction::Webhook(webhook.clone()), time_limit };
-        self.perform(&hook, input, Some(secret), &CancellationToken::new()).await
+        self.perform(&hook, input, Some((secret, destinations)), &CancellationToken::new()).await
     }
 
     async fn perform(
         &self,
         hook: &Hook,
         input: &HookInput,
-        secret: Option<&WebhookSecret>,
+        foreign: Option<(&WebhookSecret, &Destinations)>,
         stop: &CancellationToken,
     ) -> Result<HookOutput, Box<HookFailure>> {
         let mut output = HookOutput::default();
@@ -104,14 +107,14 @@ impl HookRunner {
             HookAction::Ssh(action) => ssh::run(action, input, limit, stop, &mut output).await,
             _ => {
                 let one = async {
-                    match (&hook.action, secret) {
+                    match (&hook.action, foreign) {
                         (HookAction::Program(action), _) => program::run(action, input, limit, &mut output).await,
-                        (HookAction::Webhook(action), Some(secret)) => match action.check_url() {
-                            Ok(()) => webhook::run(action, secret, input, limit, &mut output).await,
+                        (HookAction::Webhook(action), Some((secret, to))) => match action.check_url() {
+                            Ok(()) => webhook::run(action, secret, Some(to), input, limit, &mut output).await,
                             Err(words) => Err(HookProblem::NotStarted(words)),
                         },
                         (HookAction::Webhook(action), None) => match WebhookSecret::of(action) {
-                            Ok(secret) => webhook::run(action, &secret, input, limit, &mut output).await,
+                            Ok(secret) => webhook::run(action, &secret, None, input, limit, &mut output).await,
                             Err(problem) => Err(problem),
                         },
                         (HookAction::Ssh(_) | HookAction::Foreign(_), _) => Err(not_here()),

@@ -1,7 +1,9 @@
 //! One signed HTTP request.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::destinations::Destinations;
 use super::failure::HookProblem;
 use super::hook::{WebhookHook, place};
 use super::input::{HookInput, trace_context, word};
@@ -25,16 +27,17 @@ pub(super) fn delivery(input: &HookInput) -> String {
     format!("{}-{}", input.operation_id, word(input.stage))
 }
 
-/// Sends it and reads the answer.
+/// Sends it and reads the answer; where only some `destinations` may be reached, no more of it than the status.
 pub(super) async fn run(
     webhook: &WebhookHook,
     secret: &WebhookSecret,
+    destinations: Option<&Destinations>,
     input: &HookInput,
     limit: Duration,
     output: &mut HookOutput,
 ) -> Result<(), HookProblem> {
     let mut answer = Tail::new(CAPTURED_BYTES);
-    let ended = tokio::time::timeout(limit, send(webhook, secret, input, &mut answer)).await;
+    let ended = tokio::time::timeout(limit, send(webhook, secret, destinations, input, &mut answer)).await;
     output.stdout = answer.finish();
     ended.unwrap_or(Err(HookProblem::TimedOut(limit)))
 }
@@ -42,13 +45,18 @@ pub(super) async fn run(
 async fn send(
     webhook: &WebhookHook,
     secret: &WebhookSecret,
+    destinations: Option<&Destinations>,
     input: &HookInput,
     answer: &mut Tail,
 ) -> Result<(), HookProblem> {
     let body = input.json();
     let delivery = delivery(input);
     let now = jiff::Timestamp::now().as_second();
-    let mut request = client(webhook)?.post(webhook.url.clone());
+    let addresses = match destinations {
+        Some(destinations) => destinations.of(&webhook.url).await?,
+        None => Vec::new(),
+    };
+    let mut request = client(webhook, &addresses)?.post(webhook.url.clone());
     if let Some(context) = trace_context() {
         request = request.header("traceparent", context);
     }
@@ -65,7 +73,7 @@ async fn send(
         .map_err(lost)?;
     let status = response.status();
     let mut length = 0;
-    while length < MAX_ANSWER_LEN {
+    while destinations.is_none() && length < MAX_ANSWER_LEN {
         match response.chunk().await {
             Ok(Some(chunk)) => {
                 length += chunk.len();
@@ -80,6 +88,7 @@ async fn send(
         return Ok(());
     }
     let location = response.headers().get(reqwest::header::LOCATION).and_then(|to| to.to_str().ok());
+    let location = location.filter(|_| destinations.is_none());
     // As in our own words: a path or a query may hold a token.
     let location = location.map(|to| match response.url().join(to) {
         Ok(url) => place(&url).chars().take(200).collect(),
@@ -88,8 +97,9 @@ async fn send(
     Err(HookProblem::Refused { status: status.as_u16(), location })
 }
 
-/// A client for one request: hooks are rare, and a pool would keep connections of which nobody knows.
-fn client(webhook: &WebhookHook) -> Result<reqwest::Client, HookProblem> {
+/// A client for one request: hooks are rare, and a pool would keep connections of which nobody knows. Where addresses
+/// are given, the URL's host has these alone.
+fn client(webhook: &WebhookHook, addresses: &[SocketAddr]) -> Result<reqwest::Client, HookProblem> {
     // One provider for the process. When the embedding program installed another one before us, that one stands.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = reqwest::Client::builder()
@@ -100,6 +110,9 @@ fn client(webhook: &WebhookHook) -> Result<reqwest::Client, HookProblem> {
         .connect_timeout(CONNECT_TIMEOUT)
         .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
         .referer(false);
+    if let (false, Some(host)) = (addresses.is_empty(), webhook.url.host_str()) {
+        builder = builder.resolve_to_addrs(host, addresses);
+    }
     if super::files::is_loopback(&webhook.url) {
         builder = builder.no_proxy();
     }

@@ -37,6 +37,8 @@ pub(crate) struct Observed<'a> {
     pub(crate) finalizer: bool,
     /// Whether its host is to be left alone when it is deleted.
     pub(crate) abandoned: bool,
+    /// Whether a claim was ever begun or handed over, as far as the journal or the object's status says.
+    pub(crate) begun: bool,
     /// The claim that the object may use.
     pub(crate) claim: &'a str,
     /// Whether a claim stands in the object's annotation.
@@ -104,6 +106,8 @@ fn release(seen: &Observed<'_>) -> Next {
         return Next::wait_on(Phase::Releasing, seen.last, "ReleaseWaiting", wait);
     }
     match (seen.host_id, seen.sight) {
+        // Whatever is in a zone that nobody can list, or that is none: nothing of it was ever to be this object's.
+        (_, Presence::Unseen) if !seen.begun => Next::RemoveFinalizer,
         (Some(_), _) | (None, Presence::There(_)) => Next::Start(JobKind::Release),
         (None, Presence::Absent) => Next::RemoveFinalizer,
         (None, Presence::Unseen) => Next::wait(
@@ -273,6 +277,7 @@ mod tests {
             deleting: false,
             finalizer: true,
             abandoned: false,
+            begun: true,
             claim: CLAIM,
             annotated: true,
             refused: None,
@@ -413,6 +418,9 @@ mod tests {
             (Observed { teardown: Due::Now, sight: Presence::There(&renamed), ..with_host(&alone) }, "Start release"),
             (Observed { teardown: Due::Now, sight: Presence::Absent, ..with_host(&alone) }, "Start release"),
             (Observed { teardown: Due::Now, ..with_host(&alone) }, "Wait ListingFailed"),
+            (Observed { begun: false, ..with_host(&alone) }, "RemoveFinalizer"),
+            (Observed { begun: false, host_id: None, ..with_host(&alone) }, "RemoveFinalizer"),
+            (Observed { host_id: None, ..with_host(&alone) }, "Wait ListingFailed"),
             (Observed { busy: Some(JobKind::TearDown), ..with_host(&alone) }, "Wait TearingDown"),
             (Observed { busy: Some(JobKind::SetUp), ..with_host(&alone) }, "CallOff"),
             (Observed { abandoned: true, last: Some(&soon), ..with_host(&alone) }, "Abandon"),

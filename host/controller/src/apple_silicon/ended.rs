@@ -66,6 +66,7 @@ impl Mac<'_> {
         }
         turn.status.server_id = Some(host.id.clone());
         turn.status.server_name = Some(host.name.clone());
+        turn.status.claim = Some(self.claim.to_string());
         turn.status.failure_domain = Some(zone.to_string());
         turn.status.addresses = addresses(host, &turn.object.name_any());
         if !machine.rediscovered || turn.status.bootstrap.is_none() {
@@ -78,7 +79,13 @@ impl Mac<'_> {
 
     /// A deleted object's host was released, or is to be asked for again.
     async fn released(&mut self, released: &Released) -> Result<Action, Error> {
-        let (message, turn) = (released.words(), &mut self.turn);
+        let turn = &mut self.turn;
+        let message = match (&released.outcome, &self.host) {
+            (ReleaseOutcome::NotOurs { .. }, Some((zone, id))) => {
+                format!("the host {id} in {zone}: {}", released.words())
+            }
+            _ => released.words(),
+        };
         if let Some(waits) = turn.waits_for_release(released, !released.outcome.is_released()).await? {
             return Ok(waits);
         }

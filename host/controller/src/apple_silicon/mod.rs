@@ -31,8 +31,9 @@ use crate::kinds::{
     conditions,
 };
 use crate::names::{ProviderId, claim};
+use crate::outcome::later;
 use crate::owners::{Owners, ProvisioningGate};
-use crate::requested::requested;
+use crate::requested::{requested, retry};
 use crate::status::remove_condition;
 use crate::turn::{AT_ONCE, JOB_CHECK, KindStep, Machine, Reconcile, current, is_quiet, mark_of};
 use crate::writes::{mark, write_object};
@@ -77,9 +78,14 @@ impl Target {
         Self { zone, prefix: pools.granted(wanted, &object.namespace().unwrap_or_default()), home }
     }
 
-    fn problem(&self) -> Option<String> {
+    /// Why the object is not provisioned: what it asks for cannot be, or is not allowed.
+    fn problem(&self, object: &AppleSiliconMachine, context: &Context) -> Option<String> {
         let problems: Vec<_> =
             self.zone.as_ref().err().into_iter().chain(self.prefix.as_ref().err()).cloned().collect();
+        let zone = self.zone.as_ref().map(Zone::as_str).unwrap_or_default();
+        let types = std::slice::from_ref(&object.spec.machine_type);
+        let refused = context.settings.limits.check(&object.namespace().unwrap_or_default(), zone, types).err();
+        let problems: Vec<_> = problems.into_iter().chain(refused).collect();
         (!problems.is_empty()).then(|| problems.join("; "))
     }
 }
@@ -125,22 +131,25 @@ pub(crate) async fn reconcile(object: Arc<AppleSiliconMachine>, context: Arc<Con
 
 /// The claim that an object may use, and the one that its annotation names where it may not.
 ///
-/// It is made from the object's UID, which nobody chooses. The annotation shows it, and is no proof of another: only an
-/// administrator hands one over, to an object that was moved from another cluster for example.
+/// It is the one of the host that it has, else made from the object's UID, which nobody chooses. The annotation shows
+/// it, and is no proof of another: only an administrator hands one over, to an object that was moved from another
+/// cluster for example.
 async fn claim_of(
     object: &AppleSiliconMachine,
     status: &mut MachineStatus,
     context: &Context,
 ) -> Result<(ClaimName, Option<String>), Error> {
     let name = object.name_any();
-    let own = claim(&context.settings.owner, &name, &object.uid().unwrap_or_default())?;
+    let own = match status.claim.as_deref().and_then(|known| known.parse().ok()) {
+        Some(known) => known,
+        None => claim(&context.settings.owner, &name, &object.uid().unwrap_or_default())?,
+    };
     let Some(asked) = object.annotations().get(annotations::CLAIM).filter(|asked| *asked != own.as_str()) else {
         return Ok((own, None));
     };
     let Ok(claim) = asked.parse::<ClaimName>() else { return Ok((own, Some(asked.clone()))) };
-    let known = status.claim.as_ref() == Some(asked);
-    if known || approved(context, asked, &object.namespace().unwrap_or_default(), &name).await? {
-        // What was handed over stays so, whatever becomes of the approval.
+    if approved(context, asked, &object.namespace().unwrap_or_default(), &name).await? {
+        // It stays so, whatever becomes of the approval.
         status.claim = Some(asked.clone());
         return Ok((claim, None));
     }
@@ -201,11 +210,13 @@ impl Mac<'_> {
         let credentials = !self.turn.deleting()
             && self.turn.status.credentials_secret_name.is_some()
             && credentials::exists(self.turn.context, self.turn.object).await?;
-        let (turn, problem, last, bootstrap) = (&self.turn, self.target.problem(), self.turn.last(), self.bootstrap());
+        let (turn, problem, last, bootstrap) =
+            (&self.turn, self.target.problem(self.turn.object, self.turn.context), self.turn.last(), self.bootstrap());
         let next = decide(&Observed {
             deleting: turn.deleting(),
             finalizer: turn.marked(),
             abandoned: turn.is_abandoned(),
+            begun: self.has_begun()?,
             claim: self.claim.as_str(),
             annotated: turn.object.annotations().contains_key(annotations::CLAIM),
             refused: refused.as_deref(),
@@ -274,14 +285,23 @@ impl Mac<'_> {
         }
     }
 
+    /// Whether a claim was ever begun or handed over: the journal says so before anything is called, and the status
+    /// after that.
+    fn has_begun(&self) -> Result<bool, Error> {
+        let status = &self.turn.status;
+        let operation = status.operation.as_ref().and_then(|operation| operation.id.as_ref());
+        let in_status = operation.or(status.server_id.as_ref()).or(status.claim.as_ref()).is_some();
+        Ok(in_status || !self.turn.context.lifecycle.journal().operations_of_machine(self.claim.as_str())?.is_empty())
+    }
+
     /// Whether set-up and tear-down are due.
     fn scripts_due(&self) -> (Due, Due) {
         let (object, status, now) = (self.turn.object, &self.turn.status, self.turn.now);
         let Some((_, host)) = &self.host else { return (Due::Never, Due::Never) };
         let annotation = |key| object.annotations().get(key).map(String::as_str);
         let (wanted, known) = (object.spec.setup.as_ref(), status.setup.as_ref());
-        let (done, retry) = (annotation(annotations::SET_UP), annotation(annotations::RETRY));
-        let setup = setup::due(wanted.is_some(), known, host, done, retry, now);
+        let (done, retry) = (annotation(annotations::SET_UP), retry(object.annotations()));
+        let setup = setup::due(wanted.is_some(), known, host, done, retry.as_deref(), now);
         // A host that its owner keeps is left as it is.
         let kept = requested(object.annotations()).0 == Some(Requested::Keep);
         let teardown = if kept { Due::Never } else { setup::teardown_due(wanted, known, host, now) };
@@ -292,8 +312,37 @@ impl Mac<'_> {
         judged(self.turn.status.bootstrap.as_ref(), failures(self.turn.object))
     }
 
+    /// Whether a look for a host would end as the last one did: then nothing is begun, and nothing written.
+    async fn waits_as_before(&self) -> bool {
+        let (turn, object) = (&self.turn, self.turn.object);
+        let Some(last) = turn.last().filter(|last| last.reason.as_deref() == Some("NoHostAvailable")) else {
+            return false;
+        };
+        // Where a host may be ordered, Scaleway's stock counts, too.
+        if work::Orders::of(object.spec.order.as_ref(), turn.context.settings.allow_orders) != work::Orders::NotWanted {
+            return false;
+        }
+        let (Ok(zone), Ok(prefix)) = (self.target.zone.clone(), self.target.prefix.clone()) else { return false };
+        let pool = self.pool(zone, prefix);
+        let none = turn.context.lifecycle.check_eligible(&pool, &self.claim).await.err();
+        if none.is_none_or(|none| last.message != Some(none.to_string())) {
+            return false;
+        }
+        let again = later(turn.now, turn.context.settings.retry_interval);
+        turn.context.jobs.wait(&turn.uid, last, again);
+        true
+    }
+
+    fn pool(&self, zone: Zone, prefix: PoolPrefix) -> Pool {
+        let spec = &self.turn.object.spec;
+        Pool { zone, prefix, machine_type: spec.machine_type.clone(), operating_system: spec.operating_system.clone() }
+    }
+
     /// Starts a job; what it is for is written first.
     async fn start(&mut self, kind: JobKind, sight: Presence<'_>) -> Result<Action, Error> {
+        if kind == JobKind::Adopt && self.waits_as_before().await {
+            return Ok(Action::requeue(self.turn.context.settings.retry_interval));
+        }
         // What was judged already counts too: a host is rebooted once.
         let seen = |machine: &AppleSiliconMachine| {
             let known = machine.status.clone().map(|status| (status.bootstrap, status.setup, status.remediation));
@@ -318,7 +367,7 @@ impl Mac<'_> {
             JobKind::SetUp | JobKind::TearDown => {
                 let Some((_, id)) = &host else { return Ok(Action::requeue(JOB_CHECK)) };
                 let mut begun = setup::begun(turn.status.setup.as_ref(), kind, id, turn.now);
-                begun.retry = turn.object.annotations().get(annotations::RETRY).cloned();
+                begun.retry = retry(turn.object.annotations());
                 if kind == JobKind::TearDown {
                     turn.say(Phase::Releasing, "TearingDown", TEARING_DOWN);
                 } else {
@@ -348,17 +397,13 @@ impl Mac<'_> {
                 let (Ok(zone), Ok(prefix)) = (self.target.zone.clone(), self.target.prefix.clone()) else {
                     return Ok(Action::requeue(JOB_CHECK));
                 };
-                let spec = &self.turn.object.spec;
-                let pool = Pool {
-                    zone,
-                    prefix,
-                    machine_type: spec.machine_type.clone(),
-                    operating_system: spec.operating_system.clone(),
-                };
-                let orders = work::Orders::of(spec.order.as_ref(), context.settings.allow_orders);
+                let pool = self.pool(zone, prefix);
+                let wanted = self.turn.object.spec.order.as_ref();
+                let orders = work::Orders::of(wanted, context.settings.allow_orders);
                 let requested_by = self.turn.requested_by("");
+                let namespace = self.turn.object.namespace().unwrap_or_default();
                 self.turn.launch(kind, move |control, _| async move {
-                    work::adopt(&context, &pool, &claim, orders, requested_by, &control).await
+                    work::adopt(&context, &pool, &namespace, &claim, orders, requested_by, &control).await
                 });
             }
             (JobKind::Inspect, Some((zone, id))) => {
@@ -378,6 +423,13 @@ impl Mac<'_> {
                     self.turn.event(true, "UnknownReleasePolicy", "Release", &problem).await;
                 }
                 let mut request = self.request(kind, zone, id, claim);
+                if request.requested.is_none()
+                    && requested(self.turn.object.annotations()).0 == Some(Requested::Terminate)
+                {
+                    let why = "the annotation asks to delete a host of a pool, and the controller runs without \
+                               --allow-terminate: the release policy is asked without it";
+                    self.turn.event(true, "TerminateNotAllowed", "Release", why).await;
+                }
                 self.turn.launch(kind, move |control, attempt| async move {
                     request.attempt = attempt;
                     work::release(&context, request, &control).await
@@ -434,11 +486,15 @@ impl Mac<'_> {
 
     /// What is asked of the release slot.
     fn request(&self, kind: JobKind, zone: Zone, id: String, claim: ClaimName) -> ReleaseRequest {
-        let bootstrap = self.bootstrap();
+        let (bootstrap, adopted) = (self.bootstrap(), self.was_adopted(&id, &claim));
+        // The pool is the operator's; a host that was ordered is there for this object.
+        let may = |asked: &Requested| {
+            *asked != Requested::Terminate || !adopted || self.turn.context.settings.allow_terminate
+        };
         ReleaseRequest {
-            requested: requested(self.turn.object.annotations()).0,
+            requested: requested(self.turn.object.annotations()).0.filter(may),
             trigger: if kind == JobKind::Recover { Trigger::BootstrapFailed } else { Trigger::Released },
-            adopted: self.was_adopted(&id, &claim),
+            adopted,
             bootstrap_failures: failures(self.turn.object).saturating_sub(bootstrap.failures_before),
             rebooted: bootstrap.rebooted,
             activity: self.turn.activity(),
@@ -459,6 +515,7 @@ impl Mac<'_> {
         let (object, status) = (self.turn.object, &mut self.turn.status);
         status.server_id = Some(host.id.clone());
         status.server_name = Some(host.name.clone());
+        status.claim = Some(self.claim.to_string());
         if !host.zone.is_empty() {
             status.failure_domain = Some(host.zone.clone());
         }
@@ -476,7 +533,7 @@ impl Mac<'_> {
             status.setup = Some(SetupStatus {
                 server_id: Some(host.id.clone()),
                 state: Some(SetupState::Succeeded),
-                retry: annotation(annotations::RETRY),
+                retry: retry(object.annotations()),
                 ..SetupStatus::default()
             });
         }

@@ -53,11 +53,20 @@ impl Orders {
 pub(super) async fn adopt(
     context: &Context,
     pool: &Pool,
+    namespace: &str,
     claim: &ClaimName,
     orders: Orders,
     requested_by: RequestedBy,
     control: &Control,
 ) -> Outcome {
+    let (_admitted, orders_left) =
+        match context.settings.limits.admit_mac(&context.lifecycle, namespace, claim.as_str()).await {
+            Ok(Ok(admitted)) => admitted,
+            Ok(Err(message)) => {
+                return Outcome::Waiting { reason: "LimitReached", message, after: context.settings.retry_interval };
+            }
+            Err(error) => return Outcome::Failed { reason: "LimitUnknown", message: error.to_string() },
+        };
     let none = match context.lifecycle.adopt_machine(pool, claim, &requested_by, control).await {
         Ok(machine) => return Outcome::Adopted { machine: Box::new(machine), ordered: false },
         Err(error @ LifecycleError::NoEligibleMachine { .. }) => error.to_string(),
@@ -70,6 +79,11 @@ pub(super) async fn adopt(
         Orders::Forbidden => {
             return waiting(format!(
                 "{none}; none is ordered, though spec.order allows it: the controller runs without --allow-orders"
+            ));
+        }
+        Orders::UpTo(_) if orders_left == Some(0) => {
+            return waiting(format!(
+                "{none}; none is ordered: as many as the operator allows were ordered for the namespace, and are there"
             ));
         }
         Orders::UpTo(limit) => limit,

@@ -73,15 +73,17 @@ pub(crate) async fn run(
         arguments,
         stop.clone(),
     )));
-    spawn(Box::pin(machines(
-        "ServerCluster",
-        WatchScope::Nothing,
-        Some(states::of_cluster),
-        server_cluster::reconcile,
-        Arc::clone(&context),
-        arguments,
-        stop.clone(),
-    )));
+    if context.settings.server_clusters {
+        spawn(Box::pin(machines(
+            "ServerCluster",
+            WatchScope::Nothing,
+            Some(states::of_cluster),
+            server_cluster::reconcile,
+            Arc::clone(&context),
+            arguments,
+            stop.clone(),
+        )));
+    }
     spawn(Box::pin(machines(
         "MachineRemediation",
         WatchScope::Nothing,
@@ -257,7 +259,8 @@ fn clusters(
                         .into_iter()
                         .filter(|object| {
                             object.namespace() == namespace
-                                && crate::cluster_api::owner_cluster(object.as_ref()).as_ref() == Some(&cluster)
+                                && crate::cluster_api::owner_cluster(object.as_ref())
+                                    .is_some_and(|owner| owner.name == cluster)
                         })
                         .map(|object| ObjectRef::from_obj(object.as_ref()))
                         .collect::<Vec<_>>()

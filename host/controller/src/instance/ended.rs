@@ -37,7 +37,11 @@ impl Instance<'_> {
                 let message = format!("the server {id} is {}; nothing looks after it any more", released.words());
                 turn.finish_release(false, "Kept", &message).await
             }
-            _ => turn.finish_release(false, "ServerRemoved", &released.words()).await,
+            _ => {
+                // What else of it somebody has taken over meanwhile is named.
+                let taken = released.report.as_ref().is_some_and(|report| !report.not_ours.is_empty());
+                turn.finish_release(taken, "ServerRemoved", &released.words()).await
+            }
         }
     }
 

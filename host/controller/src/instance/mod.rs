@@ -184,15 +184,7 @@ impl Instance<'_> {
             _ => Presence::Unseen,
         };
         let (turn, last) = (&self.turn, self.turn.last());
-        let wanted = match &self.zone {
-            Ok(zone) => specification::specification(
-                &turn.object.spec,
-                &turn.object.name_any(),
-                group(&turn.object.namespace().unwrap_or_default(), turn.owners.cluster.as_deref()),
-                zone.clone(),
-            ),
-            Err(problem) => Err(problem.clone()),
-        };
+        let wanted = self.wanted();
         let refused = self.refused.as_deref().map(|named| {
             let (namespace, name) = (turn.object.namespace().unwrap_or_default(), turn.object.name_any());
             format!(
@@ -243,6 +235,16 @@ impl Instance<'_> {
                 Ok(Action::requeue(context.settings.listing_interval))
             }
         }
+    }
+
+    /// The server that the object asks for, where it may be.
+    fn wanted(&self) -> Result<ServerSpecification, String> {
+        let (turn, zone, settings) = (&self.turn, self.zone.clone()?, &self.turn.context.settings);
+        let (spec, namespace) = (&turn.object.spec, turn.object.namespace().unwrap_or_default());
+        settings.check_project(spec.project.as_deref())?;
+        settings.limits.check(&namespace, zone.as_str(), &spec.types)?;
+        let group = group(&namespace, turn.owners.cluster.as_deref());
+        specification::specification(spec, &turn.object.name_any(), group, zone)
     }
 
     /// Leaves the server alone.
@@ -319,7 +321,8 @@ impl Instance<'_> {
                         }
                     }
                     let earlier = operation.map(|operation| (operation, requested_by));
-                    work::create(&context.lifecycle, &zone, wanted, earlier, write, &control).await
+                    let admission = work::Admission::of(&context, namespace);
+                    work::create(&context.lifecycle, &zone, wanted, earlier, admission, write, &control).await
                 });
             }
             JobKind::CleanUp => {

@@ -1,23 +1,29 @@
 //! The jobs on instances: each a call of the lifecycle, whose errors become outcomes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use windlass_lifecycle::{
     Asking, CleanupRequest, Control, CreatedServer, Error as LifecycleError, Lifecycle, OperationId, OperationState,
-    RequestedBy, ServerSpecification, Target, read_or_absent,
+    ReleaseOutcome, RequestedBy, ServerSpecification, Target,
 };
 use windlass_policy::slots::release::{Activity, Requested, Trigger};
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::{Server, ServerState};
 
+use crate::catalogue::Catalogue;
 use crate::context::Context;
-use crate::kinds::RemediationStatus;
+use crate::kinds::{RemediationStatus, annotations};
+use crate::limits::{Limits, Wanted};
 use crate::outcome::Outcome;
 
 /// How soon something that is under way is looked at again.
 const AFTER_CONTENTION: Duration = Duration::from_secs(5);
+
+/// How soon a server is looked at again that has lost our tag.
+const NOT_OURS: Duration = Duration::from_secs(60);
 
 /// How soon the placement policy is asked again that creates no server now.
 const NOT_PLACED: Duration = Duration::from_secs(60);
@@ -25,12 +31,28 @@ const NOT_PLACED: Duration = Duration::from_secs(60);
 /// Writes an operation's id into the object; `false` when the object has changed or gone meanwhile.
 pub(super) type WriteOperation = Box<dyn FnOnce(OperationId) -> BoxFuture<'static, bool> + Send>;
 
+/// By what it is told whether a server may be made.
+pub(super) struct Admission {
+    limits: Limits,
+    scaleway: windlass_scaleway::Client,
+    catalogue: Arc<Catalogue>,
+    namespace: String,
+}
+
+impl Admission {
+    pub(super) fn of(context: &Context, namespace: String) -> Self {
+        let (limits, scaleway) = (context.settings.limits.clone(), context.scaleway.clone());
+        Self { limits, scaleway, catalogue: Arc::clone(&context.catalogue), namespace }
+    }
+}
+
 /// Creates a server, or takes up one that an earlier operation of this object has made.
 pub(super) async fn create(
     lifecycle: &Lifecycle,
     zone: &Zone,
     specification: ServerSpecification,
     earlier: Option<(OperationId, RequestedBy)>,
+    admission: Admission,
     write: WriteOperation,
     control: &Control,
 ) -> Outcome {
@@ -56,10 +78,19 @@ pub(super) async fn create(
             return Outcome::Waiting { reason: "NotPlaced", message, after: NOT_PLACED };
         }
     }
+    let Admission { limits, scaleway, catalogue, namespace } = &admission;
+    let wanted = Wanted { namespace, zone, servers: vec![&specification.types] };
+    let admitted = match limits.admit_servers(lifecycle, scaleway, catalogue, &wanted).await {
+        Ok(Ok(admitted)) => admitted,
+        Ok(Err(message)) => return Outcome::Waiting { reason: "LimitReached", message, after: NOT_PLACED },
+        Err(error) => return Outcome::Failed { reason: "LimitUnknown", message: error.to_string() },
+    };
     let pending = match lifecycle.begin_create(specification).await {
         Ok(pending) => pending,
         Err(error) => return failed(error, "CreationFailed"),
     };
+    // From here on the journal says that it is being made.
+    drop(admitted);
     // The object knows the operation before anything is called: whoever comes after finds by it what there is.
     if !write(pending.id().clone()).await {
         control.cancel();
@@ -180,6 +211,11 @@ pub(super) async fn clean_up(
     attempt: u32,
     control: &Control,
 ) -> Outcome {
+    if let Some(id) = &server
+        && let Some(outcome) = not_ours(lifecycle, zone, id, false).await
+    {
+        return outcome;
+    }
     let known = match &operation {
         Some(operation) => match lifecycle.journal().operation(operation) {
             Ok(found) => Some(found.state),
@@ -188,6 +224,7 @@ pub(super) async fn clean_up(
         },
         None => None,
     };
+    let handed_over_id = server.clone();
     let is_handed_over = server.is_some();
     let target = match (known, server, operation) {
         // The journal knows everything that was made.
@@ -214,7 +251,41 @@ pub(super) async fn clean_up(
         true => target.released_by(requested_by, Asking { requested, activity, attempt, ..Asking::default() }),
         false => target.requested_by(requested_by),
     };
-    release(lifecycle, request, control, "DeletionFailed").await
+    let outcome = release(lifecycle, request, control, "DeletionFailed").await;
+    match (&outcome, handed_over_id) {
+        // What is said to be gone is gone, whatever else was found.
+        (Outcome::Released(released), Some(id))
+            if released.outcome.is_released() && released.outcome != ReleaseOutcome::Kept =>
+        {
+            not_ours(lifecycle, zone, &id, true).await.unwrap_or(outcome)
+        }
+        _ => outcome,
+    }
+}
+
+/// Why the server of an object is not removed, or is not said to be: it is there, and is not ours any more; or, where
+/// all that was ours `is_removed`, it is there.
+async fn not_ours(lifecycle: &Lifecycle, zone: &Zone, id: &str, is_removed: bool) -> Option<Outcome> {
+    let server = match lifecycle.server(zone, id).await {
+        Ok(server) => server?,
+        Err(error) => return Some(Outcome::Failed { reason: "ServerUnreadable", message: error.to_string() }),
+    };
+    if lifecycle.owns(&server) && !is_removed {
+        return None;
+    }
+    let state = server.state.as_str();
+    let message = if lifecycle.owns(&server) {
+        format!("the server {id} in {zone} is {state}, after it was to be gone")
+    } else {
+        format!(
+            "the server {id} in {zone} is {state}, and is not ours any more: it lacks the tag windlass-owner={}. It \
+             is left alone, and this object waits. Delete the server, give it the tag again, or annotate the object \
+             with {}",
+            lifecycle.owner(),
+            annotations::ABANDON
+        )
+    };
+    Some(Outcome::Failed { reason: "NotOurs", message })
 }
 
 async fn release(lifecycle: &Lifecycle, request: CleanupRequest, control: &Control, reason: &'static str) -> Outcome {
@@ -227,15 +298,19 @@ async fn release(lifecycle: &Lifecycle, request: CleanupRequest, control: &Contr
 
 /// Looks at a server that the listing does not show.
 pub(super) async fn inspect(context: &Context, zone: &Zone, id: &str) -> Outcome {
-    let instance = context.scaleway.instance(zone);
-    match read_or_absent(|| instance.get_server(id)).await {
-        Ok(Some(server)) => Outcome::Waiting {
-            reason: "ServerNotListed",
-            message: format!(
-                "the server {id} is {} and not in the list of ours: it may have lost its tag windlass-owner={}",
+    match context.lifecycle.server(zone, id).await {
+        Ok(Some(server)) if !context.lifecycle.owns(&server) => {
+            let message = format!(
+                "the server {id} in {zone} is {}, and is not ours any more: it lacks the tag windlass-owner={}. Give \
+                 it the tag again",
                 server.state.as_str(),
                 context.settings.owner
-            ),
+            );
+            Outcome::Waiting { reason: "NotOurs", message, after: NOT_OURS }
+        }
+        Ok(Some(server)) => Outcome::Waiting {
+            reason: "ServerNotListed",
+            message: format!("the server {id} is {} and not in the list of ours", server.state.as_str()),
             after: Duration::from_secs(30),
         },
         Ok(None) => Outcome::Refused {
@@ -263,8 +338,6 @@ fn failed(error: LifecycleError, reason: &'static str) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use windlass_lifecycle::{
         Durability, ImageChoice, OperationFilter, OperationKind, Options, Requester, StateDirectory,
     };
@@ -282,7 +355,7 @@ mod tests {
         let policies = Host::new(HostOptions::new(state.handle().try_clone().unwrap())).unwrap();
         let settings = Settings::new("5ec7e700-0000-4000-8000-5ec7e75ec7e7".parse().unwrap());
         let client = Client::with_transport(settings, simulator.transport()).unwrap();
-        let mut options = Options::new(client, Arc::new(policies), state);
+        let mut options = Options::new(client.clone(), Arc::new(policies), state);
         options.durability = Durability::Process;
         let lifecycle = Lifecycle::open(options).unwrap();
         let (zone, control): (Zone, _) = ("fr-par-1".parse().unwrap(), Control::new());
@@ -310,7 +383,10 @@ mod tests {
                     simulator.set_server_state(&server, windlass_simulator::ForcedState::Stopped).unwrap();
                     let write: WriteOperation = Box::new(|_| Box::pin(std::future::ready(true)));
                     let earlier = Some((operation, object(name)));
-                    create(&lifecycle, &zone, wanted, earlier, write, &control).await
+                    let (limits, catalogue) = (Limits::default(), Arc::default());
+                    let admission =
+                        Admission { limits, scaleway: client.clone(), catalogue, namespace: "space".to_owned() };
+                    create(&lifecycle, &zone, wanted, earlier, admission, write, &control).await
                 }
             };
             let mut filter = OperationFilter::default();

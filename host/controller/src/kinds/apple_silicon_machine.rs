@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{CredentialsReference, MachineStatus, TemplateMetadata, TemplateStatus};
-use super::rules::{dns_label, unchanged};
+use super::rules::{ZONE, dns_label, unchanged};
 
 /// A Mac mini on Scaleway: claimed from a pool by a name prefix or, where that is allowed, ordered.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
@@ -68,7 +68,10 @@ pub struct AppleSiliconMachineSpec {
     /// `scaleway-apple-silicon://<zone>/<id>`. Set by the controller; set it yourself to take over a host that carries
     /// this object's claim already.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "providerID")]
-    #[schemars(length(min = 1, max = 512), regex(pattern = r"^scaleway-apple-silicon://[a-z0-9-]+/[a-zA-Z0-9-]+$"))]
+    #[schemars(
+        length(min = 1, max = 512),
+        regex(pattern = r"^scaleway-apple-silicon://(fr-par|it-mil|nl-ams|pl-waw)-[1-9]/[a-zA-Z0-9-]+$")
+    )]
     pub provider_id: Option<String>,
     /// The Secret in the object's namespace with Scaleway's credentials: the keys `SCW_SECRET_KEY`,
     /// `SCW_DEFAULT_PROJECT_ID` and `SCW_ACCESS_KEY`. Absent: the namespace's own, where the operator lets there be
@@ -77,7 +80,7 @@ pub struct AppleSiliconMachineSpec {
     pub credentials_ref: Option<CredentialsReference>,
     /// The zone. Absent: the Machine's failure domain, else the controller's default zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 32), regex(pattern = r"^[a-z]{2}-[a-z]{3}-[0-9]+$"))]
+    #[schemars(length(min = 1, max = 32), regex(pattern = ZONE))]
     pub zone: Option<String>,
     /// Scaleway's type, exactly: `M4-S`.
     #[serde(rename = "type")]

@@ -387,7 +387,7 @@ pub struct MachineStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub server_name: Option<String>,
-    /// The claim of the Mac's host, where an administrator has handed over another than the object's own.
+    /// The claim that the Mac's host carries: the object's own, or one that an administrator has handed over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub claim: Option<String>,

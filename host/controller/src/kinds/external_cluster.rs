@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{Condition, TemplateMetadata};
+use super::rules::ZONE;
 
 /// The infrastructure cluster, and the control plane, of a cluster whose control plane is managed elsewhere: nothing is
 /// made for it.
@@ -45,7 +46,7 @@ pub struct ExternalClusterSpec {
     /// The zones for machines: they become the Cluster's failure domains, and a Machine's `failureDomain` is the zone
     /// of its host or server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32), inner(length(min = 1, max = 32), regex(pattern = r"^[a-z]{2}-[a-z]{3}-[0-9]+$")))]
+    #[schemars(length(max = 32), inner(length(min = 1, max = 32), regex(pattern = ZONE)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub zones: Vec<String>,
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{CredentialsReference, MachineStatus, TemplateMetadata, TemplateStatus};
-use super::rules::{dns_label, unchanged};
+use super::rules::{ZONE, dns_label, unchanged};
 
 /// An Instance server on Scaleway with everything that belongs to it.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
@@ -67,7 +67,10 @@ pub struct InstanceMachineSpec {
     /// `scaleway://instance/<zone>/<id>`, as Scaleway's cloud controller manager writes it into the Node. Set by the
     /// controller.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "providerID")]
-    #[schemars(length(min = 1, max = 512), regex(pattern = r"^scaleway://instance/[a-z0-9-]+/[a-zA-Z0-9-]+$"))]
+    #[schemars(
+        length(min = 1, max = 512),
+        regex(pattern = r"^scaleway://instance/(fr-par|it-mil|nl-ams|pl-waw)-[1-9]/[a-zA-Z0-9-]+$")
+    )]
     pub provider_id: Option<String>,
     /// The Secret in the object's namespace with Scaleway's credentials: the keys `SCW_SECRET_KEY`,
     /// `SCW_DEFAULT_PROJECT_ID` and `SCW_ACCESS_KEY`. Absent: the namespace's own, where the operator lets there be
@@ -76,7 +79,7 @@ pub struct InstanceMachineSpec {
     pub credentials_ref: Option<CredentialsReference>,
     /// The zone. Absent: the Machine's failure domain, else the controller's default zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 32), regex(pattern = r"^[a-z]{2}-[a-z]{3}-[0-9]+$"))]
+    #[schemars(length(min = 1, max = 32), regex(pattern = ZONE))]
     pub zone: Option<String>,
     /// Scaleway's commercial types in the order of preference: the next is tried when one is out of stock.
     #[schemars(length(min = 1, max = 16), inner(length(min = 1, max = 64), regex(pattern = r"^[A-Za-z0-9._-]+$")))]

@@ -79,6 +79,8 @@ pub mod annotations {
     /// On an object that is deleted: its machine, or the nodes of its cluster, are left alone and go on costing money. No
     /// policy is asked, and Scaleway is called only to look. The value says why.
     pub const ABANDON: &str = "windlass.dev/abandon";
+    /// Cluster API's, on the infrastructure of a Cluster: somebody else looks after it, so nothing is done.
+    pub const MANAGED_BY: &str = "cluster.x-k8s.io/managed-by";
     /// Cluster API's: any value pauses the object, deletion included.
     pub const PAUSED: &str = "cluster.x-k8s.io/paused";
 }
@@ -106,6 +108,8 @@ pub mod conditions {
     pub const BOOTSTRAPPED: &str = "Bootstrapped";
     /// Of a cluster of servers: whether an operation is under way.
     pub const PROGRESSING: &str = "Progressing";
+    /// Whether an object is being deleted, and what that waits for.
+    pub const DELETING: &str = "Deleting";
     /// How the release of a deleted object goes.
     pub const RELEASED: &str = "Released";
     /// Of a remediation: whether the release policy's verdict on an unhealthy machine is carried out.
@@ -115,6 +119,6 @@ pub mod conditions {
     /// Of a policy: whether what is there now is in force.
     pub const LOADED: &str = "Loaded";
     /// Those that the controller always sets; [`BOOTSTRAPPED`] as well where it sets a Mac up.
-    pub(crate) const OURS: [&str; 9] =
-        [READY, AVAILABLE, PROVISIONED, PAUSED, PROGRESSING, RELEASED, JUDGED, CAPACITY_KNOWN, LOADED];
+    pub(crate) const OURS: [&str; 10] =
+        [READY, AVAILABLE, PROVISIONED, PAUSED, PROGRESSING, DELETING, RELEASED, JUDGED, CAPACITY_KNOWN, LOADED];
 }

@@ -4,6 +4,9 @@ use std::fmt::Write as _;
 
 use kube::core::Rule;
 
+/// Zones of Scaleway's regions. What is no zone is refused before anybody is called for it.
+pub(super) const ZONE: &str = "^(fr-par|it-mil|nl-ams|pl-waw)-[1-9]$";
+
 /// None of these fields may change: neither those that always have a value nor those that may have none. `within` is
 /// what stands before their names (`spec.`).
 pub(super) fn unchanged(within: &str, required: &[&str], optional: &[&str], message: &str) -> Rule {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::common::{Condition, CredentialsReference};
 use super::instance_machine::{PublicIp, Volume};
-use super::rules::{dns_label, unchanged};
+use super::rules::{ZONE, dns_label, unchanged};
 
 /// Groups of Instance servers on Scaleway that are created, scaled and terminated as one thing.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
@@ -59,7 +59,7 @@ use super::rules::{dns_label, unchanged};
 )]
 pub struct ServerClusterSpec {
     /// The zone in which all of it is.
-    #[schemars(length(min = 1, max = 32), regex(pattern = r"^[a-z]{2}-[a-z]{3}-[0-9]+$"))]
+    #[schemars(length(min = 1, max = 32), regex(pattern = ZONE))]
     pub zone: String,
     /// The Secret in the object's namespace with Scaleway's credentials: the keys `SCW_SECRET_KEY`,
     /// `SCW_DEFAULT_PROJECT_ID` and `SCW_ACCESS_KEY`. Absent: the namespace's own, where the operator lets there be
@@ -258,7 +258,7 @@ pub struct JobHook {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(length(min = 1, max = 253)))]
     pub image_pull_secrets: Option<Vec<String>>,
-    /// The user of its process, not root. Absent: the image's.
+    /// The user of its process, not root. Absent: the image's, which is not root either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 2147483647_i64))]
     pub run_as_user: Option<i64>,

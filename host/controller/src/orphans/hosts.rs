@@ -16,14 +16,15 @@ use crate::kinds::{AppleSiliconMachine, annotations};
 use crate::kubernetes::for_each;
 use crate::names::{ProviderId, claim, claim_prefix};
 
-/// Who is alive, and the zones in which they are.
-async fn living(context: &Context) -> Result<(BTreeSet<String>, BTreeSet<Zone>), Error> {
+/// Who is alive, and the zones in which they are, or say that they are.
+pub(super) async fn living(context: &Context) -> Result<(BTreeSet<String>, BTreeSet<Zone>), Error> {
     let api: Api<AppleSiliconMachine> = Api::all(context.client.clone());
     let (mut live, mut zones) = (BTreeSet::new(), BTreeSet::new());
     zones.extend(context.settings.zone.clone());
     for_each(&api, "listing the living machines", |object| {
         // One that waits for an approval names its host in the annotation.
         live.extend(object.annotations().get(annotations::CLAIM).cloned());
+        live.extend(object.status.as_ref().and_then(|status| status.claim.clone()));
         let own = claim(&context.settings.owner, &object.name_any(), &object.uid().unwrap_or_default())?;
         live.insert(own.to_string());
         if let Some(Ok(provider)) = object.spec.provider_id.as_deref().map(str::parse::<ProviderId>) {
@@ -42,21 +43,30 @@ async fn living(context: &Context) -> Result<(BTreeSet<String>, BTreeSet<Zone>),
 pub(super) async fn look(
     context: &Context,
     watch: &Watch,
+    zones: &BTreeSet<Zone>,
     account: &mut Account,
     counts: &mut Counts,
 ) -> Result<(), Error> {
-    account.zones.extend(living(context).await?.1);
-    let (zones, first_seen) = (account.zones.clone(), &mut account.hosts);
     let mut seen = BTreeSet::new();
     for zone in zones {
         // Anew for each zone: who came to life meanwhile is explained.
         let (live, _) = living(context).await?;
-        let told = reclaim(context, &zone, live.clone(), ReclaimMode::Report, watch.grace).await?;
+        // One zone that cannot be listed hides no other: an object may name one that is none.
+        let told = match reclaim(context, zone, live.clone(), ReclaimMode::Report, watch.grace).await {
+            Ok(told) => told,
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, %zone, "orphaned hosts cannot be looked for");
+                seen.extend(account.hosts.iter().filter(|(_, (of, _))| of == zone).map(|(host, _)| host.clone()));
+                continue;
+            }
+        };
+        account.listed.insert(zone.clone());
+        let first_seen = &mut account.hosts;
         *counts.hosts.entry(zone.clone()).or_default() += told.stranded.len();
         for stranded in &told.stranded {
             seen.insert(stranded.host.clone());
             let new = !first_seen.contains_key(&stranded.host);
-            let since = *first_seen.entry(stranded.host.clone()).or_insert_with(Instant::now);
+            let (_, since) = *first_seen.entry(stranded.host.clone()).or_insert_with(|| (zone.clone(), Instant::now()));
             if new {
                 let note = format!(
                     "the host {} in {zone} carries the claim {:?}, which no AppleSiliconMachine explains",
@@ -77,7 +87,15 @@ pub(super) async fn look(
             others.extend(
                 told.stranded.iter().filter(|other| other.host != stranded.host).map(|other| other.host.clone()),
             );
-            let done = reclaim(context, &zone, others, ReclaimMode::ReturnToPool(prefix), watch.grace).await?;
+            let returning = ReclaimMode::ReturnToPool(prefix);
+            let done = match reclaim(context, zone, others, returning, watch.grace).await {
+                Ok(done) => done,
+                Err(error) => {
+                    let (error, host) = (&error as &dyn std::error::Error, &stranded.host);
+                    tracing::warn!(error, %zone, host, "an orphaned host cannot be returned");
+                    continue;
+                }
+            };
             for ended in done.stranded {
                 let what = match (&ended.released, &ended.problem) {
                     (Some(released), _) => released.words(),
@@ -90,7 +108,7 @@ pub(super) async fn look(
             }
         }
     }
-    first_seen.retain(|host, _| seen.contains(host));
+    account.hosts.retain(|host, _| seen.contains(host));
     Ok(())
 }
 

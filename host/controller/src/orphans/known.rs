@@ -37,12 +37,13 @@ impl Watch {
 /// What is remembered of an account from look to look.
 #[derive(Default)]
 pub(super) struct Account {
-    /// The zones in which there ever were machines: an orphan is what is left when the last of them is gone.
-    pub(super) zones: BTreeSet<Zone>,
-    /// The orphaned hosts, and since when they are known.
-    pub(super) hosts: BTreeMap<String, Instant>,
-    /// The servers without an object, and whether that was told.
-    pub(super) servers: BTreeMap<String, bool>,
+    /// The zones that were listed: an orphan is what is left when the last machine of a zone is gone. One that an object
+    /// names and that cannot be listed is tried while the object is there, and forgotten with it.
+    pub(super) listed: BTreeSet<Zone>,
+    /// The orphaned hosts, with their zones, and since when they are known.
+    pub(super) hosts: BTreeMap<String, (Zone, Instant)>,
+    /// The servers without an object, with their zones, and whether that was told.
+    pub(super) servers: BTreeMap<String, (Zone, bool)>,
 }
 
 /// How many there are in each zone.

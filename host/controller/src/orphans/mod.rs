@@ -59,8 +59,11 @@ pub(crate) async fn watch(context: Arc<Context>, watch: Watch, stop: Cancellatio
 }
 
 async fn look(context: &Context, watch: &Watch, account: &mut Account, counts: &mut Counts) -> Result<(), Error> {
-    hosts::look(context, watch, account, counts).await?;
-    servers::look(context, watch, account, counts).await
+    let (_, mut zones) = hosts::living(context).await?;
+    zones.extend(servers::explained(context).await?.1);
+    zones.extend(account.listed.iter().cloned());
+    hosts::look(context, watch, &zones, account, counts).await?;
+    servers::look(context, watch, &zones, account, counts).await
 }
 
 #[cfg(test)]

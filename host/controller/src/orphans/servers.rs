@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
+use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::Server;
 
 use super::known::{Account, Counts, Watch, about};
@@ -17,15 +18,15 @@ use crate::server_fields::operation_of;
 /// The tag of a server that a policy, or its owner, wanted kept.
 const KEPT: &str = "windlass-kept";
 
-/// The ids of servers, and the operations that make them, of all objects.
-async fn explained(context: &Context, account: &mut Account) -> Result<BTreeSet<String>, Error> {
-    let mut explained = BTreeSet::new();
+/// The ids of servers, and the operations that make them, of all objects; and the zones in which they say they are.
+pub(super) async fn explained(context: &Context) -> Result<(BTreeSet<String>, BTreeSet<Zone>), Error> {
+    let (mut explained, mut zones) = (BTreeSet::new(), BTreeSet::new());
     let machines: Api<InstanceMachine> = Api::all(context.client.clone());
     for_each(&machines, "listing the living instances", |object| {
         explained.extend(object.annotations().get(annotations::OPERATION).cloned());
-        account.zones.extend(object.spec.zone.as_deref().and_then(|zone| zone.parse().ok()));
+        zones.extend(object.spec.zone.as_deref().and_then(|zone| zone.parse().ok()));
         if let Some(Ok(provider)) = object.spec.provider_id.as_deref().map(str::parse::<ProviderId>) {
-            account.zones.insert(provider.zone().clone());
+            zones.insert(provider.zone().clone());
             explained.insert(provider.id().to_owned());
         }
         let status = object.status.unwrap_or_default();
@@ -33,14 +34,17 @@ async fn explained(context: &Context, account: &mut Account) -> Result<BTreeSet<
         Ok(())
     })
     .await?;
+    if !context.settings.server_clusters {
+        return Ok((explained, zones));
+    }
     let clusters: Api<ServerCluster> = Api::all(context.client.clone());
     let clusters = clusters.list(&ListParams::default()).await;
     for object in clusters.map_err(Error::kubernetes("listing the living clusters of servers"))? {
-        account.zones.extend(object.spec.zone.parse().ok());
+        zones.extend(object.spec.zone.parse().ok());
         let nodes = object.status.into_iter().flat_map(|status| status.nodes);
         explained.extend(nodes.flat_map(|node| node.server_id.into_iter().chain(node.creation)));
     }
-    Ok(explained)
+    Ok((explained, zones))
 }
 
 fn is_explained(server: &Server, explained: &BTreeSet<String>) -> bool {
@@ -54,22 +58,32 @@ fn is_explained(server: &Server, explained: &BTreeSet<String>) -> bool {
 pub(super) async fn look(
     context: &Context,
     watch: &Watch,
+    zones: &BTreeSet<Zone>,
     account: &mut Account,
     counts: &mut Counts,
 ) -> Result<(), Error> {
-    let mut found = BTreeSet::new();
     // What the objects explain is read after what it is to explain: who was made meanwhile is no orphan.
     let mut servers = Vec::new();
-    for zone in account.zones.clone() {
-        servers.push((context.lifecycle.servers(&zone).await?, zone));
+    for zone in zones {
+        // One zone that cannot be listed hides no other: an object may name one that is none.
+        match context.lifecycle.servers(zone).await {
+            Ok(listing) => servers.push((listing, zone)),
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, %zone, "orphaned servers cannot be looked for");
+            }
+        }
     }
-    let explained = explained(context, account).await?;
+    let (explained, _) = explained(context).await?;
+    account.listed.extend(servers.iter().map(|(_, zone)| (*zone).clone()));
+    let looked_at: BTreeSet<Zone> = servers.iter().map(|(_, zone)| (*zone).clone()).collect();
+    let mut found = BTreeSet::new();
     for (listing, zone) in servers {
         let count = counts.servers.entry(zone.clone()).or_default();
         for server in listing.machines.iter().filter(|server| !is_explained(server, &explained)) {
             found.insert(server.id.clone());
-            let Some(told) = account.servers.get_mut(&server.id) else {
-                account.servers.insert(server.id.clone(), false);
+            let Some((_, told)) = account.servers.get_mut(&server.id) else {
+                account.servers.insert(server.id.clone(), (zone.clone(), false));
                 continue;
             };
             *count += 1;
@@ -83,6 +97,6 @@ pub(super) async fn look(
             }
         }
     }
-    account.servers.retain(|id, _| found.contains(id));
+    account.servers.retain(|id, (zone, _)| found.contains(id) || !looked_at.contains(zone));
     Ok(())
 }

@@ -10,7 +10,7 @@ use windlass_cluster::{ClusterObjects, ClusterOptions, Clusters};
 use windlass_lifecycle::Lifecycle;
 use windlass_policy::Host;
 
-use super::hooks::{HookJobs, KubernetesHooks};
+use super::hooks::{HookJobs, HookSettings, KubernetesHooks};
 use super::specification::CloudInits;
 use super::store::{KubernetesClusterStore, Liveness};
 use crate::kinds::ServerCluster;
@@ -24,6 +24,7 @@ pub(crate) struct ServerClusters {
     policies: Arc<Host>,
     liveness: Liveness,
     leaving: CancellationToken,
+    hooks: HookSettings,
     by_namespace: Mutex<HashMap<String, Part>>,
 }
 
@@ -43,8 +44,9 @@ impl ServerClusters {
         policies: Arc<Host>,
         liveness: Liveness,
         leaving: CancellationToken,
+        hooks: HookSettings,
     ) -> Self {
-        Self { client, scaleway, lifecycle, policies, liveness, leaving, by_namespace: Mutex::default() }
+        Self { client, scaleway, lifecycle, policies, liveness, leaving, hooks, by_namespace: Mutex::default() }
     }
 
     pub(super) fn of(&self, namespace: &str) -> Part {
@@ -59,7 +61,8 @@ impl ServerClusters {
         options.cloud_inits = Arc::new(CloudInits { client: client.clone(), namespace: namespace.clone() });
         options.objects =
             Some(ClusterObjects { kind: ServerCluster::kind(&()).into_owned(), namespace: namespace.clone() });
-        let hooks = KubernetesHooks { jobs: HookJobs { client, namespace, leaving: self.leaving.clone() } };
+        let jobs = HookJobs { client, namespace, leaving: self.leaving.clone() };
+        let hooks = KubernetesHooks { jobs, allowed: self.hooks.clone() };
         options.hooks = Arc::new(hooks.clone());
         Part { clusters: Clusters::new(options), hooks }
     }

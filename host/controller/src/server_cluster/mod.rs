@@ -21,7 +21,7 @@ use windlass_cluster::{ClusterName, Node, NodeState, OperationKind, OperationSta
 use windlass_policy::slots::types::FailureClass;
 
 use crate::Error;
-use crate::account_of::{OfAccount, context_of};
+use crate::account_of::{OfAccount, context_of, let_go};
 use crate::accounts::Unusable;
 use crate::context::Context;
 use crate::jobs::{JobView, Mirror};
@@ -29,10 +29,12 @@ use crate::kinds::{
     AttemptStatus, ConditionStatus, FINALIZER, ServerCluster, ServerClusterSpec, ServerClusterStatus, annotations,
     conditions,
 };
+use crate::requested::retry;
 use crate::status::{bounded, set_condition};
-use crate::turn::{abandonment_of, current};
+use crate::turn::{StillWanted, abandonment_of, current};
 use crate::writes::{mark, overtaken, remove_finalizer, write_status};
 use decide::{MAX_INTERRUPTIONS, Next, Observed, Past, RecordedCluster, Work, decide, is_tried};
+pub(crate) use hooks::HookSettings;
 use restore::Found;
 use work::Task;
 
@@ -151,6 +153,32 @@ impl Cluster<'_> {
         self.object.meta().deletion_timestamp.is_some()
     }
 
+    /// Refuses what the operator does not let the namespace use.
+    fn check_limits(&self) -> Result<(), String> {
+        let (settings, spec) = (&self.context.settings, &self.object.spec);
+        settings.check_project(spec.project.as_deref())?;
+        spec.groups.iter().try_for_each(|group| settings.limits.check(&self.namespace, &spec.zone, &group.types))
+    }
+
+    /// Admits the servers that are about to be made for the object.
+    fn admission(&self, work: Work) -> Vec<Vec<String>> {
+        let nodes = self.stored.as_ref().ok().and_then(Option::as_ref).map(|stored| stored.nodes.as_slice());
+        let nodes = nodes.filter(|_| work == Work::Scale).unwrap_or_default();
+        let serving = |group: &str| nodes.iter().filter(|node| node.group.as_str() == group && serves(node)).count();
+        let groups =
+            self.object.spec.groups.iter().filter(|_| matches!(work, Work::Create | Work::CreateAnew | Work::Scale));
+        groups
+            .flat_map(|group| {
+                let more = (group.count as usize).saturating_sub(serving(&group.name));
+                std::iter::repeat_n(group.types.clone(), more)
+            })
+            .collect()
+    }
+
+    fn is_paused(&self) -> bool {
+        self.object.annotations().contains_key(annotations::PAUSED)
+    }
+
     fn annotation(&self, key: &str) -> Option<&str> {
         self.object.annotations().get(key).map(String::as_str)
     }
@@ -162,12 +190,18 @@ impl Cluster<'_> {
         let last = self.context.jobs.last(&self.uid, None);
         let stored = self.stored.as_ref().ok().and_then(Option::as_ref);
         let wanted = specification::specification(&self.object.name_any(), &self.object.spec)
-            .and_then(|wanted| wanted.check().map_err(|error| format!("spec.{error}")));
+            .and_then(|wanted| wanted.check().map_err(|error| format!("spec.{error}")))
+            .and_then(|()| self.context.settings.hooks.check(&self.object.spec))
+            .and_then(|()| self.check_limits());
         let attempt = self.old.attempt.clone();
+        let retry = retry(self.object.annotations());
+        if self.is_paused() {
+            self.context.jobs.withdraw(&self.uid);
+        }
         let seen = Observed {
             deleting: self.deleting(),
             finalizer: self.object.finalizers().iter().any(|finalizer| finalizer == FINALIZER),
-            paused: self.object.annotations().contains_key(annotations::PAUSED),
+            paused: self.is_paused(),
             abandoned: self.object.annotations().contains_key(annotations::ABANDON),
             unreadable: self.stored.as_ref().err().map(String::as_str),
             misconfigured: wanted.as_ref().err().map(String::as_str),
@@ -183,7 +217,7 @@ impl Cluster<'_> {
             }),
             past: past(&self.old),
             generation: self.object.meta().generation.unwrap_or_default(),
-            retry: self.annotation(annotations::RETRY),
+            retry: retry.as_deref(),
             attempt: attempt.as_ref(),
             last: last.as_ref(),
             now: self.now,
@@ -272,7 +306,7 @@ impl Cluster<'_> {
 
     /// Takes the finalizer away.
     async fn let_go(&self) -> Result<Action, Error> {
-        if !remove_finalizer(&self.api, self.object).await? {
+        if !let_go(self.context, &self.api, self.object).await? {
             return Ok(Action::requeue(Duration::from_millis(500)));
         }
         self.context.jobs.forget(&self.uid);
@@ -417,7 +451,7 @@ impl Cluster<'_> {
             let before = u64::from(work == Work::CreateAnew);
             self.status.attempt = Some(AttemptStatus {
                 generation: self.object.meta().generation.unwrap_or_default(),
-                retry: self.annotation(annotations::RETRY).map(str::to_owned),
+                retry: retry(self.object.annotations()),
                 operation: last + before + 1,
                 refused: None,
             });
@@ -440,12 +474,25 @@ impl Cluster<'_> {
         // The operation writes its own record.
         let silent: Mirror = Arc::new(|_| Box::pin(async { Ok(()) }));
         let beginning = jobs.beginning(&self.uid, kind, None);
-        jobs.start(&self.uid, kind, beginning, None::<&ServerClusterStatus>, silent, move |control, _| async move {
+        let asked = Arc::new(StillWanted {
+            context: Arc::clone(&context),
+            api: self.api.clone(),
+            object: object.clone(),
+            owners: None,
+        });
+        let wanted = self.admission(work);
+        let (namespace, zone) = (self.namespace.clone(), self.object.spec.zone.clone());
+        let written = None::<&ServerClusterStatus>;
+        jobs.start(&self.uid, kind, beginning, written, silent, asked, move |control, _| async move {
             if let Some(number) = stop_hooks_of
                 && let Err(outcome) = part.stop_hooks(&object, number).await
             {
                 return outcome;
             }
+            let _admitted = match work::admit(&context, &namespace, &zone, &wanted).await {
+                Ok(admitted) => admitted,
+                Err(outcome) => return outcome,
+            };
             work::perform(context, part, name, about, task, control).await
         });
         Ok(Action::requeue(WHILE_BUSY))

@@ -14,6 +14,7 @@ use windlass_lifecycle::Control;
 
 use super::clusters::Part;
 use crate::context::Context;
+use crate::limits::{Admitted, Wanted};
 use crate::outcome::Outcome;
 
 /// How soon something that another works on is looked at again.
@@ -29,6 +30,27 @@ pub(super) enum Task {
     Scale { request: ScaleRequest },
     Resume,
     Terminate { force: bool },
+}
+
+/// Admits the servers that an operation makes, each with its types. They count from now on, and from their creation on
+/// by the journal.
+pub(super) async fn admit(
+    context: &Context,
+    namespace: &str,
+    zone: &str,
+    servers: &[Vec<String>],
+) -> Result<Admitted, Outcome> {
+    let Ok(zone) = zone.parse() else { return Ok(Admitted::default()) };
+    if servers.is_empty() {
+        return Ok(Admitted::default());
+    }
+    let wanted = Wanted { namespace, zone: &zone, servers: servers.iter().map(Vec::as_slice).collect() };
+    let limits = &context.settings.limits;
+    match limits.admit_servers(&context.lifecycle, &context.scaleway, &context.catalogue, &wanted).await {
+        Ok(Ok(admitted)) => Ok(admitted.reserve()),
+        Ok(Err(message)) => Err(Outcome::Refused { reason: "LimitReached", message }),
+        Err(error) => Err(Outcome::Failed { reason: "LimitUnknown", message: error.to_string() }),
+    }
 }
 
 /// Does it.

@@ -10,7 +10,7 @@ use windlass_scaleway::types::apple_silicon::Server;
 
 use super::eligibility::{Ineligible, Pool, is_stale};
 use super::host::{Changed, Over, Presence, Refused, pause, presence, rename, rename_if, resource};
-use super::lock::{HELD, Held, lock, lock_to_undo};
+use super::lock::{HELD, Held, lock_to_begin, lock_to_undo};
 use super::lost_order::check_undelivered;
 use super::names::{ClaimName, is_pending, pending};
 use super::steps::{ORDER_STEP, PENDING_STEP};
@@ -63,6 +63,21 @@ enum Attempt {
 }
 
 impl Lifecycle {
+    /// Looks, at what was listed last, whether [`Lifecycle::adopt_machine`] could claim a host. Changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::NoEligibleMachine`] as there; when the zone cannot be listed.
+    pub async fn check_eligible(&self, pool: &Pool, claim: &ClaimName) -> Result<(), Error> {
+        let shared = &self.shared;
+        let seen = list::hosts(shared, &pool.zone, Some(shared.limits.machine_interval)).await?;
+        let now = shared.clock.now();
+        let (candidates, counts) = pool.choose(&seen.machines, |host| is_orphan(shared, host, now));
+        if !candidates.is_empty() || seen.machines.iter().any(|host| host.name == claim.as_str()) {
+            return Ok(());
+        }
+        Err(Error::NoEligibleMachine { prefix: pool.prefix.clone(), zone: pool.zone.clone(), counts })
+    }
+
     /// Claims a host of a pool: it carries the claim's name afterwards.
     ///
     /// # Expected flow
@@ -107,7 +122,7 @@ impl Lifecycle {
         if candidates.is_empty() {
             return Err(Error::NoEligibleMachine { prefix: pool.prefix.clone(), zone: pool.zone.clone(), counts });
         }
-        let mut held = Some(lock(shared, control).await?);
+        let mut held = Some(lock_to_begin(shared, control).await?);
         let seen = fresh(shared, control, &pool.zone).await?;
         if let Some(found) = rediscover(shared, control, pool, &seen.machines, claim).await? {
             return Ok(found);

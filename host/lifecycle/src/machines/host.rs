@@ -6,8 +6,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_scaleway::types::apple_silicon::{ListServers, Server, UpdateServer};
+use windlass_scaleway::types::instance::Server as InstanceServer;
 use windlass_scaleway::{ErrorClass, Zone};
 
+use crate::absence::read_or_absent;
 use crate::control::Control;
 use crate::journal::{Phase, ResourceKind, ResourceName};
 use crate::lifecycle::Lifecycle;
@@ -117,6 +119,16 @@ impl Lifecycle {
             Ok(Presence::Gone) => Ok(None),
             Err(error) => Err(Error::scaleway("reading a host", error)),
         }
+    }
+
+    /// Reads one server, also one that is not ours. `None` only where Scaleway says that there is none.
+    ///
+    /// # Errors
+    /// [`Error::Scaleway`] when it cannot be read.
+    pub async fn server(&self, zone: &Zone, id: &str) -> Result<Option<InstanceServer>, Error> {
+        let instance = self.shared.client.instance(zone);
+        let seen = read_or_absent(|| instance.get_server(id)).await;
+        seen.map_err(|error| Error::scaleway("reading a server", error))
     }
 }
 

@@ -49,6 +49,15 @@ pub(crate) async fn lock<'a>(shared: &'a Shared, control: &Control) -> Result<He
     }
 }
 
+/// Takes the lock for work that has not begun: whoever wants it is asked whether it may, now that its turn has come.
+///
+/// # Errors
+/// As [`lock`]; [`Error::NotBegun`] where it may not.
+pub(crate) async fn lock_to_begin<'a>(shared: &'a Shared, control: &Control) -> Result<Held<'a>, Error> {
+    let held = lock(shared, control).await?;
+    if control.may_begin().await { Ok(held) } else { Err(Error::NotBegun) }
+}
+
 /// The same for an undo, which goes on when the work is cancelled.
 pub(crate) async fn lock_to_undo<'a>(shared: &'a Shared, control: &Control) -> Result<Held<'a>, Error> {
     let path = || shared.state_directory.machines_lock_path();

@@ -12,7 +12,7 @@ use windlass_scaleway::types::apple_silicon::{CreateServer, ListOperatingSystems
 use super::adopt::{AdoptedMachine, fresh};
 use super::group;
 use super::host::{Presence, presence, resource};
-use super::lock::lock;
+use super::lock::lock_to_begin;
 use super::lost_order::{LostOrder, lost_orders, second_look};
 use super::names::{ClaimName, PoolPrefix, is_between};
 use super::steps::ORDER_STEP;
@@ -86,7 +86,7 @@ impl Lifecycle {
             return Err(full(0));
         }
         let shared = &self.shared;
-        let _held = lock(shared, control).await?;
+        let _held = lock_to_begin(shared, control).await?;
         let hosts = fresh(shared, control, &request.zone).await?;
         let carries = |host: &&Server| host.name == request.claim.as_str() && !host.deletion_scheduled;
         if let Some(found) = hosts.machines.iter().find(carries) {

@@ -23,7 +23,7 @@ use crate::lifecycle::{Lifecycle, left_open};
 use crate::machines::actions::{self, End, Given, MARK_STEP, Progress};
 use crate::machines::group;
 use crate::machines::host::{Presence, Refused, presence, resource};
-use crate::machines::lock::{HELD, lock};
+use crate::machines::lock::{HELD, lock, lock_to_begin};
 use crate::machines::names::{ClaimName, is_returning};
 use crate::machines::origin::ended_claims;
 use crate::machines::restart::Restart;
@@ -251,7 +251,10 @@ impl<'s> Releasing<'s> {
     /// Does it under the lock, and takes into account what it did.
     async fn act(&mut self, host: &Server, action: &Action) -> Result<End, ReleaseError> {
         let shared = self.shared;
-        let _held = lock(shared, &self.control).await?;
+        let _held = match self.opened {
+            Some(_) => lock(shared, &self.control).await?,
+            None => lock_to_begin(shared, &self.control).await?,
+        };
         let begun = match self.opened.take() {
             Some(opened) => opened,
             None => self.begin().await?,

@@ -249,3 +249,64 @@ impl Tenants<'_> {
         .await
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn owners_that_only_an_object_itself_names_are_not_believed() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "owned").await?;
+    scene.scaleway().add_hosts(2, [])?;
+    let controller = scene.start(&ControllerOptions::default()).await?;
+    scene.cluster("team").await?;
+    scene.deployment("workers", "team", 1, &MachineOptions::default()).await?;
+    scene.ready_machines(1).await?;
+    let machine = scene.list(Kind::Machine).await?.remove(0);
+    let owned_by = |owner: &DynamicObject, kind: Kind| {
+        json!([{
+            "apiVersion": kind.resource().api_version, "kind": kind.resource().kind,
+            "name": owner.name_any(), "uid": owner.uid(),
+        }])
+    };
+    // A Mac and an instance below the Machine of others, whose bootstrap Secret they would boot with.
+    for (kind, mut object) in [
+        (Kind::AppleSiliconMachine, MachineOptions::default().machine("thief")),
+        (Kind::InstanceMachine, instance("thief")),
+    ] {
+        object["metadata"]["ownerReferences"] = owned_by(&machine, Kind::Machine);
+        scene.apply(&object).await?;
+        eventually("it says that the Machine is not its owner", || async {
+            let status = scene.api(kind).get("thief").await?.data["status"].clone();
+            let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+            let says = |one: &Value| one["type"] == "Ready" && one["reason"] == "OwnerNotConfirmed";
+            ensure!(conditions.iter().any(says), "{status:#}");
+            Ok(())
+        })
+        .await?;
+        scene.looked_at_again(&controller, kind, "thief").await?;
+        let status = scene.api(kind).get("thief").await?.data["status"].clone();
+        ensure!(status["serverID"].is_null() && status["creation"].is_null(), "{status:#}");
+        scene.delete(kind, "thief").await?;
+        scene.gone(kind, "thief").await?;
+    }
+    ensure!(scene.scaleway().instances().is_empty());
+
+    // The control plane of a Cluster that is on something else.
+    let mut victim = Kind::Cluster.object("victim");
+    let reference = json!({"apiGroup": "infrastructure.windlass.dev", "kind": "ExternalCluster", "name": "absent"});
+    victim["spec"] = json!({"infrastructureRef": reference});
+    let victim = scene.apply(&victim).await?;
+    let mut external = Kind::ExternalCluster.object("thief");
+    external["metadata"]["ownerReferences"] = owned_by(&victim, Kind::Cluster);
+    external["spec"] = json!({"controlPlaneEndpoint": {"host": "127.0.0.1", "port": 6443}});
+    scene.apply(&external).await?;
+    eventually("the external cluster is ready", || async {
+        let status = scene.api(Kind::ExternalCluster).get("thief").await?.data["status"].clone();
+        ensure!(status["ready"] == true, "{status:#}");
+        Ok(())
+    })
+    .await?;
+    scene.looked_at_again(&controller, Kind::ExternalCluster, "thief").await?;
+    let status = scene.api(Kind::Cluster).get("victim").await?.data["status"].clone();
+    ensure!(status["initialization"]["controlPlaneInitialized"] != true, "{status:#}");
+    scene.delete(Kind::Cluster, "victim").await?;
+    scene.end().await
+}

@@ -134,6 +134,7 @@ async fn the_api_server_takes_what_the_chart_renders_of_every_value_and_the_sche
         "--set=grafanaDashboard.enabled=true",
         "--set=namespaceCredentials=scaleway,requireNamespaceCredentials=true",
         "--set=registryCredentials=registry",
+        "--set=serverClusters.webhookNetworks={10.1.0.0/16}",
         "--set=policies.release.path=oci://registry.example/team/release:1,policies.trust.keys.release=RWQ",
     ];
     let rendered = render(&all)?;
@@ -149,6 +150,7 @@ async fn the_api_server_takes_what_the_chart_renders_of_every_value_and_the_sche
         "emptyDir: {}",
         "grafana_dashboard: \"1\"",
         "--require-namespace-credentials",
+        "--webhook-network=10.1.0.0/16",
         "DOCKER_CONFIG",
         "secretName: registry",
         r#""trust":{"keys":{"release":"RWQ"}}"#,
@@ -172,6 +174,47 @@ async fn the_api_server_takes_what_the_chart_renders_of_every_value_and_the_sche
     for wrong in ["--set=extraEnv[0].value=x", "--set=networkPolicy.on=true", "--set=priorityClass=high"] {
         ensure!(render(&[wrong]).is_err(), "{wrong} is taken");
     }
+    let alone =
+        render(&["--set=requireNamespaceCredentials=true"]).err().context("a key that nobody names is required")?;
+    ensure!(format!("{alone:#}").contains("requireNamespaceCredentials needs namespaceCredentials"), "{alone:#}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_chart_switches_off_needs_no_rights() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let chart = plane.programs().deploy("helm/windlass-controller");
+    let chart = chart.to_str().context("UTF-8")?;
+    // The rights, as `verb resource`, and the arguments.
+    let render = |values: &[&str]| -> Result<(Vec<String>, String)> {
+        let yaml = plane.helm(&[&["template", "windlass", chart, "--namespace=windlass-system"], values].concat())?;
+        let objects = objects(&yaml, &[])?;
+        let rules = objects["ClusterRole windlass-controller"]["rules"].as_array().cloned().unwrap_or_default();
+        let words = |list: &Value| -> Vec<String> { serde_json::from_value(list.clone()).unwrap_or_default() };
+        let mut rights = Vec::new();
+        for rule in rules {
+            for verb in words(&rule["verbs"]) {
+                rights.extend(words(&rule["resources"]).iter().map(|resource| format!("{verb} {resource}")));
+            }
+        }
+        let container = &objects["Deployment windlass-controller"]["spec"]["template"]["spec"]["containers"][0];
+        Ok((rights, container["args"].to_string()))
+    };
+    let has = |rights: &[String], right: &str| rights.iter().any(|one| one == right);
+    let (all, _) = render(&[])?;
+    for right in ["create jobs", "list pods", "create configmaps", "update serverclusters/status", "get configmaps"] {
+        ensure!(has(&all, right), "no {right}: {all:?}");
+    }
+    let (without_jobs, arguments) = render(&["--set=serverClusters.hookJobs=false,serverClusters.webhooks=false"])?;
+    for right in ["create jobs", "delete jobs", "list pods", "create configmaps"] {
+        ensure!(!has(&without_jobs, right), "{right}: {without_jobs:?}");
+    }
+    ensure!(has(&without_jobs, "patch serverclusters") && has(&without_jobs, "get configmaps"), "{without_jobs:?}");
+    ensure!(arguments.contains("--hook-jobs=false") && arguments.contains("--webhooks=false"), "{arguments}");
+    let (without, arguments) = render(&["--set=serverClusters.enabled=false"])?;
+    let of_clusters = |right: &&String| right.contains("serverclusters") || right.ends_with(" jobs");
+    ensure!(!without.iter().any(|right| of_clusters(&right)), "{without:?}");
+    ensure!(arguments.contains("--server-clusters=false"), "{arguments}");
     Ok(())
 }
 

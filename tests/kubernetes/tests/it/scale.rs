@@ -258,3 +258,23 @@ async fn a_version_of_cluster_api_that_is_served_no_longer_is_left_for_one_that_
     .await?;
     scene.end().await
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_is_set_later_counts_when_the_machine_above_is_deleted() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "later").await?;
+    scene.scaleway().add_hosts(1, [])?;
+    let _controller = scene.start(&ControllerOptions::default()).await?;
+    scene.cluster("macs").await?;
+    scene.deployment("workers", "macs", 1, &MachineOptions::default()).await?;
+    let mac = scene.ready_machines(1).await?.remove(0).name_any();
+    let before = scene.scaleway().hosts().remove(0);
+    let keep = json!({"metadata": {"annotations": {"windlass.dev/release-policy": "keep"}}});
+    scene.patch(Kind::AppleSiliconMachine, &mac, keep).await?;
+    let machine = scene.list(Kind::Machine).await?.remove(0).name_any();
+    scene.delete(Kind::Machine, &machine).await?;
+    scene.gone(Kind::AppleSiliconMachine, &mac).await?;
+    let after = scene.scaleway().host(&before.id)?;
+    ensure!(after.name == before.name && after.wiped_as.is_empty(), "{after:?}");
+    scene.end().await
+}

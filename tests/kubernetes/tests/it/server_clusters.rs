@@ -10,7 +10,9 @@ use kube::api::{WatchEvent, WatchParams};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use windlass_simulator::{Effect, FaultKind};
-use windlass_test_kubernetes::{ControlPlane, Controller, ControllerOptions, Kind, Kubelet, Moment, Scene, eventually};
+use windlass_test_kubernetes::{
+    ControlPlane, Controller, ControllerOptions, Kind, Kubelet, Moment, Scene, User, eventually,
+};
 
 const NAME: &str = "farm";
 const SERVERS: &str = "/instance/v1/zones/*/servers";
@@ -482,7 +484,7 @@ async fn a_decommission_that_fails_holds_the_deletion_until_it_is_forced() -> Re
     farm.scene.end().await
 }
 
-/// A signed webhook's receiver: notes the headers and the body of each request, and answers 204. It ends with the
+/// A signed webhook's receiver: notes the headers and the body of each request, and answers 200 with a text. It ends with the
 /// test's runtime.
 async fn receive(into: Arc<Mutex<Vec<String>>>) -> Result<u16> {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -500,7 +502,8 @@ async fn receive(into: Arc<Mutex<Vec<String>>>) -> Result<u16> {
             if let Ok(mut all) = into.lock() {
                 all.push(text);
             }
-            let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n").await;
+            let answer = "HTTP/1.1 200 OK\r\ncontent-length: 14\r\nconnection: close\r\n\r\nof this server";
+            let _ = stream.write_all(answer.as_bytes()).await;
         }
     });
     Ok(port)
@@ -510,7 +513,9 @@ async fn receive(into: Arc<Mutex<Vec<String>>>) -> Result<u16> {
 async fn a_webhook_is_signed_with_its_secret() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let farm = Farm::new(plane, "webhook").await?;
-    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
+    // The receiver is on this machine, which webhooks reach only where the operator says so.
+    let options = ControllerOptions::default().argument("--webhook-network=127.0.0.0/8");
+    let _controller = farm.scene.start(&options).await?;
     let received = Arc::new(Mutex::new(Vec::new()));
     let port = receive(Arc::clone(&received)).await?;
     let mut cluster = bare(&[("web", 1)]);
@@ -539,6 +544,74 @@ async fn a_webhook_is_signed_with_its_secret() -> Result<()> {
     ensure!(!status.to_string().contains("hunter2"), "a token is in the status");
     let events = farm.scene.events(NAME).await?.join("\n");
     ensure!(!events.contains("hunter2"), "a token is in the events");
+    let told = format!("{status} {events}");
+    ensure!(!told.contains("of this server"), "what was answered can be read: {told}");
+    farm.delete().await?;
+    farm.scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_webhook_reaches_neither_the_controllers_machine_nor_private_networks() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let farm = Farm::new(plane, "forged").await?;
+    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let port = receive(Arc::clone(&received)).await?;
+    let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "signs"}});
+    secret["stringData"] = json!({"secret": "0123456789abcdef"});
+    farm.scene.apply(&secret).await?;
+    for host in ["127.0.0.1", "localhost", "169.254.169.254", "10.96.0.1"] {
+        let mut cluster = bare(&[("web", 1)]);
+        let url = format!("http://{host}:{port}/");
+        cluster["spec"]["hooks"] =
+            json!({"configure": {"webhook": {"url": url, "secretName": "signs", "plainHTTP": true}}});
+        farm.scene.apply(&cluster).await?;
+        let status = farm.settled("error").await?;
+        ensure!(status["reasons"].to_string().contains("may not reach"), "{host}: {}", brief(&status));
+        farm.delete().await?;
+    }
+    let requests = received.lock().map_err(|_| anyhow::anyhow!("poisoned"))?.clone();
+    ensure!(requests.is_empty(), "{requests:?}");
+    farm.scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hook_that_the_operator_has_switched_off_is_refused_before_anything_is_made() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let farm = Farm::new(plane, "switched-off").await?;
+    let options = ControllerOptions::default().argument("--hook-jobs=false").argument("--webhooks=false");
+    let _controller = farm.scene.start(&options).await?;
+    for (hook, option) in [
+        (json!({"job": {"image": "example.org/farm:1"}}), "--hook-jobs"),
+        (json!({"webhook": {"url": "https://example.org/", "secretName": "signs"}}), "--webhooks"),
+    ] {
+        let mut cluster = bare(&[("web", 1)]);
+        cluster["spec"]["hooks"] = json!({"start": hook});
+        farm.scene.apply(&cluster).await?;
+        eventually("it says what is switched off", || async {
+            let status = farm.status().await?;
+            let conditions = status["conditions"].to_string();
+            ensure!(conditions.contains("InvalidSpecification") && conditions.contains(option), "{conditions}");
+            Ok(())
+        })
+        .await?;
+        farm.delete().await?;
+    }
+    ensure!(farm.scene.scaleway().changes().is_empty(), "{:?}", farm.scene.scaleway().changes());
+    farm.scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hook_runs_where_pods_are_restricted() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let farm = Farm::new(plane, "restricted").await?;
+    let label = "pod-security.kubernetes.io/enforce=restricted";
+    plane.kubectl(User::Admin, &["label", "namespace", farm.scene.namespace(), label], "")?;
+    let _controller = farm.scene.start(&ControllerOptions::default()).await?;
+    let mut cluster = bare(&[("web", 1)]);
+    cluster["spec"]["hooks"] = json!({"configure": farm.hook()});
+    farm.scene.apply(&cluster).await?;
+    farm.ready(&["farm-web-1"]).await?;
     farm.delete().await?;
     farm.scene.end().await
 }

@@ -1,6 +1,7 @@
 //! Many tenants of one controller, each with a key of its own, and many controllers of one cluster.
 
 use anyhow::{Context, Result, ensure};
+use kube::ResourceExt;
 use serde_json::{Value, json};
 use windlass_test_kubernetes::{
     ControlPlane, Controller, ControllerOptions, Kind, MachineOptions, Programs, Scene, User, eventually,
@@ -271,5 +272,107 @@ async fn of_installations_with_objects_in_common_one_leads_whatever_their_namesp
     let of_scene = format!("windlass-controller-{}", scene.namespace());
     ensure!(leases.contains("/windlass-controller\n") && leases.contains(&of_scene), "{leases}");
     other.end().await?;
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_namespace_removed_while_nobody_works_is_emptied_by_the_next_controller() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "terminating").await?;
+    let host = scene.scaleway().add_host_of_project(TEAM_A)?.remove(0);
+    scene.apply(&credentials("team", TEAM_A)).await?;
+    let mut controller = scene.start(&ControllerOptions::default()).await?;
+    let named = json!({"credentialsRef": {"name": "team"}});
+    scene.apply(&instance("server", named.clone())).await?;
+    let mut cluster = Kind::ServerCluster.object("farm");
+    let group = json!({"name": "web", "count": 1, "types": ["DEV1-S"], "image": "ubuntu_noble"});
+    cluster["spec"] = json!({"zone": "fr-par-1", "credentialsRef": {"name": "team"}, "groups": [group]});
+    scene.apply(&cluster).await?;
+    scene.apply(&MachineOptions::default().with("credentialsRef", json!({"name": "team"})).machine("mac")).await?;
+    for (kind, name) in
+        [(Kind::InstanceMachine, "server"), (Kind::ServerCluster, "farm"), (Kind::AppleSiliconMachine, "mac")]
+    {
+        ready(&scene, kind, name).await?;
+    }
+    controller.stop()?;
+    plane.kubectl(User::Admin, &["delete", "namespace", scene.namespace(), "--wait=false"], "")?;
+    eventually("what is in the namespace is being deleted", || async {
+        for (kind, name) in [(Kind::InstanceMachine, "server"), (Kind::Secret, "team")] {
+            let object = scene.api(kind).get(name).await?;
+            ensure!(object.metadata.deletion_timestamp.is_some(), "{name} is not");
+        }
+        Ok(())
+    })
+    .await?;
+    let _controller = scene.start(&ControllerOptions { state: "lost".to_owned(), ..Default::default() }).await?;
+    eventually("the namespace is gone", || async {
+        let there =
+            plane.kubectl(User::Admin, &["get", "namespace", scene.namespace(), "-o", "jsonpath={.status}"], "");
+        there.map_or(Ok(()), |status| Err(anyhow::anyhow!("{status}")))
+    })
+    .await?;
+    ensure!(scene.scaleway().instances().is_empty(), "{:#?}", scene.scaleway().instances());
+    ensure!(scene.scaleway().host(&host)?.in_pool());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn credentials_are_given_up_with_their_last_object_and_a_new_key_leaks_nothing() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "many").await?;
+    // What nobody uses is given up after some looks for orphans.
+    let controller = scene.start(&ControllerOptions::default().argument("--orphans-interval=1s")).await?;
+    // One after the other, more than a namespace may use at a time.
+    for number in 0..9 {
+        let secret = format!("team-{number}");
+        scene.apply(&credentials(&secret, TEAM_A)).await?;
+        let name = format!("server-{number}");
+        scene.apply(&instance(&name, json!({"credentialsRef": {"name": secret}}))).await?;
+        ready(&scene, Kind::InstanceMachine, &name).await?;
+        let held = scene.api(Kind::Secret).get(&secret).await?.finalizers().to_vec();
+        ensure!(held == ["infrastructure.windlass.dev/credentials"], "{held:?}");
+        scene.delete(Kind::InstanceMachine, &name).await?;
+        scene.gone(Kind::InstanceMachine, &name).await?;
+        ensure!(scene.api(Kind::Secret).get(&secret).await?.finalizers().is_empty(), "{secret} is held");
+    }
+    let accounts = |count: u32| {
+        let (controller, line) = (&controller, format!("windlass_accounts {count}\n"));
+        eventually("the metric counts the credentials", move || {
+            let line = line.clone();
+            async move {
+                let metrics = controller.metrics().await?;
+                ensure!(metrics.contains(&line), "no {line} in {metrics}");
+                Ok(())
+            }
+        })
+    };
+    accounts(0).await?;
+    // A key that is changed while its machine is there.
+    scene.apply(&credentials("rotated", TEAM_A)).await?;
+    scene.apply(&instance("server", json!({"credentialsRef": {"name": "rotated"}}))).await?;
+    ready(&scene, Kind::InstanceMachine, "server").await?;
+    let opened = || controller.log().matches("machines are made with these credentials").count();
+    let before = controller.open_files()?;
+    for number in 0..6 {
+        let so_far = opened();
+        let mut secret = credentials("rotated", TEAM_A);
+        secret["stringData"]["SCW_SECRET_KEY"] = json!(format!("3333333{number}-3333-4333-8333-333333333333"));
+        scene.apply(&secret).await?;
+        eventually("the new key is used", || async {
+            ensure!(opened() > so_far, "{} times", opened());
+            Ok(())
+        })
+        .await?;
+    }
+    eventually("no more files are open than before", || async {
+        let now = controller.open_files()?;
+        // Connections come and go.
+        ensure!(now <= before + 8, "{now}, and before {before}");
+        Ok(())
+    })
+    .await?;
+    accounts(1).await?;
+    scene.delete(Kind::InstanceMachine, "server").await?;
+    scene.gone(Kind::InstanceMachine, "server").await?;
     scene.end().await
 }

@@ -186,7 +186,7 @@ async fn owners(context: &Context, client: &Client, zone: &Zone) -> Check {
 fn judged_owners(found: &OtherOwners, zone: &Zone) -> Check {
     let others = found.servers.as_ref().is_some_and(|(_, servers)| !servers.is_empty());
     let words = found.words().join("; ");
-    if !found.creations.is_empty() || found.is_new && others {
+    if !found.machines.is_empty() || found.is_new && others {
         Check::warning(OWNERS, words)
     } else if words.is_empty() {
         Check::ok(OWNERS, format!("no other owner has servers in {zone}"))

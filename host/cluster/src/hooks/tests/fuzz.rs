@@ -111,7 +111,7 @@ fn whatever_answers_a_webhook_ends_it_within_bounds() {
         let secret = WebhookSecret::new(b"whsec-0123456789-not-a-real-one").unwrap();
         let mut output = HookOutput::default();
         let ended = RUNTIME
-            .with(|runtime| runtime.block_on(webhook::run(&hook, &secret, &super::input(1), LIMIT, &mut output)));
+            .with(|runtime| runtime.block_on(webhook::run(&hook, &secret, None, &super::input(1), LIMIT, &mut output)));
         assert!(output.stdout.text.len() <= 3 * CAPTURED_BYTES);
         if let Err(problem) = ended {
             is_fit_to_tell(&failure(problem, output));

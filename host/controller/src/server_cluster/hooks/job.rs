@@ -287,7 +287,8 @@ impl Run<'_> {
         })
     }
 
-    /// The Job. Its pod keeps the rules of Kubernetes' Pod Security Standard `restricted` where `runAsUser` is given.
+    /// The Job. Its pod keeps the rules of Kubernetes' Pod Security Standard `restricted`: refused, it would be waited for
+    /// until its time is over.
     fn job(&self, name: &str) -> Value {
         let hook = self.hook;
         let own = [
@@ -327,10 +328,9 @@ impl Run<'_> {
         if let Some(args) = &hook.args {
             container["args"] = json!(args);
         }
-        let mut security = json!({"seccompProfile": {"type": "RuntimeDefault"}});
+        let mut security = json!({"seccompProfile": {"type": "RuntimeDefault"}, "runAsNonRoot": true});
         if let Some(user) = hook.run_as_user {
             security["runAsUser"] = json!(user);
-            security["runAsNonRoot"] = json!(true);
         }
         let mut pod = json!({
             "restartPolicy": "Never",

@@ -5,12 +5,13 @@ mod job;
 use async_trait::async_trait;
 use kube::{Api, ResourceExt};
 use windlass_cluster::{
-    Hook, HookFailure, HookInput, HookOutput, HookProblem, HookRunner, RunHooks, WebhookHook, WebhookSecret,
+    Destinations, Hook, HookFailure, HookInput, HookOutput, HookProblem, HookRunner, RunHooks, WebhookHook,
+    WebhookSecret,
 };
 use windlass_policy::slots::provisioning::Stage;
 
 use super::specification::{secret_key, time_limit};
-use crate::kinds::{ServerCluster, ServerClusterHook, SignedWebhook};
+use crate::kinds::{ServerCluster, ServerClusterHook, ServerClusterSpec, SignedWebhook};
 use crate::names::mark;
 pub(super) use job::HookJobs;
 
@@ -21,6 +22,16 @@ const SECRET: &str = "secret";
 #[derive(Clone)]
 pub(super) struct KubernetesHooks {
     pub(super) jobs: HookJobs,
+    pub(super) allowed: HookSettings,
+}
+
+/// Which hooks the operator lets there be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HookSettings {
+    pub(crate) jobs: bool,
+    pub(crate) webhooks: bool,
+    /// What webhooks may reach.
+    pub(crate) destinations: Destinations,
 }
 
 impl std::fmt::Debug for KubernetesHooks {
@@ -46,6 +57,25 @@ fn operation_id(object: &ServerCluster, number: u64) -> String {
     format!("{}-{}-{}-{number}", object.namespace().unwrap_or_default(), object.name_any(), mark(&uid))
 }
 
+impl HookSettings {
+    /// Why a hook of this kind is not run, where the operator has switched it off.
+    fn refusal(&self, hook: &ServerClusterHook) -> Option<String> {
+        let (allowed, what, option) = match hook.job {
+            Some(_) => (self.jobs, "Jobs", "--hook-jobs"),
+            None => (self.webhooks, "webhooks", "--webhooks"),
+        };
+        (!allowed).then(|| format!("the operator has switched {what} off ({option}=false)"))
+    }
+
+    /// Refuses a specification with a hook that would not be run, before anything is made for it.
+    pub(crate) fn check(&self, spec: &ServerClusterSpec) -> Result<(), String> {
+        let Some(hooks) = &spec.hooks else { return Ok(()) };
+        let all = [("decommission", &hooks.decommission), ("configure", &hooks.configure), ("start", &hooks.start)];
+        let refused = all.iter().find_map(|(stage, hook)| Some((stage, self.refusal(hook.as_ref()?)?)));
+        refused.map_or(Ok(()), |(stage, why)| Err(format!("spec.hooks.{stage}: {why}")))
+    }
+}
+
 impl KubernetesHooks {
     async fn perform(&self, hook: &Hook, input: &HookInput, output: &mut HookOutput) -> Result<(), HookProblem> {
         let api: Api<ServerCluster> = Api::namespaced(self.jobs.client.clone(), &self.jobs.namespace);
@@ -58,6 +88,9 @@ impl KubernetesHooks {
             tracing::info!(cluster = input.cluster, "{hook} was taken out of the object meanwhile: the stage is done");
             return Ok(());
         };
+        if let Some(why) = self.allowed.refusal(now) {
+            return Err(HookProblem::NotStarted(why));
+        }
         let mut input = input.clone();
         input.operation_id = operation_id(&object, input.operation_number);
         match (&now.job, &now.webhook) {
@@ -94,7 +127,8 @@ impl KubernetesHooks {
         })?;
         let plain_http = webhook.plain_http.unwrap_or(false);
         let request = WebhookHook { url, secret_file: None, secret_env: None, plain_http };
-        match HookRunner.run_webhook(&request, &secret, time_limit(hook), input).await {
+        let destinations = &self.allowed.destinations;
+        match HookRunner.run_webhook(&request, &secret, destinations, time_limit(hook), input).await {
             Ok(said) => {
                 *output = said;
                 Ok(())

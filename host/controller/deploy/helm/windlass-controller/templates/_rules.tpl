@@ -1,6 +1,6 @@
 {{- define "windlass.rules" -}}
 - apiGroups: [infrastructure.windlass.dev]
-  resources: [applesiliconmachines, instancemachines, serverclusters]
+  resources: [applesiliconmachines, instancemachines{{ if .Values.serverClusters.enabled }}, serverclusters{{ end }}]
   verbs: [get, list, watch, patch]
 - apiGroups: [infrastructure.windlass.dev]
   resources: [externalclusters, machineremediations, applesiliconmachinetemplates, instancemachinetemplates, policies]
@@ -13,23 +13,33 @@
   - instancemachinetemplates/status
   - externalclusters/status
   - machineremediations/status
+  {{- if .Values.serverClusters.enabled }}
   - serverclusters/status
+  {{- end }}
   - policies/status
   verbs: [patch]
+{{- if .Values.serverClusters.enabled }}
 # The record of a cluster's operations is written whole, under the object's version.
 - apiGroups: [infrastructure.windlass.dev]
   resources: [serverclusters/status]
   verbs: [update]
+{{- end }}
+{{- if and .Values.serverClusters.enabled .Values.serverClusters.hookJobs }}
 # Hooks of clusters: a Job each, its input, and how its pod ended (not what it wrote: no logs are read).
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [get, list, create, delete]
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [create, get]
+  verbs: [create]
 - apiGroups: [""]
   resources: [pods]
   verbs: [list]
+{{- end }}
+# Approvals, the files of set-ups and policies that objects name.
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get]
 # So that the Secret of a Mac may name the object as its owner where OwnerReferencesPermissionEnforcement is on.
 - apiGroups: [infrastructure.windlass.dev]
   resources: [applesiliconmachines/finalizers]

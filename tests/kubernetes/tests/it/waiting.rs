@@ -1,0 +1,167 @@
+//! What changes while work waits for its turn: nothing begins that is no longer wanted.
+
+use std::fs::File;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOptions, Scene, eventually};
+
+/// Takes the lock over hosts' names, as another program does that shares the state directory.
+fn lock(scene: &Scene<'_>) -> Result<File> {
+    let file = File::options().read(true).write(true).open(scene.folder().join("state/machines.lock"))?;
+    file.lock()?;
+    Ok(file)
+}
+
+/// Waits until the object has work of this kind that was begun, or waits for its turn.
+async fn works(scene: &Scene<'_>, kind: Kind, name: &str, work: &str) -> Result<()> {
+    eventually(&format!("{name}: {work}"), || async {
+        let operation = scene.api(kind).get(name).await?.data["status"]["operation"].clone();
+        ensure!(operation["kind"] == work && operation["state"] == "running", "{operation:#}");
+        Ok(())
+    })
+    .await
+}
+
+async fn is_paused(scene: &Scene<'_>, kind: Kind, name: &str) -> Result<()> {
+    eventually(&format!("{name} says that it is paused, and that nothing is under way"), || async {
+        let status = scene.api(kind).get(name).await?.data["status"].clone();
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        ensure!(conditions.iter().any(|one| one["type"] == "Paused" && one["status"] == "True"), "{status:#}");
+        ensure!(status["operation"]["state"] == "waiting", "{status:#}");
+        Ok(())
+    })
+    .await
+}
+
+fn annotated(key: &str, value: impl Into<Value>) -> Value {
+    json!({"metadata": {"annotations": {key: value.into()}}})
+}
+
+const PAUSED: &str = "cluster.x-k8s.io/paused";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn macs_paused_or_kept_while_they_wait_for_the_lock_are_not_wiped() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "queued-macs").await?;
+    scene.scaleway().add_hosts(3, [])?;
+    let controller = scene.start(&ControllerOptions::default()).await?;
+    let names = ["kept", "paused", "released"];
+    for name in names {
+        scene.apply(&MachineOptions::default().machine(name)).await?;
+    }
+    scene.ready_machines(3).await?;
+    let lock = lock(&scene)?;
+    let before: Vec<String> = scene.scaleway().hosts().into_iter().map(|host| host.name).collect();
+    for name in names {
+        scene.delete(Kind::AppleSiliconMachine, name).await?;
+        works(&scene, Kind::AppleSiliconMachine, name, "release").await?;
+    }
+    scene.patch(Kind::AppleSiliconMachine, "kept", annotated("windlass.dev/release-policy", "keep")).await?;
+    scene.patch(Kind::AppleSiliconMachine, "paused", annotated(PAUSED, "true")).await?;
+    drop(lock);
+    for name in ["kept", "released"] {
+        scene.gone(Kind::AppleSiliconMachine, name).await?;
+    }
+    is_paused(&scene, Kind::AppleSiliconMachine, "paused").await?;
+    scene.looked_at_later(&controller, Kind::AppleSiliconMachine, "paused").await?;
+    let still: Vec<_> = scene.scaleway().hosts().into_iter().filter(|host| before.contains(&host.name)).collect();
+    ensure!(still.len() == 2 && still.iter().all(|host| host.wiped_as.is_empty()), "{:#?}", scene.scaleway().hosts());
+
+    scene.patch(Kind::AppleSiliconMachine, "paused", annotated(PAUSED, Value::Null)).await?;
+    scene.gone(Kind::AppleSiliconMachine, "paused").await?;
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pause_ends_what_waits_for_a_permit_and_of_a_cluster_too() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "queued").await?;
+    scene.scaleway().add_hosts(2, [])?;
+    let controller = scene.start(&ControllerOptions::default().argument("--operations=1")).await?;
+    scene.cluster("team").await?;
+    // The lock's file is there once it was taken.
+    scene.apply(&MachineOptions::default().machine("first")).await?;
+    scene.ready_machines(1).await?;
+    let lock = lock(&scene)?;
+    scene.apply(&MachineOptions::default().machine("second")).await?;
+    works(&scene, Kind::AppleSiliconMachine, "second", "adopt").await?;
+    // The one permit is taken, and its work waits for the lock.
+    let specification = json!({"types": ["DEV1-S"], "image": "ubuntu_noble", "zone": "fr-par-1"});
+    for name in ["one", "two"] {
+        let mut object = Kind::InstanceMachine.object(name);
+        object["spec"] = specification.clone();
+        scene.apply(&object).await?;
+        works(&scene, Kind::InstanceMachine, name, "create").await?;
+    }
+    scene.instances("workers", "team", 1, specification).await?;
+    let worker = eventually("the cluster's machine waits for its turn", || async {
+        let all = scene.list(Kind::InstanceMachine).await?;
+        let working = |object: &&kube::core::DynamicObject| object.data["status"]["operation"]["state"] == "running";
+        let name = |object: &kube::core::DynamicObject| object.metadata.name.clone().unwrap_or_default();
+        let names: Vec<_> = all.iter().filter(working).map(name).collect();
+        names.iter().find(|name| name.starts_with("workers")).cloned().with_context(|| format!("{names:?}"))
+    })
+    .await?;
+    scene.patch(Kind::InstanceMachine, "one", annotated(PAUSED, "true")).await?;
+    scene.patch(Kind::Cluster, "team", json!({"spec": {"paused": true}})).await?;
+    // Before it is its turn: whoever looks sees that nothing is under way.
+    for name in ["one", worker.as_str()] {
+        is_paused(&scene, Kind::InstanceMachine, name).await?;
+    }
+    drop(lock);
+    scene.ready_machines(2).await?;
+    eventually("what was not paused is ready", || async {
+        let status = scene.api(Kind::InstanceMachine).get("two").await?.data["status"].clone();
+        ensure!(status["ready"] == true, "{status:#}");
+        Ok(())
+    })
+    .await?;
+    for name in ["one", worker.as_str()] {
+        scene.looked_at_later(&controller, Kind::InstanceMachine, name).await?;
+    }
+    ensure!(scene.scaleway().instances().len() == 1, "{:#?}", scene.scaleway().instances());
+    scene.patch(Kind::Cluster, "team", json!({"spec": {"paused": false}})).await?;
+    eventually("the cluster's machine has its server", || async {
+        let status = scene.api(Kind::InstanceMachine).get(&worker).await?.data["status"].clone();
+        ensure!(status["ready"] == true, "{status:#}");
+        Ok(())
+    })
+    .await?;
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn machines_that_wait_for_a_host_write_nothing_until_there_is_one() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "idle").await?;
+    let controller = scene.start(&ControllerOptions::default()).await?;
+    for number in 0..10 {
+        scene.apply(&MachineOptions::default().machine(&format!("mac-{number}"))).await?;
+    }
+    let versions = || async {
+        let machines = scene.machines().await?;
+        let wait =
+            |machine: &kube::core::DynamicObject| machine.data["status"]["operation"]["reason"] == "NoHostAvailable";
+        ensure!(machines.len() == 10 && machines.iter().all(wait), "not all wait");
+        let version = |machine: &kube::core::DynamicObject| machine.metadata.resource_version.clone();
+        Ok(machines.iter().map(version).collect::<Vec<_>>())
+    };
+    eventually("nothing is written any more, however often it is looked", || async {
+        let before = versions().await?;
+        let looks = controller.reconciles(Kind::AppleSiliconMachine).await?;
+        eventually("it looks at each some times", || async {
+            let now = controller.reconciles(Kind::AppleSiliconMachine).await?;
+            ensure!(now >= looks + 50, "{now} after {looks}");
+            Ok(())
+        })
+        .await?;
+        let after = versions().await?;
+        ensure!(before == after, "{before:?} became {after:?}");
+        Ok(())
+    })
+    .await?;
+    scene.scaleway().add_hosts(10, [])?;
+    scene.ready_machines(10).await?;
+    scene.end().await
+}
