@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap_complete::CompleteEnv;
 use clap_complete::engine::CompletionCandidate;
-use windlass_cluster::{ClusterStore, SqliteClusterStore, StoredCluster};
+use windlass_cluster::{ClusterStore, LogClusterStore, StoredCluster};
 use windlass_lifecycle::{Journal, Operation, OperationFilter, OperationKind, StateDirectory};
 use windlass_policy::{DecisionFilter, DecisionReader};
 use windlass_scaleway::Zone;
@@ -131,8 +131,7 @@ fn journalled() -> Vec<Operation> {
 }
 
 fn stored_clusters() -> Vec<StoredCluster> {
-    let store =
-        state().and_then(|state| SqliteClusterStore::read_only(&state, &Journal::read_only(&state).ok()?).ok()?);
+    let store = state().and_then(|state| Some(LogClusterStore::of(&Journal::read_only(&state).ok()?)));
     let runtime = tokio::runtime::Builder::new_current_thread().build().ok();
     let (Some(store), Some(runtime)) = (store, runtime) else { return Vec::new() };
     runtime.block_on(async {

@@ -53,7 +53,7 @@ impl Error {
             | Self::MachineName { .. } => Aftermath::Refused,
             // An operation that had begun ends with `Unrecorded` instead.
             Self::JournalWrite { .. }
-            | Self::JournalCommit { .. }
+            | Self::OperationTaken { .. }
             | Self::JournalClosed
             | Self::JournalTooLong { .. }
             | Self::JournalRead { .. }
@@ -80,7 +80,7 @@ impl Error {
         matches!(
             self,
             Self::JournalWrite { .. }
-                | Self::JournalCommit { .. }
+                | Self::OperationTaken { .. }
                 | Self::JournalClosed
                 | Self::JournalTooLong { .. }
                 | Self::JournalRead { .. }

@@ -70,12 +70,12 @@ pub enum Error {
         path: PathBuf,
     },
     /// The journal cannot be opened.
-    #[error("the journal {} cannot be opened: {source}", path.display())]
+    #[error("the journal {} cannot be opened: {problem}", path.display())]
     JournalOpen {
-        /// The file.
+        /// Where it is.
         path: PathBuf,
-        /// What SQLite said.
-        source: rusqlite::Error,
+        /// What its store said.
+        problem: String,
     },
     /// The journal was written by a version that this one does not know. It was left untouched.
     #[error("the journal {} has version {found}, this program knows version {known}: use the program that wrote it (it \
@@ -89,17 +89,14 @@ pub enum Error {
         known: i64,
     },
     /// A write failed.
-    #[error("the journal cannot be written: {source}")]
+    #[error("the journal cannot be written: {problem}")]
     JournalWrite {
-        /// What SQLite said.
-        source: rusqlite::Error,
+        /// What its store said.
+        problem: String,
     },
-    /// The commit of several writes failed.
-    #[error("the journal cannot be written: {message}")]
-    JournalCommit {
-        /// What SQLite said.
-        message: String,
-    },
+    /// Another process has taken the operation over, so this one writes nothing about it any more.
+    #[error("operation {operation} was taken over by another process")]
+    OperationTaken { operation: OperationId },
     /// The operation removes something, and goes on.
     #[error("operation {operation} cannot be cancelled: a {kind} goes on until it has ended")]
     NotCancellable {
@@ -121,10 +118,10 @@ pub enum Error {
         limit: usize,
     },
     /// A read failed.
-    #[error("the journal cannot be read: {source}")]
+    #[error("the journal cannot be read: {problem}")]
     JournalRead {
-        /// What SQLite said.
-        source: rusqlite::Error,
+        /// What its store said.
+        problem: String,
     },
     /// A row cannot be understood.
     #[error("the journal's table {table}, row {row}, column {column}: {problem}")]
@@ -335,14 +332,6 @@ impl Error {
 
     pub(crate) fn scaleway(what: &'static str, source: impl Into<Arc<windlass_scaleway::Error>>) -> Self {
         Self::Scaleway { what, source: source.into() }
-    }
-
-    pub(crate) fn journal_write(source: rusqlite::Error) -> Self {
-        Self::JournalWrite { source }
-    }
-
-    pub(crate) fn journal_read(source: rusqlite::Error) -> Self {
-        Self::JournalRead { source }
     }
 }
 

@@ -49,7 +49,6 @@ mod cleanup;
 mod clock;
 mod control;
 mod create;
-mod database;
 mod error;
 mod execute;
 mod failure;
@@ -60,6 +59,7 @@ mod inventory;
 mod journal;
 mod known;
 mod lifecycle;
+pub mod log;
 mod machines;
 pub mod metric_names;
 mod name;
@@ -100,7 +100,6 @@ pub use capabilities::scaleway_capabilities;
 pub use cleanup::{CleanedUp, CleanupRequest, PendingCleanup, Target};
 pub use clock::Clock;
 pub use control::{Cancellable, Control, Event, EventKind, NotNoted};
-pub use database::{Database, DatabaseError, Durability, Schema};
 pub use error::{Error, OperationFailure};
 pub use failure::of_error as failure_of;
 pub use history::{FileMark, History, Place};
@@ -110,6 +109,7 @@ pub use journal::{
 };
 pub use known::KnownServer;
 pub use lifecycle::{CreatedServer, Lifecycle, Options, PendingCreate};
+pub use log::Durability;
 pub use machines::{
     AdoptedMachine, ClaimName, ClaimStanding, HostOrigin, Ineligible, Listing, OrderRequest, Pool, PoolPrefix, Reclaim,
     ReclaimMode, ReclaimRequest, Stranded,

@@ -20,13 +20,13 @@ use crate::change::{BlockVolumeChange, change};
 use crate::clock::{Clock, Randomness};
 use crate::control::{Control, EventKind};
 use crate::create::Creation;
-use crate::database::Durability;
 use crate::error::OperationFailure;
 use crate::identifier::{OperationId, OwnerName};
 use crate::inventory::Scope;
 use crate::journal::note::{Cause, Note};
 use crate::journal::step::{Create, Step};
 use crate::journal::{Closing, Entry, Journal, OperationKind, OperationState, ResourceKind, ResourceName};
+use crate::log::Durability;
 use crate::machines::Machines;
 use crate::ownership::Claims;
 use crate::poller::Poller;
@@ -128,7 +128,7 @@ impl Lifecycle {
         let owner = options.state_directory.owner(options.owner)?;
         let (history, moved) = options.state_directory.begin_history(&journal)?;
         let randomness = Randomness::new(options.seed);
-        let runner = options.state_directory.register_runner(&randomness)?;
+        let runner = journal.register(&randomness)?;
         Ok(Self {
             shared: Arc::new(Shared {
                 poller: Poller::new(options.client.clone(), options.limits.poll_interval),
@@ -203,7 +203,7 @@ impl Lifecycle {
     }
 
     /// This process's name in the state directory: it lives as long as the process does
-    /// ([`StateDirectory::runner_lives`]).
+    /// ([`Journal::runner_lives`]).
     #[must_use]
     pub fn runner(&self) -> &str {
         self.shared.runner.name()

@@ -50,6 +50,8 @@ const PACE_JITTER: u64 = 5;
 const MAX_TRIES: usize = 16;
 /// Left-overs that are tried at a time.
 const PARALLEL_TRIES: usize = 4;
+/// Held by the process that takes over what dead ones left.
+const RECOVERY_LOCK: &str = "recovery.lock";
 /// How long one try of a left-over may take. Then it ends at its next safe point, and the next try goes on.
 const MAX_TRY: Duration = Duration::from_secs(300);
 
@@ -246,7 +248,8 @@ impl Lifecycle {
         let shared = &self.shared;
         shared.check_history()?;
         let _turn = shared.taking_over.lock().await;
-        let _lock = shared.state_directory.lock_recovery()?;
+        let running = || Error::RecoveryRunning { path: shared.state_directory.path().join(RECOVERY_LOCK) };
+        let _lock = shared.journal.log().lock(RECOVERY_LOCK)?.ok_or_else(running)?;
         let mut open = shared.journal.operations(&OperationFilter {
             states: OperationState::UNFINISHED.to_vec(),
             ..OperationFilter::default()

@@ -17,11 +17,11 @@ use crate::clock::{Clock, Randomness};
 use crate::history::History;
 use crate::identifier::{GroupName, OperationId, OwnerName};
 use crate::images::Images;
-use crate::journal::{Journal, NewOperation, Operation, OperationKind};
+use crate::journal::{Journal, NewOperation, Operation, OperationKind, Runner};
 use crate::machines::Machines;
 use crate::poller::Poller;
 use crate::run::milliseconds;
-use crate::state_directory::{Runner, StateDirectory};
+use crate::state_directory::StateDirectory;
 use crate::{Error, metric_names};
 
 /// What bounds the work.
@@ -129,7 +129,7 @@ impl Shared {
         if operation.runner == self.runner.name() {
             self.active.contains(&operation.id)
         } else {
-            self.state_directory.runner_lives(&operation.runner)
+            self.journal.runner_lives(&operation.runner)
         }
     }
 

@@ -1,11 +1,12 @@
-//! Where clusters are kept: one interface, so that the same operations run on one machine (in the journal's file)
+//! Where clusters are kept: one interface, so that the same operations run on one machine (in the journal's log)
 //! and elsewhere (for example on the status of a Kubernetes object, with leader election for liveness).
 
-mod sqlite;
+mod log;
 
 use async_trait::async_trait;
 
-pub use sqlite::SqliteClusterStore;
+pub use log::LogClusterStore;
+pub use windlass_lifecycle::log::Fence;
 
 use crate::name::ClusterName;
 use crate::record::{Cluster, ClusterEvent, ClusterEventKind, ClusterOperation, Node, OperationKind, OperationState};
@@ -20,15 +21,10 @@ pub struct StoredCluster {
     pub open: Option<ClusterOperation>,
     /// What other processes request of that operation.
     pub requests: Requests,
-    /// What a write must name: see [`Fence`].
+    /// What a write must name. It changes with every operation that begins and with every one that is taken over. Never
+    /// given twice in the life of a store, also not to a later cluster of the same name.
     pub fence: Fence,
 }
-
-/// The right to write about a cluster. It changes with every operation that begins and with every one that is taken
-/// over, so whoever was overtaken can write no more. Never given twice in the life of a store, also not to a later
-/// cluster of the same name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fence(pub u64);
 
 /// What other processes request of the operation under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -22,8 +22,8 @@ use cap_std::fs::Dir;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use windlass_cluster::{
-    ClusterControl, ClusterOptions, ClusterSpecification, Clusters, Hook, HookAction, HookSet, NodeGroup, ProgramHook,
-    ScaleRequest, SqliteClusterStore,
+    ClusterControl, ClusterOptions, ClusterSpecification, Clusters, Hook, HookAction, HookSet, LogClusterStore,
+    NodeGroup, ProgramHook, ScaleRequest,
 };
 use windlass_console::{Candidates, Console, Endpoint, Prices, ServeOptions};
 use windlass_lifecycle::{
@@ -262,7 +262,7 @@ impl World {
 
     /// A cluster that serves, one whose hook failed, and one that is gone.
     async fn clusters(&self) {
-        let store = SqliteClusterStore::open(&self.state, self.lifecycle.journal()).unwrap();
+        let store = LogClusterStore::of(self.lifecycle.journal());
         let policies = Arc::new(self.policies.clone());
         let options = ClusterOptions::new(self.lifecycle.clone(), self.client.clone(), policies, Arc::new(store));
         let clusters = Clusters::new(options);

@@ -25,10 +25,6 @@ macro_rules! words {
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$case => $word,)* }
             }
-
-            pub(crate) fn from_word(word: &str) -> Option<Self> {
-                match word { $($word => Some(Self::$case),)* _ => None }
-            }
         }
 
         impl fmt::Display for $type {
@@ -151,7 +147,7 @@ impl OperationKind {
     }
 }
 
-/// The longest JSON text in one column, in bytes, when writing and when reading.
+/// The longest JSON text of one field, in bytes.
 pub(super) const MAX_JSON_LEN: usize = 256 * 1024;
 
 /// Names one resource of Scaleway.
@@ -175,7 +171,7 @@ impl fmt::Display for ResourceName {
 }
 
 /// One operation as the journal holds it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
     /// Its id, which is also the value of the operation tag.
     pub id: OperationId,
@@ -229,9 +225,10 @@ impl Operation {
 }
 
 /// One entry of an operation.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// From 1, in the order of writing.
+    #[serde(default)]
     pub sequence: u64,
     /// The step: `create-ip`, `power-on`, ...
     pub step: String,

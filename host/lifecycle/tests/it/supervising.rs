@@ -188,7 +188,7 @@ fn a_creation_whose_calls_were_all_answered_is_not_looked_at_twice() {
 struct FullDisk(std::path::PathBuf);
 
 impl FullDisk {
-    const TRIGGERS: [&str; 2] = ["before insert on entries", "before update on operations"];
+    const TRIGGERS: [&str; 2] = ["before insert on entries", "before update on streams"];
 
     fn after(world: &World, entries: usize) -> Self {
         let path = world.folder.path().join("journal.sqlite");
