@@ -23,7 +23,7 @@ use crate::create::Creation;
 use crate::identifier::GroupName;
 use crate::journal::note::Note;
 use crate::journal::progress::Progress;
-use crate::journal::{Entry, NewEntry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceName};
+use crate::journal::{Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceName};
 use crate::lifecycle::{Lifecycle, claims_of_creation, fail, left_open, parse_zone, succeed};
 use crate::report::{Left, Report};
 use crate::run::{Run, milliseconds};
@@ -397,8 +397,8 @@ impl Shared {
         let now = self.clock.now();
         let taken_up = Note::TakenUp { tries, next_try: next_try(tries, now, self.randomness.word()) };
         let (step, data) = taken_up.parts();
-        let entry = NewEntry { operation: id.clone(), step, phase: Phase::Note, resource: None, data, at: now };
-        self.journal.append(entry).await
+        let entry = Entry { sequence: 0, step, phase: Phase::Note, resource: None, data, at: now };
+        self.journal.append(id, entry).await
     }
 
     /// The operation, where it is unverified and its second look is still to come.

@@ -2,7 +2,7 @@
 
 use windlass_cluster::{Change, ClusterEventKind, ClusterName, ClusterStore, LogClusterStore};
 use windlass_lifecycle::{Durability, Journal, StateDirectory};
-use windlass_test_cluster_store::{self as laws, begin};
+use windlass_test_stores::clusters::{self as laws, begin};
 
 struct Store {
     _folder: tempfile::TempDir,

@@ -15,7 +15,6 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +22,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use note::{ABANDONED, CANCELLED, KEPT, TAKEN_UP};
-pub(crate) use record::{Closing, NewEntry, NewOperation};
+pub(crate) use record::Closing;
 pub use record::{Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind, ResourceName};
 
 use crate::Error;
@@ -106,32 +105,15 @@ fn read_entries(found: Vec<LogEntry>) -> Result<Vec<Entry>, Error> {
     (1..).zip(found).map(read).collect()
 }
 
-fn opening(new: &NewOperation) -> Result<Change, Error> {
+fn opening(new: &Operation) -> Result<Change, Error> {
     let unless = match new.kind {
         // In the transaction that opens it: another process may be about to do the same.
         OperationKind::CleanupServer => open_cleanup(&new.specification),
         _ => None,
     };
-    let operation = Operation {
-        id: new.id.clone(),
-        kind: new.kind,
-        group: new.group.clone(),
-        zone: new.zone.clone(),
-        owner: new.owner.clone(),
-        specification: bounded(&new.specification, "specification")?,
-        policies: bounded(&new.policies, "policies")?,
-        runner: new.runner.clone(),
-        state: OperationState::Open,
-        cause: None,
-        reasons: Vec::new(),
-        report: None,
-        ended_by: None,
-        look_at: None,
-        created_at: new.at,
-        updated_at: new.at,
-        ended_at: None,
-    };
-    let write = Write::Put(written(&operation)?);
+    bounded(&new.specification, "specification")?;
+    bounded(&new.policies, "policies")?;
+    let write = Write::Put(written(new)?);
     Ok(Change { unless, takes: true, write, ..Change::of(OPERATION, new.id.as_str(), Target::New) })
 }
 
@@ -149,17 +131,11 @@ fn open_cleanup(specification: &Value) -> Option<Query> {
     (!same.is_empty()).then(|| operations_where(vec![open, kind, Condition::Any(same)]))
 }
 
-fn noted(entry: &NewEntry) -> Result<Change, Error> {
-    let written = written(&Entry {
-        sequence: 0,
-        step: entry.step.clone(),
-        phase: entry.phase,
-        resource: entry.resource.clone(),
-        data: bounded(&entry.data, "entry")?,
-        at: entry.at,
-    })?;
-    let change = Change::of(OPERATION, entry.operation.as_str(), Target::Existing);
-    Ok(Change { entries: vec![written], ..change })
+fn noted(id: &OperationId, entry: &Entry) -> Result<Change, Error> {
+    bounded(&entry.data, "entry")?;
+    let Entry { sequence: _, step, phase, resource, data, at } = entry;
+    let document = json!({ "step": step, "phase": phase, "resource": resource, "data": data, "at": at });
+    Ok(Change { entries: vec![document], ..Change::of(OPERATION, id.as_str(), Target::Existing) })
 }
 
 fn closed(closing: &Closing) -> Result<Vec<Change>, Error> {
@@ -238,12 +214,6 @@ impl Journal {
         &self.log
     }
 
-    /// As [`Log::path`].
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        self.log.path()
-    }
-
     /// Says that this process lives.
     pub(crate) fn register(&self, randomness: &Randomness) -> Result<Runner, Error> {
         let mut name = format!("{}-", std::process::id());
@@ -304,7 +274,7 @@ impl Journal {
 
     /// Opens an operation. Of cleanups of one server one is open at a time, whoever begins them: the others fail with
     /// [`Error::CleanupUnderWay`].
-    pub(crate) async fn begin(&self, new: NewOperation) -> Result<(), Error> {
+    pub(crate) async fn begin(&self, new: Operation) -> Result<(), Error> {
         loop {
             if let Some(fence) = self.log.append(vec![opening(&new)?]).await? {
                 self.held.lock().insert(new.id, fence);
@@ -321,20 +291,20 @@ impl Journal {
         }
     }
 
-    pub(crate) async fn append(&self, entry: NewEntry) -> Result<(), Error> {
-        match self.write(&entry.operation, vec![noted(&entry)?]).await? {
+    pub(crate) async fn append(&self, id: &OperationId, entry: Entry) -> Result<(), Error> {
+        match self.write(id, vec![noted(id, &entry)?]).await? {
             Some(_) => Ok(()),
-            None => self.operation(&entry.operation).and(Err(Error::OperationTaken { operation: entry.operation })),
+            None => self.operation(id).and(Err(Error::OperationTaken { operation: id.clone() })),
         }
     }
 
     /// The same while the operation is open. False, and nothing changes, once it has ended.
-    pub(crate) async fn append_while_open(&self, entry: NewEntry) -> Result<bool, Error> {
-        let mut change = noted(&entry)?;
+    pub(crate) async fn append_while_open(&self, id: &OperationId, entry: Entry) -> Result<bool, Error> {
+        let mut change = noted(id, &entry)?;
         change.given.push(Condition::is("state", OperationState::Open.as_str()));
         match self.log.append(vec![change]).await? {
             Some(_) => Ok(true),
-            None => self.operation(&entry.operation).map(|_| false),
+            None => self.operation(id).map(|_| false),
         }
     }
 
@@ -378,16 +348,16 @@ impl Journal {
     /// taken it over, or has ended it.
     pub(crate) async fn abandon(
         &self,
-        opened: Option<NewOperation>,
+        opened: Option<&Operation>,
         from: &str,
         closing: Closing,
-        notes: Vec<NewEntry>,
+        notes: Vec<Entry>,
     ) -> Result<bool, Error> {
-        let mut changes = vec![match &opened {
+        let mut changes = vec![match opened {
             Some(new) => opening(new)?,
             None => taking(&closing.operation, from),
         }];
-        changes.extend(notes.iter().map(noted).collect::<Result<Vec<_>, _>>()?);
+        changes.extend(notes.iter().map(|note| noted(&closing.operation, note)).collect::<Result<Vec<_>, _>>()?);
         changes.extend(closed(&closing)?);
         Ok(self.log.append(changes).await?.is_some())
     }

@@ -227,7 +227,7 @@ impl Operation {
 /// One entry of an operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// From 1, in the order of writing.
+    /// From 1, in the order of writing, which gives it.
     #[serde(default)]
     pub sequence: u64,
     /// The step: `create-ip`, `power-on`, ...
@@ -240,31 +240,6 @@ pub struct Entry {
     pub data: Value,
     /// Milliseconds since 1970.
     pub at: u64,
-}
-
-/// An operation that is to be opened.
-#[derive(Clone, Debug)]
-pub(crate) struct NewOperation {
-    pub(crate) id: OperationId,
-    pub(crate) kind: OperationKind,
-    pub(crate) group: String,
-    pub(crate) zone: String,
-    pub(crate) owner: String,
-    pub(crate) specification: Value,
-    pub(crate) policies: Value,
-    pub(crate) runner: String,
-    pub(crate) at: u64,
-}
-
-/// An entry that is to be written.
-#[derive(Clone, Debug)]
-pub(crate) struct NewEntry {
-    pub(crate) operation: OperationId,
-    pub(crate) step: String,
-    pub(crate) phase: Phase,
-    pub(crate) resource: Option<ResourceName>,
-    pub(crate) data: Value,
-    pub(crate) at: u64,
 }
 
 /// How an operation ends.

@@ -16,8 +16,8 @@ fn id(seed: u64) -> OperationId {
     OperationId::new(&"ci".parse().unwrap(), 1_790_000_000_000, &mut StdRng::seed_from_u64(seed))
 }
 
-fn new(id: &OperationId, at: u64) -> NewOperation {
-    NewOperation {
+fn new(id: &OperationId, at: u64) -> Operation {
+    Operation {
         id: id.clone(),
         kind: OperationKind::CreateServer,
         group: "ci".into(),
@@ -26,13 +26,21 @@ fn new(id: &OperationId, at: u64) -> NewOperation {
         specification: json!({"types": ["DEV1-S"]}),
         policies: json!([]),
         runner: "one".into(),
-        at,
+        state: OperationState::Open,
+        cause: None,
+        reasons: vec![],
+        report: None,
+        ended_by: None,
+        look_at: None,
+        created_at: at,
+        updated_at: at,
+        ended_at: None,
     }
 }
 
-fn entry(id: &OperationId, step: &str, phase: Phase) -> NewEntry {
-    NewEntry {
-        operation: id.clone(),
+fn entry(step: &str, phase: Phase) -> Entry {
+    Entry {
+        sequence: 0,
         step: step.into(),
         phase,
         resource: Some(ResourceName {
@@ -66,8 +74,8 @@ async fn what_was_written_is_read_back_by_another_opener_under_both_durabilities
         let journal = Journal::open(&state, durability).unwrap();
         let id = id(1);
         journal.begin(new(&id, 5)).await.unwrap();
-        journal.append(entry(&id, "create-ip", Phase::Intent)).await.unwrap();
-        journal.append(entry(&id, "create-ip", Phase::Outcome)).await.unwrap();
+        journal.append(&id, entry("create-ip", Phase::Intent)).await.unwrap();
+        journal.append(&id, entry("create-ip", Phase::Outcome)).await.unwrap();
         let other = Journal::read_only(&state).unwrap();
         let open =
             other.operations(&OperationFilter { states: vec![OperationState::Open], ..Default::default() }).unwrap();
@@ -97,7 +105,7 @@ async fn a_write_that_fails_takes_no_other_of_its_batch_with_it() {
     let mut writes = Vec::new();
     for number in 0..300 {
         let of = if number % 10 == 3 { &stranger } else { &id };
-        writes.push(journal.append(entry(of, "create-ip", Phase::Note)));
+        writes.push(journal.append(of, entry("create-ip", Phase::Note)));
     }
     let results = futures::future::join_all(writes).await;
     assert_eq!(results.iter().filter(|r| r.is_err()).count(), 30);
@@ -112,11 +120,8 @@ async fn one_cleanup_of_a_creation_or_of_a_server_is_open_at_a_time() {
     let (_folder, state) = state();
     // Committed by a thread, as outside of tests, so that those who begin at once do.
     let journal = Journal::open(&state, Durability::Full).unwrap();
-    let cleanup = |number, specification| NewOperation {
-        kind: OperationKind::CleanupServer,
-        specification,
-        ..new(&id(number), 5)
-    };
+    let cleanup =
+        |number, specification| Operation { kind: OperationKind::CleanupServer, specification, ..new(&id(number), 5) };
     let begin = async |number: u64, specification: Value| match journal.begin(cleanup(number, specification)).await {
         Ok(()) => None,
         Err(Error::CleanupUnderWay { operation }) => Some(operation),
@@ -126,7 +131,7 @@ async fn one_cleanup_of_a_creation_or_of_a_server_is_open_at_a_time() {
     assert_eq!(tokio::join!(begin(1, of_creation()), begin(2, of_creation())), (None, Some(id(1))));
     assert_eq!(begin(3, json!({"creation": null, "server": "a-server"})).await, None);
     // A creation that names itself is no cleanup.
-    journal.begin(NewOperation { specification: json!({"creation": id(8)}), ..new(&id(4), 5) }).await.unwrap();
+    journal.begin(Operation { specification: json!({"creation": id(8)}), ..new(&id(4), 5) }).await.unwrap();
     assert_eq!(begin(5, json!({"creation": id(8), "server": "a-server"})).await, Some(id(3)));
     assert_eq!(begin(5, json!({"creation": null, "server": null, "tagged": id(7)})).await, Some(id(1)));
     assert_eq!(begin(5, json!({"creation": id(8), "server": null})).await, None);
@@ -152,6 +157,23 @@ async fn only_one_takes_an_operation_over() {
     assert!(journal.claim(&operation, "two", 6).await.unwrap());
     assert!(!journal.claim(&operation, "three", 6).await.unwrap());
     assert_eq!(journal.operation(&id(1)).unwrap().runner, "two");
+}
+
+#[tokio::test]
+async fn a_runner_that_was_overtaken_writes_no_more() {
+    let (_folder, state) = state();
+    let [one, two] = [1, 2].map(|_| Journal::open(&state, Durability::Process).unwrap());
+    let id = id(1);
+    one.begin(new(&id, 5)).await.unwrap();
+    one.append(&id, entry("create-ip", Phase::Intent)).await.unwrap();
+    assert!(two.claim(&two.operation(&id).unwrap(), "two", 6).await.unwrap());
+    let late = one.append(&id, entry("create-ip", Phase::Outcome)).await;
+    assert!(matches!(late, Err(Error::OperationTaken { .. })), "{late:?}");
+    let late = one.close(closing(&id, OperationState::Done)).await;
+    assert!(matches!(late, Err(Error::OperationTaken { .. })), "{late:?}");
+    two.append(&id, entry("create-ip", Phase::Outcome)).await.unwrap();
+    assert!(two.close(closing(&id, OperationState::Done)).await.unwrap());
+    assert_eq!(one.entries(&id).unwrap().len(), 2);
 }
 
 #[tokio::test]
@@ -195,7 +217,7 @@ async fn creations_whose_servers_were_removed_are_not_listed_where_only_the_livi
         journal.begin(new(&id(number), number)).await.unwrap();
         journal.close(closing(&id(number), OperationState::Done)).await.unwrap();
     }
-    journal.begin(NewOperation { kind: OperationKind::CleanupServer, ..new(&id(4), 9) }).await.unwrap();
+    journal.begin(Operation { kind: OperationKind::CleanupServer, ..new(&id(4), 9) }).await.unwrap();
     journal.close(Closing { ends: vec![id(2)], ..closing(&id(4), OperationState::Done) }).await.unwrap();
     let filter =
         OperationFilter { kind: Some(OperationKind::CreateServer), not_ended: true, ..OperationFilter::default() };
@@ -268,7 +290,7 @@ async fn a_corrupt_row_is_an_error_that_names_it() {
     let journal = Journal::open(&state, Durability::Process).unwrap();
     let id = id(1);
     journal.begin(new(&id, 5)).await.unwrap();
-    journal.append(entry(&id, "create-ip", Phase::Intent)).await.unwrap();
+    journal.append(&id, entry("create-ip", Phase::Intent)).await.unwrap();
     let connection = Connection::open(folder.path().join(JOURNAL_FILE)).unwrap();
     for (corrupt, part) in [
         ("'$.phase', 'later'", "later"),
@@ -325,7 +347,7 @@ async fn a_prune_of_many_operations_lets_another_process_write_in_between() {
     const OLD: i64 = 3 * STEP + 1;
     let (_folder, state) = state();
     let journal = Journal::open(&state, Durability::Process).unwrap();
-    let connection = Connection::open(journal.path()).unwrap();
+    let connection = Connection::open(state.path().join(JOURNAL_FILE)).unwrap();
     connection
         .execute_batch(&format!(
             "with recursive number(n) as (select 1 union all select n + 1 from number where n < {OLD})
@@ -382,10 +404,10 @@ async fn pruning_forgets_no_operation_that_explains_something() {
             for (ended, kept) in [(false, false), (true, false), (false, true), (true, true)] {
                 seed += 1;
                 let id = id(seed);
-                journal.begin(NewOperation { kind: *kind, ..new(&id, 5) }).await.unwrap();
+                journal.begin(Operation { kind: *kind, ..new(&id, 5) }).await.unwrap();
                 if kept {
                     let data = json!({});
-                    journal.append(NewEntry { data, ..entry(&id, note::KEPT, Phase::Note) }).await.unwrap();
+                    journal.append(&id, Entry { data, ..entry(note::KEPT, Phase::Note) }).await.unwrap();
                 }
                 if *state != OperationState::Open {
                     journal.close(closing(&id, *state)).await.unwrap();
@@ -397,7 +419,7 @@ async fn pruning_forgets_no_operation_that_explains_something() {
             }
         }
     }
-    journal.begin(NewOperation { kind: OperationKind::Sweep, ..new(&ender, 5) }).await.unwrap();
+    journal.begin(Operation { kind: OperationKind::Sweep, ..new(&ender, 5) }).await.unwrap();
     journal.close(Closing { ends, ..closing(&ender, OperationState::Done) }).await.unwrap();
     journal.prune(10).await.unwrap();
     let rest = journal.operations(&OperationFilter::default()).unwrap();
@@ -413,11 +435,11 @@ async fn a_note_for_an_open_operation_is_not_written_once_it_has_ended() {
     let (_folder, state) = state();
     let journal = Journal::open(&state, Durability::Full).unwrap();
     let id = id(1);
-    let note = || entry(&id, "cancelled", Phase::Note);
-    assert!(matches!(journal.append_while_open(note()).await, Err(Error::OperationUnknown { .. })));
+    let note = || entry("cancelled", Phase::Note);
+    assert!(matches!(journal.append_while_open(&id, note()).await, Err(Error::OperationUnknown { .. })));
     journal.begin(new(&id, 5)).await.unwrap();
-    assert!(journal.append_while_open(note()).await.unwrap());
+    assert!(journal.append_while_open(&id, note()).await.unwrap());
     journal.close(closing(&id, OperationState::Undone)).await.unwrap();
-    assert!(!journal.append_while_open(note()).await.unwrap());
+    assert!(!journal.append_while_open(&id, note()).await.unwrap());
     assert_eq!(journal.entries(&id).unwrap().len(), 1);
 }

@@ -8,7 +8,6 @@
 mod sqlite;
 
 use std::fmt;
-use std::path::Path;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -64,9 +63,6 @@ pub trait Log: fmt::Debug + Send + Sync {
     /// Whether it shows what it held when it was opened, since nothing can be written where it is, and is to be opened
     /// again for each look.
     fn is_snapshot(&self) -> bool;
-
-    /// Where it is, for messages.
-    fn path(&self) -> &Path;
 }
 
 /// Held until it is dropped, or its process ends, however it ends.

@@ -263,10 +263,6 @@ impl Log for SqliteLog {
     fn is_snapshot(&self) -> bool {
         self.is_snapshot
     }
-
-    fn path(&self) -> &Path {
-        &self.path
-    }
 }
 
 /// A statement and what is bound in it.
@@ -284,7 +280,11 @@ impl Sql {
             sql.condition(condition);
         }
         let (direction, compared) = if query.newest_first { (" desc", "<") } else { ("", ">") };
-        let by = query.by.map(field);
+        let is_of_states =
+            |condition: &Condition| matches!(condition, Condition::In("state", states) if states.len() > 1);
+        // Otherwise SQLite reads all by their age to find few of some states.
+        let unindexed = if query.all.iter().any(is_of_states) { "+" } else { "" };
+        let by = query.by.map(|by| format!("{unindexed}{}", field(by)));
         if let (Some(id), Some(by), Some(family)) = (&query.beyond, &by, query.families.first()) {
             let of = format!("select {by}, number from streams where family = '{family}' and id = ?");
             let _ = write!(sql.text, " and ({by}, number) {compared} ({of})");

@@ -406,7 +406,7 @@ fn an_operation_that_is_being_written_down_is_not_taken_for_one_that_a_dead_proc
         options.durability = Durability::Full;
         let lifecycle = Lifecycle::open(options).unwrap();
         // Its commit waits until its caller does.
-        let other = rusqlite::Connection::open(lifecycle.journal().path()).unwrap();
+        let other = rusqlite::Connection::open(world.folder.path().join("journal.sqlite")).unwrap();
         other.execute_batch("begin immediate").unwrap();
         let mut begin = Box::pin(lifecycle.begin_create(world.everything()));
         assert!(futures::poll!(&mut begin).is_pending());
