@@ -68,7 +68,6 @@ struct World {
     client: Client,
     policies: Host,
     lifecycle: Lifecycle,
-    state: StateDirectory,
     zone: Zone,
 }
 
@@ -159,11 +158,11 @@ impl World {
             .with(SlotName::StateMapping, Link::file(files.join("reap-all.rules.toml")))
             .with(SlotName::StateMapping, Link::file(files.join("stopped-is-gone.rules.toml")).as_shadow());
         policies.configure(&chains).unwrap();
-        let mut options = Options::new(client.clone(), Arc::new(policies.clone()), state.clone());
+        let mut options = Options::new(client.clone(), Arc::new(policies.clone()), state);
         options.durability = Durability::Process;
         options.limits.poll_interval = Duration::from_millis(2);
         let lifecycle = Lifecycle::open(options).unwrap();
-        Self { simulator, client, policies, lifecycle, state, zone: "fr-par-1".parse().unwrap() }
+        Self { simulator, client, policies, lifecycle, zone: "fr-par-1".parse().unwrap() }
     }
 
     /// Decisions of each kind; a policy that the brake holds back until it is suspended, a swap and a refused one.
