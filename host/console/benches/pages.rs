@@ -172,7 +172,7 @@ fn operation_id(number: u64) -> String {
 
 /// The journal's own tables, filled by hand: operations one after the other would take an hour.
 fn write_operations(state: &StateDirectory) {
-    let journal = Journal::open(state, Durability::Process).unwrap();
+    drop(Journal::open(state, Durability::Process).unwrap());
     let mut connection = rusqlite::Connection::open(state.path().join("journal.sqlite")).unwrap();
     let transaction = connection.transaction().unwrap();
     {
