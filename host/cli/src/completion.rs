@@ -50,7 +50,6 @@ pub(crate) fn nodes() -> Vec<CompletionCandidate> {
     candidates(nodes.map(|node| node.name.clone()))
 }
 
-/// Node groups.
 pub(crate) fn node_groups() -> Vec<CompletionCandidate> {
     let clusters = stored_clusters();
     candidates(clusters.iter().flat_map(|stored| stored.cluster.specification.groups.keys()).map(ToString::to_string))

@@ -68,7 +68,6 @@ pub(crate) struct Machine {
     pub(crate) hourly: Option<f64>,
     /// Being made, there, or being removed.
     pub(crate) standing: MachineState,
-    /// The operation that removes it.
     pub(crate) removed_by: Option<OperationId>,
 }
 
@@ -516,7 +515,6 @@ fn absent_is_none<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// The folders of a folder.
 fn names(folder: &Dir) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in folder.entries()? {

@@ -92,7 +92,6 @@ pub enum AbandonTarget {
     /// A server with everything that belongs to it: by the operation that created it, or by Scaleway's id, or both.
     Server {
         zone: Zone,
-        /// The operation that created it.
         creation: Option<OperationId>,
         /// Scaleway's id of it.
         server: Option<String>,

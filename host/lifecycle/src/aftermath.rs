@@ -49,6 +49,7 @@ impl Error {
             | Self::NotOurs { .. }
             | Self::Protected { .. }
             | Self::Policy(_)
+            | Self::Registries(_)
             | Self::MachineLimit { .. }
             | Self::MachineName { .. } => Aftermath::Refused,
             // An operation that had begun ends with `Unrecorded` instead.
@@ -136,7 +137,6 @@ impl Effects {
         self.there.is_empty() && self.removed.is_empty()
     }
 
-    /// What is there.
     pub(crate) fn there(&self) -> &[ResourceName] {
         &self.there
     }

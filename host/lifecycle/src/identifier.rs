@@ -100,7 +100,6 @@ impl OperationId {
         Self(id)
     }
 
-    /// The group in it.
     fn group(&self) -> &str {
         self.0.rsplit_once('-').map_or("", |(group, _)| group)
     }

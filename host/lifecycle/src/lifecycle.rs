@@ -43,9 +43,7 @@ use crate::{Error, metric_names, tags};
 /// What a [`Lifecycle`] is made from.
 #[non_exhaustive]
 pub struct Options {
-    /// Speaks to Scaleway.
     pub client: Client,
-    /// Judges.
     pub policies: Arc<Host>,
     /// Where the journal is.
     pub state_directory: StateDirectory,
@@ -61,11 +59,9 @@ pub struct Options {
     pub host: Option<String>,
     /// What a journal write is proof against.
     pub durability: Durability,
-    /// What time it is.
     pub clock: Clock,
     /// Makes ids and jitter reproducible. Absent: the operating system's randomness.
     pub seed: Option<u64>,
-    /// Bounds.
     pub limits: Limits,
 }
 

@@ -407,7 +407,6 @@ impl Shared {
         UnverifiedOperation::of(operation).filter(is_to_come)
     }
 
-    /// The operation, where it is unverified.
     fn unverified(&self, id: &crate::OperationId) -> Option<UnverifiedOperation> {
         self.journal.operation(id).ok().as_ref().and_then(UnverifiedOperation::of)
     }

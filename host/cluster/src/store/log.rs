@@ -29,7 +29,6 @@ const OPERATION: &str = "cluster-operation";
 /// [`OperationState::Open`].
 const OPEN: &str = "open";
 
-/// The store in a log.
 #[derive(Debug)]
 pub struct LogClusterStore {
     log: Arc<dyn Log>,

@@ -11,7 +11,6 @@ pub use windlass_lifecycle::log::Fence;
 use crate::name::ClusterName;
 use crate::record::{Cluster, ClusterEvent, ClusterEventKind, ClusterOperation, Node, OperationKind, OperationState};
 
-/// A cluster as it is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredCluster {
     pub cluster: Cluster,
@@ -89,13 +88,7 @@ pub enum StoreError {
     },
     /// Something stored cannot be understood.
     #[error("table {table}, row {row}: {problem}")]
-    Row {
-        table: &'static str,
-        /// The row's key.
-        row: String,
-        /// What is wrong with it.
-        problem: String,
-    },
+    Row { table: &'static str, row: String, problem: String },
     /// The cluster is not stored any more.
     #[error("the cluster is not stored any more")]
     Gone,

@@ -157,7 +157,6 @@ pub struct ResourceName {
     pub kind: ResourceKind,
     /// Scaleway's id of it.
     pub id: String,
-    /// The zone it is in.
     pub zone: String,
     /// The server that it is attached to, where its path needs one (private NICs).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -175,7 +174,6 @@ impl fmt::Display for ResourceName {
 pub struct Operation {
     /// Its id, which is also the value of the operation tag.
     pub id: OperationId,
-    /// What it does.
     pub kind: OperationKind,
     /// The group it works for.
     pub group: String,
@@ -189,7 +187,6 @@ pub struct Operation {
     pub policies: Value,
     /// The process that runs it, or ran it.
     pub runner: String,
-    /// Where it stands.
     pub state: OperationState,
     /// The first cause of its failure.
     pub cause: Option<Value>,
