@@ -16,22 +16,12 @@ use crate::world::{
 /// A volume that a new server is to have.
 #[derive(Debug, Clone)]
 pub(super) enum Wanted {
+    /// One that exists.
     Existing(AttachedVolume),
     /// A new one in Block Storage, the root from the image or empty.
-    Block {
-        size: u64,
-        name: Option<String>,
-        boot: bool,
-        from_image: bool,
-    },
+    Block { size: u64, name: Option<String>, boot: bool, from_image: bool },
     /// A new one of the Instance API.
-    Local {
-        volume_type: String,
-        size: u64,
-        name: Option<String>,
-        boot: bool,
-        from_image: bool,
-    },
+    Local { volume_type: String, size: u64, name: Option<String>, boot: bool, from_image: bool },
 }
 
 /// Reads the volumes of a creation. Volume 0 is the root; without one it is taken from the image.
