@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap_complete::CompleteEnv;
 use clap_complete::engine::CompletionCandidate;
-use windlass_cluster::{ClusterStore, SqliteClusterStore, StoredCluster};
+use windlass_cluster::{ClusterStore, LogClusterStore, StoredCluster};
 use windlass_lifecycle::{Journal, Operation, OperationFilter, OperationKind, StateDirectory};
 use windlass_policy::{DecisionFilter, DecisionReader};
 use windlass_scaleway::Zone;
@@ -50,7 +50,6 @@ pub(crate) fn nodes() -> Vec<CompletionCandidate> {
     candidates(nodes.map(|node| node.name.clone()))
 }
 
-/// Node groups.
 pub(crate) fn node_groups() -> Vec<CompletionCandidate> {
     let clusters = stored_clusters();
     candidates(clusters.iter().flat_map(|stored| stored.cluster.specification.groups.keys()).map(ToString::to_string))
@@ -131,8 +130,7 @@ fn journalled() -> Vec<Operation> {
 }
 
 fn stored_clusters() -> Vec<StoredCluster> {
-    let store =
-        state().and_then(|state| SqliteClusterStore::read_only(&state, &Journal::read_only(&state).ok()?).ok()?);
+    let store = state().and_then(|state| Some(LogClusterStore::of(&Journal::read_only(&state).ok()?)));
     let runtime = tokio::runtime::Builder::new_current_thread().build().ok();
     let (Some(store), Some(runtime)) = (store, runtime) else { return Vec::new() };
     runtime.block_on(async {

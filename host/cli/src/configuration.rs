@@ -80,7 +80,6 @@ pub(crate) enum VolumeType {
     Scratch,
 }
 
-/// `[limits]`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Servers worked on at the same time.

@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use tempfile::TempDir;
 use windlass_cluster::{
     ClusterLimits, ClusterOperation, ClusterOptions, ClusterReader, ClusterStatus, ClusterStore, Clusters,
-    SqliteClusterStore, StoreError,
+    LogClusterStore,
 };
 use windlass_distribution::{LockFile, Registries, RegistryOptions, Trust};
 use windlass_inspect::failure::Failure;
@@ -239,10 +239,7 @@ impl Context {
     pub(crate) fn cluster_reader(&self) -> Result<(ClusterReader, Option<String>), Failure> {
         let (client, unreachable) = self.client_or_offline()?;
         let state = self.state_directory()?;
-        let store = match journal_to_read(&state)? {
-            Some(journal) => SqliteClusterStore::read_only(&state, &journal).map_err(|error| no_store(&error))?,
-            None => None,
-        };
+        let store = journal_to_read(&state)?.map(|journal| LogClusterStore::of(&journal));
         let store = store.map(|store| Arc::new(store) as Arc<dyn ClusterStore>);
         Ok((ClusterReader::new(store, client, self.stored_owner(&state)?), unreachable))
     }
@@ -284,7 +281,7 @@ impl Context {
         let state = self.state_directory()?;
         let host = start(HostOptions::new(self.folder_of(&state)?))?;
         let lifecycle = self.lifecycle_under(&client, &host, &state, None)?;
-        let store = cluster_store(&state, &lifecycle)?;
+        let store = LogClusterStore::of(lifecycle.journal());
         let clusters = Clusters::new(ClusterOptions::new(lifecycle, client, Arc::new(host.clone()), Arc::new(store)));
         Ok(ClusterWork { clusters, host, unreachable, _watch: None })
     }
@@ -292,7 +289,7 @@ impl Context {
     fn clusters_with(&self, client: Client, parallel: Option<u32>) -> Result<ClusterWork, Failure> {
         let state = self.state_directory()?;
         let (lifecycle, client, host, watch) = self.lifecycle(client, &state, parallel)?;
-        let store = cluster_store(&state, &lifecycle)?;
+        let store = LogClusterStore::of(lifecycle.journal());
         let mut limits = ClusterLimits::default();
         if let Some(parallel) = self.parallel(parallel) {
             limits.parallel_nodes = parallel;
@@ -520,15 +517,6 @@ pub(crate) struct OpenClusterOperation {
     pub(crate) words: String,
     /// Whether the process that runs it lives.
     pub(crate) lives: bool,
-}
-
-/// Where the clusters of a state directory are kept.
-pub(crate) fn cluster_store(state: &StateDirectory, lifecycle: &Lifecycle) -> Result<SqliteClusterStore, Failure> {
-    SqliteClusterStore::open(state, lifecycle.journal()).map_err(|error| no_store(&error))
-}
-
-fn no_store(error: &StoreError) -> Failure {
-    Failure::usage("the clusters' store cannot be opened").because(error.to_string())
 }
 
 fn unreadable(error: LifecycleError) -> Failure {

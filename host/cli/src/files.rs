@@ -51,7 +51,6 @@ pub(crate) fn read_stdin(what: &str, limit: u64) -> Result<Vec<u8>, Failure> {
 pub(crate) enum Existing {
     /// It stays, and writing fails, also where it appeared meanwhile.
     Keep,
-    /// It is replaced.
     Replace,
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use windlass_cluster::{
     ClusterControl, ClusterName, ClusterOptions, ClusterSpecification, Clusters, Hook, HookAction, HookFailure,
-    HookInput, HookOutput, HookSet, NodeGroup, NodeGroupName, ProgramHook, RunHooks, ScaleRequest, SqliteClusterStore,
+    HookInput, HookOutput, HookSet, LogClusterStore, NodeGroup, NodeGroupName, ProgramHook, RunHooks, ScaleRequest,
 };
 use windlass_lifecycle::{Durability, Journal, Lifecycle, Options, StateDirectory};
 use windlass_policy::{Host, HostOptions};
@@ -63,7 +63,7 @@ fn clusters(simulator: &Simulator, host: &Arc<Host>, folder: &Path) -> Clusters 
     let settings = Settings::new("5ec7e700-0000-4000-8000-5ec7e75ec7e7".parse().unwrap()).with_limits(limits);
     let client = Client::with_transport(settings, simulator.transport()).unwrap();
     let state = StateDirectory::open(folder).unwrap();
-    let store = SqliteClusterStore::open(&state, &Journal::open(&state, Durability::Process).unwrap()).unwrap();
+    let store = LogClusterStore::of(&Journal::open(&state, Durability::Process).unwrap());
     let mut options = Options::new(client.clone(), Arc::clone(host), state);
     options.durability = Durability::Process;
     options.seed = Some(1);

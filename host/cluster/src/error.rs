@@ -22,21 +22,13 @@ pub enum Error {
     Specification(#[from] InvalidSpecification),
     /// A specification's file cannot be used.
     #[error("{} cannot be used: {problem}", path.display())]
-    SpecificationFile {
-        /// The file.
-        path: PathBuf,
-        problem: String,
-    },
+    SpecificationFile { path: PathBuf, problem: String },
     /// There is a cluster of this name.
     #[error(
         "there is a cluster {name} already, in the state {state}; {}",
         if *state == ClusterState::Abandoned { "terminate it first" } else { "scale it, or terminate it first" }
     )]
-    Exists {
-        name: String,
-        /// Where it stands.
-        state: ClusterState,
-    },
+    Exists { name: String, state: ClusterState },
     /// There is none.
     #[error("there is no cluster \
         {name}{}", near.as_ref().map(|near| format!("; did you mean {near}?")).unwrap_or_default())]
@@ -65,29 +57,17 @@ pub enum Error {
     )]
     Busy {
         cluster: String,
-        /// The operation.
         number: u64,
-        /// What it does.
         kind: OperationKind,
         /// Where it is.
         stage: Stage,
     },
     /// A termination is under way.
     #[error("operation {number} of cluster {cluster} cannot be cancelled: a termination goes on until it has ended")]
-    NotCancellable {
-        cluster: String,
-        /// The operation.
-        number: u64,
-    },
+    NotCancellable { cluster: String, number: u64 },
     /// The process that ran the cluster's operation died.
     #[error("operation {number} ({kind}) of cluster {cluster} was left open by a process that ended; resume it first")]
-    Interrupted {
-        cluster: String,
-        /// The operation.
-        number: u64,
-        /// What it does.
-        kind: OperationKind,
-    },
+    Interrupted { cluster: String, number: u64, kind: OperationKind },
     /// Somebody abandoned the cluster, and only a termination touches its nodes again.
     #[error("cluster {cluster} was abandoned; only its termination touches its nodes again")]
     Abandoned { cluster: String },
@@ -96,11 +76,7 @@ pub enum Error {
     Failed(Box<ClusterFailure>),
     /// The operation was left, stored, to the next start.
     #[error("operation {number} of cluster {cluster} is left open; the next start finishes or undoes it")]
-    LeftOpen {
-        cluster: String,
-        /// The operation.
-        number: u64,
-    },
+    LeftOpen { cluster: String, number: u64 },
     /// A policy with which the operation began is not there any more as it was.
     #[error(
         "operation {number} of cluster {cluster} began with a policy that is not there any more as it was ({lost}): it \
@@ -110,11 +86,7 @@ pub enum Error {
     PolicyLost { cluster: String, number: u64, lost: String },
     /// Another process took the operation over.
     #[error("another process goes on with operation {number} of cluster {cluster}")]
-    TakenOver {
-        cluster: String,
-        /// The operation.
-        number: u64,
-    },
+    TakenOver { cluster: String, number: u64 },
     /// The store of clusters cannot be used; nothing was touched.
     #[error("the clusters' store: {0}")]
     Store(#[from] StoreError),
@@ -126,9 +98,7 @@ pub enum Error {
     )]
     Unrecorded {
         cluster: String,
-        /// The operation.
         number: u64,
-        /// What it does.
         kind: OperationKind,
         /// Where it stopped.
         stage: Stage,

@@ -71,7 +71,7 @@ pub use status::{CalledOff, ClusterHistory, ClusterObservation, ClusterOutcome, 
 pub type ClusterControl = windlass_lifecycle::Control<ClusterEvent>;
 
 // Where clusters are kept.
-pub use store::{Begin, Change, ClusterStore, Fence, Requests, SqliteClusterStore, StoreError, StoredCluster};
+pub use store::{Begin, Change, ClusterStore, Fence, LogClusterStore, Requests, StoreError, StoredCluster};
 // The user's hooks.
 pub use hooks::{
     CAPTURED_BYTES, Captured, DEFAULT_TIME_LIMIT, Destinations, HOOK_INPUT_VERSION, Hook, HookAction, HookFailure,

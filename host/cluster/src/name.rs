@@ -16,7 +16,6 @@ pub struct InvalidName {
     pub what: &'static str,
     /// The name, cut to a bounded length.
     pub name: String,
-    /// The rule it breaks.
     pub problem: String,
 }
 

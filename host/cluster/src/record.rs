@@ -177,15 +177,12 @@ pub struct Node {
     pub index: u32,
     /// What it is to the operation under way; `staying` when there is none.
     pub role: NodeRole,
-    /// Where it stands.
     pub state: NodeState,
     /// The operation of the journal that makes, or made, its server.
     pub creation: Option<OperationId>,
     /// Scaleway's id of its server.
     pub server: Option<String>,
-    /// The server's type.
     pub server_type: Option<String>,
-    /// Public addresses.
     pub addresses: Vec<IpAddr>,
     /// Addresses in private networks.
     pub private_addresses: Vec<IpAddr>,
@@ -248,7 +245,6 @@ impl Node {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cluster {
     pub name: ClusterName,
-    /// Where it stands.
     pub state: ClusterState,
     /// Why it stands there, the newest operation's words. Empty when all is well.
     pub reasons: Vec<String>,
@@ -271,14 +267,11 @@ pub struct Counts {
     pub wanted: u32,
 }
 
-/// An operation on a cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClusterOperation {
     /// The cluster's nth operation, from 1.
     pub number: u64,
-    /// What it does.
     pub kind: OperationKind,
-    /// Where it stands.
     pub state: OperationState,
     /// The stage that it is in, or ended in.
     pub stage: Stage,
@@ -397,12 +390,7 @@ pub struct ClusterEvent {
 #[serde(rename_all = "kebab-case", tag = "event")]
 pub enum ClusterEventKind {
     /// An operation is stored and begins.
-    Opened {
-        /// What it does.
-        kind: OperationKind,
-        /// The groups' counts.
-        counts: BTreeMap<NodeGroupName, Counts>,
-    },
+    Opened { kind: OperationKind, counts: BTreeMap<NodeGroupName, Counts> },
     /// Another process goes on with an operation.
     TakenOver {
         /// The process that began it.
@@ -443,9 +431,7 @@ pub enum ClusterEventKind {
         step: String,
         /// The attempt that failed, from 1.
         attempt: u32,
-        /// How long.
         milliseconds: u64,
-        /// What failed.
         failure: String,
         /// What the policy said.
         reason: Option<String>,
@@ -456,7 +442,6 @@ pub enum ClusterEventKind {
     StoppingQuietly,
     /// It ended.
     Closed {
-        /// How.
         state: OperationState,
         /// Where the cluster stands now; absent when it is gone.
         cluster: Option<ClusterState>,

@@ -37,9 +37,7 @@ impl Default for ClusterLimits {
 /// The Kubernetes objects that clusters are: each has the name of its cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterObjects {
-    /// Their kind.
     pub kind: String,
-    /// Their namespace.
     pub namespace: String,
 }
 
@@ -48,18 +46,14 @@ pub struct ClusterObjects {
 pub struct ClusterOptions {
     /// Makes and removes servers. Time and randomness are its own, too.
     pub lifecycle: Lifecycle,
-    /// Speaks to Scaleway.
     pub client: Client,
-    /// Judges.
     pub policies: Arc<Host>,
     /// Keeps clusters.
     pub store: Arc<dyn ClusterStore>,
     pub hooks: Arc<dyn RunHooks>,
-    /// Reads cloud-init.
     pub cloud_inits: Arc<dyn ReadCloudInit>,
     /// The Kubernetes objects that these clusters are. Absent: they are none.
     pub objects: Option<ClusterObjects>,
-    /// Bounds.
     pub limits: ClusterLimits,
 }
 

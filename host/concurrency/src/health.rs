@@ -78,7 +78,6 @@ impl Health {
         *self.last_failure.lock() = Some(reason.to_owned());
     }
 
-    /// Its failures in a row.
     pub fn failures_in_a_row(&self) -> u32 {
         self.failures_in_a_row.load(Ordering::Relaxed)
     }

@@ -23,7 +23,6 @@ pub enum Fixture {
 }
 
 impl Fixture {
-    /// What it is, in words.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {

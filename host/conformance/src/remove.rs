@@ -28,7 +28,6 @@ pub struct Left {
     pub kind: Kind,
     /// Its id; `unknown` when it could not even be looked for.
     pub id: String,
-    /// Where it is.
     pub zone: String,
     /// Why it is there, or may be.
     pub why: String,

@@ -172,21 +172,23 @@ fn operation_id(number: u64) -> String {
 
 /// The journal's own tables, filled by hand: operations one after the other would take an hour.
 fn write_operations(state: &StateDirectory) {
-    let journal = Journal::open(state, Durability::Process).unwrap();
-    let mut connection = rusqlite::Connection::open(journal.path()).unwrap();
+    drop(Journal::open(state, Durability::Process).unwrap());
+    let mut connection = rusqlite::Connection::open(state.path().join("journal.sqlite")).unwrap();
     let transaction = connection.transaction().unwrap();
     {
         let mut operation = transaction
             .prepare(
-                "insert into operations (id, kind, grouping, zone, owner, specification, policies, runner, state,
-                     ended_by, created_at, updated_at)
-                 values (?1, 'create-server', 'ci', 'fr-par-1', 'team', '{\"types\":[\"DEV1-S\"]}', '[]', 'runner', ?2,
-                     ?3, ?4, ?4)",
+                "insert into streams (family, id, fence, document)
+                 values ('operation', ?1, 1, json_object('kind', 'create-server', 'group', 'ci', 'zone', 'fr-par-1',
+                     'owner', 'team', 'specification', json('{\"types\":[\"DEV1-S\"]}'), 'policies', json('[]'),
+                     'runner', 'runner', 'reasons', json('[]'), 'state', ?2, 'ended_by', ?3, 'created_at', ?4,
+                     'updated_at', ?4, 'ended_at', ?4))",
             )
             .unwrap();
         let mut entry = transaction
             .prepare(
-                "insert into entries (operation, sequence, step, phase, data, at) values (?1, ?2, ?3, ?4, '{}', ?5)",
+                "insert into entries (family, id, document)
+                 values ('operation', ?1, json_object('step', ?2, 'phase', ?3, 'data', json('{}'), 'at', ?4))",
             )
             .unwrap();
         for number in 0..OPERATIONS {
@@ -200,16 +202,13 @@ fn write_operations(state: &StateDirectory) {
             let ended_by = (number % 200 != 0).then(|| operation_id(number));
             let at = i64::try_from(BEGAN + number * 1_000).unwrap();
             operation.execute((operation_id(number), state, ended_by, at)).unwrap();
-            for (sequence, (step, phase)) in [
+            for (step, phase) in [
                 ("create-ip", "intent"),
                 ("create-ip", "outcome"),
                 ("create-server", "intent"),
                 ("create-server", "outcome"),
-            ]
-            .into_iter()
-            .enumerate()
-            {
-                entry.execute((operation_id(number), sequence as i64 + 1, step, phase, at)).unwrap();
+            ] {
+                entry.execute((operation_id(number), step, phase, at)).unwrap();
             }
         }
     }

@@ -24,15 +24,12 @@ pub enum Error {
     File {
         /// What it is to hold.
         what: &'static str,
-        /// The file.
         path: PathBuf,
-        /// What the system said.
         source: std::io::Error,
     },
     /// A file that an operator named does not hold the certificates or the key that it is to hold.
     #[error("{}: {why}", path.display())]
     Certificates {
-        /// The file.
         path: PathBuf,
         /// What is wrong, without what it holds.
         why: String,
@@ -52,7 +49,6 @@ pub enum Error {
     Candidates {
         /// What failed.
         what: String,
-        /// What the system said.
         source: std::io::Error,
     },
     /// There is nothing of this name or id.
@@ -68,9 +64,5 @@ pub enum Error {
     Defective,
     /// The address cannot be listened on, or the connection broke.
     #[error("the console cannot be served on {address}")]
-    Serve {
-        address: SocketAddr,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    Serve { address: SocketAddr, source: std::io::Error },
 }

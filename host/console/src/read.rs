@@ -49,7 +49,7 @@ const MARK_AGE: Duration = Duration::from_millis(500);
 pub(crate) struct Source {
     state: StateDirectory,
     /// Opened when it is there for the first time.
-    journal: Mutex<Option<Arc<Journal>>>,
+    journal: Mutex<Option<Journal>>,
     prices: Option<Prices>,
     /// Where other state directories are in this one, and what else is not in it.
     elsewhere: Option<(&'static str, &'static str)>,
@@ -68,7 +68,6 @@ pub(crate) struct Machine {
     pub(crate) hourly: Option<f64>,
     /// Being made, there, or being removed.
     pub(crate) standing: MachineState,
-    /// The operation that removes it.
     pub(crate) removed_by: Option<OperationId>,
 }
 
@@ -236,13 +235,13 @@ impl Source {
     }
 
     /// The journal; none where nothing was ever done.
-    fn journal(&self) -> Result<Option<Arc<Journal>>, Error> {
+    fn journal(&self) -> Result<Option<Journal>, Error> {
         let mut known = self.journal.lock();
         // On a disk that takes no writes only one may be open at a time: who still reads one shares it.
-        if known.as_ref().is_none_or(|journal| journal.is_snapshot() && Arc::strong_count(journal) == 1) {
+        if known.as_ref().is_none_or(|journal| journal.log().is_snapshot() && Arc::strong_count(journal.log()) == 1) {
             *known = None;
             *known = match Journal::read_only(&self.state) {
-                Ok(journal) => Some(Arc::new(journal)),
+                Ok(journal) => Some(journal),
                 Err(LifecycleError::JournalAbsent { .. }) => None,
                 Err(error) => return Err(Error::Journal(error)),
             };
@@ -276,11 +275,9 @@ impl Source {
         let cost = self.prices.as_ref().map(|_| cost_of(&machines));
         let mut under_way = Vec::new();
         for operation in open {
-            let last = match self.journal()? {
-                Some(journal) => journal.entries(&operation.id).map_err(Error::Journal)?.pop(),
-                None => None,
-            };
-            let is_worked_on = self.state.runner_lives(&operation.runner);
+            let Some(journal) = self.journal()? else { continue };
+            let last = journal.entries(&operation.id).map_err(Error::Journal)?.pop();
+            let is_worked_on = journal.runner_lives(&operation.runner);
             under_way.push(UnderWay { operation, last, is_worked_on });
         }
         Ok(Now {
@@ -518,7 +515,6 @@ fn absent_is_none<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// The folders of a folder.
 fn names(folder: &Dir) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in folder.entries()? {

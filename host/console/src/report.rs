@@ -23,7 +23,6 @@ pub enum ReportFormat {
     Markdown,
 }
 
-/// What is reported.
 #[derive(Debug)]
 pub struct Report {
     source: Source,

@@ -7,7 +7,6 @@ use serde_json::Value;
 use windlass_lifecycle::{Entry, Phase, ResourceName};
 use windlass_policy::slots::types::Failure;
 
-/// One step.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Step {
     pub(crate) name: String,

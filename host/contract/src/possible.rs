@@ -147,7 +147,6 @@ struct Known<'a> {
 #[derive(Clone)]
 struct Term<'a> {
     of: Part<'a>,
-    /// It is this value.
     is: Option<Value<'a>>,
     /// It is one of these, none of which is in `not`.
     among: Option<Vec<Value<'a>>>,

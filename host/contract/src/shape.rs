@@ -8,7 +8,6 @@ pub type Fields<T = Shape> = &'static [(&'static str, T)];
 /// A type of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// `bool`.
     Bool,
     /// An unsigned integer of so many bits.
     Number {
@@ -19,7 +18,6 @@ pub enum Shape {
     Text,
     /// `option<...>`: null in JSON where it is absent.
     Option(&'static Shape),
-    /// `list<...>`.
     List(&'static Shape),
     /// The cases of an enum.
     Enum(&'static [&'static str]),

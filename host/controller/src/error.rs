@@ -27,13 +27,7 @@ pub enum Error {
     /// The client for Scaleway cannot be made.
     #[error("the client for Scaleway cannot be made: {0}")]
     Client(#[source] Box<windlass_scaleway::Error>),
-    /// A policy was refused, or the policy host cannot work.
-    #[error("policies: {0}")]
-    Policies(#[source] Box<windlass_policy::Error>),
-    /// Registries cannot be used.
-    #[error("registries of policies: {0}")]
-    Registries(#[source] Box<windlass_distribution::Error>),
-    /// The journal or the state directory cannot be used.
+    /// The journal or the state directory cannot be used, or a policy was refused.
     #[error(transparent)]
     Lifecycle(#[from] windlass_lifecycle::Error),
     /// How the API server is reached cannot be told.

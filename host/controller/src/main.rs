@@ -69,7 +69,7 @@ fn main() -> ExitCode {
                     | Error::Option { .. }
                     | Error::Scaleway(_)
                     | Error::Kubeconfig(_)
-                    | Error::Policies(_)
+                    | Error::Lifecycle(windlass_lifecycle::Error::Policy(_))
             );
             eprintln!("windlass-controller: {error}");
             if wrong { ExitCode::from(WRONG_USAGE) } else { ExitCode::FAILURE }

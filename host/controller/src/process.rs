@@ -8,12 +8,11 @@ use kube::runtime::events::Reporter;
 use kube::{Api, Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
 use windlass_cluster::Destinations;
-use windlass_distribution::{Registries, RegistryOptions};
 use windlass_lifecycle::{
-    Lifecycle, Options, OtherOwners, OwnerName, StateDirectory, Supervisor, SupervisorOptions, SweepRequest,
-    scaleway_capabilities,
+    Lifecycle, OtherOwners, OwnerName, Runtime, RuntimeOptions, StateDirectory, Supervisor, SupervisorOptions,
+    SweepRequest,
 };
-use windlass_policy::{Asker, Compiler, Host, HostOptions};
+use windlass_policy::{Asker, Compiler};
 use windlass_scaleway::{Environment, ExplicitSettings, Zone};
 
 use crate::accounts::{AccountOptions, Accounts};
@@ -58,7 +57,7 @@ pub async fn run(arguments: RunArguments, shutdown: CancellationToken) -> Result
         serve_health(address, health.clone(), end.clone()).await?;
     }
     // Also while another leads: it shows what was done here.
-    let _console = serve_console(&arguments.console, &process.state, &process.scaleway)?;
+    let _console = serve_console(&arguments.console, &process.runtime.state, &process.runtime.client)?;
     metrics::gauge!(metric_names::LEADER).set(0.0);
     // Waiting for the Lease is being ready: otherwise a roll-out of two would wait for ever.
     health.set_ready(true);
@@ -96,9 +95,7 @@ pub async fn run(arguments: RunArguments, shutdown: CancellationToken) -> Result
 /// What is made before the Lease is asked for.
 struct Process {
     client: Client,
-    scaleway: windlass_scaleway::Client,
-    policies: Arc<Host>,
-    state: StateDirectory,
+    runtime: Runtime,
     owner: OwnerName,
     identity: String,
     settings: Settings,
@@ -126,18 +123,21 @@ impl Process {
         }
         let state = StateDirectory::open(&arguments.state_dir)?;
         let limits = Limits::new(configuration.limits.clone());
-        let policies = {
-            let (arguments, state, scaleway) = (arguments.clone(), state.clone(), scaleway.clone());
-            tokio::task::spawn_blocking(move || policy_host(&arguments, &configuration, &state, &scaleway))
-                .await
-                .map_err(|error| Error::Defect(error.to_string()))??
-        };
+        let mut options = RuntimeOptions::new(scaleway.clone(), state, Asker::Controller);
+        options.policies = configuration.policies;
+        options.policy_folder = policy_folder(arguments.policy_folder.as_ref(), arguments.config.as_ref());
+        // A child compiles, and takes the code generator's memory with it. Where it cannot be started, this process
+        // compiles its own policies, and refuses others.
+        options.compiler = Compiler::this_program([COMPILE]).ok();
+        let runtime = tokio::task::spawn_blocking(move || Runtime::build(options))
+            .await
+            .map_err(|error| Error::Defect(error.to_string()))??;
         let client = connect(arguments.kubeconfig.as_deref()).await?;
         let owner = match &arguments.owner {
             Some(owner) => owner.clone(),
             None => owner(&client).await?,
         };
-        check_owner(&state, &owner)?;
+        check_owner(&runtime.state, &owner)?;
         tracing::info!(%owner, "machines belong to this owner");
         let identity = arguments.identity.clone().unwrap_or_else(|| {
             let host = std::env::var("HOSTNAME").unwrap_or_else(|_| CONTROLLER.to_owned());
@@ -172,9 +172,7 @@ impl Process {
                 retry_interval: arguments.retry_interval,
             },
             client,
-            scaleway,
-            policies: Arc::new(policies),
-            state,
+            runtime,
             owner,
             identity,
         })
@@ -187,23 +185,14 @@ impl Process {
         shutdown: &CancellationToken,
         panicked: &CancellationToken,
     ) -> Result<(), Error> {
-        let _watch = match self.policies.watch() {
-            Ok(watch) => Some(watch),
-            Err(error) => {
-                tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    "policies are not reloaded when their files change"
-                );
-                None
-            }
-        };
+        let _watch = self.runtime.watch();
         let reporter = Reporter { controller: CONTROLLER.into(), instance: Some(self.identity.clone()) };
         let events = Arc::new(Events::new(self.client.clone(), reporter));
         let audits = Arc::<Audits>::default();
         // Before anything is decided.
         let mut rounds = Rounds::new(ObjectPolicies {
             client: self.client.clone(),
-            host: Arc::clone(&self.policies),
+            host: Arc::clone(&self.runtime.policies),
             events: Arc::clone(&events),
             audits: Arc::clone(&audits),
             watched: self.settings.watched.clone(),
@@ -216,7 +205,7 @@ impl Process {
             return Ok(());
         }
         let following = tokio::spawn(rounds.follow(shutdown.clone(), EndOnPanic(panicked.clone())));
-        let mut options = Options::new(self.scaleway.clone(), Arc::clone(&self.policies), self.state.clone());
+        let mut options = self.runtime.lifecycle();
         options.owner = Some(self.owner.clone());
         options.limits.parallel_operations = usize::from(arguments.operations);
         options.limits.machine_interval = arguments.listing_interval;
@@ -239,11 +228,11 @@ impl Process {
         };
         let accounts = Arc::new(Accounts::new(AccountOptions {
             client: self.client.clone(),
-            scaleway: self.scaleway.clone(),
-            policies: Arc::clone(&self.policies),
+            scaleway: self.runtime.client.clone(),
+            policies: Arc::clone(&self.runtime.policies),
             jobs: Arc::clone(&jobs),
             settings: self.settings.clone(),
-            state: self.state.clone(),
+            state: self.runtime.state.clone(),
             liveness: liveness.clone(),
             leaving: shutdown.clone(),
             limits,
@@ -260,9 +249,9 @@ impl Process {
         });
         let server_clusters = Arc::new(ServerClusters::new(
             self.client.clone(),
-            self.scaleway.clone(),
+            self.runtime.client.clone(),
             lifecycle.clone(),
-            Arc::clone(&self.policies),
+            Arc::clone(&self.runtime.policies),
             liveness,
             shutdown.clone(),
             self.settings.hooks.clone(),
@@ -277,9 +266,9 @@ impl Process {
             let context = Arc::new(Context {
                 client: self.client.clone(),
                 cluster_api: cluster_api.clone(),
-                scaleway: self.scaleway.clone(),
+                scaleway: self.runtime.client.clone(),
                 lifecycle: lifecycle.clone(),
-                policies: Arc::clone(&self.policies),
+                policies: Arc::clone(&self.runtime.policies),
                 jobs: Arc::clone(&jobs),
                 events: Arc::clone(&events),
                 settings: self.settings.clone(),
@@ -334,40 +323,6 @@ fn supervision(arguments: &RunArguments, zone: Option<&Zone>) -> SupervisorOptio
     let mut options = SupervisorOptions::default();
     options.sweep = sweep;
     options
-}
-
-fn policy_host(
-    arguments: &RunArguments,
-    configuration: &Configuration,
-    state: &StateDirectory,
-    client: &windlass_scaleway::Client,
-) -> Result<Host, Error> {
-    let directory = state
-        .handle()
-        .try_clone()
-        .map_err(|source| windlass_lifecycle::Error::StateDirectory { path: state.path().to_owned(), source })?;
-    let mut options = HostOptions::new(directory);
-    options.policy_folder = policy_folder(arguments.policy_folder.as_ref(), arguments.config.as_ref());
-    options.asker = Some(Asker::Controller);
-    options.capabilities = scaleway_capabilities(client);
-    // A child compiles, and takes the code generator's memory with it. Where it cannot be started, this process
-    // compiles its own policies, and refuses others.
-    options.compiler = Compiler::this_program([COMPILE]).ok();
-    let policies = &configuration.policies;
-    let mut registries = RegistryOptions::of_service(
-        policies.registries().clone(),
-        policies.trust().cloned(),
-        state.handle(),
-        state.path(),
-    )
-    .map_err(|source| windlass_lifecycle::Error::StateDirectory { path: state.path().to_owned(), source })?;
-    registries.folder = options.policy_folder.clone();
-    options.registries =
-        Some(Arc::new(Registries::new(registries).map_err(|error| Error::Registries(Box::new(error)))?));
-    let refused = |error| Error::Policies(Box::new(error));
-    let host = Host::new(options).map_err(refused)?;
-    host.configure(&configuration.policies).map_err(refused)?;
-    Ok(host)
 }
 
 /// Refuses another owner than that of the machines in the journal: they would be nobody's from then on.

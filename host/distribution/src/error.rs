@@ -11,7 +11,6 @@ pub enum Error {
     Reference {
         /// What was written.
         reference: String,
-        /// What is wrong with it.
         problem: String,
     },
 
@@ -24,7 +23,6 @@ pub enum Error {
     Registry {
         /// Its host.
         registry: String,
-        /// What happened.
         problem: String,
     },
 
@@ -67,20 +65,11 @@ pub enum Error {
 
     /// Credentials could not be read.
     #[error("the credentials for {registry}: {problem}")]
-    Credentials {
-        /// For which registry.
-        registry: String,
-        /// What happened.
-        problem: String,
-    },
+    Credentials { registry: String, problem: String },
 
     /// The lock file can't be used.
     #[error("the lock file {file}: {problem}")]
-    Lock {
-        file: String,
-        /// What is wrong with it.
-        problem: String,
-    },
+    Lock { file: String, problem: String },
 
     /// Nobody who is trusted has signed it.
     #[error(transparent)]

@@ -65,7 +65,6 @@ struct Entry {
 }
 
 impl LockFile {
-    /// The lock file at this path.
     pub fn at(path: impl Into<PathBuf>) -> LockFile {
         LockFile { path: path.into() }
     }

@@ -42,7 +42,6 @@ pub enum SignatureFile {
 }
 
 impl SignatureFile {
-    /// All of them.
     pub const ALL: [SignatureFile; 2] = [SignatureFile::Minisign, SignatureFile::Sigstore];
 
     /// What follows the name of the file that is signed.

@@ -59,7 +59,6 @@ pub enum Untrusted {
     Malformed {
         /// What it would be the signature of.
         digest: ContentDigest,
-        /// What is wrong with it.
         problem: String,
     },
     /// It is signed by somebody else.
@@ -67,7 +66,6 @@ pub enum Untrusted {
     UnknownKey {
         /// What is signed.
         digest: ContentDigest,
-        /// By which key.
         key: KeyId,
         /// The keys that could have.
         trusted: String,
@@ -77,7 +75,6 @@ pub enum Untrusted {
     Revoked {
         /// What is signed.
         digest: ContentDigest,
-        /// By which key.
         key: KeyId,
         /// How the configuration calls it, where it still does.
         name: Option<String>,

@@ -42,7 +42,6 @@ pub struct Brief {
 }
 
 impl Brief {
-    /// Of this decision.
     #[must_use]
     pub fn of(decision: &DecisionSummary) -> Self {
         let (subject, verdict) = match decision.slot {
@@ -103,7 +102,6 @@ fn first(lines: Vec<String>) -> String {
 }
 
 impl Explanation {
-    /// Of this record.
     #[must_use]
     pub fn of(record: &DecisionRecord) -> Self {
         let (question, answer) = match record.slot {

@@ -60,7 +60,6 @@ pub struct Leftover {
     pub kind: String,
     /// Scaleway's id.
     pub id: String,
-    /// Where it is.
     pub zone: String,
     /// Why it is still there.
     pub reason: String,
@@ -106,7 +105,6 @@ pub struct Details {
     pub causes: Vec<String>,
     /// What was done about it: the rollback, step by step.
     pub undone: Vec<String>,
-    /// What is left.
     pub left: Vec<Leftover>,
     /// What to do now.
     pub remedy: Option<String>,

@@ -8,7 +8,6 @@ use crate::output::Output;
 /// and [`policies`](crate::policies) have its methods.
 #[derive(Debug, Clone, Copy)]
 pub struct Inspector<'a> {
-    /// Where it stands.
     pub state: &'a StateDirectory,
     /// How it is written.
     pub output: Output,

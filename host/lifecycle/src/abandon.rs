@@ -16,8 +16,7 @@ use crate::identifier::{GroupName, OperationId, OwnerName};
 use crate::journal::note::{Note, Record};
 use crate::journal::step::Step;
 use crate::journal::{
-    Closing, Entry, NewEntry, NewOperation, Operation, OperationFilter, OperationKind, OperationState, Phase,
-    ResourceKind, ResourceName,
+    Closing, Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind, ResourceName,
 };
 use crate::lifecycle::{Lifecycle, parse_zone};
 use crate::machines::ClaimName;
@@ -93,7 +92,6 @@ pub enum AbandonTarget {
     /// A server with everything that belongs to it: by the operation that created it, or by Scaleway's id, or both.
     Server {
         zone: Zone,
-        /// The operation that created it.
         creation: Option<OperationId>,
         /// Scaleway's id of it.
         server: Option<String>,
@@ -189,10 +187,10 @@ impl PendingAbandonment {
         let at = shared.clock.now();
         let entry = |resource: Option<ResourceName>| {
             let (step, data) = note.parts();
-            NewEntry { operation: operation.id.clone(), step, phase: Phase::Note, resource, data, at }
+            Entry { sequence: 0, step, phase: Phase::Note, resource, data, at }
         };
         // What was not found is noted, too: it may only be late.
-        let mut notes: Vec<NewEntry> = resources.iter().map(|it| entry(Some(it.resource.clone()))).collect();
+        let mut notes: Vec<Entry> = resources.iter().map(|it| entry(Some(it.resource.clone()))).collect();
         if notes.is_empty() {
             notes.push(entry(None));
         }
@@ -215,18 +213,7 @@ impl PendingAbandonment {
             look_at: None,
             at,
         };
-        let opened = is_new.then(|| NewOperation {
-            id: current.id.clone(),
-            kind: current.kind,
-            group: current.group.clone(),
-            zone: current.zone.clone(),
-            owner: current.owner.clone(),
-            specification: current.specification.clone(),
-            policies: current.policies.clone(),
-            runner: current.runner.clone(),
-            at,
-        });
-        if !shared.journal.abandon(opened, &current.runner, closing, notes).await? {
+        if !shared.journal.abandon(is_new.then_some(&current), &current.runner, closing, notes).await? {
             return Err(running());
         }
         tracing::info!(operation = %operation.id, "{}: {}", abandonment.words(), report.words());

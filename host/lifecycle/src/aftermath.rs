@@ -49,11 +49,12 @@ impl Error {
             | Self::NotOurs { .. }
             | Self::Protected { .. }
             | Self::Policy(_)
+            | Self::Registries(_)
             | Self::MachineLimit { .. }
             | Self::MachineName { .. } => Aftermath::Refused,
             // An operation that had begun ends with `Unrecorded` instead.
             Self::JournalWrite { .. }
-            | Self::JournalCommit { .. }
+            | Self::OperationTaken { .. }
             | Self::JournalClosed
             | Self::JournalTooLong { .. }
             | Self::JournalRead { .. }
@@ -80,7 +81,7 @@ impl Error {
         matches!(
             self,
             Self::JournalWrite { .. }
-                | Self::JournalCommit { .. }
+                | Self::OperationTaken { .. }
                 | Self::JournalClosed
                 | Self::JournalTooLong { .. }
                 | Self::JournalRead { .. }
@@ -136,7 +137,6 @@ impl Effects {
         self.there.is_empty() && self.removed.is_empty()
     }
 
-    /// What is there.
     pub(crate) fn there(&self) -> &[ResourceName] {
         &self.there
     }

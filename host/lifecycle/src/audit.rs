@@ -22,10 +22,17 @@ use crate::{Error, RequestedBy, tags};
 /// A machine that exists, and what its owner would ask of its release.
 #[derive(Clone, Copy, Debug)]
 pub enum Existing<'a> {
-    /// A server.
-    Server { zone: &'a Zone, server: &'a Server, asking: &'a Asking, requested_by: &'a RequestedBy },
+    Server {
+        zone: &'a Zone,
+        server: &'a Server,
+        asking: &'a Asking,
+        requested_by: &'a RequestedBy,
+    },
     /// A Mac.
-    Host { host: &'a AppleSiliconServer, request: &'a ReleaseRequest },
+    Host {
+        host: &'a AppleSiliconServer,
+        request: &'a ReleaseRequest,
+    },
 }
 
 /// What the slot `release` decides about a machine today, and what it would decide if one of its shadows decided.

@@ -12,7 +12,7 @@ use crate::Error;
 use crate::control::{Cancellable, Control, NotNoted};
 use crate::identifier::OperationId;
 use crate::journal::note::Note;
-use crate::journal::{NewEntry, OperationState, Phase};
+use crate::journal::{Entry, OperationState, Phase};
 use crate::lifecycle::Lifecycle;
 use crate::shared::Shared;
 
@@ -58,9 +58,9 @@ impl Shared {
     pub(crate) async fn note_cancelled(&self, id: &OperationId, by: &str) -> Result<Cancellation, Error> {
         let by = by[..by.floor_char_boundary(MAX_NAME_LEN)].to_owned();
         let (step, data) = Note::Cancelled { by }.parts();
-        let (operation, at) = (id.clone(), self.clock.now());
-        let entry = NewEntry { operation, step, phase: Phase::Note, resource: None, data, at };
-        match self.journal.append_while_open(entry).await? {
+        let at = self.clock.now();
+        let entry = Entry { sequence: 0, step, phase: Phase::Note, resource: None, data, at };
+        match self.journal.append_while_open(id, entry).await? {
             true => Ok(Cancellation::Noted),
             false => self.journal.operation(id).map(|operation| Cancellation::Ended(operation.state)),
         }

@@ -191,7 +191,6 @@ pub enum EventKind {
     Opened,
     /// A step begins.
     StepBegan { step: String },
-    /// A step is done.
     StepDone {
         step: String,
         /// What it made or changed.
@@ -202,9 +201,7 @@ pub enum EventKind {
         step: String,
         /// The attempt that failed, from 1.
         attempt: u32,
-        /// How long.
         milliseconds: u64,
-        /// What failed.
         failure: String,
         /// What the policy said.
         reason: Option<String>,
@@ -228,10 +225,7 @@ pub enum EventKind {
         decided_by: String,
     },
     /// It ended.
-    Closed {
-        /// How.
-        state: OperationState,
-    },
+    Closed { state: OperationState },
     /// It stays open in the journal, for the next start.
     LeftOpen,
 }

@@ -23,7 +23,6 @@ pub enum Error {
         what: &'static str,
         /// The name, cut to a bounded length.
         name: String,
-        /// The rule it breaks.
         problem: String,
     },
     /// A specification asks for something that cannot be.
@@ -39,15 +38,11 @@ pub enum Error {
     StateDirectory {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
         source: io::Error,
     },
     /// Another process is taking over what a dead one left.
     #[error("another process is recovering operations (it holds {}); try again when it has ended", path.display())]
-    RecoveryRunning {
-        /// The lock.
-        path: PathBuf,
-    },
+    RecoveryRunning { path: PathBuf },
     /// The state directory's history took place elsewhere, so what its journal holds open may have ended there, and
     /// what it knows may be in use. Nothing was changed.
     #[error(
@@ -58,7 +53,6 @@ pub enum Error {
         path.display(), path.display()
     )]
     HistoryMoved {
-        /// The directory.
         path: PathBuf,
         /// What shows it.
         evidence: String,
@@ -70,78 +64,40 @@ pub enum Error {
         path: PathBuf,
     },
     /// The journal cannot be opened.
-    #[error("the journal {} cannot be opened: {source}", path.display())]
+    #[error("the journal {} cannot be opened: {problem}", path.display())]
     JournalOpen {
-        /// The file.
+        /// Where it is.
         path: PathBuf,
-        /// What SQLite said.
-        source: rusqlite::Error,
+        problem: String,
     },
     /// The journal was written by a version that this one does not know. It was left untouched.
     #[error("the journal {} has version {found}, this program knows version {known}: use the program that wrote it (it \
         was left untouched)", path.display())]
-    JournalNewer {
-        /// The file.
-        path: PathBuf,
-        /// The version found.
-        found: i64,
-        /// The version known.
-        known: i64,
-    },
+    JournalNewer { path: PathBuf, found: i64, known: i64 },
     /// A write failed.
-    #[error("the journal cannot be written: {source}")]
-    JournalWrite {
-        /// What SQLite said.
-        source: rusqlite::Error,
-    },
-    /// The commit of several writes failed.
-    #[error("the journal cannot be written: {message}")]
-    JournalCommit {
-        /// What SQLite said.
-        message: String,
-    },
+    #[error("the journal cannot be written: {problem}")]
+    JournalWrite { problem: String },
+    /// Another process has taken the operation over, so this one writes nothing about it any more.
+    #[error("operation {operation} was taken over by another process")]
+    OperationTaken { operation: OperationId },
     /// The operation removes something, and goes on.
     #[error("operation {operation} cannot be cancelled: a {kind} goes on until it has ended")]
-    NotCancellable {
-        operation: OperationId,
-        /// What it does.
-        kind: OperationKind,
-    },
+    NotCancellable { operation: OperationId, kind: OperationKind },
     /// The journal was opened for reading, or is shut.
     #[error("the journal is not open for writing")]
     JournalClosed,
     /// Something is too long for the journal.
     #[error("{what} of {bytes} bytes is longer than the journal takes ({limit})")]
-    JournalTooLong {
-        /// What it is.
-        what: &'static str,
-        /// How long it is.
-        bytes: usize,
-        /// How long it may be.
-        limit: usize,
-    },
+    JournalTooLong { what: &'static str, bytes: usize, limit: usize },
     /// A read failed.
-    #[error("the journal cannot be read: {source}")]
-    JournalRead {
-        /// What SQLite said.
-        source: rusqlite::Error,
-    },
+    #[error("the journal cannot be read: {problem}")]
+    JournalRead { problem: String },
     /// A row cannot be understood.
     #[error("the journal's table {table}, row {row}, column {column}: {problem}")]
-    JournalRow {
-        table: &'static str,
-        /// The row's key.
-        row: String,
-        column: String,
-        /// What is wrong with it.
-        problem: String,
-    },
+    JournalRow { table: &'static str, row: String, column: String, problem: String },
     /// No operation has this id.
     #[error("there is no operation {operation} in the journal")]
-    OperationUnknown {
-        /// The id.
-        operation: String,
-    },
+    OperationUnknown { operation: String },
     /// A step of an operation failed for good, and what had been made was undone (see the report for how completely).
     #[error("{0}")]
     Failed(Box<OperationFailure>),
@@ -177,11 +133,7 @@ pub enum Error {
     OperationRunning { operation: OperationId },
     /// The operation has ended, so it cannot be ended another way.
     #[error("operation {operation} has ended: it is {state}")]
-    OperationEnded {
-        operation: OperationId,
-        /// How.
-        state: OperationState,
-    },
+    OperationEnded { operation: OperationId, state: OperationState },
     /// The server is being cleaned up already.
     #[error("operation {operation} is cleaning this server up already")]
     CleanupUnderWay {
@@ -200,7 +152,6 @@ pub enum Error {
     Protected {
         /// Scaleway's id of it.
         server: String,
-        /// Where it is.
         zone: String,
     },
     /// Scaleway could not be asked.
@@ -214,6 +165,9 @@ pub enum Error {
     /// Something about the policies of a stored operation, or the keeping of policies, failed.
     #[error("policies: {0}")]
     Policy(#[from] Box<windlass_policy::Error>),
+    /// Registries cannot be used.
+    #[error("registries of policies: {0}")]
+    Registries(#[from] windlass_distribution::Error),
     /// No host of the pool can be claimed now.
     #[error("no host of the pool {prefix}... in {zone} can be claimed: {counts}")]
     NoEligibleMachine {
@@ -237,7 +191,6 @@ pub enum Error {
         what: &'static str,
         /// The name, cut to a bounded length.
         name: String,
-        /// The rule it breaks.
         problem: String,
     },
     /// The host that carries the claim is being claimed or released.
@@ -251,10 +204,7 @@ pub enum Error {
     },
     /// Other processes hold the lock over the names of hosts.
     #[error("others are claiming and releasing machines (they hold {}); try again later", path.display())]
-    MachinesLocked {
-        /// The lock.
-        path: PathBuf,
-    },
+    MachinesLocked { path: PathBuf },
     /// Whether a host comes of an order is not known yet: the answer was lost. None is ordered in its place.
     #[error(
         "whether a host comes of operation {operation} is not known, since Scaleway's answer to the order was lost; it \
@@ -335,14 +285,6 @@ impl Error {
 
     pub(crate) fn scaleway(what: &'static str, source: impl Into<Arc<windlass_scaleway::Error>>) -> Self {
         Self::Scaleway { what, source: source.into() }
-    }
-
-    pub(crate) fn journal_write(source: rusqlite::Error) -> Self {
-        Self::JournalWrite { source }
-    }
-
-    pub(crate) fn journal_read(source: rusqlite::Error) -> Self {
-        Self::JournalRead { source }
     }
 }
 

@@ -27,9 +27,9 @@ use windlass_scaleway::types::instance::ListServers;
 use windlass_scaleway::{Client, Zone};
 
 use crate::clock::Randomness;
-use crate::database::Durability;
 use crate::identifier::{OwnerName, push_digits};
 use crate::journal::Journal;
+use crate::log::Durability;
 use crate::shared::Shared;
 use crate::state_directory::{JOURNAL_FILE, StateDirectory};
 use crate::{Error, tags};

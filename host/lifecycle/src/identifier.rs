@@ -62,8 +62,16 @@ impl OwnerName {
 /// journal refuses a second operation of the same id. It is the value of the operation tag and, unless the
 /// specification says otherwise, the server's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "String")]
 pub struct OperationId(String);
+
+impl TryFrom<String> for OperationId {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self, Error> {
+        Self::parse(&text)
+    }
+}
 
 impl OperationId {
     /// A new id. `now` is in milliseconds since 1970.
@@ -92,7 +100,6 @@ impl OperationId {
         Self(id)
     }
 
-    /// The group in it.
     fn group(&self) -> &str {
         self.0.rsplit_once('-').map_or("", |(group, _)| group)
     }

@@ -16,7 +16,9 @@
 //! - A [`Supervisor`] runs beside them: it resumes what nobody works on, makes second looks, sweeps as it is told to,
 //!   and prunes the journal.
 //! - A [`Control`] follows operations (events) and ends them early: undone at once, or left to the next start.
-//! - The [`Journal`] can be read at any time, also by another process ([`Journal::read_only`]).
+//! - The [`Journal`] can be read at any time, also by another process ([`Journal::read_only`]). It is kept in a
+//!   [`log::Log`]: another place to keep state is one implementation of that.
+//! - [`Runtime::build`] puts together what a process works with.
 //!
 //! # The three promises
 //! - *Intent before effect*: a step is in the journal before its call leaves the process, and its outcome before the
@@ -49,7 +51,6 @@ mod cleanup;
 mod clock;
 mod control;
 mod create;
-mod database;
 mod error;
 mod execute;
 mod failure;
@@ -60,6 +61,7 @@ mod inventory;
 mod journal;
 mod known;
 mod lifecycle;
+pub mod log;
 mod machines;
 pub mod metric_names;
 mod name;
@@ -75,6 +77,7 @@ mod requested_by;
 mod resume;
 mod retry;
 mod run;
+mod runtime;
 mod server_action;
 mod server_state;
 mod shared;
@@ -100,7 +103,6 @@ pub use capabilities::scaleway_capabilities;
 pub use cleanup::{CleanedUp, CleanupRequest, PendingCleanup, Target};
 pub use clock::Clock;
 pub use control::{Cancellable, Control, Event, EventKind, MayBegin, NotNoted};
-pub use database::{Database, DatabaseError, Durability, Schema};
 pub use error::{Error, OperationFailure};
 pub use failure::of_error as failure_of;
 pub use history::{FileMark, History, Place};
@@ -110,6 +112,7 @@ pub use journal::{
 };
 pub use known::KnownServer;
 pub use lifecycle::{CreatedServer, Lifecycle, Options, PendingCreate};
+pub use log::Durability;
 pub use machines::{
     AdoptedMachine, ClaimName, ClaimStanding, HostOrigin, Ineligible, Listing, OrderRequest, Pool, PoolPrefix, Reclaim,
     ReclaimMode, ReclaimRequest, Stranded,
@@ -123,6 +126,7 @@ pub use report::{Left, Report};
 pub use requested_by::{RequestedBy, Requester};
 pub use resume::{Resumed, ResumedOperation, UnverifiedOperation, WaitingOperation};
 pub use retry::Attempts;
+pub use runtime::{Runtime, RuntimeOptions};
 pub use server_state::server_state;
 pub use shared::Limits;
 pub use specification::{

@@ -20,13 +20,13 @@ use crate::change::{BlockVolumeChange, change};
 use crate::clock::{Clock, Randomness};
 use crate::control::{Control, EventKind};
 use crate::create::Creation;
-use crate::database::Durability;
 use crate::error::OperationFailure;
 use crate::identifier::{OperationId, OwnerName};
 use crate::inventory::Scope;
 use crate::journal::note::{Cause, Note};
 use crate::journal::step::{Create, Step};
 use crate::journal::{Closing, Entry, Journal, OperationKind, OperationState, ResourceKind, ResourceName};
+use crate::log::Durability;
 use crate::machines::Machines;
 use crate::ownership::Claims;
 use crate::poller::Poller;
@@ -43,9 +43,7 @@ use crate::{Error, metric_names, tags};
 /// What a [`Lifecycle`] is made from.
 #[non_exhaustive]
 pub struct Options {
-    /// Speaks to Scaleway.
     pub client: Client,
-    /// Judges.
     pub policies: Arc<Host>,
     /// Where the journal is.
     pub state_directory: StateDirectory,
@@ -61,11 +59,9 @@ pub struct Options {
     pub host: Option<String>,
     /// What a journal write is proof against.
     pub durability: Durability,
-    /// What time it is.
     pub clock: Clock,
     /// Makes ids and jitter reproducible. Absent: the operating system's randomness.
     pub seed: Option<u64>,
-    /// Bounds.
     pub limits: Limits,
 }
 
@@ -128,7 +124,7 @@ impl Lifecycle {
         let owner = options.state_directory.owner(options.owner)?;
         let (history, moved) = options.state_directory.begin_history(&journal)?;
         let randomness = Randomness::new(options.seed);
-        let runner = options.state_directory.register_runner(&randomness)?;
+        let runner = journal.register(&randomness)?;
         Ok(Self {
             shared: Arc::new(Shared {
                 poller: Poller::new(options.client.clone(), options.limits.poll_interval),
@@ -203,7 +199,7 @@ impl Lifecycle {
     }
 
     /// This process's name in the state directory: it lives as long as the process does
-    /// ([`StateDirectory::runner_lives`]).
+    /// ([`Journal::runner_lives`]).
     #[must_use]
     pub fn runner(&self) -> &str {
         self.shared.runner.name()

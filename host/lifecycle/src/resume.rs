@@ -23,7 +23,7 @@ use crate::create::Creation;
 use crate::identifier::GroupName;
 use crate::journal::note::Note;
 use crate::journal::progress::Progress;
-use crate::journal::{Entry, NewEntry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceName};
+use crate::journal::{Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceName};
 use crate::lifecycle::{Lifecycle, claims_of_creation, fail, left_open, parse_zone, succeed};
 use crate::report::{Left, Report};
 use crate::run::{Run, milliseconds};
@@ -50,6 +50,8 @@ const PACE_JITTER: u64 = 5;
 const MAX_TRIES: usize = 16;
 /// Left-overs that are tried at a time.
 const PARALLEL_TRIES: usize = 4;
+/// Held by the process that takes over what dead ones left.
+const RECOVERY_LOCK: &str = "recovery.lock";
 /// How long one try of a left-over may take. Then it ends at its next safe point, and the next try goes on.
 const MAX_TRY: Duration = Duration::from_secs(300);
 
@@ -246,7 +248,8 @@ impl Lifecycle {
         let shared = &self.shared;
         shared.check_history()?;
         let _turn = shared.taking_over.lock().await;
-        let _lock = shared.state_directory.lock_recovery()?;
+        let running = || Error::RecoveryRunning { path: shared.state_directory.path().join(RECOVERY_LOCK) };
+        let _lock = shared.journal.log().lock(RECOVERY_LOCK)?.ok_or_else(running)?;
         let mut open = shared.journal.operations(&OperationFilter {
             states: OperationState::UNFINISHED.to_vec(),
             ..OperationFilter::default()
@@ -394,8 +397,8 @@ impl Shared {
         let now = self.clock.now();
         let taken_up = Note::TakenUp { tries, next_try: next_try(tries, now, self.randomness.word()) };
         let (step, data) = taken_up.parts();
-        let entry = NewEntry { operation: id.clone(), step, phase: Phase::Note, resource: None, data, at: now };
-        self.journal.append(entry).await
+        let entry = Entry { sequence: 0, step, phase: Phase::Note, resource: None, data, at: now };
+        self.journal.append(id, entry).await
     }
 
     /// The operation, where it is unverified and its second look is still to come.
@@ -404,7 +407,6 @@ impl Shared {
         UnverifiedOperation::of(operation).filter(is_to_come)
     }
 
-    /// The operation, where it is unverified.
     fn unverified(&self, id: &crate::OperationId) -> Option<UnverifiedOperation> {
         self.journal.operation(id).ok().as_ref().and_then(UnverifiedOperation::of)
     }

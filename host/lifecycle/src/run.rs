@@ -25,7 +25,7 @@ use crate::identifier::{GroupName, OperationId};
 use crate::journal::note::Note;
 use crate::journal::progress::Progress;
 use crate::journal::step::Step;
-use crate::journal::{NewEntry, Operation, OperationKind, Phase, ResourceName};
+use crate::journal::{Entry, Operation, OperationKind, Phase, ResourceName};
 use crate::retry::Attempts;
 use crate::shared::Shared;
 use crate::stop::Stop;
@@ -349,14 +349,7 @@ impl Run {
         }
         self.shared
             .journal
-            .append(NewEntry {
-                operation: self.id.clone(),
-                step: step.to_owned(),
-                phase,
-                resource,
-                data,
-                at: self.now(),
-            })
+            .append(&self.id, Entry { sequence: 0, step: step.to_owned(), phase, resource, data, at: self.now() })
             .await
             .map_err(Stop::Journal)?;
         // Without its intent in the journal, no call is sent.

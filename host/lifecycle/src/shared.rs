@@ -17,11 +17,11 @@ use crate::clock::{Clock, Randomness};
 use crate::history::History;
 use crate::identifier::{GroupName, OperationId, OwnerName};
 use crate::images::Images;
-use crate::journal::{Journal, NewOperation, Operation, OperationKind};
+use crate::journal::{Journal, Operation, OperationKind, OperationState, Runner};
 use crate::machines::Machines;
 use crate::poller::Poller;
 use crate::run::milliseconds;
-use crate::state_directory::{Runner, StateDirectory};
+use crate::state_directory::StateDirectory;
 use crate::{Error, metric_names};
 
 /// What bounds the work.
@@ -129,7 +129,7 @@ impl Shared {
         if operation.runner == self.runner.name() {
             self.active.contains(&operation.id)
         } else {
-            self.state_directory.runner_lives(&operation.runner)
+            self.journal.runner_lives(&operation.runner)
         }
     }
 
@@ -176,8 +176,9 @@ impl Shared {
         self.check_history()?;
         // Before it is in the journal, where a resume of this process would take it for one that nobody works on.
         let active = Active::new(self, id, kind).ok_or_else(|| Error::OperationExists { operation: id.clone() })?;
+        let now = self.clock.now();
         self.journal
-            .begin(NewOperation {
+            .begin(Operation {
                 id: id.clone(),
                 kind,
                 group: group.to_string(),
@@ -186,7 +187,15 @@ impl Shared {
                 specification,
                 policies: serde_json::to_value(policies.identities()).unwrap_or(Value::Null),
                 runner: self.runner.name().to_owned(),
-                at: self.clock.now(),
+                state: OperationState::Open,
+                cause: None,
+                reasons: Vec::new(),
+                report: None,
+                ended_by: None,
+                look_at: None,
+                created_at: now,
+                updated_at: now,
+                ended_at: None,
             })
             .await?;
         Ok(active)

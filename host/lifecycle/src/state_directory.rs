@@ -9,12 +9,10 @@ use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, File, OpenOptions, OpenOptions
 
 use crate::Error;
 use crate::clock::Randomness;
-use crate::identifier::{OwnerName, push_digits};
+use crate::identifier::OwnerName;
 
 const OWNER_FILE: &str = "owner";
 const RUNNERS: &str = "runners";
-const RECOVERY_LOCK: &str = "recovery.lock";
-const MACHINES_LOCK: &str = "machines.lock";
 pub(crate) const JOURNAL_FILE: &str = "journal.sqlite";
 
 /// The open state directory.
@@ -139,9 +137,9 @@ impl StateDirectory {
         written.map_err(self.failed(OWNER_FILE))
     }
 
-    /// A mark that this process lives: a file with an exclusive lock that the kernel releases when the process ends,
-    /// however it ends.
-    pub(crate) fn register_runner(&self, randomness: &Randomness) -> Result<Runner, Error> {
+    /// A mark that the process of this name lives: a file with an exclusive lock that the kernel releases when the
+    /// process ends, however it ends.
+    pub(crate) fn register_runner(&self, name: &str) -> Result<RunnerMark, Error> {
         let mut builder = DirBuilder::new();
         builder.mode(0o700);
         match self.directory.create_dir_with(RUNNERS, &builder) {
@@ -151,16 +149,13 @@ impl StateDirectory {
             _ => {}
         }
         self.sweep_runners();
-        let mut name = format!("{}-", std::process::id());
-        // Not from the seeded words: two processes with one seed must not share a name.
-        push_digits(&mut name, Randomness::new(None).word() ^ randomness.word(), 10);
         let path = format!("{RUNNERS}/{name}");
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(0o600);
         let file = self.directory.open_with(&path, &options).map_err(self.failed(&path))?.into_std();
         // Waits: somebody who asks whether we live holds the lock for an instant.
         file.lock().map_err(self.failed(&path))?;
-        Ok(Runner { name, _lock: FileLock(file), directory: Arc::clone(&self.directory) })
+        Ok(RunnerMark { path, _lock: FileLock(file), directory: Arc::clone(&self.directory) })
     }
 
     /// Whether the process behind a runner's name still lives.
@@ -203,34 +198,17 @@ impl StateDirectory {
         }
     }
 
-    /// The lock that lets one process at a time take over what dead ones left. Held until dropped.
-    ///
-    /// # Errors
-    /// [`Error::RecoveryRunning`] when another process holds it.
-    pub(crate) fn lock_recovery(&self) -> Result<FileLock, Error> {
+    /// Takes the lock of this name, which is that of a file, and which one process at a time holds. `None` where another
+    /// one does.
+    pub(crate) fn lock(&self, name: &str) -> Result<Option<FileLock>, Error> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).mode(0o600);
-        let file = self.directory.open_with(RECOVERY_LOCK, &options).map_err(self.failed(RECOVERY_LOCK))?.into_std();
+        let file = self.directory.open_with(name, &options).map_err(self.failed(name))?.into_std();
         match file.try_lock() {
-            Ok(()) => Ok(FileLock(file)),
-            Err(std::fs::TryLockError::WouldBlock) => {
-                Err(Error::RecoveryRunning { path: self.path.join(RECOVERY_LOCK) })
-            }
-            Err(std::fs::TryLockError::Error(error)) => Err(self.failed(RECOVERY_LOCK)(error)),
+            Ok(()) => Ok(Some(FileLock(file))),
+            Err(std::fs::TryLockError::WouldBlock) => Ok(None),
+            Err(std::fs::TryLockError::Error(error)) => Err(self.failed(name)(error)),
         }
-    }
-
-    /// The file behind the lock over the names of hosts, not locked yet.
-    pub(crate) fn machines_lock(&self) -> Result<std::fs::File, Error> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).mode(0o600);
-        let file = self.directory.open_with(MACHINES_LOCK, &options).map_err(self.failed(MACHINES_LOCK))?;
-        Ok(file.into_std())
-    }
-
-    /// Its path, for messages.
-    pub(crate) fn machines_lock_path(&self) -> PathBuf {
-        self.path.join(MACHINES_LOCK)
     }
 }
 
@@ -262,21 +240,15 @@ fn old_enough(entry: &cap_std::fs::DirEntry) -> bool {
 
 /// This process's mark in the state directory.
 #[derive(Debug)]
-pub(crate) struct Runner {
-    name: String,
+pub(crate) struct RunnerMark {
+    path: String,
     _lock: FileLock,
     directory: Arc<Dir>,
 }
 
-impl Runner {
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-}
-
-impl Drop for Runner {
+impl Drop for RunnerMark {
     fn drop(&mut self) {
-        let _ = self.directory.remove_file(format!("{RUNNERS}/{}", self.name));
+        let _ = self.directory.remove_file(&self.path);
     }
 }
 
@@ -323,24 +295,23 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let state = StateDirectory::open(folder.path()).unwrap();
         let other = StateDirectory::open(folder.path()).unwrap();
-        let runner = state.register_runner(&Randomness::new(Some(1))).unwrap();
-        let name = runner.name().to_owned();
-        assert!(other.runner_lives(&name));
+        let runner = state.register_runner("1-abc").unwrap();
+        assert!(other.runner_lives("1-abc"));
         drop(runner);
-        assert!(!other.runner_lives(&name));
+        assert!(!other.runner_lives("1-abc"));
         assert!(!other.runner_lives("../owner"));
     }
 
     #[test]
-    fn recovery_is_for_one_at_a_time() {
+    fn a_lock_is_held_by_one_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
         let state = StateDirectory::open(folder.path()).unwrap();
-        let held = state.lock_recovery().unwrap();
-        assert!(matches!(state.lock_recovery(), Err(Error::RecoveryRunning { .. })));
+        let held = state.lock("recovery.lock").unwrap().unwrap();
+        assert!(state.lock("recovery.lock").unwrap().is_none());
         // What a child process has open between its fork and its exec.
         let copy = held.0.try_clone().unwrap();
         drop(held);
-        state.lock_recovery().unwrap();
+        assert!(state.lock("recovery.lock").unwrap().is_some());
         drop(copy);
     }
 }

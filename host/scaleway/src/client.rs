@@ -54,7 +54,6 @@ struct Shared {
 /// The answer to a raw request, whatever its status.
 #[derive(Debug, Clone)]
 pub struct RawAnswer {
-    /// HTTP status.
     pub status: u16,
     /// How many items a list of the Instance API has in all, as its header `X-Total-Count` tells.
     pub total_count: Option<u64>,

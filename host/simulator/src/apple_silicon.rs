@@ -145,7 +145,6 @@ impl AppleSiliconPool {
         self
     }
 
-    /// In this zone.
     #[must_use]
     pub fn in_zone(mut self, zone: &windlass_scaleway::Zone) -> Self {
         self.zone = zone.as_str().to_owned();

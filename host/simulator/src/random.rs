@@ -97,7 +97,6 @@ impl Random {
         self.mac([0xde, 0x00, 0x01])
     }
 
-    /// The MAC of a private NIC.
     pub(crate) fn private_nic_mac(&mut self) -> String {
         self.mac([0x02, 0x00, 0x00])
     }

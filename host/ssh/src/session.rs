@@ -21,7 +21,6 @@ const LAST_OUTPUT: Duration = Duration::from_millis(500);
 /// Where to log in, and as whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination {
-    /// The machine's address.
     pub address: IpAddr,
     /// The port of its sshd.
     pub port: u16,

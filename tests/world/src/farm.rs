@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use windlass_cluster::{
     ClusterControl, ClusterName, ClusterOptions, ClusterSpecification, ClusterState, ClusterStatus, Clusters,
-    NodeGroup, ScaleRequest, SqliteClusterStore, StoreError,
+    LogClusterStore, NodeGroup, ScaleRequest,
 };
-use windlass_lifecycle::{Lifecycle, StateDirectory};
+use windlass_lifecycle::Lifecycle;
 use windlass_policy::Host;
 use windlass_scaleway::Client;
 
@@ -26,14 +26,9 @@ pub(crate) fn is_cluster(group: &str) -> bool {
 }
 
 /// Opens what a process needs.
-pub(crate) fn open(
-    lifecycle: Lifecycle,
-    client: Client,
-    policies: Arc<Host>,
-    state: &StateDirectory,
-) -> Result<Clusters, StoreError> {
-    let store = SqliteClusterStore::open(state, lifecycle.journal())?;
-    Ok(Clusters::new(ClusterOptions::new(lifecycle, client, policies, Arc::new(store))))
+pub(crate) fn open(lifecycle: Lifecycle, client: Client, policies: Arc<Host>) -> Clusters {
+    let store = LogClusterStore::of(lifecycle.journal());
+    Clusters::new(ClusterOptions::new(lifecycle, client, policies, Arc::new(store)))
 }
 
 /// A cluster of so many nodes, without hooks.

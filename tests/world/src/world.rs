@@ -549,7 +549,7 @@ impl World {
         options.seed = seed;
         let lifecycle = Lifecycle::open(options)?;
         if index == CLUSTERS {
-            let clusters = farm::open(lifecycle, client, policies, &state)?;
+            let clusters = farm::open(lifecycle, client, policies);
             return Ok(Process::new(Role::Clusters(clusters)));
         }
         let supervisor = Supervisor::new(lifecycle.clone(), supervision(self.grace));

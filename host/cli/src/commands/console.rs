@@ -126,7 +126,6 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// Ends it.
     pub(crate) async fn end(self) {
         self.end.cancel();
         self.asking.abort();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
-use windlass_cluster::{ClusterStore, SqliteClusterStore};
+use windlass_cluster::{ClusterStore, LogClusterStore};
 use windlass_inspect::failure::{Exit, Failure};
 use windlass_inspect::output;
 use windlass_inspect::text::printable;
@@ -236,9 +236,7 @@ fn operations_of(state: &StateDirectory, mark: &str) -> Result<Option<Begun>, Fa
 
 async fn cluster_of(state: &StateDirectory, mark: &str) -> Result<Option<Begun>, Failure> {
     let Some(journal) = journal_of(state)? else { return Ok(None) };
-    let store = SqliteClusterStore::read_only(state, &journal).map_err(|error| unread(&error))?;
-    let Some(store) = store else { return Ok(None) };
-    let clusters = store.clusters().await.map_err(|error| unread(&error))?;
+    let clusters = LogClusterStore::of(&journal).clusters().await.map_err(|error| unread(&error))?;
     Ok(clusters.iter().find_map(|stored| {
         let operation = stored.open.as_ref()?;
         let ours = operation.runner.starts_with(mark) && is_recent(operation.began_at);

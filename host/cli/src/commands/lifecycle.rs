@@ -126,7 +126,7 @@ pub(super) fn left_open_words(work: &Work) -> Result<String, Failure> {
     filter.states = vec![OperationState::Open];
     let open = work.lifecycle.journal().operations(&filter);
     let open = open.map_err(|error| lifecycle_failure("the journal cannot be read", &error))?;
-    Ok(match open.iter().filter(|operation| !work.state.runner_lives(&operation.runner)).count() {
+    Ok(match open.iter().filter(|operation| !work.lifecycle.journal().runner_lives(&operation.runner)).count() {
         0 => String::new(),
         1 => "An operation that an earlier process left open is finished or undone first. ".to_owned(),
         count => format!("{count} operations that an earlier process left open are finished or undone first. "),

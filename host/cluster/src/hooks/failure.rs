@@ -18,7 +18,6 @@ const MAX_MESSAGE_LEN: usize = 1024;
 pub struct HookFailure {
     /// The hook, in words.
     pub hook: String,
-    /// What went wrong.
     pub problem: HookProblem,
     /// What it said, and which nodes are done all the same.
     pub output: HookOutput,
@@ -98,9 +97,7 @@ pub enum HookProblem {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{node} {problem}")]
 pub struct NodeFailure {
-    /// The node's name.
     pub node: String,
-    /// What went wrong.
     pub problem: HookProblem,
 }
 

@@ -36,7 +36,6 @@ pub struct HookOutput {
 /// How it went on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeOutput {
-    /// The node's name.
     pub node: String,
     /// Whether the command ended with 0.
     pub succeeded: bool,

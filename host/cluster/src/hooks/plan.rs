@@ -56,10 +56,7 @@ pub enum PlannedRun {
         nodes: Vec<(String, String)>,
     },
     /// What only another program can run.
-    Foreign {
-        /// In words.
-        words: String,
-    },
+    Foreign { words: String },
 }
 
 fn milliseconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,16 +1,16 @@
-//! Where clusters are kept: one interface, so that the same operations run on one machine (in the journal's file)
+//! Where clusters are kept: one interface, so that the same operations run on one machine (in the journal's log)
 //! and elsewhere (for example on the status of a Kubernetes object, with leader election for liveness).
 
-mod sqlite;
+mod log;
 
 use async_trait::async_trait;
 
-pub use sqlite::SqliteClusterStore;
+pub use log::LogClusterStore;
+pub use windlass_lifecycle::log::Fence;
 
 use crate::name::ClusterName;
 use crate::record::{Cluster, ClusterEvent, ClusterEventKind, ClusterOperation, Node, OperationKind, OperationState};
 
-/// A cluster as it is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredCluster {
     pub cluster: Cluster,
@@ -20,15 +20,10 @@ pub struct StoredCluster {
     pub open: Option<ClusterOperation>,
     /// What other processes request of that operation.
     pub requests: Requests,
-    /// What a write must name: see [`Fence`].
+    /// What a write must name. It changes with every operation that begins and with every one that is taken over. Never
+    /// given twice in the life of a store, also not to a later cluster of the same name.
     pub fence: Fence,
 }
-
-/// The right to write about a cluster. It changes with every operation that begins and with every one that is taken
-/// over, so whoever was overtaken can write no more. Never given twice in the life of a store, also not to a later
-/// cluster of the same name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fence(pub u64);
 
 /// What other processes request of the operation under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,13 +88,7 @@ pub enum StoreError {
     },
     /// Something stored cannot be understood.
     #[error("table {table}, row {row}: {problem}")]
-    Row {
-        table: &'static str,
-        /// The row's key.
-        row: String,
-        /// What is wrong with it.
-        problem: String,
-    },
+    Row { table: &'static str, row: String, problem: String },
     /// The cluster is not stored any more.
     #[error("the cluster is not stored any more")]
     Gone,

@@ -14,9 +14,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use parking_lot::Mutex;
-use windlass_cluster::{
-    ClusterOptions, ClusterState, Clusters, Error, OperationKind, OperationState, SqliteClusterStore,
-};
+use windlass_cluster::{ClusterOptions, ClusterState, Clusters, Error, LogClusterStore, OperationKind, OperationState};
 use windlass_lifecycle::{Lifecycle, Options, StateDirectory};
 use windlass_policy::Host;
 use windlass_scaleway::Client;
@@ -43,7 +41,7 @@ fn open(client: Client, state: &Path, policies: Arc<Host>, after_write: AfterWri
     options.limits.settle = Duration::from_millis(20);
     options.limits.poll_interval = Duration::from_millis(20);
     let lifecycle = Lifecycle::open(options).unwrap();
-    let inner = Arc::new(SqliteClusterStore::open(&state, lifecycle.journal()).unwrap());
+    let inner = Arc::new(LogClusterStore::of(lifecycle.journal()));
     let watched = WatchedStore::new(inner, Box::new(|_| futures::future::ready(()).boxed()));
     let store = Arc::new(WatchedStore { after_write, ..watched });
     let mut options = ClusterOptions::new(lifecycle, client, policies, store);

@@ -563,8 +563,9 @@ fn no_group_is_made_while_the_names_of_other_clusters_nodes_cannot_be_read() {
         let world = World::new(50).await;
         let clusters = farm_of(&world, 1).await;
         let connection = rusqlite::Connection::open(world.state().path().join("journal.sqlite")).unwrap();
-        let document: String = connection.query_row("select document from clusters", [], |row| row.get(0)).unwrap();
-        connection.execute("insert into clusters (name, fence, document) values ('other', 99, '{')", []).unwrap();
+        let other = "insert into streams (family, id, fence, document)
+                     select family, 'other', 99, json('{\"cluster\": {}}') from streams where family = 'cluster'";
+        connection.execute(other, []).unwrap();
         let mut another = specification(&[("web", 1)]);
         another.name = "another".parse().unwrap();
         let refused = clusters.create(another.clone(), &quiet()).await.unwrap_err();
@@ -572,7 +573,9 @@ fn no_group_is_made_while_the_names_of_other_clusters_nodes_cannot_be_read() {
         assert_eq!(world.servers(), ["farm-web-1"], "nothing was made");
         // What has its names already goes on.
         clusters.scale(&farm(), &scale(&[("web", 2)], &[]), &quiet()).await.unwrap();
-        connection.execute("update clusters set document = ?1 where name = 'other'", [document]).unwrap();
+        let read_again = "update streams set document = (select document from streams where id = 'farm')
+                          where id = 'other'";
+        connection.execute(read_again, []).unwrap();
         clusters.create(another, &quiet()).await.unwrap();
     });
 }

@@ -1,25 +1,25 @@
 //! The laws of every store of clusters, and what only the one in a state directory has to bear.
 
-use windlass_cluster::{Change, ClusterEventKind, ClusterName, ClusterStore, SqliteClusterStore};
+use windlass_cluster::{Change, ClusterEventKind, ClusterName, ClusterStore, LogClusterStore};
 use windlass_lifecycle::{Durability, Journal, StateDirectory};
-use windlass_test_cluster_store::{self as laws, begin};
+use windlass_test_stores::clusters::{self as laws, begin};
 
 struct Store {
     _folder: tempfile::TempDir,
     state: StateDirectory,
-    store: SqliteClusterStore,
+    store: LogClusterStore,
 }
 
 fn store() -> Store {
     let folder = tempfile::tempdir().unwrap();
     let state = StateDirectory::open(folder.path()).unwrap();
-    let store = SqliteClusterStore::open(&state, &Journal::open(&state, Durability::Process).unwrap()).unwrap();
+    let store = LogClusterStore::of(&Journal::open(&state, Durability::Process).unwrap());
     Store { _folder: folder, state, store }
 }
 
 impl Store {
-    fn other(&self) -> SqliteClusterStore {
-        SqliteClusterStore::open(&self.state, &Journal::open(&self.state, Durability::Full).unwrap()).unwrap()
+    fn other(&self) -> LogClusterStore {
+        LogClusterStore::of(&Journal::open(&self.state, Durability::Full).unwrap())
     }
 }
 
@@ -116,7 +116,7 @@ async fn a_corrupt_row_is_named() {
     let farm: ClusterName = laws::CLUSTER.parse().unwrap();
     store.begin(begin(None, &[1])).await.unwrap();
     let connection = rusqlite::Connection::open(state.path().join("journal.sqlite")).unwrap();
-    connection.execute("update cluster_nodes set document = '{'", []).unwrap();
+    connection.execute("update streams set document = '{\"role\": 1}' where family = 'cluster-node'", []).unwrap();
     let error = store.cluster(&farm).await.unwrap_err().to_string();
     assert!(error.contains("nodes") && error.contains("farm-web-1"), "{error}");
 }

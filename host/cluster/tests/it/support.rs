@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_cluster::{
     Begin, Captured, Change, ClusterControl, ClusterEvent, ClusterEventKind, ClusterName, ClusterOperation,
     ClusterOptions, ClusterSpecification, ClusterStore, Clusters, Fence, Hook, HookAction, HookFailure, HookInput,
-    HookOutput, HookProblem, HookSet, NodeGroup, ProgramHook, Requests, RunHooks, ScaleRequest, SqliteClusterStore,
+    HookOutput, HookProblem, HookSet, LogClusterStore, NodeGroup, ProgramHook, Requests, RunHooks, ScaleRequest,
     StoreError, StoredCluster,
 };
 use windlass_lifecycle::{
@@ -343,10 +343,7 @@ impl World {
     }
 
     pub(crate) fn store(&self) -> Arc<dyn ClusterStore> {
-        Arc::new(
-            SqliteClusterStore::open(&self.state(), &Journal::open(&self.state(), Durability::Process).unwrap())
-                .unwrap(),
-        )
+        Arc::new(LogClusterStore::of(&Journal::open(&self.state(), Durability::Process).unwrap()))
     }
 
     /// A process start, on what an earlier one may have left.

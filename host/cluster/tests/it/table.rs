@@ -244,7 +244,9 @@ async fn play_from(cell: Cell, thing: &Disturbance, policies: Arc<Host>, seed: u
                     Disturbance::Delete => return request(Requests { cancel: false, delete: true }),
                     Disturbance::Vanish => {
                         let connection = rusqlite::Connection::open(&file).unwrap();
-                        connection.execute_batch("delete from clusters; delete from cluster_nodes;").unwrap();
+                        connection
+                            .execute_batch("delete from streams where family in ('cluster', 'cluster-node')")
+                            .unwrap();
                     }
                 }
                 futures::future::ready(()).boxed()

@@ -117,92 +117,63 @@ fn line_of(line: &str, texts: &mut Texts) -> String {
     }
 }
 
-fn json(text: Option<String>, texts: &mut Texts, hostile: bool) -> Option<String> {
-    let mut value: Value = serde_json::from_str(&text?).unwrap();
-    texts.put(&mut value, hostile);
-    Some(value.to_string())
+/// What a table keeps of some families: its keys and its documents.
+fn documents(connection: &Connection, sql: &str) -> Vec<(i64, Value)> {
+    let mut found = connection.prepare(sql).unwrap();
+    let rows = found.query_map([], |row| Ok((row.get(0)?, row.get::<_, String>(1)?))).unwrap();
+    rows.map(|row| row.map(|(number, text)| (number, serde_json::from_str(&text).unwrap())).unwrap()).collect()
 }
 
-type Row = (String, String, String, Option<String>, Option<String>, String);
+fn write(connection: &Connection, table: &str, number: i64, document: &Value) {
+    let sql = format!("update {table} set document = ?2 where number = ?1");
+    connection.execute(&sql, params![number, document.to_string()]).unwrap();
+}
 
 fn journal(connection: &Connection, texts: &mut Texts) {
     // Those that are looked at: the newest.
-    let rows: Vec<Row> = {
-        let sql = "select id, reasons, specification, cause, report, policies from operations
-                       order by created_at desc limit 600";
-        let mut found = connection.prepare(sql).unwrap();
-        let row = |row: &rusqlite::Row<'_>| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
-        };
-        found.query_map([], row).unwrap().collect::<Result<_, _>>().unwrap()
-    };
+    let newest = "select number, document from streams where family = 'operation'
+                  order by document ->> '$.created_at' desc limit 600";
     connection.execute_batch("begin").unwrap();
-    for (id, reasons, specification, cause, report, _) in rows {
-        connection
-            .execute(
-                "update operations set grouping = ?2, owner = ?3, runner = ?4, zone = ?5, reasons = ?6, specification = ?7,
-                     cause = ?8, report = ?9 where id = ?1",
-                params![
-                    id,
-                    texts.next(),
-                    texts.next(),
-                    texts.next(),
-                    texts.next(),
-                    json(Some(reasons), texts, true),
-                    json(Some(specification), texts, false),
-                    json(cause, texts, false),
-                    json(report, texts, false),
-                ],
-            )
-            .unwrap();
-        let entries: Vec<(i64, String)> = {
-            let mut found = connection.prepare("select sequence, data from entries where operation = ?1").unwrap();
-            let rows = found.query_map([&id], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
-            rows.collect::<Result<_, _>>().unwrap()
-        };
-        for (sequence, data) in entries {
-            connection
-                .execute(
-                    "update entries set data = ?3, resource_id = case when resource_id is null then null else ?4 end
-                     where operation = ?1 and sequence = ?2",
-                    params![id, sequence, json(Some(data), texts, false), texts.next()],
-                )
-                .unwrap();
+    for (number, mut document) in documents(connection, newest) {
+        for field in ["group", "owner", "runner", "zone"] {
+            document[field] = texts.next().into();
         }
+        for field in ["reasons", "specification", "cause", "report"] {
+            texts.put(&mut document[field], field == "reasons");
+        }
+        write(connection, "streams", number, &document);
+    }
+    let of_them = format!(
+        "select number, document from entries where (family, id) in
+             (select family, id from streams where number in (select number from ({newest})))"
+    );
+    for (number, mut document) in documents(connection, &of_them) {
+        texts.put(&mut document["data"], false);
+        if let Some(id) = document.pointer_mut("/resource/id") {
+            *id = texts.next().into();
+        }
+        write(connection, "entries", number, &document);
     }
     connection.execute_batch("commit").unwrap();
 }
 
 fn clusters(connection: &Connection, texts: &mut Texts) {
-    for (table, column) in [
-        ("clusters", "document"),
-        ("cluster_nodes", "document"),
-        ("cluster_operations", "document"),
-        ("cluster_events", "what"),
-    ] {
-        let rows: Vec<(i64, String)> = {
-            // Two of the tables have no row id: they are told by their whole document.
-            let sql = format!("select 0, {column} from {table}");
-            let mut found = connection.prepare(&sql).unwrap();
-            let rows = found.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
-            rows.collect::<Result<_, _>>().unwrap()
-        };
-        for (_, document) in rows {
-            let mut value: Value = serde_json::from_str(&document).unwrap();
+    for table in ["streams", "entries"] {
+        let sql = format!("select number, document from {table} where family glob 'cluster*'");
+        for (number, mut document) in documents(connection, &sql) {
+            let value = match document.get("cluster").is_some() {
+                true => &mut document["cluster"],
+                false => &mut document,
+            };
             // The name of a cluster, a node and a hook's program are held to their own rules.
-            let names: Vec<_> = ["name", "command"].map(|key| value.get(key).cloned()).to_vec();
-            texts.put(&mut value, false);
-            for (key, name) in ["name", "command"].into_iter().zip(names) {
-                if let (Some(name), Some(fields)) = (name, value.as_object_mut()) {
-                    fields.insert(key.to_owned(), name);
+            let kept = ["name", "command", "specification"].map(|key| (key, value.get(key).cloned()));
+            texts.put(value, false);
+            for (key, known) in kept {
+                if let (Some(known), Some(fields)) = (known, value.as_object_mut()) {
+                    fields.insert(key.to_owned(), known);
                 }
             }
-            if let Some(specification) = value.get_mut("specification") {
-                let before: Value = serde_json::from_str::<Value>(&document).unwrap()["specification"].clone();
-                *specification = before;
-            }
-            let sql = format!("update {table} set {column} = ?2 where {column} = ?1");
-            connection.execute(&sql, params![document, value.to_string()]).unwrap();
+            write(connection, table, number, &document);
         }
     }
 }

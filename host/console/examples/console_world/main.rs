@@ -22,8 +22,8 @@ use cap_std::fs::Dir;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use windlass_cluster::{
-    ClusterControl, ClusterOptions, ClusterSpecification, Clusters, Hook, HookAction, HookSet, NodeGroup, ProgramHook,
-    ScaleRequest, SqliteClusterStore,
+    ClusterControl, ClusterOptions, ClusterSpecification, Clusters, Hook, HookAction, HookSet, LogClusterStore,
+    NodeGroup, ProgramHook, ScaleRequest,
 };
 use windlass_console::{Candidates, Console, Endpoint, Prices, ServeOptions};
 use windlass_lifecycle::{
@@ -68,7 +68,6 @@ struct World {
     client: Client,
     policies: Host,
     lifecycle: Lifecycle,
-    state: StateDirectory,
     zone: Zone,
 }
 
@@ -159,11 +158,11 @@ impl World {
             .with(SlotName::StateMapping, Link::file(files.join("reap-all.rules.toml")))
             .with(SlotName::StateMapping, Link::file(files.join("stopped-is-gone.rules.toml")).as_shadow());
         policies.configure(&chains).unwrap();
-        let mut options = Options::new(client.clone(), Arc::new(policies.clone()), state.clone());
+        let mut options = Options::new(client.clone(), Arc::new(policies.clone()), state);
         options.durability = Durability::Process;
         options.limits.poll_interval = Duration::from_millis(2);
         let lifecycle = Lifecycle::open(options).unwrap();
-        Self { simulator, client, policies, lifecycle, state, zone: "fr-par-1".parse().unwrap() }
+        Self { simulator, client, policies, lifecycle, zone: "fr-par-1".parse().unwrap() }
     }
 
     /// Decisions of each kind; a policy that the brake holds back until it is suspended, a swap and a refused one.
@@ -262,7 +261,7 @@ impl World {
 
     /// A cluster that serves, one whose hook failed, and one that is gone.
     async fn clusters(&self) {
-        let store = SqliteClusterStore::open(&self.state, self.lifecycle.journal()).unwrap();
+        let store = LogClusterStore::of(self.lifecycle.journal());
         let policies = Arc::new(self.policies.clone());
         let options = ClusterOptions::new(self.lifecycle.clone(), self.client.clone(), policies, Arc::new(store));
         let clusters = Clusters::new(options);

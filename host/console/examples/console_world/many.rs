@@ -25,11 +25,14 @@ pub(crate) fn multiply(state: &Path, operations: usize) {
     let mut connection = Connection::open(state.join("journal.sqlite")).unwrap();
     let transaction = connection.transaction().unwrap();
     let templates: Vec<(String, i64)> = {
-        let mut found = transaction.prepare("select id, created_at from operations where state <> 'open'").unwrap();
+        let ended = "select id, document ->> '$.created_at' from streams
+                     where family = 'operation' and document ->> '$.state' <> 'open'";
+        let mut found = transaction.prepare(ended).unwrap();
         let rows = found.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
         rows.collect::<Result<_, _>>().unwrap()
     };
-    let there: i64 = transaction.query_row("select count(*) from operations", [], |row| row.get(0)).unwrap();
+    let count = "select count(*) from streams where family = 'operation'";
+    let there: i64 = transaction.query_row(count, [], |row| row.get(0)).unwrap();
     let there = usize::try_from(there).unwrap();
     let mut draw = Draw(20_261_125);
     for number in there..operations {
@@ -39,27 +42,22 @@ pub(crate) fn multiply(state: &Path, operations: usize) {
         let earlier = made - i64::try_from((operations - number) * 300_000 + draw.next(300_000)).unwrap();
         transaction
             .execute(
-                "insert into operations (id, kind, grouping, zone, owner, specification, policies, runner, state, cause,
-                     reasons, report, ended_by, created_at, updated_at, look_at)
-                 select ?1, kind, ?2, ?3, owner, specification, policies, runner,
-                     case state when 'left' then 'undone' when 'unverified' then 'undone' else state end, cause,
-                     reasons, report, coalesce(ended_by, id), ?4, ?4 + updated_at - created_at, null
-                 from operations where id = ?5",
-                params![
-                    id,
-                    GROUPS[draw.next(GROUPS.len())],
-                    ZONES[draw.next(ZONES.len())],
-                    earlier,
-                    template
-                ],
+                "insert into streams (family, id, fence, document)
+                 select family, ?1, fence, json_set(document, '$.group', ?2, '$.zone', ?3,
+                     '$.state', case when document ->> '$.state' in ('left', 'unverified') then 'undone'
+                                     else document ->> '$.state' end,
+                     '$.ended_by', coalesce(document ->> '$.ended_by', id), '$.look_at', null,
+                     '$.created_at', ?4, '$.updated_at', ?4 + (document ->> '$.updated_at') - ?6,
+                     '$.ended_at', ?4 + (document ->> '$.ended_at') - ?6)
+                 from streams where family = 'operation' and id = ?5",
+                params![id, GROUPS[draw.next(GROUPS.len())], ZONES[draw.next(ZONES.len())], earlier, template, made],
             )
             .unwrap();
         transaction
             .execute(
-                "insert into entries (operation, sequence, step, phase, resource_kind, resource_id, resource_zone,
-                     resource_server, data, at)
-                 select ?1, sequence, step, phase, resource_kind, resource_id, resource_zone, resource_server, data,
-                     at - ?3 from entries where operation = ?2",
+                "insert into entries (family, id, document)
+                 select family, ?1, json_set(document, '$.at', (document ->> '$.at') - ?3)
+                 from entries where family = 'operation' and id = ?2",
                 params![id, template, made - earlier],
             )
             .unwrap();
@@ -67,22 +65,21 @@ pub(crate) fn multiply(state: &Path, operations: usize) {
     // What is under way stays so, whatever its process does: a creation, and the removal of a server.
     let copied = transaction
         .execute(
-            "insert into operations (id, kind, grouping, zone, owner, specification, policies, runner, state, created_at,
-                 updated_at)
-             select 'ci-0nderway0001', kind, grouping, zone, owner, specification, policies, runner, 'open', created_at,
-                 updated_at from operations where state = 'open' limit 1",
+            "insert into streams (family, id, fence, document)
+             select family, 'ci-0nderway0001', fence, document
+             from streams where family = 'operation' and document ->> '$.state' = 'open' limit 1",
             [],
         )
         .unwrap();
     assert_eq!(copied, 1);
     transaction
         .execute(
-            "insert into operations (id, kind, grouping, zone, owner, specification, policies, runner, state, reasons,
-                 created_at, updated_at)
-             select 'web-0nderway0002', 'cleanup-server', grouping, zone, owner,
-                 json_object('creation', id, 'server', null), policies, runner, 'open', '[\"the runner no longer wants it\"]',
-                 created_at, updated_at
-             from operations where grouping = 'web' and ended_by is null and state = 'done' limit 1",
+            "insert into streams (family, id, fence, document)
+             select family, 'web-0nderway0002', fence, json_set(document, '$.kind', 'cleanup-server',
+                 '$.specification', json_object('creation', id, 'server', null), '$.state', 'open', '$.ended_at', null,
+                 '$.report', null, '$.reasons', json_array('the runner no longer wants it'))
+             from streams where family = 'operation' and document ->> '$.group' = 'web'
+                 and document ->> '$.ended_by' is null and document ->> '$.state' = 'done' limit 1",
             [],
         )
         .unwrap();

@@ -1,7 +1,7 @@
 //! Clusters, read from the journal's file.
 
 use windlass_cluster::{
-    ClusterEvent, ClusterName, ClusterOperation, ClusterPlan, ClusterStore, SqliteClusterStore, StoredCluster,
+    ClusterEvent, ClusterName, ClusterOperation, ClusterPlan, ClusterStore, LogClusterStore, StoredCluster,
 };
 
 use super::Source;
@@ -23,9 +23,8 @@ pub(crate) struct ClusterView {
 }
 
 impl Source {
-    fn clusters(&self) -> Result<Option<SqliteClusterStore>, Error> {
-        let Some(journal) = self.journal()? else { return Ok(None) };
-        SqliteClusterStore::read_only(&self.state, &journal).map_err(Error::Clusters)
+    fn clusters(&self) -> Result<Option<LogClusterStore>, Error> {
+        Ok(self.journal()?.map(|journal| LogClusterStore::of(&journal)))
     }
 
     pub(crate) async fn all_clusters(&self) -> Result<Vec<StoredCluster>, Error> {

@@ -70,8 +70,9 @@ async fn a_thousand_hostile_texts_never_become_markup() {
         let data = json!({"attempt": 1, "decision": text, "reason": text, "wait": 1, "failure": failure});
         journal
             .execute(
-                "update operations set grouping = ?1, owner = ?1, runner = ?1, zone = ?1, reasons = ?2, cause = ?3,
-                     report = ?4, specification = ?2",
+                "update streams set document = json_set(document, '$.group', ?1, '$.owner', ?1, '$.runner', ?1,
+                     '$.zone', ?1, '$.reasons', json(?2), '$.cause', json(?3), '$.report', json(?4),
+                     '$.specification', json(?2)) where family = 'operation'",
                 (
                     text,
                     json!([text]).to_string(),
@@ -80,8 +81,12 @@ async fn a_thousand_hostile_texts_never_become_markup() {
                 ),
             )
             .unwrap();
-        journal.execute("update entries set data = ?1 where phase = 'failure'", [data.to_string()]).unwrap();
-        journal.execute("update entries set step = ?1 where phase = 'note' and data like '%tagged%'", [text]).unwrap();
+        let failed = "update entries set document = json_set(document, '$.data', json(?1))
+                      where document ->> '$.phase' = 'failure'";
+        journal.execute(failed, [data.to_string()]).unwrap();
+        let noted = "update entries set document = json_set(document, '$.step', ?1)
+                     where document ->> '$.phase' = 'note' and document like '%tagged%'";
+        journal.execute(noted, [text]).unwrap();
     };
     put("plain");
     let operation = skeleton(&world.get(&path).await.text);

@@ -35,7 +35,6 @@ struct Index {
     manifests: Vec<Descriptor>,
 }
 
-/// What is listed.
 #[derive(Default)]
 struct Listed {
     /// What is said to be a bundle.

@@ -16,11 +16,8 @@ const VARIABLE: &str = "SCW_DEFAULT_ZONE";
 /// What differs between the zones of a group. What is not in here is the same in all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ZonalIds {
-    /// Security groups by zone.
     pub security_groups: BTreeMap<Zone, String>,
-    /// Placement groups by zone.
     pub placement_groups: BTreeMap<Zone, String>,
-    /// Private networks by region.
     pub private_networks: BTreeMap<Region, Vec<String>>,
 }
 

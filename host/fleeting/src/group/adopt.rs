@@ -1,17 +1,14 @@
 //! `adopt`: once, and on purpose, takes over what a state directory knows nothing of, as `adopt = true` has Init do.
 //! Nothing else is begun: what was under way is taken up by the plugin when the runner starts it.
 
-use std::path::Path;
-use std::sync::Arc;
-
-use windlass_lifecycle::StateDirectory;
-use windlass_policy::{Asker, Brake, Compiler, Policies};
+use windlass_lifecycle::{Runtime, RuntimeOptions, StateDirectory};
+use windlass_policy::{Asker, Compiler};
 use windlass_scaleway::Client;
 
 use super::apple_silicon::Macs;
 use super::error::StartError;
 use super::instances::Instances;
-use super::start::{self, policy_host};
+use super::start;
 use crate::configuration::{Common, ConfigurationErrors, GroupConfiguration, ProcessEnvironment, read_file};
 
 /// Why nothing was taken over.
@@ -63,22 +60,10 @@ pub async fn adopt(
     let client = Client::new(common.settings.clone()).map_err(StartError::from)?;
     let state = StateDirectory::open(&common.folder()).map_err(StartError::from)?;
     // Nothing is judged; but a lifecycle is not opened without policies.
-    let made = {
-        let (client, state) = (client.clone(), state.clone());
-        move || {
-            policy_host(
-                Asker::Instances,
-                &Policies::built_in(),
-                Path::new("."),
-                Brake::default(),
-                &client,
-                &state,
-                compiler,
-            )
-        }
-    };
-    let policies = tokio::task::spawn_blocking(made).await.map_err(StartError::from)??;
-    let policies = Arc::new(policies);
+    let mut options = RuntimeOptions::new(client.clone(), state, Asker::Instances);
+    options.compiler = compiler;
+    let runtime = tokio::task::spawn_blocking(move || Runtime::build(options)).await.map_err(StartError::from)?;
+    let policies = runtime.map_err(StartError::from)?.policies;
     Ok(match configuration {
         GroupConfiguration::Instances(it) => start::adopt::<Instances>(&it, client, policies).await?,
         GroupConfiguration::AppleSilicon(it) => start::adopt::<Macs>(&it, client, policies).await?,

@@ -60,21 +60,27 @@ pub(crate) enum Event {
     /// Its creation is being undone.
     UndoBegan,
     /// Nobody wants it any more while it is being created. `told`: whether its creation was told to end.
-    Unwanted { told: bool },
+    Unwanted {
+        told: bool,
+    },
     /// Its removal is accepted. `by`: the operation, where one is in the journal.
-    RemovalBegan { by: Option<OperationId> },
+    RemovalBegan {
+        by: Option<OperationId>,
+    },
     /// Its removal could not be accepted.
     RemovalRefused,
     /// Something of it is left.
-    LeftBehind { by: Option<OperationId> },
+    LeftBehind {
+        by: Option<OperationId>,
+    },
     /// Nothing of it is left.
     Ended,
-    /// It is to be suspended.
     SuspendBegan,
-    /// It is to be resumed.
     ResumeBegan,
     /// A suspension or resumption ended so.
-    Rests { suspended: bool },
+    Rests {
+        suspended: bool,
+    },
 }
 
 impl Phase {

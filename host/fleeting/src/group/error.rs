@@ -31,11 +31,7 @@ pub enum StartError {
          in plugin_config, or a state_dir of its own. If this entry was registered anew (its token has changed), the \
          plugin of its former registration still runs: restart the runner", path.display()
     )]
-    Locked {
-        group: String,
-        /// The lock.
-        path: PathBuf,
-    },
+    Locked { group: String, path: PathBuf },
     /// Servers of this group were made by somebody else, or their state directory was lost.
     #[error(
         "plugin_config: name: servers of the group {group} are in {zones} that the state in {} knows nothing of: \
@@ -68,20 +64,13 @@ pub enum StartError {
     /// The lock could not be tried.
     #[error("the lock {} cannot be used", path.display())]
     Lock {
-        /// The lock.
         path: PathBuf,
         #[source]
         source: std::io::Error,
     },
-    /// The state or the journal cannot be used.
+    /// The state or the journal cannot be used, or a policy was refused.
     #[error(transparent)]
     Lifecycle(#[from] windlass_lifecycle::Error),
-    /// A policy was refused, or the policy host cannot work.
-    #[error("policies: {0}")]
-    Policies(#[from] windlass_policy::Error),
-    /// Registries cannot be used.
-    #[error("registries of policies: {0}")]
-    Registries(#[from] windlass_distribution::Error),
     /// The client cannot be made.
     #[error(transparent)]
     Client(#[from] windlass_scaleway::Error),

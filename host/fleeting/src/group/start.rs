@@ -1,6 +1,5 @@
 //! Init: the checks, the state, and what an earlier process left.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +7,8 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use parking_lot::Mutex;
 use windlass_console::{Beside, ServeOptions};
-use windlass_distribution::{Registries, RegistryOptions};
-use windlass_lifecycle::{Clock, Durability, Options, StateDirectory, Supervisor, Tasks, scaleway_capabilities};
-use windlass_policy::{Asker, Brake, Compiler, Host, HostOptions, Policies};
+use windlass_lifecycle::{Clock, Durability, Options, Runtime, RuntimeOptions, StateDirectory, Supervisor, Tasks};
+use windlass_policy::{Compiler, Host};
 use windlass_scaleway::Client;
 
 use super::claim::{Lock, claim};
@@ -37,11 +35,8 @@ pub(super) fn words(error: &windlass_scaleway::Error) -> String {
 
 /// What a group stands on beside its configuration.
 pub struct Dependencies {
-    /// Speaks to Scaleway.
     pub client: Client,
-    /// Judges.
     pub policies: Arc<Host>,
-    /// What time it is.
     pub clock: Clock,
     /// What a journal write is proof against.
     pub durability: Durability,
@@ -73,26 +68,13 @@ pub(super) async fn start<K: MachineKind>(
     }
     let console = console_of(common.console.as_ref(), &state, &client).await?;
     // Policies are compiled while Scaleway is being asked.
-    let policies = tokio::task::spawn_blocking({
-        let (policies, folder, brake) =
-            (common.policies.clone(), common.policy_folder.clone(), common.brake_of_each_zone());
-        let (client, state) = (client.clone(), state.clone());
-        move || policy_host(K::ASKER, &policies, &folder, brake, &client, &state, compiler)
-    });
-    let (checked, policies) = tokio::join!(K::check(&client, &configuration, &connector), policies);
-    let learned = checked?;
-    let policies = Arc::new(policies??);
-    let watch = match policies.watch() {
-        Ok(watch) => Some(watch),
-        Err(error) => {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                "policies are not reloaded when their files change"
-            );
-            None
-        }
-    };
-    let durability = Durability::default();
+    let mut options = RuntimeOptions::new(client.clone(), state.clone(), K::ASKER);
+    (options.policies, options.policy_folder) = (common.policies.clone(), common.policy_folder.clone());
+    (options.brake, options.compiler) = (common.brake_of_each_zone(), compiler);
+    let runtime = tokio::task::spawn_blocking(move || Runtime::build(options));
+    let (checked, runtime) = tokio::join!(K::check(&client, &configuration, &connector), runtime);
+    let (learned, runtime) = (checked?, runtime??);
+    let (watch, policies, durability) = (runtime.watch(), runtime.policies, Durability::default());
     let dependencies =
         Dependencies { client, policies, clock: Clock::System, durability, seed: None, host: host_name() };
     begin(configuration, connector, dependencies, Claimed { state, lock, learned, watch, console }).await
@@ -202,44 +184,6 @@ pub(super) fn ids(state: &StateDirectory, file: &'static str) -> Result<Ids, Sta
         .try_clone()
         .map_err(|source| windlass_lifecycle::Error::StateDirectory { path: state.path().to_owned(), source })?;
     Ok(Ids::open(directory, file))
-}
-
-pub(super) fn policy_host(
-    asker: Asker,
-    policies: &Policies,
-    folder: &Path,
-    brake: Brake,
-    client: &Client,
-    state: &StateDirectory,
-    compiler: Option<Compiler>,
-) -> Result<Host, StartError> {
-    let directory = state
-        .handle()
-        .try_clone()
-        .map_err(|source| windlass_lifecycle::Error::StateDirectory { path: state.path().to_owned(), source })?;
-    let mut options = HostOptions::new(directory);
-    options.policy_folder = folder.to_owned();
-    options.asker = Some(asker);
-    options.brake = brake;
-    options.capabilities = scaleway_capabilities(client);
-    options.compiler = compiler;
-    options.registries = Some(Arc::new(registries(policies, folder, state)?));
-    let host = Host::new(options)?;
-    host.configure(policies)?;
-    Ok(host)
-}
-
-/// From where `path = "oci://..."` is fetched.
-fn registries(policies: &Policies, folder: &Path, state: &StateDirectory) -> Result<Registries, StartError> {
-    let mut options = RegistryOptions::of_service(
-        policies.registries().clone(),
-        policies.trust().cloned(),
-        state.handle(),
-        state.path(),
-    )
-    .map_err(|source| windlass_lifecycle::Error::StateDirectory { path: state.path().to_owned(), source })?;
-    options.folder = folder.to_owned();
-    Ok(Registries::new(options)?)
 }
 
 /// This host's name as a tag can hold it, where it has one: the kernel's, so that what is in a container says so.

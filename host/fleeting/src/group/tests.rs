@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde_json::json;
 use windlass_lifecycle::{
     AddressPool, Clock, Durability, ExtraVolume, ImageChoice, OperationFilter, OperationId, OperationKind,
-    OperationState, RequestedBy, Requester, ServerSpecification, StateDirectory, VolumeKind,
+    OperationState, RequestedBy, Requester, Runtime, RuntimeOptions, ServerSpecification, StateDirectory, VolumeKind,
 };
 use windlass_policy::slots::state_mapping::{Action, Operation, ServerState, Verdict};
 use windlass_policy::slots::{Slot as _, SlotName, StateMapping};
@@ -326,8 +326,9 @@ async fn a_policy_for_a_slot_that_the_plugin_never_asks_is_refused() {
     let state = StateDirectory::open(folder.path()).unwrap();
     for (asker, slot) in [(Asker::Instances, SlotName::Provisioning), (Asker::Macs, SlotName::Placement)] {
         let policies = Policies::built_in().with(slot, Link::default());
-        let host = super::start::policy_host(asker, &policies, Path::new("."), Brake::default(), &client, &state, None);
-        let refused = host.err().unwrap().to_string();
+        let mut options = RuntimeOptions::new(client.clone(), state.clone(), asker);
+        options.policies = policies;
+        let refused = Runtime::build(options).err().unwrap().to_string();
         assert!(refused.contains(&format!("policies.{slot}: {asker} never asks the slot {slot}")), "{refused}");
         assert!(refused.contains("it asks state-mapping, retry"), "{refused}");
     }
@@ -344,12 +345,11 @@ async fn the_configured_brake_is_that_of_the_groups_policies() {
     question.servers = vec![question.servers[0]; 12];
     let folder = tempfile::tempdir().unwrap();
     let state = StateDirectory::open(folder.path()).unwrap();
-    let compiler = || Some(Compiler::this_process());
     for (brake, braked) in [(Brake::default(), 1), (Brake { servers: 12, ..Brake::default() }, 0)] {
-        let host =
-            super::start::policy_host(Asker::Instances, &policies, Path::new("."), brake, &client, &state, compiler())
-                .unwrap();
-        let decision = host.pin().decide::<StateMapping>(question.clone()).await;
+        let mut options = RuntimeOptions::new(client.clone(), state.clone(), Asker::Instances);
+        (options.policies, options.brake) = (policies.clone(), brake);
+        options.compiler = Some(Compiler::this_process());
+        let decision = Runtime::build(options).unwrap().policies.pin().decide::<StateMapping>(question.clone()).await;
         assert_eq!(decision.fallbacks.len(), braked, "{brake:?}: {:?}", decision.fallbacks);
     }
 }
@@ -767,10 +767,9 @@ async fn the_deadline_that_follows_from_create_timeout_is_the_policys() {
     question.servers = vec![server];
     let longer = Policies::built_in().with_default_setting(SlotName::StateMapping, "deadline-ms", json!(45 * 60_000));
     for (policies, reaped) in [(Policies::built_in(), true), (longer, false)] {
-        let brake = Brake::default();
-        let host = super::start::policy_host(Asker::Instances, &policies, Path::new("."), brake, &client, &state, None)
-            .unwrap();
-        let decision = host.pin().decide::<StateMapping>(question.clone()).await;
+        let mut options = RuntimeOptions::new(client.clone(), state.clone(), Asker::Instances);
+        options.policies = policies;
+        let decision = Runtime::build(options).unwrap().policies.pin().decide::<StateMapping>(question.clone()).await;
         let Verdict::Mapped(mapping) = &decision.answer[0].verdict else { panic!("the default never defers") };
         assert_eq!(mapping.action == Action::Reap, reaped);
     }

@@ -1,38 +1,42 @@
 //! The durable record of operations: intent before effect, outcome after.
 //!
-//! One SQLite file in the state directory. What is read back is untrusted: bounded, checked, and an error names table
-//! and row.
+//! Each operation is a stream of the [log](crate::Log), each entry of it one of the stream. What is read back is
+//! untrusted: bounded, checked, and an error names the row.
 
 pub(crate) mod note;
 pub(crate) mod progress;
-mod read;
 mod record;
-mod schema;
 pub(crate) mod step;
-mod write;
 
 #[cfg(test)]
 mod fuzz;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::{OptionalExtension as _, params};
-use serde_json::Value;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
 
-pub(crate) use record::{Closing, NewEntry, NewOperation};
+use note::{ABANDONED, CANCELLED, KEPT, TAKEN_UP};
+pub(crate) use record::Closing;
 pub use record::{Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind, ResourceName};
 
 use crate::Error;
-use crate::database::{Database, DatabaseError, Durability};
-use crate::identifier::OperationId;
+use crate::clock::Randomness;
+use crate::identifier::{OperationId, push_digits};
+use crate::log::{Change, Condition, Durability, Fence, Lease, Log, LogEntry, Query, SqliteLog, Stream, Target, Write};
 use crate::state_directory::StateDirectory;
-use schema::SCHEMA;
 
+const OPERATIONS: &[&str] = &[OPERATION];
+const OPERATION: &str = "operation";
+/// The one stream that says which history the log is of.
+const HISTORY: &str = "history";
+/// Entries of one operation at most. A create with a hundred retries writes a few hundred.
+const ENTRIES: u32 = 100_000;
 /// Operations that one transaction of a prune removes at most: a tenth of a second, measured with 15 entries each.
 const PRUNED_AT_ONCE: u32 = 1_000;
 /// Between two of them. SQLite gives the lock to whoever asks in time, and waiting processes ask every 100 ms.
@@ -40,19 +44,145 @@ const PRUNE_PAUSE: Duration = Duration::from_millis(150);
 
 /// The open journal. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Journal(Arc<Database>);
+pub struct Journal {
+    log: Arc<dyn Log>,
+    /// The operations that this process has opened or taken over, and not closed.
+    held: Arc<Mutex<HashMap<OperationId, Fence>>>,
+}
 
-impl From<DatabaseError> for Error {
-    fn from(error: DatabaseError) -> Self {
-        match error {
-            DatabaseError::Absent { path } => Self::JournalAbsent { path },
-            DatabaseError::Make { path, source } => Self::StateDirectory { path, source },
-            DatabaseError::Open { path, source } => Self::JournalOpen { path, source },
-            DatabaseError::Newer { path, found, known } => Self::JournalNewer { path, found, known },
-            DatabaseError::Closed => Self::JournalClosed,
-            DatabaseError::Commit { message } => Self::JournalCommit { message },
-        }
+/// This process, as the operations that it runs name it. It lives until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Runner {
+    name: String,
+    _lease: Lease,
+}
+
+impl Runner {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
+}
+
+/// Conditions of an entry with this step and phase.
+fn step_is(step: &str, phase: Phase) -> Vec<Condition> {
+    vec![Condition::is("step", step), Condition::is("phase", phase.as_str())]
+}
+
+fn unfinished() -> Condition {
+    Condition::one_of("state", &OperationState::UNFINISHED)
+}
+
+fn operations_where(all: Vec<Condition>) -> Query {
+    Query { families: OPERATIONS, all, newest_first: true, ..Query::default() }
+}
+
+fn bounded(value: &Value, what: &'static str) -> Result<Value, Error> {
+    let bytes = value.to_string().len();
+    if bytes > record::MAX_JSON_LEN {
+        return Err(Error::JournalTooLong { what, bytes, limit: record::MAX_JSON_LEN });
+    }
+    Ok(value.clone())
+}
+
+fn written(value: &impl serde::Serialize) -> Result<Value, Error> {
+    serde_json::to_value(value).map_err(|error| Error::JournalWrite { problem: error.to_string() })
+}
+
+fn read_operation(stream: Stream) -> Result<Operation, Error> {
+    let mut document = stream.document;
+    if let Some(fields) = document.as_object_mut() {
+        fields.insert("id".to_owned(), Value::from(stream.id.as_str()));
+    }
+    serde_json::from_value(document).map_err(|error| Error::journal_row("operations", stream.id, "document", error))
+}
+
+/// Those of one operation: each knows its place among them.
+fn read_entries(found: Vec<LogEntry>) -> Result<Vec<Entry>, Error> {
+    let read = |(sequence, LogEntry { id, document, .. })| {
+        let read = serde_json::from_value(document).map(|entry| Entry { sequence, ..entry });
+        read.map_err(|error| Error::journal_row("entries", format!("{id}/{sequence}"), "document", error))
+    };
+    (1..).zip(found).map(read).collect()
+}
+
+fn opening(new: &Operation) -> Result<Change, Error> {
+    let unless = match new.kind {
+        // In the transaction that opens it: another process may be about to do the same.
+        OperationKind::CleanupServer => open_cleanup(&new.specification),
+        _ => None,
+    };
+    bounded(&new.specification, "specification")?;
+    bounded(&new.policies, "policies")?;
+    let write = Write::Put(written(new)?);
+    Ok(Change { unless, takes: true, write, ..Change::of(OPERATION, new.id.as_str(), Target::New) })
+}
+
+/// The open cleanups of the creation or of the server that this row of a cleanup names. `None`: it names nothing.
+fn open_cleanup(specification: &Value) -> Option<Query> {
+    let word = |key: &str| specification.get(key).and_then(Value::as_str);
+    let mut same = Vec::new();
+    if let Some(creation) = word("creation").or_else(|| word("tagged")) {
+        same.push(Condition::is("specification.creation", creation));
+        same.push(Condition::is("specification.tagged", creation));
+    }
+    same.extend(word("server").map(|server| Condition::is("specification.server", server)));
+    let open = Condition::is("state", OperationState::Open.as_str());
+    let kind = Condition::is("kind", OperationKind::CleanupServer.as_str());
+    (!same.is_empty()).then(|| operations_where(vec![open, kind, Condition::Any(same)]))
+}
+
+fn noted(id: &OperationId, entry: &Entry) -> Result<Change, Error> {
+    bounded(&entry.data, "entry")?;
+    let Entry { sequence: _, step, phase, resource, data, at } = entry;
+    let document = json!({ "step": step, "phase": phase, "resource": resource, "data": data, "at": at });
+    Ok(Change { entries: vec![document], ..Change::of(OPERATION, id.as_str(), Target::Existing) })
+}
+
+fn closed(closing: &Closing) -> Result<Vec<Change>, Error> {
+    let optional = |value: &Option<Value>, what| value.as_ref().map_or(Ok(Value::Null), |value| bounded(value, what));
+    let mut change = Change::of(OPERATION, closing.operation.as_str(), Target::Existing).set([
+        ("state", json!(closing.state)),
+        ("cause", optional(&closing.cause, "cause")?),
+        ("reasons", bounded(&json!(closing.reasons), "reasons")?),
+        ("report", optional(&closing.report, "report")?),
+        ("updated_at", json!(closing.at)),
+        ("ended_at", json!(closing.at)),
+        ("look_at", json!(closing.look_at)),
+    ]);
+    // Whoever cancelled it before this moment was told that it is undone.
+    if closing.state == OperationState::Done {
+        change.given.push(Condition::Has(step_is(CANCELLED, Phase::Note)).not());
+    }
+    let ended = closing.ends.iter().map(|ended| {
+        let fields = [("ended_by", json!(closing.operation)), ("updated_at", json!(closing.at))];
+        Change::of(OPERATION, ended.as_str(), Target::IfExisting).set(fields)
+    });
+    Ok(std::iter::once(change).chain(ended).collect())
+}
+
+/// Which operations ended before this time and explain nothing that may still exist: the oldest, so many at most.
+///
+/// Spared are an operation that made or claimed a machine, until another one has removed or released that machine, and
+/// an operation that kept a resource on purpose: only the journal knows that a Mac was ordered, and whose a server is.
+fn prunable(before: u64, most: u32) -> Query {
+    let makers: Vec<_> = OperationKind::ALL.iter().filter(|kind| kind.acquires()).collect();
+    let ended = || Condition::Known("ended_by");
+    let explains_nothing = Condition::Any(vec![
+        Condition::is("state", OperationState::Undone.as_str()),
+        Condition::All(vec![Condition::one_of("state", &[OperationState::Abandoned, OperationState::Kept]), ended()]),
+        Condition::All(vec![
+            Condition::is("state", OperationState::Done.as_str()),
+            Condition::Any(vec![Condition::one_of("kind", &makers).not(), ended()]),
+        ]),
+    ]);
+    let kept = Condition::Has(step_is(KEPT, Phase::Note));
+    let all = vec![
+        Condition::Below("created_at", before),
+        Condition::Below("updated_at", before),
+        explains_nothing,
+        kept.not(),
+    ];
+    Query { families: OPERATIONS, all, by: Some("created_at"), limit: Some(most), ..Query::default() }
 }
 
 impl Journal {
@@ -62,132 +192,187 @@ impl Journal {
     /// [`Error::JournalNewer`] when a newer version wrote it (it is left untouched), [`Error::JournalOpen`] when it is
     /// no journal or cannot be opened.
     pub fn open(state: &StateDirectory, durability: Durability) -> Result<Self, Error> {
-        Ok(Self(Arc::new(Database::open(state, &SCHEMA, durability)?)))
+        Ok(Self::of(Arc::new(SqliteLog::open(state, durability)?)))
     }
 
     /// Opens the journal for reading only: for `operation list`, while others write. Also on a disk that is full or
-    /// read-only ([`Journal::is_snapshot`]).
+    /// read-only ([`Log::is_snapshot`]).
     ///
     /// # Errors
     /// [`Error::JournalAbsent`] where there is none, or an empty file; otherwise as [`Journal::open`].
     pub fn read_only(state: &StateDirectory) -> Result<Self, Error> {
-        Ok(Self(Arc::new(Database::read_only(state, &SCHEMA)?)))
+        Ok(Self::of(Arc::new(SqliteLog::read_only(state)?)))
     }
 
-    /// Its file, for who keeps tables of its own in it: what belongs together is backed up and restored together.
-    #[must_use]
-    pub fn database(&self) -> &Arc<Database> {
-        &self.0
+    fn of(log: Arc<dyn Log>) -> Self {
+        Self { log, held: Arc::default() }
     }
 
-    /// As [`Database::is_snapshot`].
+    /// Its log, for who keeps streams of their own in it: what belongs together is backed up and restored together.
     #[must_use]
-    pub fn is_snapshot(&self) -> bool {
-        self.0.is_snapshot()
+    pub fn log(&self) -> &Arc<dyn Log> {
+        &self.log
     }
 
-    /// The file, for messages.
+    /// Says that this process lives.
+    pub(crate) fn register(&self, randomness: &Randomness) -> Result<Runner, Error> {
+        let mut name = format!("{}-", std::process::id());
+        // Not from the seeded words: two processes with one seed must not share a name.
+        push_digits(&mut name, Randomness::new(None).word() ^ randomness.word(), 10);
+        Ok(Runner { _lease: self.log.register(&name)?, name })
+    }
+
+    /// Whether the process behind a runner's name still lives.
     #[must_use]
-    pub fn path(&self) -> &Path {
-        self.0.path()
+    pub fn runner_lives(&self, runner: &str) -> bool {
+        self.log.lives(runner)
+    }
+
+    fn history_field(&self, field: &str) -> Result<Option<Value>, Error> {
+        let streams = self.log.streams(&Query { families: &[HISTORY], ..Query::default() })?;
+        Ok(streams.into_iter().find_map(|stream| stream.document.get(field).filter(|it| !it.is_null()).cloned()))
     }
 
     /// The history that it belongs to. `None`: it is new, or not one that a process of ours has begun.
     pub(crate) fn history(&self) -> Result<Option<String>, Error> {
-        self.0.read(|reader| {
-            let id = reader.query_row("select id from history", [], |row| row.get(0)).optional();
-            id.map_err(Error::journal_read)
-        })
+        Ok(self.history_field("id")?.as_ref().and_then(Value::as_str).map(str::to_owned))
     }
 
     /// From now on it belongs to this history, and what showed that it was set back counts no more; where it is `new`
     /// only, one that belongs to another one or has an operation is left as it is.
     pub(crate) fn belong_to(&self, history: &str, new: bool) -> Result<(), Error> {
-        let set = self.0.write_at_once(|connection| {
-            if !new {
-                connection.execute("update history set id = ?1, set_back = null", [history])?;
-            }
-            connection.execute(
-                "insert into history (id) select ?1
-                 where not exists (select 1 from history) and not (?2 and exists (select 1 from operations))",
-                params![history, new],
-            )
-        });
-        set.map(drop).map_err(Error::journal_write)
+        let target = if new { Target::New } else { Target::Any };
+        let change = Change::of(HISTORY, HISTORY, target).set([("id", json!(history)), ("set_back", Value::Null)]);
+        let unless = new.then(|| Query { limit: Some(1), ..operations_where(Vec::new()) });
+        self.log.append_at_once(&[Change { unless, ..change }]).map(drop)
     }
 
     /// What showed that it was set back to an earlier state, for people: until somebody takes the history over.
     pub(crate) fn set_back(&self) -> Result<Option<String>, Error> {
-        self.0.read(|reader| {
-            let found = reader.query_row("select set_back from history", [], |row| row.get(0)).optional();
-            found.map(Option::flatten).map_err(Error::journal_read)
-        })
+        Ok(self.history_field("set_back")?.as_ref().and_then(Value::as_str).map(str::to_owned))
     }
 
     pub(crate) fn note_set_back(&self, evidence: &str) -> Result<(), Error> {
-        let set = self.0.write_at_once(|connection| connection.execute("update history set set_back = ?1", [evidence]));
-        set.map(drop).map_err(Error::journal_write)
+        let change = Change::of(HISTORY, HISTORY, Target::IfExisting).set([("set_back", json!(evidence))]);
+        self.log.append_at_once(&[change]).map(drop)
     }
 
     /// When the newest operation began that was forgotten, in milliseconds since 1970. A younger one that is not here
     /// was never written here.
     pub(crate) fn forgotten_until(&self) -> Result<u64, Error> {
-        self.0.read(|reader| {
-            let until = reader.query_row("select forgotten_until from history", [], |row| row.get::<_, i64>(0));
-            let until = until.optional().map_err(Error::journal_read)?;
-            Ok(until.unwrap_or_default().try_into().unwrap_or_default())
-        })
+        Ok(self.history_field("forgotten_until")?.as_ref().and_then(Value::as_u64).unwrap_or_default())
+    }
+
+    /// Writes about one operation, under the fence that this process has of it. Gives the new fence.
+    async fn write(&self, id: &OperationId, mut changes: Vec<Change>) -> Result<Option<Fence>, Error> {
+        let held = self.held.lock().get(id).copied();
+        if let Some(change) = changes.first_mut() {
+            change.fence = change.fence.or(held);
+        }
+        self.log.append(changes).await
     }
 
     /// Opens an operation. Of cleanups of one server one is open at a time, whoever begins them: the others fail with
     /// [`Error::CleanupUnderWay`].
-    pub(crate) async fn begin(&self, operation: NewOperation) -> Result<(), Error> {
-        self.0.write(move |journal| write::open(journal, &operation)).await
+    pub(crate) async fn begin(&self, new: Operation) -> Result<(), Error> {
+        loop {
+            if let Some(fence) = self.log.append(vec![opening(&new)?]).await? {
+                self.held.lock().insert(new.id, fence);
+                return Ok(());
+            }
+            if self.operation(&new.id).is_ok() {
+                return Err(Error::OperationExists { operation: new.id });
+            }
+            let other = open_cleanup(&new.specification).map(|query| self.log.streams(&query)).transpose()?;
+            if let Some(other) = other.and_then(|found| found.into_iter().next()) {
+                return Err(Error::CleanupUnderWay { operation: OperationId::parse(&other.id)? });
+            }
+            // It has ended meanwhile.
+        }
     }
 
-    pub(crate) async fn append(&self, entry: NewEntry) -> Result<(), Error> {
-        self.0.write(move |journal| write::entry(journal, &entry)).await
+    pub(crate) async fn append(&self, id: &OperationId, entry: Entry) -> Result<(), Error> {
+        match self.write(id, vec![noted(id, &entry)?]).await? {
+            Some(_) => Ok(()),
+            None => self.operation(id).and(Err(Error::OperationTaken { operation: id.clone() })),
+        }
     }
 
     /// The same while the operation is open. False, and nothing changes, once it has ended.
-    pub(crate) async fn append_while_open(&self, entry: NewEntry) -> Result<bool, Error> {
-        self.0.write(move |journal| write::entry_while_open(journal, &entry)).await
+    pub(crate) async fn append_while_open(&self, id: &OperationId, entry: Entry) -> Result<bool, Error> {
+        let mut change = noted(id, &entry)?;
+        change.given.push(Condition::is("state", OperationState::Open.as_str()));
+        match self.log.append(vec![change]).await? {
+            Some(_) => Ok(true),
+            None => self.operation(id).map(|_| false),
+        }
     }
 
     /// Ends an operation. False, and nothing changes, where it was to be done and somebody has cancelled it.
     pub(crate) async fn close(&self, closing: Closing) -> Result<bool, Error> {
-        self.0.write(move |journal| write::close(journal, &closing)).await
+        let id = &closing.operation;
+        if self.write(id, closed(&closing)?).await?.is_some() {
+            self.held.lock().remove(id);
+            return Ok(true);
+        }
+        self.operation(id)?;
+        match closing.state == OperationState::Done && !self.cancelled(std::slice::from_ref(id))?.is_empty() {
+            true => Ok(false),
+            false => Err(Error::OperationTaken { operation: closing.operation }),
+        }
     }
 
     /// Closes a cleanup that had left something, since another operation has removed all of it. Nothing changes where
     /// somebody has taken it up meanwhile.
     pub(crate) async fn settle(&self, id: &OperationId, by: &OperationId, report: Value, at: u64) -> Result<(), Error> {
-        let (id, by) = (id.clone(), by.clone());
-        self.0.write(move |journal| write::settle(journal, &id, &by, &report, at)).await
+        let mut change = Change::of(OPERATION, id.as_str(), Target::IfExisting).set([
+            ("state", json!(OperationState::Done)),
+            ("report", bounded(&report, "report")?),
+            ("ended_by", json!(by)),
+            ("updated_at", json!(at)),
+            ("ended_at", json!(at)),
+        ]);
+        change.given.push(Condition::is("state", OperationState::Left.as_str()));
+        self.log.append(vec![change]).await.map(drop)
     }
 
     /// Those of these operations that somebody has cancelled.
     pub(crate) fn cancelled(&self, operations: &[OperationId]) -> Result<Vec<OperationId>, Error> {
-        self.0.read(|reader| read::cancelled(reader, operations))
+        let ids = Condition::one_of("id", operations);
+        let found = self.found(step_is(CANCELLED, Phase::Note).into_iter().chain([ids]).collect(), false)?;
+        let is_cancelled = |id: &&OperationId| found.iter().any(|entry| entry.id == id.as_str());
+        Ok(operations.iter().filter(is_cancelled).cloned().collect())
     }
 
     /// Closes an operation as abandoned, opening it before where it never was open. False when another process has
     /// taken it over, or has ended it.
     pub(crate) async fn abandon(
         &self,
-        opened: Option<NewOperation>,
+        opened: Option<&Operation>,
         from: &str,
         closing: Closing,
-        notes: Vec<NewEntry>,
+        notes: Vec<Entry>,
     ) -> Result<bool, Error> {
-        let from = from.to_owned();
-        self.0.write(move |journal| write::abandon(journal, opened.as_ref(), &from, &closing, &notes)).await
+        let mut changes = vec![match opened {
+            Some(new) => opening(new)?,
+            None => taking(&closing.operation, from),
+        }];
+        changes.extend(notes.iter().map(|note| noted(&closing.operation, note)).collect::<Result<Vec<_>, _>>()?);
+        changes.extend(closed(&closing)?);
+        Ok(self.log.append(changes).await?.is_some())
     }
 
     /// Takes an operation over from a runner that died. False when somebody else was quicker.
     pub(crate) async fn claim(&self, operation: &Operation, to: &str, at: u64) -> Result<bool, Error> {
-        let (id, from, to) = (operation.id.clone(), operation.runner.clone(), to.to_owned());
-        self.0.write(move |journal| write::claim(journal, &id, &from, &to, at)).await
+        let fields = [
+            ("runner", json!(to)),
+            ("updated_at", json!(at)),
+            ("state", json!(OperationState::Open)),
+            ("ended_at", Value::Null),
+        ];
+        let fence = self.log.append(vec![taking(&operation.id, &operation.runner).set(fields)]).await?;
+        self.held.lock().extend(fence.map(|fence| (operation.id.clone(), fence)));
+        Ok(fence.is_some())
     }
 
     /// Forgets operations that ended before `before` (milliseconds since 1970) and explain nothing that may still
@@ -209,7 +394,18 @@ impl Journal {
 
     /// The same for the oldest of them, in one transaction.
     pub(crate) async fn prune_some(&self, before: u64) -> Result<usize, Error> {
-        self.0.write(move |journal| write::prune(journal, before, PRUNED_AT_ONCE)).await
+        let mut query = prunable(before, PRUNED_AT_ONCE);
+        let found = self.log.streams(&query)?;
+        let Some(until) = found.last().and_then(|last| last.document["created_at"].as_u64()) else { return Ok(0) };
+        // First, so that none is ever missing that was made before this time and not forgotten.
+        let mut note = Change::of(HISTORY, HISTORY, Target::IfExisting).set([("forgotten_until", json!(until))]);
+        note.given.push(Condition::Any(vec![
+            Condition::Known("forgotten_until").not(),
+            Condition::Below("forgotten_until", until),
+        ]));
+        self.log.append(vec![note]).await?;
+        query.all.push(Condition::Below("created_at", until.saturating_add(1)));
+        self.log.forget(query).await
     }
 
     /// Operations, the newest first.
@@ -217,15 +413,32 @@ impl Journal {
     /// # Errors
     /// [`Error::JournalRow`] names the row that cannot be understood.
     pub fn operations(&self, filter: &OperationFilter) -> Result<Vec<Operation>, Error> {
-        self.0.read(|reader| read::operations(reader, filter))
+        let mut all = Vec::new();
+        if !filter.states.is_empty() {
+            all.push(Condition::one_of("state", &filter.states));
+        }
+        all.extend(filter.kind.map(|kind| Condition::is("kind", kind.as_str())));
+        all.extend(filter.group.as_deref().map(|group| Condition::is("group", group)));
+        all.extend(filter.not_ended.then(|| Condition::Known("ended_by").not()));
+        let beyond = filter.before.as_ref().map(ToString::to_string);
+        self.matching(&Query { by: Some("created_at"), beyond, limit: filter.limit, ..operations_where(all) })
+    }
+
+    fn matching(&self, query: &Query) -> Result<Vec<Operation>, Error> {
+        self.log.streams(query)?.into_iter().map(read_operation).collect()
     }
 
     /// How many operations of each state there are; of a state without any there is no entry.
     ///
     /// # Errors
-    /// [`Error::JournalRow`] names what cannot be understood.
+    /// When the journal cannot be read.
     pub fn counts(&self) -> Result<BTreeMap<OperationState, u64>, Error> {
-        self.0.read(read::counts)
+        let count = |state: &OperationState| {
+            let query = operations_where(vec![Condition::is("state", state.as_str())]);
+            self.log.count(&query).map(|count| (*state, count))
+        };
+        let counted: BTreeMap<_, _> = OperationState::ALL.iter().map(count).collect::<Result<_, _>>()?;
+        Ok(counted.into_iter().filter(|(_, count)| *count > 0).collect())
     }
 
     /// One operation.
@@ -233,7 +446,8 @@ impl Journal {
     /// # Errors
     /// [`Error::OperationUnknown`] when there is none of that id.
     pub fn operation(&self, id: &OperationId) -> Result<Operation, Error> {
-        self.0.read(|reader| read::operation(reader, id))
+        let found = self.matching(&operations_where(vec![Condition::is("id", id.as_str())]))?.pop();
+        found.ok_or_else(|| Error::OperationUnknown { operation: id.as_str().to_owned() })
     }
 
     /// The entries of an operation, in the order of writing.
@@ -241,27 +455,59 @@ impl Journal {
     /// # Errors
     /// [`Error::JournalRow`] names the row that cannot be understood.
     pub fn entries(&self, id: &OperationId) -> Result<Vec<Entry>, Error> {
-        self.0.read(|reader| read::entries(reader, id))
+        let all = vec![Condition::is("id", id.as_str())];
+        let query = Query { families: OPERATIONS, all, limit: Some(ENTRIES), ..Query::default() };
+        read_entries(self.log.entries(&query)?)
+    }
+
+    /// Entries of any operation, or the last one alone.
+    fn found(&self, all: Vec<Condition>, last: bool) -> Result<Vec<LogEntry>, Error> {
+        let limit = last.then_some(1);
+        self.log.entries(&Query { families: OPERATIONS, all, newest_first: last, limit, ..Query::default() })
     }
 
     /// How often an operation was taken up, and when it is tried again, where it was.
     pub(crate) fn last_try(&self, id: &OperationId) -> Result<Option<(u32, u64)>, Error> {
-        self.0.read(|reader| read::last_try(reader, id))
+        let noted = step_is(TAKEN_UP, Phase::Note).into_iter().chain([Condition::is("id", id.as_str())]).collect();
+        let Some(LogEntry { document, .. }) = self.found(noted, true)?.pop() else { return Ok(None) };
+        let number = |key: &str| document["data"].get(key).and_then(Value::as_u64);
+        match (number("tries").and_then(|tries| u32::try_from(tries).ok()), number("next-try")) {
+            (Some(tries), Some(next_try)) => Ok(Some((tries, next_try))),
+            _ => Err(Error::journal_row("entries", id.as_str(), "data", "no tries, or no next-try")),
+        }
     }
 
     /// The servers that the outcomes of a creation name.
     pub(crate) fn servers_made(&self, id: &OperationId) -> Result<Vec<String>, Error> {
-        read::servers_made(&self.0.reader.lock(), id)
+        let mut made = step_is("create-server", Phase::Outcome);
+        made.push(Condition::is("resource.kind", ResourceKind::Server.as_str()));
+        made.push(Condition::is("id", id.as_str()));
+        Ok(resources(&self.found(made, false)?).collect())
     }
 
     /// The creations of servers whose id, name or address this is, the newest first.
     pub(crate) fn creations_named(&self, text: &str) -> Result<Vec<Operation>, Error> {
-        self.0.read(|reader| read::creations_named(reader, text))
+        let mut named = vec![Condition::is("id", text), Condition::is("specification.name", text)];
+        // Only an address is looked for among the entries, which are many.
+        if text.parse::<IpAddr>().is_ok() {
+            let mut made = step_is("create-ip", Phase::Outcome);
+            made.push(Condition::is("data.address", text));
+            named.push(self.of_entries(made)?);
+        }
+        let kind = Condition::is("kind", OperationKind::CreateServer.as_str());
+        self.matching(&operations_where(vec![kind, Condition::Any(named)]))
+    }
+
+    /// The operations of which an entry is one of these.
+    fn of_entries(&self, all: Vec<Condition>) -> Result<Condition, Error> {
+        let ids: HashSet<String> = self.found(all, false)?.into_iter().map(|entry| entry.id).collect();
+        Ok(Condition::In("id", ids.into_iter().collect()))
     }
 
     /// Whether an entry says which API holds this volume.
     pub(crate) fn has_placed(&self, volume: &str) -> Result<bool, Error> {
-        self.0.read(|reader| read::has_placed(reader, volume))
+        let kinds = Condition::one_of("resource.kind", &[ResourceKind::BlockVolume, ResourceKind::LocalVolume]);
+        Ok(!self.found(vec![Condition::is("resource.id", volume), kinds], true)?.is_empty())
     }
 
     /// Whether an operation has kept this resource on purpose, whatever became of its mark.
@@ -269,25 +515,41 @@ impl Journal {
     /// # Errors
     /// When the journal cannot be read.
     pub fn is_kept(&self, resource_id: &str) -> Result<bool, Error> {
-        self.0.read(|reader| read::is_kept(reader, resource_id))
+        let mut kept = step_is(KEPT, Phase::Note);
+        kept.push(Condition::is("resource.id", resource_id));
+        Ok(!self.found(kept, true)?.is_empty())
+    }
+
+    /// Operations that were abandoned, and no other one has removed what they made.
+    fn left_alone(&self, also: Option<Condition>) -> Result<Vec<Stream>, Error> {
+        let abandoned = Condition::is("state", OperationState::Abandoned.as_str());
+        let all = [abandoned, Condition::Known("ended_by").not()].into_iter().chain(also);
+        self.log.streams(&operations_where(all.collect()))
     }
 
     /// The operation that was abandoned with this resource, while no other operation has removed what that one made.
     pub(crate) fn abandoned_by(&self, resource_id: &str) -> Result<Option<OperationId>, Error> {
-        self.0.read(|reader| read::abandoned_by(reader, resource_id))
+        let mut noted = step_is(ABANDONED, Phase::Note);
+        noted.push(Condition::is("resource.id", resource_id));
+        let of = self.of_entries(noted)?;
+        self.left_alone(Some(of))?.first().map(|stream| OperationId::parse(&stream.id)).transpose()
     }
 
     /// What was abandoned and no other operation has removed, by id.
     pub(crate) fn abandoned(&self) -> Result<HashSet<String>, Error> {
-        self.0.read(read::abandoned)
+        let operations = self.left_alone(None)?.into_iter().map(|stream| stream.id).collect();
+        let noted = step_is(ABANDONED, Phase::Note).into_iter().chain([Condition::In("id", operations)]);
+        Ok(resources(&self.found(noted.collect(), false)?).collect())
     }
 
-    /// The operations whose entries speak of this resource, the newest first.
+    /// The operations whose entries speak of this resource, the newest first by the order of writing, and not by the
+    /// clock, which may have been set back between two processes.
     ///
     /// # Errors
     /// When the journal cannot be read.
     pub fn operations_of_resource(&self, resource_id: &str) -> Result<Vec<Operation>, Error> {
-        self.0.read(|reader| read::operations_of_resource(reader, resource_id))
+        let of = self.of_entries(vec![Condition::is("resource.id", resource_id)])?;
+        self.matching(&operations_where(vec![of]))
     }
 
     /// The operations on the Mac with this id of Scaleway's, or with this claim, the newest first. A claim is found also
@@ -296,6 +558,24 @@ impl Journal {
     /// # Errors
     /// When the journal cannot be read.
     pub fn operations_of_machine(&self, text: &str) -> Result<Vec<Operation>, Error> {
-        self.0.read(|reader| read::operations_of_machine(reader, text))
+        use OperationKind::{AdoptMachine, OrderMachine, ReleaseMachine};
+        let of = self.of_entries(vec![
+            Condition::is("resource.id", text),
+            Condition::is("resource.kind", ResourceKind::AppleSiliconServer.as_str()),
+        ])?;
+        let kinds = Condition::one_of("kind", &[AdoptMachine, OrderMachine, ReleaseMachine]);
+        let claimed = Condition::is("specification.claim", text);
+        self.matching(&operations_where(vec![kinds, Condition::Any(vec![of, claimed])]))
     }
+}
+
+/// Takes an unfinished operation from this runner.
+fn taking(id: &OperationId, from: &str) -> Change {
+    let given = vec![Condition::is("runner", from), unfinished()];
+    Change { given, takes: true, ..Change::of(OPERATION, id.as_str(), Target::Existing) }
+}
+
+/// The ids of the resources that these entries are about.
+fn resources(entries: &[LogEntry]) -> impl Iterator<Item = String> {
+    entries.iter().filter_map(|entry| entry.document.pointer("/resource/id")?.as_str().map(str::to_owned))
 }

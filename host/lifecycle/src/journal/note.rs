@@ -12,14 +12,13 @@ use crate::release::Answer;
 
 /// The key under which the word of a note stands in its serialized form.
 const WORD: &str = "note";
-const WORDS: [&str; 11] = [
+const WORDS: [&str; 10] = [
     "undo-begun",
     "look",
     "plan",
     "kept",
     "left-alone",
     "taken-up",
-    "ended",
     "abandoned",
     CANCELLED,
     "started-elsewhere",
@@ -76,8 +75,6 @@ pub(crate) enum Note {
         /// When it is tried again if it does not end, in milliseconds since 1970.
         next_try: u64,
     },
-    /// When the operation ended: the time of this entry. Written when another operation changes the row.
-    Ended,
     /// Somebody decided to leave the entry's resource alone, or whatever the operation made where it names none.
     Abandoned { by: String, reason: Option<String> },
     /// Somebody cancelled the operation. Written before they are told so: it is undone, and never finished.
@@ -167,14 +164,12 @@ impl Entry {
     }
 }
 
-/// The word of [`Note::Kept`], for who asks the tables.
+/// The word of [`Note::Kept`].
 pub(super) const KEPT: &str = "kept";
-/// The word of [`Note::TakenUp`], for who asks the tables.
+/// The word of [`Note::TakenUp`].
 pub(super) const TAKEN_UP: &str = "taken-up";
 /// The word of [`Note::Abandoned`].
 pub(super) const ABANDONED: &str = "abandoned";
-/// The word of [`Note::Ended`].
-pub(super) const ENDED: &str = "ended";
 /// The word of [`Note::Cancelled`].
 pub(super) const CANCELLED: &str = "cancelled";
 
@@ -207,7 +202,6 @@ mod tests {
             Note::Kept,
             Note::LeftAlone,
             Note::TakenUp { tries: 3, next_try: 5 },
-            Note::Ended,
             Note::Abandoned { by: "somebody".into(), reason: Some("the zone is closed".into()) },
             Note::Cancelled { by: "SIGTERM".into() },
             Note::StartedElsewhere,

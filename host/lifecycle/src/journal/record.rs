@@ -25,10 +25,6 @@ macro_rules! words {
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$case => $word,)* }
             }
-
-            pub(crate) fn from_word(word: &str) -> Option<Self> {
-                match word { $($word => Some(Self::$case),)* _ => None }
-            }
         }
 
         impl fmt::Display for $type {
@@ -151,7 +147,7 @@ impl OperationKind {
     }
 }
 
-/// The longest JSON text in one column, in bytes, when writing and when reading.
+/// The longest JSON text of one field, in bytes.
 pub(super) const MAX_JSON_LEN: usize = 256 * 1024;
 
 /// Names one resource of Scaleway.
@@ -161,7 +157,6 @@ pub struct ResourceName {
     pub kind: ResourceKind,
     /// Scaleway's id of it.
     pub id: String,
-    /// The zone it is in.
     pub zone: String,
     /// The server that it is attached to, where its path needs one (private NICs).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -175,11 +170,10 @@ impl fmt::Display for ResourceName {
 }
 
 /// One operation as the journal holds it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
     /// Its id, which is also the value of the operation tag.
     pub id: OperationId,
-    /// What it does.
     pub kind: OperationKind,
     /// The group it works for.
     pub group: String,
@@ -193,7 +187,6 @@ pub struct Operation {
     pub policies: Value,
     /// The process that runs it, or ran it.
     pub runner: String,
-    /// Where it stands.
     pub state: OperationState,
     /// The first cause of its failure.
     pub cause: Option<Value>,
@@ -229,9 +222,10 @@ impl Operation {
 }
 
 /// One entry of an operation.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// From 1, in the order of writing.
+    /// From 1, in the order of writing, which gives it.
+    #[serde(default)]
     pub sequence: u64,
     /// The step: `create-ip`, `power-on`, ...
     pub step: String,
@@ -243,31 +237,6 @@ pub struct Entry {
     pub data: Value,
     /// Milliseconds since 1970.
     pub at: u64,
-}
-
-/// An operation that is to be opened.
-#[derive(Clone, Debug)]
-pub(crate) struct NewOperation {
-    pub(crate) id: OperationId,
-    pub(crate) kind: OperationKind,
-    pub(crate) group: String,
-    pub(crate) zone: String,
-    pub(crate) owner: String,
-    pub(crate) specification: Value,
-    pub(crate) policies: Value,
-    pub(crate) runner: String,
-    pub(crate) at: u64,
-}
-
-/// An entry that is to be written.
-#[derive(Clone, Debug)]
-pub(crate) struct NewEntry {
-    pub(crate) operation: OperationId,
-    pub(crate) step: String,
-    pub(crate) phase: Phase,
-    pub(crate) resource: Option<ResourceName>,
-    pub(crate) data: Value,
-    pub(crate) at: u64,
 }
 
 /// How an operation ends.

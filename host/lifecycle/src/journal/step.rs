@@ -143,7 +143,7 @@ impl Step {
     pub(crate) fn read(word: &str, data: &Value) -> Result<Self, String> {
         for action in [Action::Delete, Action::Detach, Action::PowerOff, Action::Keep] {
             let kind = word.strip_prefix(action_word(action)).and_then(|rest| rest.strip_prefix('-'));
-            if let Some(kind) = kind.and_then(ResourceKind::from_word) {
+            if let Some(kind) = kind.and_then(|kind| serde_json::from_value(Value::from(kind)).ok()) {
                 return Ok(Self::Plan(action, kind));
             }
         }

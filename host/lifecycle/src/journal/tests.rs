@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rusqlite::Connection;
@@ -18,8 +16,8 @@ fn id(seed: u64) -> OperationId {
     OperationId::new(&"ci".parse().unwrap(), 1_790_000_000_000, &mut StdRng::seed_from_u64(seed))
 }
 
-fn new(id: &OperationId, at: u64) -> NewOperation {
-    NewOperation {
+fn new(id: &OperationId, at: u64) -> Operation {
+    Operation {
         id: id.clone(),
         kind: OperationKind::CreateServer,
         group: "ci".into(),
@@ -28,13 +26,21 @@ fn new(id: &OperationId, at: u64) -> NewOperation {
         specification: json!({"types": ["DEV1-S"]}),
         policies: json!([]),
         runner: "one".into(),
-        at,
+        state: OperationState::Open,
+        cause: None,
+        reasons: vec![],
+        report: None,
+        ended_by: None,
+        look_at: None,
+        created_at: at,
+        updated_at: at,
+        ended_at: None,
     }
 }
 
-fn entry(id: &OperationId, step: &str, phase: Phase) -> NewEntry {
-    NewEntry {
-        operation: id.clone(),
+fn entry(step: &str, phase: Phase) -> Entry {
+    Entry {
+        sequence: 0,
         step: step.into(),
         phase,
         resource: Some(ResourceName {
@@ -68,8 +74,8 @@ async fn what_was_written_is_read_back_by_another_opener_under_both_durabilities
         let journal = Journal::open(&state, durability).unwrap();
         let id = id(1);
         journal.begin(new(&id, 5)).await.unwrap();
-        journal.append(entry(&id, "create-ip", Phase::Intent)).await.unwrap();
-        journal.append(entry(&id, "create-ip", Phase::Outcome)).await.unwrap();
+        journal.append(&id, entry("create-ip", Phase::Intent)).await.unwrap();
+        journal.append(&id, entry("create-ip", Phase::Outcome)).await.unwrap();
         let other = Journal::read_only(&state).unwrap();
         let open =
             other.operations(&OperationFilter { states: vec![OperationState::Open], ..Default::default() }).unwrap();
@@ -99,7 +105,7 @@ async fn a_write_that_fails_takes_no_other_of_its_batch_with_it() {
     let mut writes = Vec::new();
     for number in 0..300 {
         let of = if number % 10 == 3 { &stranger } else { &id };
-        writes.push(journal.append(entry(of, "create-ip", Phase::Note)));
+        writes.push(journal.append(of, entry("create-ip", Phase::Note)));
     }
     let results = futures::future::join_all(writes).await;
     assert_eq!(results.iter().filter(|r| r.is_err()).count(), 30);
@@ -109,38 +115,13 @@ async fn a_write_that_fails_takes_no_other_of_its_batch_with_it() {
     assert!(entries.iter().zip(1..).all(|(e, n)| e.sequence == n));
 }
 
-#[test]
-fn a_slow_read_holds_no_other_work() {
-    let (_folder, state) = state();
-    let journal = Arc::new(Journal::open(&state, Durability::Process).unwrap());
-    // With one thread, a read that held it would hold everything.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-    runtime.block_on(journal.begin(new(&id(1), 5))).unwrap();
-    let slow = journal.0.reader.lock();
-    let (tell, told) = std::sync::mpsc::channel();
-    let (reader, begun) = (Arc::clone(&journal), tell.clone());
-    let read = runtime.spawn(async move {
-        begun.send("the read begins").unwrap();
-        reader.operation(&id(1))
-    });
-    assert_eq!(told.recv(), Ok("the read begins"));
-    runtime.spawn(async move { tell.send("other work") });
-    let other = told.recv_timeout(Duration::from_secs(60));
-    drop(slow);
-    assert_eq!(other, Ok("other work"), "it waited for the read");
-    assert_eq!(runtime.block_on(read).unwrap().unwrap().id, id(1));
-}
-
 #[tokio::test]
 async fn one_cleanup_of_a_creation_or_of_a_server_is_open_at_a_time() {
     let (_folder, state) = state();
     // Committed by a thread, as outside of tests, so that those who begin at once do.
     let journal = Journal::open(&state, Durability::Full).unwrap();
-    let cleanup = |number, specification| NewOperation {
-        kind: OperationKind::CleanupServer,
-        specification,
-        ..new(&id(number), 5)
-    };
+    let cleanup =
+        |number, specification| Operation { kind: OperationKind::CleanupServer, specification, ..new(&id(number), 5) };
     let begin = async |number: u64, specification: Value| match journal.begin(cleanup(number, specification)).await {
         Ok(()) => None,
         Err(Error::CleanupUnderWay { operation }) => Some(operation),
@@ -150,7 +131,7 @@ async fn one_cleanup_of_a_creation_or_of_a_server_is_open_at_a_time() {
     assert_eq!(tokio::join!(begin(1, of_creation()), begin(2, of_creation())), (None, Some(id(1))));
     assert_eq!(begin(3, json!({"creation": null, "server": "a-server"})).await, None);
     // A creation that names itself is no cleanup.
-    journal.begin(NewOperation { specification: json!({"creation": id(8)}), ..new(&id(4), 5) }).await.unwrap();
+    journal.begin(Operation { specification: json!({"creation": id(8)}), ..new(&id(4), 5) }).await.unwrap();
     assert_eq!(begin(5, json!({"creation": id(8), "server": "a-server"})).await, Some(id(3)));
     assert_eq!(begin(5, json!({"creation": null, "server": null, "tagged": id(7)})).await, Some(id(1)));
     assert_eq!(begin(5, json!({"creation": id(8), "server": null})).await, None);
@@ -176,6 +157,23 @@ async fn only_one_takes_an_operation_over() {
     assert!(journal.claim(&operation, "two", 6).await.unwrap());
     assert!(!journal.claim(&operation, "three", 6).await.unwrap());
     assert_eq!(journal.operation(&id(1)).unwrap().runner, "two");
+}
+
+#[tokio::test]
+async fn a_runner_that_was_overtaken_writes_no_more() {
+    let (_folder, state) = state();
+    let [one, two] = [1, 2].map(|_| Journal::open(&state, Durability::Process).unwrap());
+    let id = id(1);
+    one.begin(new(&id, 5)).await.unwrap();
+    one.append(&id, entry("create-ip", Phase::Intent)).await.unwrap();
+    assert!(two.claim(&two.operation(&id).unwrap(), "two", 6).await.unwrap());
+    let late = one.append(&id, entry("create-ip", Phase::Outcome)).await;
+    assert!(matches!(late, Err(Error::OperationTaken { .. })), "{late:?}");
+    let late = one.close(closing(&id, OperationState::Done)).await;
+    assert!(matches!(late, Err(Error::OperationTaken { .. })), "{late:?}");
+    two.append(&id, entry("create-ip", Phase::Outcome)).await.unwrap();
+    assert!(two.close(closing(&id, OperationState::Done)).await.unwrap());
+    assert_eq!(one.entries(&id).unwrap().len(), 2);
 }
 
 #[tokio::test]
@@ -219,7 +217,7 @@ async fn creations_whose_servers_were_removed_are_not_listed_where_only_the_livi
         journal.begin(new(&id(number), number)).await.unwrap();
         journal.close(closing(&id(number), OperationState::Done)).await.unwrap();
     }
-    journal.begin(NewOperation { kind: OperationKind::CleanupServer, ..new(&id(4), 9) }).await.unwrap();
+    journal.begin(Operation { kind: OperationKind::CleanupServer, ..new(&id(4), 9) }).await.unwrap();
     journal.close(Closing { ends: vec![id(2)], ..closing(&id(4), OperationState::Done) }).await.unwrap();
     let filter =
         OperationFilter { kind: Some(OperationKind::CreateServer), not_ended: true, ..OperationFilter::default() };
@@ -292,24 +290,23 @@ async fn a_corrupt_row_is_an_error_that_names_it() {
     let journal = Journal::open(&state, Durability::Process).unwrap();
     let id = id(1);
     journal.begin(new(&id, 5)).await.unwrap();
-    journal.append(entry(&id, "create-ip", Phase::Intent)).await.unwrap();
+    journal.append(&id, entry("create-ip", Phase::Intent)).await.unwrap();
     let connection = Connection::open(folder.path().join(JOURNAL_FILE)).unwrap();
     for (corrupt, part) in [
-        ("update entries set data = '{'", "data"),
-        ("update entries set data = '{}', phase = 'later'", "later"),
-        ("update entries set phase = 'intent', at = -1", "at"),
-        ("update entries set resource_kind = null", "resource_kind"),
+        ("'$.phase', 'later'", "later"),
+        ("'$.phase', 'intent', '$.at', -1", "-1"),
+        ("'$.at', 1, '$.resource.kind', null", "null"),
     ] {
-        connection.execute(corrupt, []).unwrap();
+        connection.execute(&format!("update entries set document = json_set(document, {corrupt})"), []).unwrap();
         let error = journal.entries(&id).unwrap_err().to_string();
         assert!(error.contains(&format!("{id}/1")) && error.contains(part), "{error}");
     }
     for (corrupt, part) in [
-        ("update operations set state = 'odd'", "odd"),
-        ("update operations set state = 'open', reasons = '[1]'", "reasons"),
-        ("update operations set reasons = '[]', specification = cast(zeroblob(300000) as text)", "300000 bytes"),
+        ("json_set(document, '$.state', 'odd')", "odd"),
+        ("json_set(document, '$.state', 'open', '$.reasons', json('[1]'))", "a string"),
+        ("json_set(document, '$.reasons', json('[]'), '$.id', hex(zeroblob(3000000)))", "bytes, more than 4194304"),
     ] {
-        connection.execute(corrupt, []).unwrap();
+        connection.execute(&format!("update streams set document = {corrupt} where family = 'operation'"), []).unwrap();
         let error = journal.operations(&OperationFilter::default()).unwrap_err().to_string();
         assert!(error.contains(id.as_str()) && error.contains(part), "{error}");
     }
@@ -350,19 +347,18 @@ async fn a_prune_of_many_operations_lets_another_process_write_in_between() {
     const OLD: i64 = 3 * STEP + 1;
     let (_folder, state) = state();
     let journal = Journal::open(&state, Durability::Process).unwrap();
-    let connection = Connection::open(journal.path()).unwrap();
+    let connection = Connection::open(state.path().join(JOURNAL_FILE)).unwrap();
     connection
         .execute_batch(&format!(
             "with recursive number(n) as (select 1 union all select n + 1 from number where n < {OLD})
-             insert into operations
-                 (id, kind, grouping, zone, owner, specification, policies, runner, state, created_at, updated_at)
-             select 'old-' || n, 'create-server', 'ci', 'z', 'o', '{{}}', '[]', 'r', 'undone', 5, 5 from number;
-             insert into entries (operation, sequence, step, phase, data, at)
-             select id, 1, 'create-ip', 'intent', '{{}}', 5 from operations;"
+             insert into streams (family, id, fence, document)
+             select 'operation', 'old-' || n, 0, json_object('state', 'undone', 'created_at', 5, 'updated_at', 5)
+             from number;
+             insert into entries (family, id, document) select family, id, '{{}}' from streams;"
         ))
         .unwrap();
     let old = || -> rusqlite::Result<i64> {
-        connection.query_row("select count(*) from operations where created_at = 5", [], |row| row.get(0))
+        connection.query_row("select count(*) from streams where document ->> '$.created_at' = 5", [], |row| row.get(0))
     };
     let other = Journal::open(&state, Durability::Process).unwrap();
     let mut left = Vec::new();
@@ -408,10 +404,10 @@ async fn pruning_forgets_no_operation_that_explains_something() {
             for (ended, kept) in [(false, false), (true, false), (false, true), (true, true)] {
                 seed += 1;
                 let id = id(seed);
-                journal.begin(NewOperation { kind: *kind, ..new(&id, 5) }).await.unwrap();
+                journal.begin(Operation { kind: *kind, ..new(&id, 5) }).await.unwrap();
                 if kept {
                     let data = json!({});
-                    journal.append(NewEntry { data, ..entry(&id, note::KEPT, Phase::Note) }).await.unwrap();
+                    journal.append(&id, Entry { data, ..entry(note::KEPT, Phase::Note) }).await.unwrap();
                 }
                 if *state != OperationState::Open {
                     journal.close(closing(&id, *state)).await.unwrap();
@@ -423,7 +419,7 @@ async fn pruning_forgets_no_operation_that_explains_something() {
             }
         }
     }
-    journal.begin(NewOperation { kind: OperationKind::Sweep, ..new(&ender, 5) }).await.unwrap();
+    journal.begin(Operation { kind: OperationKind::Sweep, ..new(&ender, 5) }).await.unwrap();
     journal.close(Closing { ends, ..closing(&ender, OperationState::Done) }).await.unwrap();
     journal.prune(10).await.unwrap();
     let rest = journal.operations(&OperationFilter::default()).unwrap();
@@ -439,11 +435,11 @@ async fn a_note_for_an_open_operation_is_not_written_once_it_has_ended() {
     let (_folder, state) = state();
     let journal = Journal::open(&state, Durability::Full).unwrap();
     let id = id(1);
-    let note = || entry(&id, "cancelled", Phase::Note);
-    assert!(matches!(journal.append_while_open(note()).await, Err(Error::OperationUnknown { .. })));
+    let note = || entry("cancelled", Phase::Note);
+    assert!(matches!(journal.append_while_open(&id, note()).await, Err(Error::OperationUnknown { .. })));
     journal.begin(new(&id, 5)).await.unwrap();
-    assert!(journal.append_while_open(note()).await.unwrap());
+    assert!(journal.append_while_open(&id, note()).await.unwrap());
     journal.close(closing(&id, OperationState::Undone)).await.unwrap();
-    assert!(!journal.append_while_open(note()).await.unwrap());
+    assert!(!journal.append_while_open(&id, note()).await.unwrap());
     assert_eq!(journal.entries(&id).unwrap().len(), 1);
 }

@@ -20,7 +20,6 @@ const REMEMBERED: Duration = Duration::from_secs(3_600);
 /// Machines that are listed no more and remembered, at most.
 const MAX_REMEMBERED: usize = 1_000;
 
-/// What a listing lists.
 pub(crate) trait Listed: Clone + Send + Sync + 'static {
     fn id(&self) -> &str;
 
@@ -59,7 +58,6 @@ pub struct Listing<T> {
 
 #[expect(private_bounds, reason = "the two that exist are named by the methods that answer listings")]
 impl<T: Listed> Listing<T> {
-    /// The one of this id.
     #[must_use]
     pub fn get(&self, id: &str) -> Option<&T> {
         self.machines.iter().find(|machine| machine.id() == id)

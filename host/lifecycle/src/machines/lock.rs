@@ -1,14 +1,15 @@
 //! The one lock over every change of a host's name: in this process, and between all that share the state directory.
 
-use std::fs::{File, TryLockError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::Error;
 use crate::control::Control;
+use crate::log::Lease;
 use crate::shared::Shared;
 
+const LOCK: &str = "machines.lock";
 /// How long one waits for the lock. Whoever holds it makes a handful of calls and waits for seconds at most ([`HELD`]),
 /// so many can go before.
 const PATIENCE: Duration = Duration::from_secs(1_800);
@@ -21,18 +22,16 @@ const FIRST_WAIT: Duration = Duration::from_millis(5);
 /// gets its turn.
 const TURN: Duration = Duration::from_millis(100);
 
-/// The lock, held until dropped (the kernel lets the file go when the process ends, however it ends).
+/// The lock, held until dropped.
 pub(crate) struct Held<'a> {
-    file: File,
+    lease: Option<Lease>,
     /// When this process last released it.
     process: tokio::sync::MutexGuard<'a, Option<Instant>>,
 }
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // Not left to the closing of the file: a child process that is being started meanwhile has it open, too, until
-        // it is under way.
-        let _ = self.file.unlock();
+        self.lease.take();
         *self.process = Some(Instant::now());
     }
 }
@@ -60,21 +59,19 @@ pub(crate) async fn lock_to_begin<'a>(shared: &'a Shared, control: &Control) -> 
 
 /// The same for an undo, which goes on when the work is cancelled.
 pub(crate) async fn lock_to_undo<'a>(shared: &'a Shared, control: &Control) -> Result<Held<'a>, Error> {
-    let path = || shared.state_directory.machines_lock_path();
+    let locked = || Error::MachinesLocked { path: shared.state_directory.path().join(LOCK) };
     let take = async {
         let began = Instant::now();
         let process = shared.machines.lock.lock().await;
-        let file = shared.state_directory.machines_lock()?;
         if let Some(last) = *process {
             tokio::time::sleep_until(last + TURN).await;
         }
         let mut wait = FIRST_WAIT;
         loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(Held { file, process }),
-                Err(TryLockError::WouldBlock) if began.elapsed() < PATIENCE => {}
-                Err(TryLockError::WouldBlock) => return Err(Error::MachinesLocked { path: path() }),
-                Err(TryLockError::Error(source)) => return Err(Error::StateDirectory { path: path(), source }),
+            match shared.journal.log().lock(LOCK)? {
+                lease @ Some(_) => return Ok(Held { lease, process }),
+                None if began.elapsed() < PATIENCE => {}
+                None => return Err(locked()),
             }
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(FIRST_WAIT * 16);
@@ -84,7 +81,7 @@ pub(crate) async fn lock_to_undo<'a>(shared: &'a Shared, control: &Control) -> R
         biased;
         () = control.left().cancelled() => Err(Error::NotBegun),
         taken = tokio::time::timeout(PATIENCE, take) => {
-            taken.unwrap_or_else(|_| Err(Error::MachinesLocked { path: path() }))
+            taken.unwrap_or_else(|_| Err(locked()))
         }
     }
 }

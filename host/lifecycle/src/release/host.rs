@@ -361,7 +361,7 @@ impl<'s> Releasing<'s> {
             let runs = earlier.state == OperationState::Open
                 && (self.shared.active.contains(&earlier.id)
                     || (earlier.runner != self.shared.runner.name()
-                        && self.shared.state_directory.runner_lives(&earlier.runner)));
+                        && self.shared.journal.runner_lives(&earlier.runner)));
             if runs {
                 continue;
             }

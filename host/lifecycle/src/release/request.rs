@@ -222,7 +222,6 @@ pub struct Released {
     pub policy_failures: Vec<String>,
     /// What Scaleway refused last, where it did.
     pub refused: Option<String>,
-    /// Of which class that refusal was.
     pub refused_class: Option<FailureClass>,
     /// What was removed, kept and left of a server.
     #[serde(skip_serializing_if = "Option::is_none")]

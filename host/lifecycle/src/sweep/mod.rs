@@ -41,7 +41,6 @@ pub(crate) use remove::{SweepSpecification, remove};
 /// The longest reason that the journal keeps for one resource, in bytes: a batch has a hundred in one row.
 const MAX_WHY_LEN: usize = 256;
 
-/// Where and how to sweep.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SweepRequest {
@@ -176,7 +175,6 @@ struct ZoneSweep<'a> {
     servers: Servers,
     tagged: Vec<(OperationId, String)>,
     known: BTreeMap<OperationId, Option<Known>>,
-    /// What is to be removed.
     remove: Vec<Listed>,
     /// Why each is to be removed, by its id.
     why: BTreeMap<String, String>,

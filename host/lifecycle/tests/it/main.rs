@@ -12,6 +12,7 @@ mod history;
 mod hostile;
 mod kill;
 mod late;
+mod log;
 mod machines;
 mod named;
 mod own_images;

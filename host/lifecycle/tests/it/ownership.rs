@@ -886,18 +886,17 @@ fn what_a_cleanup_kept_is_spared_by_the_sweep_though_it_could_not_be_marked() {
         // As a cleanup leaves it whose policy kept the boot volume, and that was not allowed to mark it.
         let cleanup = "ci-0mfmj460ttaa";
         let journal = rusqlite::Connection::open(world.folder.path().join("journal.sqlite")).unwrap();
-        let row = "insert into operations (id, kind, grouping, zone, owner, specification, policies, runner, state,
-                 cause, reasons, report, ended_by, created_at, updated_at)
-             select ?1, 'cleanup-server', grouping, zone, owner, '{\"creation\": null, \"server\": \
-                 null}', policies, runner, 'kept',
-                    null, '[]', '{\"removed\": [], \"kept\": [], \"left\": []}', null, created_at, created_at
-             from operations where id = ?2";
+        let row = "insert into streams (family, id, fence, document)
+             select family, ?1, fence, json_set(document, '$.id', ?1, '$.kind', 'cleanup-server', '$.state', 'kept',
+                 '$.specification', json('{\"creation\": null, \"server\": null}'),
+                 '$.report', json('{\"removed\": [], \"kept\": [], \"left\": []}'))
+             from streams where id = ?2";
         journal.execute(row, [cleanup, created.operation.as_str()]).unwrap();
-        let ended = "update operations set ended_by = ?1 where id = ?2";
+        let ended = "update streams set document = json_set(document, '$.ended_by', ?1) where id = ?2";
         journal.execute(ended, [cleanup, created.operation.as_str()]).unwrap();
-        let kept = "insert into entries (operation, sequence, step, phase, resource_kind, resource_id, resource_zone, \
-            data, at)
-             values (?1, 1, 'kept', 'note', 'block-volume', ?2, 'fr-par-1', '{}', 1)";
+        let kept = "insert into entries (family, id, document)
+             values ('operation', ?1, json_object('step', 'kept', 'phase', 'note', 'data', json('{}'), 'at', 1,
+                 'resource', json_object('kind', 'block-volume', 'id', ?2, 'zone', 'fr-par-1')))";
         journal.execute(kept, [cleanup, boot.as_str()]).unwrap();
         drop(journal);
         let sweep = world.start().sweep(&sweep_of_all(), &Control::new()).await.unwrap();
@@ -1000,7 +999,12 @@ fn a_journal_that_cannot_be_read_at_the_end_leaves_what_was_made_and_says_so() {
         let spoil = async {
             while let Some(event) = events.recv().await {
                 if matches!(event.what, EventKind::StepDone { step, .. } if step == "power-on") {
-                    journal.execute("update entries set data = '?' where step = 'create-server'", []).unwrap();
+                    journal
+                        .execute(
+                            "update entries set document = '\"?\"' where document ->> '$.step' = 'create-server'",
+                            [],
+                        )
+                        .unwrap();
                 }
             }
         };

@@ -188,7 +188,7 @@ fn a_creation_whose_calls_were_all_answered_is_not_looked_at_twice() {
 struct FullDisk(std::path::PathBuf);
 
 impl FullDisk {
-    const TRIGGERS: [&str; 2] = ["before insert on entries", "before update on operations"];
+    const TRIGGERS: [&str; 2] = ["before insert on entries", "before update on streams"];
 
     fn after(world: &World, entries: usize) -> Self {
         let path = world.folder.path().join("journal.sqlite");
@@ -406,7 +406,7 @@ fn an_operation_that_is_being_written_down_is_not_taken_for_one_that_a_dead_proc
         options.durability = Durability::Full;
         let lifecycle = Lifecycle::open(options).unwrap();
         // Its commit waits until its caller does.
-        let other = rusqlite::Connection::open(lifecycle.journal().path()).unwrap();
+        let other = rusqlite::Connection::open(world.folder.path().join("journal.sqlite")).unwrap();
         other.execute_batch("begin immediate").unwrap();
         let mut begin = Box::pin(lifecycle.begin_create(world.everything()));
         assert!(futures::poll!(&mut begin).is_pending());

@@ -60,7 +60,7 @@ fn a_swap_during_a_hundred_creations_fails_none_and_each_keeps_the_digest_it_beg
                 }
                 let record = decisions.show(entry.data["decision"].as_str().unwrap()).unwrap();
                 let DecidedBy::Policy(by) = record.decided_by else { panic!("{record:?}") };
-                assert_eq!(&by, retry[0], "{}: decided by another policy than it began with", operation.id);
+                assert_eq!(&*by, retry[0], "{}: decided by another policy than it began with", operation.id);
                 decided += 1;
             }
         }

@@ -117,7 +117,6 @@ impl AppleSiliconApi {
         list(&self.client, Paging::Body, call, "os").await
     }
 
-    /// One operating system.
     pub async fn get_os(&self, os_id: &str) -> Result<OperatingSystem, Error> {
         let call = self.here(Call::get(SYSTEM)).with("os_id", os_id);
         self.client.call_and(call, |answer| answer.object(None)).await

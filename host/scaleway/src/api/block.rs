@@ -43,7 +43,6 @@ impl BlockApi {
         self.client.call_and(call, |answer| answer.object(None)).await
     }
 
-    /// One volume.
     pub async fn get_volume(&self, volume_id: &str) -> Result<BlockVolume, Error> {
         self.client.call_and(self.volume(Call::get(VOLUME), volume_id), |answer| answer.object(None)).await
     }

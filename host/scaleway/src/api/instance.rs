@@ -48,7 +48,6 @@ impl InstanceApi {
         Ok(all.into_iter().map(|(name, entry)| (name, entry.availability)).collect())
     }
 
-    /// One image.
     pub async fn get_image(&self, image_id: &str) -> Result<Image, Error> {
         let call = self.here(Call::get("/instance/v1/zones/{zone}/images/{image_id}")).with("image_id", image_id);
         self.client.call_and(call, |answer| answer.object(Some("image"))).await
@@ -64,7 +63,6 @@ impl InstanceApi {
         list(&self.client, Paging::Header, call, "images").await
     }
 
-    /// One security group.
     pub async fn get_security_group(&self, security_group_id: &str) -> Result<SecurityGroup, Error> {
         let call = self
             .here(Call::get("/instance/v1/zones/{zone}/security_groups/{security_group_id}"))
@@ -72,7 +70,6 @@ impl InstanceApi {
         self.client.call_and(call, |answer| answer.object(Some("security_group"))).await
     }
 
-    /// One placement group.
     pub async fn get_placement_group(&self, placement_group_id: &str) -> Result<PlacementGroup, Error> {
         let call = self
             .here(Call::get("/instance/v1/zones/{zone}/placement_groups/{placement_group_id}"))

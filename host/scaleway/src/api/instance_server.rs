@@ -38,7 +38,6 @@ impl InstanceApi {
         self.client.call_and(call, |answer| answer.object(Some("server"))).await
     }
 
-    /// One server.
     pub async fn get_server(&self, server_id: &str) -> Result<Server, Error> {
         let call = self.server(Call::get(SERVER), server_id);
         self.client.call_and(call, |answer| answer.object(Some("server"))).await

@@ -25,7 +25,6 @@ impl InstanceApi {
         self.client.call_and(call, |answer| answer.object(Some("volume"))).await
     }
 
-    /// One volume.
     pub async fn get_volume(&self, volume_id: &str) -> Result<Volume, Error> {
         self.client.call_and(self.volume(Call::get(VOLUME), volume_id), |answer| answer.object(Some("volume"))).await
     }

@@ -33,11 +33,9 @@ const WORD_BYTES: usize = 256;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ApiError {
-    /// HTTP method of the call.
     pub method: String,
     /// Path of the call, without its query.
     pub path: String,
-    /// HTTP status.
     pub status: u16,
     /// What kind of failure it is.
     pub class: ErrorClass,

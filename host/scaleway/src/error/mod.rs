@@ -32,7 +32,6 @@ pub enum Error {
     /// collection. Nothing was sent.
     #[error("{method} {path_template}: `{argument}` {problem}; nothing was sent")]
     InvalidArgument {
-        /// HTTP method of the call.
         method: String,
         /// Path of the call, with its placeholders.
         path_template: &'static str,
@@ -44,7 +43,6 @@ pub enum Error {
     /// No answer: the connection could not be made or was lost.
     #[error("{method} {path}: {source}")]
     Transport {
-        /// HTTP method of the call.
         method: String,
         /// Path of the call, without its query.
         path: String,
@@ -55,7 +53,6 @@ pub enum Error {
     /// No answer in time.
     #[error("{method} {path}: {}", deadline_words(*.phase, .limit))]
     Deadline {
-        /// HTTP method of the call.
         method: String,
         /// Path of the call, without its query.
         path: String,
@@ -115,15 +112,12 @@ fn deadline_words(phase: DeadlinePhase, limit: &Duration) -> String {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{method} {path}: the answer ({status}{}) cannot be understood: {problem}", request_id_words(.request_id))]
 pub struct MalformedAnswer {
-    /// HTTP method of the call.
     pub method: String,
     /// Path of the call, without its query.
     pub path: String,
-    /// HTTP status.
     pub status: u16,
     /// Scaleway's id of the request, to quote to its support.
     pub request_id: Option<String>,
-    /// What is wrong with it.
     pub problem: String,
     /// The body, verbatim, at most 8 KiB.
     pub body: String,

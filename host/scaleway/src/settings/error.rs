@@ -15,7 +15,6 @@ pub enum ConfigurationError {
         variable: &'static str,
         /// The key of a profile that would give it.
         key: &'static str,
-        /// Where it was looked for.
         looked: String,
     },
     /// A value is not what its place takes.
@@ -29,7 +28,6 @@ pub enum ConfigurationError {
     /// The configuration file that was asked for cannot be read.
     #[error("configuration file {path}, named by {named_by}: {source}", path = .path.display())]
     UnreadableFile {
-        /// The file.
         path: PathBuf,
         /// Who named it: a variable, an option, or the default place.
         named_by: &'static str,
@@ -39,7 +37,6 @@ pub enum ConfigurationError {
     /// The configuration file is no YAML of the expected shape.
     #[error("configuration file {path}: {problem}", path = .path.display())]
     InvalidFile {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it, with line and column, and without the file's content.
         problem: String,
@@ -48,7 +45,6 @@ pub enum ConfigurationError {
     #[error("there is no profile `{profile}` (named by {named_by}) in {looked}; it holds {known}")]
     UnknownProfile {
         profile: String,
-        /// Who named it.
         named_by: &'static str,
         /// The file that was read, or that there is none.
         looked: String,

@@ -110,7 +110,6 @@ pub struct Limits {
     pub answer_bytes: usize,
 }
 
-/// A positive constant.
 const fn positive(number: u32) -> NonZeroU32 {
     match NonZeroU32::new(number) {
         Some(number) => number,

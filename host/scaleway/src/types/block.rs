@@ -79,7 +79,6 @@ answers! {
         pub volume_type: String,
         /// Bytes.
         pub size: u64,
-        /// Owning project.
         pub project_id: String,
         /// What it is attached to.
         pub references: Vec<BlockReference>,
@@ -97,7 +96,6 @@ answers! {
         pub updated_at: String,
         /// When it was last detached, RFC 3339.
         pub last_detached_at: Option<String>,
-        /// The zone's name.
         pub zone: String,
     }
 

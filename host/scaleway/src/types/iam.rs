@@ -27,9 +27,7 @@ answers! {
     pub struct QuotumLimit {
         /// Whether it is for all places together.
         pub global: Option<bool>,
-        /// The region for which it is.
         pub region: Option<String>,
-        /// The zone for which it is.
         pub zone: Option<String>,
         /// How much.
         pub limit: Option<u64>,

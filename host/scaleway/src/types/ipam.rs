@@ -9,7 +9,6 @@ answers! {
         pub id: String,
         /// Address with prefix length: `172.16.4.2/22`.
         pub address: String,
-        /// Owning project.
         pub project_id: String,
         /// Whether it is IPv6.
         pub is_ipv6: bool,
@@ -33,7 +32,6 @@ answers! {
         pub resource_type: String,
         /// UUID.
         pub id: String,
-        /// Hardware address.
         pub mac_address: Option<String>,
         pub name: Option<String>,
     }

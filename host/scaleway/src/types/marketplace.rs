@@ -29,9 +29,7 @@ answers! {
     pub struct LocalImage {
         /// UUID to create servers with. Changes with every release.
         pub id: String,
-        /// Processor architecture.
         pub arch: Architecture,
-        /// The zone's name.
         pub zone: String,
         /// Server types it can be used with.
         pub compatible_commercial_types: Vec<String>,

@@ -150,7 +150,6 @@ pub(super) fn attribute(key: &str, value: impl Into<AnyValue>) -> KeyValue {
     KeyValue { key: key.to_owned(), value: Some(value.into()), ..KeyValue::default() }
 }
 
-/// A span that is open.
 #[derive(Debug)]
 pub(super) struct OpenSpan {
     pub(super) kind: Kind,

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use rusqlite::Connection;
-use windlass_cluster::{ClusterName, ClusterStore as _, SqliteClusterStore};
+use windlass_cluster::{ClusterName, ClusterStore as _, LogClusterStore};
 use windlass_lifecycle::{Durability, Journal, StateDirectory};
 
 use crate::support::{block_on, folder, is_short, parts};
@@ -13,7 +13,7 @@ const MAX_WORDS_LEN: usize = 4 * 1024;
 
 /// A store, and another connection to its file, which writes what the store never would.
 struct Fixture {
-    store: SqliteClusterStore,
+    store: LogClusterStore,
     beside: Connection,
     _folder: tempfile::TempDir,
 }
@@ -22,7 +22,7 @@ impl Fixture {
     fn new() -> Self {
         let folder = folder();
         let state = StateDirectory::open(folder.path()).unwrap();
-        let store = SqliteClusterStore::open(&state, &Journal::open(&state, Durability::Process).unwrap()).unwrap();
+        let store = LogClusterStore::of(&Journal::open(&state, Durability::Process).unwrap());
         let beside = Connection::open(Path::new(folder.path()).join("journal.sqlite")).unwrap();
         beside.pragma_update(None, "synchronous", "off").unwrap();
         Self { store, beside, _folder: folder }
@@ -30,17 +30,16 @@ impl Fixture {
 
     fn write(&self, documents: [&str; 4]) {
         let [cluster, node, operation, event] = documents;
-        self.beside
-            .execute_batch("begin; delete from clusters; delete from cluster_nodes; delete from cluster_operations; delete from cluster_events")
-            .unwrap();
-        for (sql, document) in [
-            ("insert into clusters (name, fence, open, document) values ('farm', 1, 1, ?1)", cluster),
-            ("insert into cluster_nodes values ('farm', 'farm-workers-1', 'workers', 1, ?1)", node),
-            ("insert into cluster_operations values ('farm', 1, ?1)", operation),
-            ("insert into cluster_events (cluster, operation, at, what) values ('farm', 1, 1, ?1)", event),
-        ] {
-            self.beside.execute(sql, [document]).unwrap();
-        }
+        self.beside.execute_batch("begin; delete from streams; delete from entries").unwrap();
+        let operation_id = format!("farm/{:020}", 1);
+        let stream = "insert into streams (family, id, fence, document) values (?1, ?2, 1, ?3)";
+        let cluster = format!("{{\"open\": 1, \"last\": 1, \"cluster\": {cluster}}}");
+        // What is no JSON, the tables themselves refuse.
+        let _ = self.beside.execute(stream, ["cluster", "farm", &cluster]);
+        let _ = self.beside.execute(stream, ["cluster-node", "farm/farm-workers-1", node]);
+        let _ = self.beside.execute(stream, ["cluster-operation", &operation_id, operation]);
+        let entry = "insert into entries (family, id, document) values ('cluster-operation', ?1, ?2)";
+        let _ = self.beside.execute(entry, [&operation_id, &format!("{{\"at\": 1, \"what\": {event}}}")]);
         self.beside.execute_batch("commit").unwrap();
     }
 }

@@ -207,7 +207,6 @@ pub(crate) async fn history(context: &Context, arguments: &arguments::ClusterHis
     Ok(())
 }
 
-/// The operations of a cluster.
 fn operations(history: &[ClusterHistory]) -> Listing<'_, ClusterHistory> {
     let took = |one: &ClusterHistory| {
         let end = one.operation.ended_at?;

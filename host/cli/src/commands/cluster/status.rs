@@ -72,7 +72,6 @@ pub(super) fn rendered_without_nodes(status: &ClusterStatus) -> String {
     fields(&lines)
 }
 
-/// The nodes of a cluster.
 pub(super) fn nodes(status: &ClusterStatus) -> Listing<'_, Node> {
     let addresses = |list: &[IpAddr]| list.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     Listing::new(&status.nodes, "no nodes", |node: &Node| node.name.clone())

@@ -208,7 +208,7 @@ fn journal(state: &StateDirectory, on_clusters: &[OpenClusterOperation]) -> Chec
     };
     let (open, other): (Vec<_>, Vec<_>) = unfinished.iter().partition(|one| one.state == OperationState::Open);
     let left = other.iter().filter(|operation| operation.state == OperationState::Left).count();
-    let orphaned = open.iter().filter(|operation| !state.runner_lives(&operation.runner)).count();
+    let orphaned = open.iter().filter(|operation| !journal.runner_lives(&operation.runner)).count();
     let mut finding = format!(
         "this program can read it; open operations: {}, left by processes that ended: {orphaned}; left something \
          behind: {left}; wait for a second look: {}; other processes at work: {}",

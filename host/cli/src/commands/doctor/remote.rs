@@ -51,7 +51,6 @@ const TOO_FAR: Duration = Duration::from_secs(300);
 /// What Windlass reads of one of Scaleway's products.
 struct Product {
     check: &'static str,
-    /// What is read.
     reads: &'static str,
     /// What does not work without; nothing at all where it is `None`.
     only_for: Option<&'static str>,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::json;
+use windlass_cluster::LogClusterStore;
 use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::output::table;
 use windlass_inspect::words::counted;
@@ -15,7 +16,7 @@ use crate::commands::lifecycle::{
     user,
 };
 use crate::commands::server::cluster_nodes;
-use crate::context::{Context, Work, cluster_store};
+use crate::context::{Context, Work};
 use crate::interrupt::{self, Words};
 
 /// How often the journal is read while the process at work undoes an operation.
@@ -74,7 +75,7 @@ pub(super) async fn cancel(context: &Context, arguments: &CancelOperations) -> R
     }
     let node = match late {
         Some(creation) => {
-            let nodes = cluster_nodes(&cluster_store(&work.state, &work.lifecycle)?).await?;
+            let nodes = cluster_nodes(&LogClusterStore::of(work.lifecycle.journal())).await?;
             nodes.into_iter().find(|(_, node)| node.exists() && node.creation.as_ref() == Some(creation))
         }
         None => None,
@@ -163,7 +164,7 @@ async fn undone(work: &Work, id: &OperationId, control: &Control) -> Result<Oper
         if operation.state != OperationState::Open || control.left().is_cancelled() {
             return Ok(operation);
         }
-        if !work.state.runner_lives(&operation.runner) {
+        if !work.lifecycle.journal().runner_lives(&operation.runner) {
             match work.lifecycle.resume_creations(&BTreeSet::from([id.clone()]), control).await {
                 Ok(resumed) if resumed.operations.iter().any(|one| one.operation == *id) => return read(work, id),
                 // Another process has taken it up meanwhile.

@@ -133,7 +133,7 @@ impl Watching {
                 || context.inspector(state).read_operation(journal, id).map(|row| row.runner),
                 |last| Ok(last.runner.clone()),
             )?;
-            let lives = state.runner_lives(&runner);
+            let lives = journal.runner_lives(&runner);
             let operation = context.inspector(state).read_operation(journal, id)?;
             let entries = journal.entries(id).map_err(|error| unreadable(&error))?;
             if *told == 0 {

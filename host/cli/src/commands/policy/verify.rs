@@ -49,7 +49,6 @@ struct Signer {
 
 /// What is to be verified.
 struct Subject {
-    /// As it was named.
     named: String,
     /// A file's name that says what it is.
     file: PathBuf,

@@ -3,7 +3,7 @@
 
 use futures::StreamExt;
 use serde_json::json;
-use windlass_cluster::{ClusterState, ClusterStore, Node, StoreError};
+use windlass_cluster::{ClusterState, ClusterStore, LogClusterStore, Node, StoreError};
 use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::listing::with_notes;
 use windlass_inspect::words::counted;
@@ -17,7 +17,7 @@ use super::subject::{Deletion, Subject, Subjects, named, of_group};
 use crate::arguments::DeleteServers;
 use crate::commands::lifecycle::{left_open_words, noted, take_up, undone_line, unverified};
 use crate::confirmation::{Confirmation, DRY_RUN, Planned, rows};
-use crate::context::{Context, Work, cluster_store};
+use crate::context::{Context, Work};
 use crate::interrupt;
 use crate::progress::Progress;
 
@@ -34,7 +34,7 @@ pub(super) async fn delete(context: &Context, arguments: &DeleteServers) -> Resu
         Some(group) => of_group(&work, machines, group).await?,
         None => Subjects { subjects: named(&work, &machines, &arguments.servers).await?, ..Subjects::default() },
     };
-    let nodes = cluster_nodes(&cluster_store(&work.state, &work.lifecycle)?).await?;
+    let nodes = cluster_nodes(&LogClusterStore::of(work.lifecycle.journal())).await?;
     refuse_cluster_nodes(&subjects, &nodes)?;
     refuse_protected(&subjects)?;
     let planned: Vec<Planned> = subjects.iter().flat_map(|subject| subject.planned.iter().cloned()).collect();

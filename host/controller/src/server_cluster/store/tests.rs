@@ -9,7 +9,7 @@ use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use windlass_cluster::ClusterStore;
-use windlass_test_cluster_store as laws;
+use windlass_test_stores::clusters as laws;
 
 use super::*;
 

@@ -19,10 +19,9 @@ pub(in crate::group) fn rules(folder: &Path, answers: &[(SlotName, &str)]) -> Po
 
 /// These policies as Init loads them.
 pub(in crate::group) fn host(asker: Asker, policies: &Policies, simulator: &Simulator, state: &Path) -> Arc<Host> {
-    let (client, state) = (client_of(simulator), StateDirectory::open(state).unwrap());
-    let folder = Path::new(".");
-    let host = crate::group::start::policy_host(asker, policies, folder, Brake::default(), &client, &state, None);
-    Arc::new(host.unwrap())
+    let mut options = RuntimeOptions::new(client_of(simulator), StateDirectory::open(state).unwrap(), asker);
+    options.policies = policies.clone();
+    Runtime::build(options).unwrap().policies
 }
 
 /// Each slot of the program must have asked rules.

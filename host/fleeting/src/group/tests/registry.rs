@@ -69,17 +69,11 @@ fn signed_by(keys: &[&cosign::Cosign]) -> (tokio::runtime::Runtime, String) {
     (runtime, address)
 }
 
-fn start(policies: &Policies, state: &StateDirectory) -> Result<Host, StartError> {
+fn start(policies: &Policies, state: &StateDirectory) -> Result<Arc<Host>, windlass_lifecycle::Error> {
     let client = Client::new(Settings::new(KEY.parse().unwrap())).unwrap();
-    super::super::start::policy_host(
-        Asker::Instances,
-        policies,
-        Path::new("/nowhere"),
-        Brake::default(),
-        &client,
-        state,
-        None,
-    )
+    let mut options = RuntimeOptions::new(client, state.clone(), Asker::Instances);
+    (options.policies, options.policy_folder) = (policies.clone(), "/nowhere".into());
+    Ok(Runtime::build(options)?.policies)
 }
 
 fn fetched(policies: serde_json::Value) -> Policies {

@@ -6,7 +6,7 @@ use super::*;
 pub(in crate::group) struct FullDisk(PathBuf);
 
 impl FullDisk {
-    const TRIGGERS: [&str; 2] = ["before insert on entries", "before update on operations"];
+    const TRIGGERS: [&str; 2] = ["before insert on entries", "before update on streams"];
 
     pub(in crate::group) fn after(folder: &Path, entries: usize) -> Self {
         let full = Self(folder.join("journal.sqlite"));

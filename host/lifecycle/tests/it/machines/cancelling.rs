@@ -177,7 +177,9 @@ fn an_order_whose_process_died_after_the_answer_says_that_its_host_is_there() {
             dying.order_machine(&order(&mine, 1), &control).await.unwrap();
             drop(dying);
             let journal = rusqlite::Connection::open(macs.folder.path().join("journal.sqlite")).unwrap();
-            journal.execute("update operations set state = 'open', runner = '1-dead'", []).unwrap();
+            let open = "update streams set document = json_set(document, '$.state', 'open', '$.runner', '1-dead')
+                        where family = 'operation'";
+            journal.execute(open, []).unwrap();
             let next = macs.start();
             if cancelled {
                 assert_eq!(cancel_after(&next, Duration::ZERO).await, Some(Cancellation::Noted));

@@ -25,7 +25,6 @@ answers! {
         pub tags: Vec<String>,
         /// For people.
         pub description: String,
-        /// Where the release notes are.
         pub release_notes_url: String,
     }
 
@@ -38,7 +37,6 @@ answers! {
     }
 }
 
-/// What to list of the operating systems.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ListOperatingSystems {
     /// Only those for this server type.

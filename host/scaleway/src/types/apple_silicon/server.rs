@@ -97,7 +97,6 @@ answers! {
         pub server_type: String,
         /// Chosen by the user; not unique, and the last writer wins.
         pub name: String,
-        /// Owning project.
         pub project_id: String,
         /// Owning organization.
         pub organization_id: String,
@@ -125,7 +124,6 @@ answers! {
         pub deletable_at: Option<String>,
         /// Whether Scaleway will delete it by itself once it can be deleted.
         pub deletion_scheduled: bool,
-        /// The zone's name.
         pub zone: String,
         /// Whether it was ever ready. Stays true during a reinstall (SDK).
         pub delivered: bool,

@@ -11,7 +11,6 @@ words! {
         High = "high_stock",
         /// Few.
         Low = "low_stock",
-        /// None.
         None = "no_stock",
         /// Scaleway does not know.
         UnknownStock = "unknown_stock",

@@ -8,7 +8,6 @@ words! {
     pub enum SecurityGroupPolicy {
         /// Lets it through.
         Accept = "accept",
-        /// Drops it.
         Drop = "drop",
     }
 }
@@ -36,7 +35,6 @@ words! {
 }
 
 words! {
-    /// What a placement group is for.
     pub enum PlacementGroupPolicyType {
         /// Servers far from each other.
         MaxAvailability = "max_availability",
@@ -52,9 +50,7 @@ answers! {
         pub name: String,
         /// Words for people.
         pub description: Option<String>,
-        /// Owning organization.
         pub organization: String,
-        /// Owning project.
         pub project: String,
         /// Servers in it; Scaleway lists only some.
         pub servers: Vec<Reference>,
@@ -71,7 +67,6 @@ answers! {
         /// Whether its rules are in force.
         pub state: SecurityGroupState,
         pub tags: Vec<String>,
-        /// The zone's name.
         pub zone: String,
     }
 
@@ -79,9 +74,7 @@ answers! {
         /// UUID.
         pub id: String,
         pub name: String,
-        /// Owning organization.
         pub organization: String,
-        /// Owning project.
         pub project: String,
         pub tags: Vec<String>,
         /// How strict it is.
@@ -90,7 +83,6 @@ answers! {
         pub policy_type: PlacementGroupPolicyType,
         /// Whether its servers are placed so.
         pub policy_respected: bool,
-        /// The zone's name.
         pub zone: String,
     }
 }

@@ -21,11 +21,8 @@ answers! {
         pub id: String,
         /// Name for people.
         pub name: String,
-        /// Processor architecture.
         pub arch: Architecture,
-        /// Owning organization.
         pub organization: String,
-        /// Owning project.
         pub project: String,
         pub root_volume: Option<super::ServerVolume>,
         /// Whether everybody may use it.
@@ -37,7 +34,6 @@ answers! {
         pub creation_date: String,
         /// When it last changed, RFC 3339.
         pub modification_date: String,
-        /// The zone's name.
         pub zone: String,
     }
 }

@@ -43,9 +43,7 @@ answers! {
         pub reverse: Option<String>,
         /// The server it serves.
         pub server: Option<Reference>,
-        /// Owning organization.
         pub organization: String,
-        /// Owning project.
         pub project: String,
         /// Its kind.
         #[serde(rename = "type")]
@@ -55,7 +53,6 @@ answers! {
         pub tags: Vec<String>,
         /// Its id at the IPAM API.
         pub ipam_id: String,
-        /// The zone's name.
         pub zone: String,
     }
 }

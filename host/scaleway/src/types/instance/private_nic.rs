@@ -22,7 +22,6 @@ answers! {
         pub id: String,
         pub private_network_id: String,
         pub server_id: String,
-        /// Hardware address.
         pub mac_address: String,
         /// Whether it works yet.
         pub state: PrivateNicState,
@@ -33,7 +32,6 @@ answers! {
         pub creation_date: String,
         /// When it last changed, RFC 3339.
         pub modification_date: String,
-        /// The zone's name.
         pub zone: String,
     }
 }

@@ -17,11 +17,9 @@ words! {
 }
 
 answers! {
-    /// What a server type is.
     pub struct ServerType {
         /// Older names of the same type.
         pub alt_names: Vec<String>,
-        /// Processor architecture.
         pub arch: Architecture,
         /// Virtual processors.
         pub ncpus: u32,
@@ -71,7 +69,6 @@ answers! {
 
     /// Bandwidths of a server type in bits per second.
     pub struct ServerTypeNetwork {
-        /// To the internet.
         pub sum_internet_bandwidth: u64,
         /// To other servers.
         pub sum_internal_bandwidth: u64,

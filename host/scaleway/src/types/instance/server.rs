@@ -90,7 +90,6 @@ words! {
 }
 
 words! {
-    /// The order of a list of servers.
     pub enum ListServersOrder {
         /// Oldest first. New servers come at the end, so pages stay where they are while servers are created.
         CreationDateAscending = "creation_date_asc",
@@ -110,15 +109,11 @@ answers! {
         pub id: String,
         /// Chosen by the user; not unique.
         pub name: String,
-        /// Processor architecture.
         pub arch: Architecture,
         /// The server type: `DEV1-S`.
         pub commercial_type: String,
-        /// How it boots.
         pub boot_type: BootType,
-        /// Owning organization.
         pub organization: String,
-        /// Owning project.
         pub project: String,
         /// The host name the server gives itself: the name at creation.
         pub hostname: String,
@@ -156,7 +151,6 @@ answers! {
         pub allowed_actions: Vec<ServerAction>,
         /// Its interfaces in private networks.
         pub private_nics: Vec<PrivateNic>,
-        /// The zone's name.
         pub zone: String,
         /// Whether Scaleway withdraws the server type.
         pub end_of_service: bool,
@@ -215,7 +209,6 @@ answers! {
         pub terminated_at: Option<String>,
         /// Per cent; 0 for a fake task.
         pub progress: i64,
-        /// The zone's name.
         pub zone: String,
     }
 }
@@ -259,7 +252,6 @@ pub struct CreateServer {
     /// Ids of flexible addresses to attach.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub public_ips: Vec<String>,
-    /// How to boot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_type: Option<BootType>,
     /// Project to own it.
@@ -328,7 +320,6 @@ pub struct UpdateServer {
     /// The whole new set of tags.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tags: Option<Vec<String>>,
-    /// How to boot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_type: Option<BootType>,
     /// The whole new set of volumes by position.

@@ -62,7 +62,6 @@ answers! {
         pub boot: bool,
         /// Tags; Block Storage volumes show none here.
         pub tags: Vec<String>,
-        /// The zone's name.
         pub zone: String,
     }
 
@@ -80,16 +79,13 @@ answers! {
         pub state: VolumeState,
         /// The server it belongs to.
         pub server: Option<Reference>,
-        /// Owning organization.
         pub organization: String,
-        /// Owning project.
         pub project: String,
         pub tags: Vec<String>,
         /// When it was created, RFC 3339.
         pub creation_date: String,
         /// When it last changed, RFC 3339.
         pub modification_date: String,
-        /// The zone's name.
         pub zone: String,
     }
 }

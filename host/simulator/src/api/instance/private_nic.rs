@@ -20,7 +20,6 @@ fn find<'a>(world: &'a World, zone: &str, id: &str) -> Result<&'a PrivateNic, Re
         .ok_or_else(|| Refusal::not_found("instance_private_nic", id))
 }
 
-/// A NIC of this server.
 fn find_on<'a>(world: &'a World, zone: &str, server: &str, id: &str) -> Result<&'a PrivateNic, Refusal> {
     server::find(world, zone, server)?;
     find(world, zone, id).and_then(|nic| {

@@ -1,8 +1,6 @@
-//! What every [`ClusterStore`] must keep, as tests that take one.
+//! What every store of clusters must keep.
 //!
 //! Each law is given a store in which nothing was ever kept under the name `farm`, which it may use.
-
-#![allow(clippy::unwrap_used, reason = "they are tests: a law that unwraps fails with the error")]
 
 use std::collections::BTreeMap;
 

@@ -1,0 +1,216 @@
+//! The log: what hosts write down before and after they act.
+//!
+//! A log holds streams. A stream is a document with the entries that belong to it, in the order of writing: an operation
+//! and its steps, a cluster, a node. The fields of documents are their writers'; a log only compares and sets them.
+//! [`Journal`](crate::Journal) and the store of clusters are made of it, so each place where a log can be kept is one
+//! implementation of [`Log`].
+
+mod sqlite;
+
+use std::fmt;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+pub use sqlite::{Durability, SqliteLog};
+
+use crate::Error;
+
+/// The right to write to a stream. It changes when another process takes the stream, so whoever was overtaken can write
+/// no more. Never given twice in the life of a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fence(pub u64);
+
+/// Keeps streams.
+///
+/// # Guarantees that an implementation must give
+/// - *All or nothing*: what one call writes is there whole or not at all, also after a crash, and it is there when the
+///   call returns.
+/// - *Conditions hold at the moment of writing*, whatever other processes write meanwhile.
+/// - *A read is of one moment.* What it returns is untrusted, and bounded.
+///
+/// A read blocks the thread, whose other tasks go on elsewhere where the runtime has several threads.
+#[async_trait]
+pub trait Log: fmt::Debug + Send + Sync {
+    /// Writes these changes in their order. Gives the fence of the streams that were taken, and `None` where a condition
+    /// of one change does not hold: then nothing is written.
+    async fn append(&self, changes: Vec<Change>) -> Result<Option<Fence>, Error>;
+
+    /// The same on the caller's thread, for what comes before every other write.
+    fn append_at_once(&self, changes: &[Change]) -> Result<Option<Fence>, Error>;
+
+    /// The streams that match.
+    fn streams(&self, query: &Query) -> Result<Vec<Stream>, Error>;
+
+    /// How many streams match.
+    fn count(&self, query: &Query) -> Result<u64, Error>;
+
+    /// The entries that match, of any stream.
+    fn entries(&self, query: &Query) -> Result<Vec<LogEntry>, Error>;
+
+    /// Removes the streams that match, with their entries. Gives how many.
+    async fn forget(&self, query: Query) -> Result<usize, Error>;
+
+    /// Says that this process lives, under a name that no other one has.
+    fn register(&self, name: &str) -> Result<Lease, Error>;
+
+    /// Whether the process behind a name lives.
+    fn lives(&self, name: &str) -> bool;
+
+    /// Takes a lock that one process at a time holds. `None` where another one does.
+    fn lock(&self, name: &str) -> Result<Option<Lease>, Error>;
+
+    /// Whether it shows what it held when it was opened, since nothing can be written where it is, and is to be opened
+    /// again for each look.
+    fn is_snapshot(&self) -> bool;
+}
+
+/// Held until it is dropped, or its process ends, however it ends.
+pub type Lease = Box<dyn fmt::Debug + Send + Sync>;
+
+/// A stream without its entries.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stream {
+    pub family: String,
+    /// Unique in its family.
+    pub id: String,
+    pub fence: Fence,
+    pub document: Value,
+}
+
+/// An entry of a stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogEntry {
+    /// The stream's.
+    pub id: String,
+    /// Grows from entry to entry, over all streams.
+    pub number: u64,
+    pub document: Value,
+}
+
+/// What one write does to one stream.
+#[derive(Clone, Debug)]
+pub struct Change {
+    pub family: &'static str,
+    pub id: String,
+    pub target: Target,
+    /// What must hold of the stream, where it exists.
+    pub given: Vec<Condition>,
+    /// The fence that it must have, where it exists.
+    pub fence: Option<Fence>,
+    /// No stream may match this.
+    pub unless: Option<Query>,
+    /// Whether it gets a new fence.
+    pub takes: bool,
+    pub write: Write,
+    /// Entries to append.
+    pub entries: Vec<Value>,
+}
+
+/// Whether the stream of a change exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// It must not, and is made.
+    New,
+    /// It must.
+    Existing,
+    /// Where it does not, the change does nothing.
+    IfExisting,
+    /// Where it does not, it is made.
+    Any,
+}
+
+/// What becomes of a stream's document.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// These fields change, each as a whole.
+    Set(Map<String, Value>),
+    /// It is replaced.
+    Put(Value),
+    /// The stream and its entries are removed.
+    Remove,
+}
+
+impl Change {
+    /// One that changes nothing yet.
+    #[must_use]
+    pub fn of(family: &'static str, id: impl Into<String>, target: Target) -> Self {
+        Self {
+            family,
+            id: id.into(),
+            target,
+            given: Vec::new(),
+            fence: None,
+            unless: None,
+            takes: false,
+            write: Write::Set(Map::new()),
+            entries: Vec::new(),
+        }
+    }
+
+    /// The same, and it sets these fields.
+    #[must_use]
+    pub fn set<const N: usize>(self, fields: [(&str, Value); N]) -> Self {
+        let fields = fields.into_iter().map(|(field, value)| (field.to_owned(), value));
+        Self { write: Write::Set(fields.collect()), ..self }
+    }
+}
+
+/// Which streams, or which entries.
+#[derive(Clone, Debug, Default)]
+pub struct Query {
+    /// Those of these families.
+    pub families: &'static [&'static str],
+    /// All of this holds.
+    pub all: Vec<Condition>,
+    /// The field that orders them; those of one value, and all where it is absent, in the order of writing.
+    pub by: Option<&'static str>,
+    /// Whether the last come first.
+    pub newest_first: bool,
+    /// Only those that come after the stream of this id, in the order of the query. It is of the first family.
+    pub beyond: Option<String>,
+    /// So many at most.
+    pub limit: Option<u32>,
+}
+
+/// What holds of a stream, or of an entry. A field is named by its path in the document (`resource.id`), and `id` is the
+/// stream's. Nothing holds of a field that is absent.
+#[derive(Clone, Debug)]
+pub enum Condition {
+    /// The field is this text, number or truth.
+    Is(&'static str, Value),
+    /// The field is one of these texts.
+    In(&'static str, Vec<String>),
+    /// The field is there.
+    Known(&'static str),
+    /// The field is a number below this.
+    Below(&'static str, u64),
+    /// The id begins so.
+    Under(String),
+    /// The entry has a higher number.
+    After(u64),
+    /// The stream has an entry of which all of this holds.
+    Has(Vec<Condition>),
+    Not(Box<Condition>),
+    Any(Vec<Condition>),
+    All(Vec<Condition>),
+}
+
+impl Condition {
+    /// [`Condition::Is`].
+    pub fn is(field: &'static str, value: impl Into<Value>) -> Self {
+        Self::Is(field, value.into())
+    }
+
+    /// [`Condition::In`].
+    pub fn one_of<T: ToString>(field: &'static str, values: &[T]) -> Self {
+        Self::In(field, values.iter().map(ToString::to_string).collect())
+    }
+
+    /// The opposite.
+    #[must_use]
+    #[expect(clippy::should_implement_trait, reason = "it is written after what it negates")]
+    pub fn not(self) -> Self {
+        Self::Not(Box::new(self))
+    }
+}

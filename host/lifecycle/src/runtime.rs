@@ -1,0 +1,86 @@
+//! What a process works with, put together in one place: its policies, with what they may ask for and where they are
+//! fetched from.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use windlass_distribution::{Registries, RegistryOptions};
+use windlass_policy::{Asker, Brake, Compiler, Host, HostOptions, Policies, Watch};
+use windlass_scaleway::Client;
+
+use crate::state_directory::StateDirectory;
+use crate::{Error, Options, scaleway_capabilities};
+
+/// What a runtime is made from.
+#[non_exhaustive]
+pub struct RuntimeOptions {
+    /// Speaks to Scaleway, for policies as well.
+    pub client: Client,
+    pub state: StateDirectory,
+    /// Who asks the policies.
+    pub asker: Asker,
+    pub policies: Policies,
+    /// Where their relative paths begin.
+    pub policy_folder: PathBuf,
+    pub brake: Brake,
+    /// What compiles components. Absent: this process compiles its own, and refuses others.
+    pub compiler: Option<Compiler>,
+}
+
+impl RuntimeOptions {
+    /// With the built-in policies.
+    #[must_use]
+    pub fn new(client: Client, state: StateDirectory, asker: Asker) -> Self {
+        let (policies, policy_folder, brake) = (Policies::built_in(), PathBuf::from("."), Brake::default());
+        Self { client, state, asker, policies, policy_folder, brake, compiler: None }
+    }
+}
+
+/// What a process works with.
+#[derive(Clone)]
+pub struct Runtime {
+    pub client: Client,
+    pub state: StateDirectory,
+    /// With every policy in place.
+    pub policies: Arc<Host>,
+}
+
+impl Runtime {
+    /// Puts the policies in place. It blocks while they are fetched and compiled.
+    ///
+    /// # Errors
+    /// [`Error::Policy`] when a policy is refused, [`Error::Registries`] when registries cannot be used, and
+    /// [`Error::StateDirectory`].
+    pub fn build(options: RuntimeOptions) -> Result<Self, Error> {
+        let RuntimeOptions { client, state, asker, policies, policy_folder, brake, compiler } = options;
+        let failed = |source| Error::StateDirectory { path: state.path().to_owned(), source };
+        let (registries, trust) = (policies.registries().clone(), policies.trust().cloned());
+        let mut registries =
+            RegistryOptions::of_service(registries, trust, state.handle(), state.path()).map_err(failed)?;
+        registries.folder.clone_from(&policy_folder);
+        let mut host = HostOptions::new(state.handle().try_clone().map_err(failed)?);
+        (host.policy_folder, host.asker, host.brake, host.compiler) = (policy_folder, Some(asker), brake, compiler);
+        host.capabilities = scaleway_capabilities(&client);
+        host.registries = Some(Arc::new(Registries::new(registries)?));
+        let host = Host::new(host).map_err(Box::new)?;
+        host.configure(&policies).map_err(Box::new)?;
+        Ok(Self { client, state, policies: Arc::new(host) })
+    }
+
+    /// Replaces policies when their files change, as long as the result lives. `None`, and a warning, where files
+    /// cannot be watched.
+    #[must_use]
+    pub fn watch(&self) -> Option<Watch> {
+        let warn = |error: &windlass_policy::Error| {
+            let error = error as &dyn std::error::Error;
+            tracing::warn!(error, "policies are not reloaded when their files change");
+        };
+        self.policies.watch().inspect_err(warn).ok()
+    }
+
+    /// What a lifecycle on it is opened with.
+    #[must_use]
+    pub fn lifecycle(&self) -> Options {
+        Options::new(self.client.clone(), Arc::clone(&self.policies), self.state.clone())
+    }
+}
