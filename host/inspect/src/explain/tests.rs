@@ -186,7 +186,7 @@ fn nothing_of_a_record_steers_the_terminal() {
         poison(&mut question, steering);
         poison(&mut answer, steering);
         let mut record = record_with(slot, question, answer, Some(steering));
-        record.asked[0].policy.name = steering.into();
+        std::sync::Arc::make_mut(&mut record.asked[0].policy).name = steering.into();
         let text = plain(&record);
         assert!(!text.contains(['\u{1b}', '\u{7}']), "{slot}: {text:?}");
         assert!(!explanation(&record).contains("\u{1b}]"), "{slot}");
