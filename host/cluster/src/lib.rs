@@ -22,6 +22,7 @@
 
 mod abandon;
 mod apply;
+mod audit;
 mod begin;
 mod cloud_init;
 mod clusters;

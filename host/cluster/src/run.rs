@@ -8,14 +8,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use tracing::Instrument as _;
-use windlass_lifecycle::{Attempts, Cancellable, NotNoted, RequestedBy, Requester, SubjectOf};
+use windlass_lifecycle::{Attempts, Cancellable, NotNoted, RequestedBy, SubjectOf};
 use windlass_policy::PinnedPolicies;
-use windlass_policy::slots::types::{Failure, FailureClass, Object, Subject};
+use windlass_policy::slots::types::{Failure, FailureClass, Subject};
 use windlass_policy::slots::{Slot, retry};
 
 use crate::name::ClusterName;
 use crate::record::{Cluster, ClusterEvent, ClusterEventKind, ClusterOperation, Node, NodeRole, OperationKind, Stage};
-use crate::shared::{ClusterObjects, Shared};
+use crate::shared::Shared;
 use crate::store::{Change, Fence, Requests, StoreError};
 use crate::trace::{Step, Trace};
 use crate::{ClusterControl, failure};
@@ -278,13 +278,8 @@ impl Run {
 
     /// Says that this operation asks.
     pub(crate) fn requested_by(&self, why: impl Into<String>) -> RequestedBy {
-        let (cluster, operation) = (self.name.to_string(), self.book.lock().operation.number);
-        let object = self.shared.objects.clone().map(|ClusterObjects { kind, namespace }| {
-            let name = cluster.clone();
-            Object { kind, namespace, name }
-        });
-        let labels = self.shared.labels.lock().get(&self.name).cloned().unwrap_or_default();
-        RequestedBy { object, labels, ..RequestedBy::new(Requester::Cluster { cluster, operation }, why) }
+        let operation = self.book.lock().operation.number;
+        self.shared.requested_by(&self.name, operation, why)
     }
 
     /// Whose cluster a question is about. A stage works on the servers of several groups.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use windlass_concurrency::ActiveKeys;
-use windlass_lifecycle::Lifecycle;
+use windlass_lifecycle::{Lifecycle, RequestedBy, Requester};
 use windlass_policy::Host;
-use windlass_policy::slots::types::Label;
+use windlass_policy::slots::types::{Label, Object};
 use windlass_scaleway::Client;
 
 use crate::cloud_init::{CloudInitFiles, ReadCloudInit};
@@ -93,6 +93,17 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Says that an operation of a cluster asks.
+    pub(crate) fn requested_by(&self, name: &ClusterName, operation: u64, why: impl Into<String>) -> RequestedBy {
+        let cluster = name.to_string();
+        let object = self.objects.clone().map(|ClusterObjects { kind, namespace }| {
+            let name = cluster.clone();
+            Object { kind, namespace, name }
+        });
+        let labels = self.labels.lock().get(name).cloned().unwrap_or_default();
+        RequestedBy { object, labels, ..RequestedBy::new(Requester::Cluster { cluster, operation }, why) }
+    }
+
     pub(crate) fn new(options: ClusterOptions) -> Self {
         Self {
             runner: options.store.runner(options.lifecycle.runner()),

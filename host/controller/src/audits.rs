@@ -10,14 +10,14 @@ use windlass_policy::PolicyIdentity;
 
 use crate::kinds::{PolicyAudit, PolicyDifference, PolicyFailures};
 
-/// What is known of all machines, by shadow and by the UID of the machine's object.
+/// What is known of all machines, by shadow and by the UID of the machines' object.
 #[derive(Debug, Default)]
-pub(crate) struct Audits(Mutex<HashMap<PolicyIdentity, BTreeMap<String, Seen>>>);
+pub(crate) struct Audits(Mutex<HashMap<PolicyIdentity, BTreeMap<String, Vec<Seen>>>>);
 
 /// What would become of a machine.
 #[derive(Debug)]
 struct Seen {
-    /// The object: its namespace and its name.
+    /// The object: its namespace and its name; of a server of a cluster, also the node.
     name: String,
     today: Decided,
     then: Decided,
@@ -25,18 +25,20 @@ struct Seen {
 }
 
 impl Audits {
-    /// Takes over what was decided about an object's machine, in place of what was known of it.
-    pub(crate) fn learn(&self, uid: &str, name: &str, is_server: bool, tried: Vec<Tried>) {
+    /// Takes over what was decided about an object's machines, each with its name, in place of what was known of them.
+    pub(crate) fn learn(&self, uid: &str, is_server: bool, machines: Vec<(String, Vec<Tried>)>) {
         self.forget(uid);
         let mut known = self.0.lock();
-        for Tried { shadow, today, then, has_price } in tried {
-            let seen = Seen {
-                name: name.to_owned(),
-                today: Decided::of_release(&today, &shadow),
-                then: Decided::of_release(&then, &shadow),
-                lacks_price: is_server && !has_price,
-            };
-            known.entry(shadow).or_default().insert(uid.to_owned(), seen);
+        for (name, tried) in machines {
+            for Tried { shadow, today, then, has_price } in tried {
+                let seen = Seen {
+                    name: name.clone(),
+                    today: Decided::of_release(&today, &shadow),
+                    then: Decided::of_release(&then, &shadow),
+                    lacks_price: is_server && !has_price,
+                };
+                known.entry(shadow).or_default().entry(uid.to_owned()).or_default().push(seen);
+            }
         }
     }
 
@@ -53,15 +55,16 @@ impl Audits {
         let known = self.0.lock();
         let machines = known.get(policy)?;
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        let named = machines.values().map(|seen| (&seen.today, &seen.then, || seen.name.clone()));
+        let machines = || machines.values().flatten();
+        let named = machines().map(|seen| (&seen.today, &seen.then, || seen.name.clone()));
         let comparison = Comparison::of(named);
         let short = |reason: &str| reason.chars().take(500).collect::<String>();
         Some(PolicyAudit {
-            machines: count(machines.len()),
+            machines: count(machines().count()),
             same: count(comparison.same),
             destructive: count(comparison.destroyed()),
             failed: count(comparison.failures()),
-            without_price: count(machines.values().filter(|seen| seen.lacks_price).count()),
+            without_price: count(machines().filter(|seen| seen.lacks_price).count()),
             differences: comparison
                 .groups
                 .into_iter()

@@ -156,12 +156,16 @@ pub(crate) fn mark_of<K: Machine>(object: &K, context: &Context, seen: fmt::Argu
     let namespace = object.meta().namespace.as_deref();
     let policies = context.policies_in_use(namespace, K::SLOTS).into_iter();
     let policies = policies.map(|policy| policy.digest + &policy.settings_digest);
-    // What a shadow would decide changes with the time.
-    let round = Timestamp::now().as_second() / AUDIT_AGAIN;
-    let shadows = context.policies.pin_of(namespace).shadows(SlotName::Release).into_iter();
-    let shadows = shadows.map(|shadow| format!("{shadow} {} {round}", shadow.settings));
-    let policies: String = policies.chain(shadows).collect();
+    let policies: String = policies.chain(shadows_of(context, namespace)).collect();
     format!("{} {seen} {policies}", object.meta().resource_version.as_deref().unwrap_or_default())
+}
+
+/// By what the shadows of the slot `release` are recognised, for now: what one would decide changes with the time.
+pub(crate) fn shadows_of(context: &Context, namespace: Option<&str>) -> Option<String> {
+    let round = Timestamp::now().as_second() / AUDIT_AGAIN;
+    let shadows = context.policies.pin_of(namespace).shadows(SlotName::Release);
+    let words: String = shadows.iter().map(|shadow| format!("{shadow} {} {round}", shadow.settings)).collect();
+    (!words.is_empty()).then_some(words)
 }
 
 /// How an object's job is doing, and the object: as the watch has it, or as it is now where the job has ended and the
@@ -247,7 +251,7 @@ impl<'a, K: Machine> Reconcile<'a, K> {
         match self.context.lifecycle.try_release(machine).await {
             Ok(tried) => {
                 let name = format!("{}/{}", self.object.namespace().unwrap_or_default(), self.object.name_any());
-                self.context.audits.learn(&self.uid, &name, is_server, tried);
+                self.context.audits.learn(&self.uid, is_server, vec![(name, tried)]);
             }
             Err(error) => {
                 let error = &error as &dyn std::error::Error;

@@ -31,7 +31,7 @@ use crate::kinds::{
 };
 use crate::requested::retry;
 use crate::status::{bounded, set_condition};
-use crate::turn::{StillWanted, abandonment_of, current};
+use crate::turn::{StillWanted, abandonment_of, current, shadows_of};
 use crate::writes::{mark, overtaken, remove_finalizer, write_status};
 use decide::{MAX_INTERRUPTIONS, Next, Observed, Past, RecordedCluster, Work, decide, is_tried};
 pub(crate) use hooks::HookSettings;
@@ -71,6 +71,10 @@ pub(crate) async fn reconcile(object: Arc<ServerCluster>, context: Arc<Context>)
         return Ok(Action::requeue(context.settings.listing_interval));
     }
     context.settled.forget(&uid);
+    if object.meta().deletion_timestamp.is_some() {
+        context.audits.forget(&uid);
+        context.settled.forget(&format!("{uid}/audit"));
+    }
     let namespace = object.namespace().unwrap_or_default();
     let old = object.status.clone().unwrap_or_default();
     let mut cluster = Cluster {
@@ -112,6 +116,32 @@ async fn look(object: &ServerCluster, context: &Arc<Context>) {
     let part = context.server_clusters.of(&object.namespace().unwrap_or_default());
     if let Err(error) = part.clusters.refresh(&name).await {
         tracing::debug!(cluster = %name, %error, "its servers were not looked at");
+    }
+    audit(object, context, &name).await;
+}
+
+/// Asks shadows what would become of the servers if the object were deleted: when the object or the shadows have
+/// changed, and again and again.
+async fn audit(object: &ServerCluster, context: &Context, name: &ClusterName) {
+    let (uid, namespace) = (object.uid().unwrap_or_default(), object.namespace().unwrap_or_default());
+    let asked = format!("{uid}/audit");
+    let Some(shadows) = shadows_of(context, Some(&namespace)) else {
+        context.audits.forget(&uid);
+        return context.settled.forget(&asked);
+    };
+    let mark = format!("{} {shadows}", object.resource_version().unwrap_or_default());
+    if context.settled.is(&asked, &mark) {
+        return;
+    }
+    let part = context.server_clusters.of(&namespace);
+    part.clusters.set_labels(name, context.labels_of(object));
+    match part.clusters.try_release(name).await {
+        Ok(tried) => {
+            let named = tried.into_iter().map(|(node, tried)| (format!("{namespace}/{name}/{node}"), tried));
+            context.audits.learn(&uid, true, named.collect());
+            context.settled.set(&asked, mark);
+        }
+        Err(error) => tracing::warn!(cluster = %name, %error, "shadows cannot be asked about its servers"),
     }
 }
 

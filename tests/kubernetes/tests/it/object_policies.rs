@@ -255,3 +255,51 @@ async fn a_shadow_tells_what_it_would_decide_about_the_machines_that_exist() -> 
     ensure!(scaleway.instances().len() == 2, "the shadow decided");
     scene.end().await
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shadow_tells_what_it_would_decide_about_the_servers_of_a_cluster() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "audited-cluster").await?;
+    let _controller = scene.start(&ControllerOptions::configured(json!({"policies": {"labels": ["team"]}}))).await?;
+    scene.apply(&config_map("today", &rules("release", "true", "keep"))).await?;
+    scene.apply(&policy(Kind::Policy, "today", &json!({"order": 2}))).await?;
+    loaded(&scene, Kind::Policy, "today", "True", "Loaded").await?;
+    let mut cluster = Kind::ServerCluster.object("farm");
+    cluster["metadata"]["labels"] = json!({"team": "a"});
+    let group = |name: &str| json!({"name": name, "count": 1, "types": ["DEV1-S"], "image": "ubuntu_noble"});
+    cluster["spec"] = json!({"zone": "fr-par-1", "groups": [group("workers"), group("cache")]});
+    scene.apply(&cluster).await?;
+    let active = |object: &Value| object["state"] == "active";
+    eventually("the cluster is active", || async {
+        let status = scene.api(Kind::ServerCluster).get("farm").await?.data["status"].clone();
+        ensure!(active(&status), "{status:#}");
+        Ok(())
+    })
+    .await?;
+    let when = "subject.cluster == 'farm' && subject.labels.exists(l, l.name == 'team' && l.value == 'a')";
+    scene.apply(&config_map("next", &rules("release", when, "terminate"))).await?;
+    scene.apply(&policy(Kind::Policy, "next", &json!({"mode": "shadow"}))).await?;
+    let machines: Vec<String> =
+        ["cache", "workers"].iter().map(|group| format!("{}/farm/farm-{group}-1", scene.namespace())).collect();
+    let audit = || async { Ok(scene.api(Kind::Policy).get("next").await?.data["status"]["audit"].clone()) };
+    eventually("the audit of the cluster's servers", || async {
+        let audit: Value = audit().await?;
+        let difference = &audit["differences"][0];
+        let mut told: Vec<&str> =
+            difference["machines"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        told.sort_unstable();
+        ensure!(audit["machines"] == 2 && audit["destructive"] == 2 && told == machines, "{audit:#}");
+        Ok(())
+    })
+    .await?;
+    ensure!(scene.scaleway().instances().len() == 2, "the shadow decided");
+    scene.delete(Kind::Policy, "today").await?;
+    scene.delete(Kind::ServerCluster, "farm").await?;
+    eventually("nothing of a cluster that goes is audited", || async {
+        let audit: Value = audit().await?;
+        ensure!(audit["machines"].as_i64().unwrap_or_default() == 0, "{audit:#}");
+        Ok(())
+    })
+    .await?;
+    scene.end().await
+}
