@@ -26,6 +26,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("type list", &["windlass type list --in-stock", "windlass type list --zone nl-ams-1 --arch arm64 -o json"]),
     ("image list", &["windlass image list", "windlass image list --own -o name"]),
     ("zone list", &["windlass zone list"]),
+    ("version", &["windlass version"]),
     ("server delete", &["windlass server delete web-1", "windlass server delete --group ci --yes"]),
     ("cluster create", &["windlass cluster create farm.toml --dry-run", "windlass cluster create farm.toml"]),
     (

@@ -38,7 +38,11 @@ const COMMANDS: [&[&str]; 17] = [
 ];
 
 /// What changes neither the account nor the journal, or, like `demo`, works on an account of its own.
-const OTHERS: [&str; 48] = [
+const OTHERS: [&str; 52] = [
+    "version",
+    "type list",
+    "image list",
+    "zone list",
     "completions",
     "conformance",
     "console",

@@ -177,7 +177,7 @@ fn an_owner_that_is_not_the_journals_is_named_beside_nothing() {
         let told = world.run(command).expect(0).stdout;
         let remedy = format!("set owner = {owner:?} in the configuration");
         assert!(told.starts_with(nothing) && told.contains(&remedy), "{command:?}: {told}");
-        assert!(told.contains(&format!("servers of owner {owner} (1)")), "{command:?}: {told}");
+        assert!(told.contains(&format!("machines of owner {owner} (1)")), "{command:?}: {told}");
     }
     // The same owner, and another journal: what is too young to judge is no news of this directory.
     world.configure(&format!("owner = '{owner}'\n"));

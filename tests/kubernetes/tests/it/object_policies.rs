@@ -281,7 +281,9 @@ async fn a_shadow_tells_what_it_would_decide_about_the_servers_of_a_cluster() ->
     scene.apply(&policy(Kind::Policy, "next", &json!({"mode": "shadow"}))).await?;
     let machines: Vec<String> =
         ["cache", "workers"].iter().map(|group| format!("{}/farm/farm-{group}-1", scene.namespace())).collect();
-    let audit = || async { Ok(scene.api(Kind::Policy).get("next").await?.data["status"]["audit"].clone()) };
+    let audit = || async {
+        Ok::<Value, anyhow::Error>(scene.api(Kind::Policy).get("next").await?.data["status"]["audit"].clone())
+    };
     eventually("the audit of the cluster's servers", || async {
         let audit: Value = audit().await?;
         let difference = &audit["differences"][0];
