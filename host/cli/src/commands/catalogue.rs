@@ -120,9 +120,9 @@ struct Image {
 /// Images of the marketplace by their labels, and the own ones by their ids.
 pub(super) async fn images(context: &Context, arguments: &ListImages) -> Result<(), Failure> {
     let (client, zone) = client_and_zone(context)?;
-    let failed = |error: &Error| unreadable("the images cannot be listed", &zone, error);
     let request = OwnImages { project: None, public: Some(false), arch: None };
-    let own = client.instance(&zone).list_images(&request).await.map_err(|error| failed(&error))?;
+    let own = client.instance(&zone).list_images(&request).await;
+    let own = own.map_err(|error| unreadable("the images cannot be listed", &zone, &error))?;
     let mut images: Vec<Image> = own
         .into_iter()
         .filter(|image| !image.public)
@@ -135,7 +135,10 @@ pub(super) async fn images(context: &Context, arguments: &ListImages) -> Result<
         })
         .collect();
     if !arguments.own {
-        let public = client.marketplace().images().await.map_err(|error| failed(&error))?;
+        // It is the same for all zones, so that its absence says nothing about one.
+        let public = client.marketplace().images().await.map_err(|error| {
+            Failure::undone("the images of the marketplace cannot be listed").because(error.to_string())
+        })?;
         let public = public.into_iter().filter(|image| !image.label.is_empty());
         images.extend(public.map(|image| Image {
             image: image.label,
