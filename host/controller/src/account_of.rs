@@ -164,7 +164,7 @@ fn with_account(context: &Context, account: Account) -> Context {
     let mut of_account = Context::clone(context);
     of_account.settings.owner = account.owner;
     of_account.settings.project = account.scaleway.settings().project_id().map(str::to_owned);
-    // What these credentials may cost, and where, is for whoever gave them.
+    // The operator's limits are about the operator's own credentials.
     of_account.settings.limits = Limits::default();
     of_account.settings.projects = None;
     of_account.settings.allow_terminate = true;

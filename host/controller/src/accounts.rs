@@ -3,8 +3,8 @@
 //! Each Secret is an account: a client, a lifecycle with a journal of its own, and an owner of its own, made from its
 //! place and its project, so that neither sweeps nor claims of one account ever mean what is another's.
 //!
-//! A Secret is kept by a finalizer as long as an object with our own finalizer uses it: whoever looks after the object
-//! needs the key to its end, also where the namespace goes. An account that nobody has used for a while is closed.
+//! A finalizer keeps a Secret while an object with our finalizer uses it: removing the object's machine needs the key,
+//! also when the whole namespace is deleted. An account that nobody has used for a while is closed.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -45,7 +45,7 @@ const PROJECT: &str = "SCW_DEFAULT_PROJECT_ID";
 /// Secrets.
 const MAX_OF_NAMESPACE: usize = 8;
 const MOST: usize = 1024;
-/// What the second and further accounts of namespaces may fill: whoever has none yet gets one.
+/// How many accounts beyond the first of each namespace there may be, so that each namespace can have one.
 const MOST_OF_FURTHER: usize = MOST / 2;
 /// After so many listing intervals an account counts as unused, since objects are looked at in each.
 const UNUSED: u32 = 3;

@@ -97,7 +97,7 @@ impl Tested {
         }
     }
 
-    /// The fixtures by their names. All files that are none are told, and nothing is tested.
+    /// The fixtures by name. If any file is invalid, reports all invalid ones, and nothing is tested.
     fn fixtures(&self) -> Result<Vec<(String, Fixture)>, Failure> {
         let mut files = match self.fixtures.is_file() {
             true => vec![self.fixtures.clone()],
