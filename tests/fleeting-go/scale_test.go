@@ -72,7 +72,8 @@ func TestThereIsNoHotLoopOfFailingCreations(t *testing.T) {
 		runner.demand(1)
 		return runner.Capacity().settled(1)
 	})
-	require.True(t, metrics.show(paused+"0"), "the reason is gone")
+	// A server is told as running before its creation has ended.
+	eventually(t, "the reason is gone", func() bool { return metrics.show(paused + "0") })
 }
 
 // A server that hangs on its way up is given up after create_timeout, and its capacity comes back.

@@ -561,7 +561,7 @@ pub(crate) enum PolicyCommand {
     Prove(Box<ProvePolicy>),
     /// Compare the answers of two policies to recorded and generated questions
     Diff(Box<DiffPolicies>),
-    /// Show what a policy would decide about the servers that exist now; nothing is changed
+    /// Show what a policy would decide about the machines that exist now; nothing is changed
     Audit(AuditPolicy),
     /// Measure a policy's decisions against the built-in default
     Bench(BenchPolicy),

@@ -61,7 +61,6 @@ pub struct Group<M> {
     /// Why, as the candidate says about the first of them.
     pub reason: Option<String>,
     /// The first of them.
-    #[serde(rename = "servers")]
     pub machines: Vec<M>,
 }
 
@@ -71,7 +70,6 @@ pub struct Failed<M> {
     pub reason: String,
     pub count: usize,
     /// The first of them.
-    #[serde(rename = "servers")]
     pub machines: Vec<M>,
 }
 

@@ -55,6 +55,7 @@ mod error;
 mod execute;
 mod failure;
 mod history;
+mod host_state;
 mod identifier;
 mod images;
 mod inventory;
@@ -97,7 +98,7 @@ pub use abandon::{AbandonTarget, AbandonedResource, Abandonment, PendingAbandonm
 pub use absence::read_or_absent;
 pub use account::{AccountProblem, Catalogue, account_problems, volume_problems};
 pub use aftermath::Aftermath;
-pub use audit::{Existing, Tried};
+pub use audit::{ClaimedMac, Existing, ListedMachine, Tried};
 pub use cancels::Cancellation;
 pub use capabilities::scaleway_capabilities;
 pub use cleanup::{CleanedUp, CleanupRequest, PendingCleanup, Target};
@@ -106,6 +107,7 @@ pub use control::{Cancellable, Control, Event, EventKind, MayBegin, NotNoted};
 pub use error::{Error, OperationFailure};
 pub use failure::of_error as failure_of;
 pub use history::{FileMark, History, Place};
+pub use host_state::host_state;
 pub use identifier::{GroupName, OperationId, OwnerName};
 pub use journal::{
     Entry, Journal, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind, ResourceName,

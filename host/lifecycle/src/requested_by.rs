@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use windlass_policy::slots::types::{Label, Object};
 use windlass_policy::{DecisionId, cut};
 
+use crate::identifier::GroupName;
 use crate::journal::Operation;
 
 /// The longest reason that the journal keeps, in bytes: a policy's reason may be longer.
@@ -30,6 +31,9 @@ pub struct RequestedBy {
     /// The Kubernetes object that a cluster is, whose operation asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object: Option<Object>,
+    /// The runner's group that a Mac is claimed for or released by. A server carries its group itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupName>,
 }
 
 /// Who asks for an operation.
@@ -71,7 +75,7 @@ impl RequestedBy {
     /// Records who asks and why. A reason of more than 1,024 bytes is cut.
     #[must_use]
     pub fn new(requester: Requester, why: impl Into<String>) -> Self {
-        Self { requester, why: cut(why.into(), MAX_WHY_LEN), decisions: Vec::new(), labels: Vec::new(), object: None }
+        Self { requester, why: cut(why.into(), MAX_WHY_LEN), ..Self::default() }
     }
 
     /// Somebody at the command line.
@@ -84,6 +88,13 @@ impl RequestedBy {
     #[must_use]
     pub fn labelled(mut self, labels: Vec<Label>) -> Self {
         self.labels = labels;
+        self
+    }
+
+    /// Adds the runner's group.
+    #[must_use]
+    pub fn of_group(mut self, group: &GroupName) -> Self {
+        self.group = Some(group.clone());
         self
     }
 

@@ -14,7 +14,7 @@ use crate::shared::Shared;
 /// What is known of a machine, from which a subject is made.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SubjectOf<'a> {
-    /// The group of servers that it belongs to.
+    /// The group of servers that it belongs to. Absent: that of who asks.
     pub group: Option<&'a GroupName>,
     /// The id of its project. Absent: the one whose machines are seen.
     pub project: Option<&'a str>,
@@ -86,7 +86,7 @@ pub(crate) fn subject(policies: &Host, owner: &OwnerName, of: SubjectOf<'_>) -> 
     let tags = tags.unwrap_or(&creation.tags).iter().map(|tag| tag.split_once('=').unwrap_or((tag, "")));
     Subject {
         project: project.map(str::to_owned).or(creation.project),
-        group: group.map(ToString::to_string),
+        group: group.or(requested_by.group.as_ref()).map(ToString::to_string),
         object: made_for.object(),
         cluster: made_for.cluster(),
         requester: requested_by.requester.for_policy(),

@@ -13,10 +13,10 @@ pub(crate) struct AuditPolicy {
     /// The slot to audit, `release` or `state-mapping` [default: the one of the two that the policy decides]
     #[arg(long, value_name = "SLOT", value_parser = slot_names())]
     pub(crate) slot: Option<SlotName>,
-    /// Only servers of this group
+    /// Only machines of this group
     #[arg(long, value_name = "GROUP")]
     pub(crate) group: Option<GroupName>,
-    /// Exit with code 1 if a server would go that stays today, if the policy fails, or if prices are not known
+    /// Exit with code 1 if a machine would go that stays today, if the policy fails, or if prices are not known
     #[arg(long)]
     pub(crate) fail_on_destructive: bool,
 }

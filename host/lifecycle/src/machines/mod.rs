@@ -21,6 +21,7 @@ mod shared;
 mod standing;
 pub(crate) mod steps;
 
+pub(crate) use adopt::AdoptSpecification;
 pub use adopt::AdoptedMachine;
 pub use eligibility::{Ineligible, Pool};
 pub use listing::Listing;

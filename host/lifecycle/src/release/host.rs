@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 use windlass_policy::slots::Release;
 use windlass_policy::slots::release::{self, Machine, MachineKind, Question, Refusal, Trigger, Verdict};
+use windlass_policy::slots::types::Subject;
 use windlass_policy::{DecidedBy, PinnedPolicies};
 use windlass_scaleway::types::apple_silicon::Server;
 
@@ -242,7 +243,7 @@ impl<'s> Releasing<'s> {
             failure: refused.failure,
             not_before: refused.not_before,
         });
-        let question = question_of(self.shared, request, host, attempt, refusal);
+        let question = question_now(self.shared, request, host, attempt, refusal);
         let decision = self.policies.decide::<Release>(question).await;
         self.told.decision(&decision);
         Ok((decision.answer.verdict, decision.decided_by))
@@ -414,9 +415,23 @@ fn word(action: release::Action) -> &'static str {
     }
 }
 
-/// What is asked about a host.
-pub(crate) fn question_of(
+/// What is asked about a host now.
+pub(crate) fn question_now(
     shared: &Shared,
+    request: &ReleaseRequest,
+    host: &Server,
+    attempt: u32,
+    refusal: Option<Refusal>,
+) -> Question {
+    let subject = shared.subject(SubjectOf { requested_by: Some(&request.requested_by), ..SubjectOf::default() });
+    let now = (shared.clock.now(), shared.randomness.word());
+    question_of(now, subject, request, host, attempt, refusal)
+}
+
+/// What is asked about a host. `now` and `random`: see [`Question`].
+pub(crate) fn question_of(
+    (now, random): (u64, u64),
+    subject: Subject,
     request: &ReleaseRequest,
     host: &Server,
     attempt: u32,
@@ -430,12 +445,6 @@ pub(crate) fn question_of(
         activity: request.activity,
         attempt,
     };
-    let subject = shared.subject(SubjectOf {
-        group: request.group.as_ref(),
-        requested_by: Some(&request.requested_by),
-        ..SubjectOf::default()
-    });
-    let (now, random) = (shared.clock.now(), shared.randomness.word());
     question(now, random, subject, &asking, machine(request, host), refusal)
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use windlass_policy::slots::release::{Machine, Question, Refusal};
 use windlass_policy::slots::types::{FailureClass, Subject};
 
-pub(crate) use host::{kept, question_of as question_of_host};
+pub(crate) use host::{kept, question_now as question_of_host_now, question_of as question_of_host};
 pub use request::{Asking, Release, ReleaseOutcome, ReleaseRequest, Released, Removal};
 pub(crate) use request::{ReleaseSpecification, instant};
 pub use server::Decided;

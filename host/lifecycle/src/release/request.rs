@@ -6,7 +6,6 @@ use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::Zone;
 
 use crate::cleanup::{CleanedUp, CleanupRequest};
-use crate::identifier::GroupName;
 use crate::journal::ResourceKind;
 use crate::machines::names::{ClaimName, PoolPrefix, is_returning};
 use crate::release::server::Decided;
@@ -119,9 +118,6 @@ pub struct ReleaseRequest {
     /// What the host was doing.
     #[serde(default)]
     pub activity: Activity,
-    /// The runner's group that claimed it. Absent: it was claimed for no group.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub group: Option<GroupName>,
     /// Whether the claimant is replaced together with its host: then a verdict that ends the claim is told
     /// ([`ReleaseOutcome::GivenUp`]) and not carried out. The release of the claimant asks again.
     #[serde(default)]
@@ -149,7 +145,6 @@ impl ReleaseRequest {
             bootstrap_failures: 0,
             rebooted: false,
             activity: Activity::default(),
-            group: None,
             replaced_with_claimant: false,
             attempt: 1,
             requested_by: RequestedBy::default(),

@@ -1,4 +1,4 @@
-//! `windlass policy audit`: what a policy would decide about the servers that exist now.
+//! `windlass policy audit`: what a policy would decide about the machines that exist now.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,7 +8,8 @@ use windlass_inspect::audit::{Comparison, Decided};
 use windlass_inspect::failure::Failure;
 use windlass_inspect::text::{bold, printable};
 use windlass_inspect::words::{counted, kind_word};
-use windlass_lifecycle::{GroupName, Machine, MachineReader};
+use windlass_lifecycle::{GroupName, ListedMachine, MachineReader};
+use windlass_policy::slots::release::MachineKind;
 use windlass_policy::slots::state_mapping::{self, Action, Report};
 use windlass_policy::slots::{Release, SlotName, StateMapping};
 use windlass_policy::{Host, Link, PinnedPolicies, PolicyIdentity};
@@ -34,22 +35,25 @@ struct Audit {
     policy: PolicyIdentity,
     /// How many servers there are.
     servers: usize,
+    /// How many claimed Macs there are.
+    macs: usize,
     /// Of how many of them the price was asked for and is not known.
     without_price: usize,
     #[serde(flatten)]
-    comparison: Comparison<Server>,
+    comparison: Comparison<Named>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
-struct Server {
+struct Named {
     id: String,
     name: String,
     group: Option<String>,
 }
 
-impl From<&Machine> for Server {
-    fn from(machine: &Machine) -> Self {
-        Self { id: machine.id.clone(), name: machine.name.clone(), group: machine.group.clone() }
+impl From<&ListedMachine> for Named {
+    fn from(machine: &ListedMachine) -> Self {
+        let group = machine.group().map(str::to_owned);
+        Self { id: machine.id().to_owned(), name: machine.name().to_owned(), group }
     }
 }
 
@@ -70,12 +74,10 @@ pub(super) async fn run(context: &Context, arguments: &AuditPolicy) -> Result<()
     let (today, then) = (pinned(None)?, pinned(Some(&candidate))?);
     let policy = host.load(slot, &candidate).map_err(refused)?.identity().clone();
     let machines = match look.machines() {
-        Some(reader) => reader.list(std::slice::from_ref(&look.zone), arguments.group.as_ref()).await,
+        Some(reader) => reader.existing(&look.zone, arguments.group.as_ref()).await,
         None => Ok(Vec::new()),
     };
-    let mut machines = machines.map_err(|error| lifecycle_failure("the servers cannot be listed", &error))?;
-    // No command removes what only carries a copy of our tags.
-    machines.retain(|machine| machine.copy_of.is_none());
+    let machines = machines.map_err(|error| lifecycle_failure("the machines cannot be listed", &error))?;
     let (without_price, before, after) = match look.machines() {
         Some(reader) => {
             let asked = Asked { reader, host: &host, machines: &machines, policy: &policy, now: ago(Duration::ZERO) };
@@ -85,15 +87,23 @@ pub(super) async fn run(context: &Context, arguments: &AuditPolicy) -> Result<()
     };
     let decided = machines.iter().zip(&before).zip(&after);
     let comparison =
-        Comparison::of(decided.map(|((machine, before), after)| (before, after, move || Server::from(machine))));
-    let (zone, group, servers) = (look.zone.clone(), arguments.group.clone(), machines.len());
-    let audit = Audit { slot, zone, group, policy, servers, without_price, comparison };
+        Comparison::of(decided.map(|((machine, before), after)| (before, after, move || Named::from(machine))));
+    let (zone, group) = (look.zone.clone(), arguments.group.clone());
+    let macs = machines.iter().filter(|machine| matches!(machine, ListedMachine::Mac(_))).count();
+    let servers = machines.len() - macs;
+    let audit = Audit { slot, zone, group, policy, servers, macs, without_price, comparison };
     context.output.result(&audit, || words(&audit, file));
     if without_price > 0 {
         context.output.say(&format!(
             "note: Scaleway did not tell the prices of {}: what the policy says about prices was not tried",
             counted(without_price, "server")
         ));
+    }
+    if macs > 0 && slot == SlotName::Release {
+        context.output.say(
+            "note: the command does not know `release_requested` of a runner group: the policy was asked as if it were \
+             not set, and ordered Macs as if they belonged to no pool",
+        );
     }
     let problems = audit.problems();
     if arguments.fail_on_destructive && !problems.is_empty() {
@@ -131,13 +141,13 @@ fn slot_of(file: &Path, wanted: Option<SlotName>) -> Result<SlotName, Failure> {
 struct Asked<'a> {
     reader: MachineReader<'a>,
     host: &'a Host,
-    machines: &'a [Machine],
+    machines: &'a [ListedMachine],
     policy: &'a PolicyIdentity,
     now: u64,
 }
 
 impl Asked<'_> {
-    /// Of how many servers the price is missing, what is decided about each server today, and what would be.
+    /// Of how many servers the price is missing, what is decided about each machine today, and what would be.
     async fn decide(
         &self,
         slot: SlotName,
@@ -148,7 +158,7 @@ impl Asked<'_> {
             SlotName::StateMapping => (0, self.listings(today).await, self.listings(then).await),
             _ => {
                 let questions = self.reader.release_questions(self.host, self.machines, self.now).await;
-                let without_price = questions.iter().filter(|it| it.machine.price_per_hour.is_none()).count();
+                let without_price = questions.iter().filter(|it| is_without_price(&it.machine)).count();
                 let (mut before, mut after) = (Vec::new(), Vec::new());
                 for question in questions {
                     before.push(self.release(today, question.clone()).await);
@@ -185,6 +195,11 @@ impl Asked<'_> {
     }
 }
 
+/// The catalogue of Instances tells no price of a Mac.
+fn is_without_price(machine: &windlass_policy::slots::release::Machine) -> bool {
+    machine.kind == MachineKind::Instance && machine.price_per_hour.is_none()
+}
+
 /// A server that exists is forgotten where it is reported as gone, and runs on unseen.
 fn mapped(mapping: &state_mapping::Mapping) -> (String, bool) {
     let reaps = mapping.action == Action::Reap;
@@ -194,30 +209,42 @@ fn mapped(mapping: &state_mapping::Mapping) -> (String, bool) {
 }
 
 impl Audit {
+    fn machines(&self) -> usize {
+        self.servers + self.macs
+    }
+
+    /// What there is, for people.
+    fn counted(&self) -> String {
+        let counts = [(self.servers, "server"), (self.macs, "Mac")].into_iter().filter(|(count, _)| *count > 0);
+        let words: Vec<String> = counts.map(|(count, what)| counted(count, what)).collect();
+        if words.is_empty() { "no machines".to_owned() } else { words.join(" and ") }
+    }
+
     /// Why the policy should not be used yet.
     fn problems(&self) -> Vec<String> {
         let counts = [
-            ("the policy would destroy", self.comparison.destroyed(), " that stay today"),
-            ("the policy fails about", self.comparison.failures(), ""),
-            ("the prices are not known of", self.without_price, ""),
+            ("the policy would destroy", self.comparison.destroyed(), "machine", " that stay today"),
+            ("the policy fails about", self.comparison.failures(), "machine", ""),
+            ("the prices are not known of", self.without_price, "server", ""),
         ];
-        let counts = counts.into_iter().filter(|(_, count, _)| *count > 0);
+        let counts = counts.into_iter().filter(|(_, count, ..)| *count > 0);
         let mut problems: Vec<String> =
-            counts.map(|(what, count, which)| format!("{what} {}{which}", counted(count, "server"))).collect();
-        if self.servers == 0 {
-            problems.push("there is no server, so the policy was asked nothing".to_owned());
+            counts.map(|(what, count, noun, which)| format!("{what} {}{which}", counted(count, noun))).collect();
+        if self.machines() == 0 {
+            problems.push("there is no machine, so the policy was asked nothing".to_owned());
         }
         problems
     }
 }
 
 fn words(audit: &Audit, file: &Path) -> String {
-    let servers = counted(audit.servers, "server");
-    let servers = audit.group.as_ref().map_or_else(|| servers.clone(), |group| format!("{servers} of group {group}"));
-    let mut text = format!("{} for the slot {}, {servers} in {}", file.display(), audit.slot, audit.zone);
+    let machines = audit.counted();
+    let machines =
+        audit.group.as_ref().map_or_else(|| machines.clone(), |group| format!("{machines} of group {group}"));
+    let mut text = format!("{} for the slot {}, {machines} in {}", file.display(), audit.slot, audit.zone);
     text.push_str(&match audit.comparison.same {
-        _ if audit.servers == 0 => ": nothing was asked\n".to_owned(),
-        same if same == audit.servers => ": nothing changes\n".to_owned(),
+        _ if audit.machines() == 0 => ": nothing was asked\n".to_owned(),
+        same if same == audit.machines() => ": nothing changes\n".to_owned(),
         0 => "\n".to_owned(),
         same => format!(": nothing changes for {same}\n"),
     });
@@ -237,14 +264,14 @@ fn words(audit: &Audit, file: &Path) -> String {
     text
 }
 
-fn listed(servers: &[Server], count: usize) -> String {
-    let line = |server: &Server| {
-        let group = server.group.as_ref().map(|group| format!(" of group {group}")).unwrap_or_default();
-        format!("  {} {}{}\n", server.id, printable(&server.name), printable(&group))
+fn listed(machines: &[Named], count: usize) -> String {
+    let line = |machine: &Named| {
+        let group = machine.group.as_ref().map(|group| format!(" of group {group}")).unwrap_or_default();
+        format!("  {} {}{}\n", machine.id, printable(&machine.name), printable(&group))
     };
-    let mut text: String = servers.iter().map(line).collect();
-    if count > servers.len() {
-        text.push_str(&format!("  ... and {} more\n", count - servers.len()));
+    let mut text: String = machines.iter().map(line).collect();
+    if count > machines.len() {
+        text.push_str(&format!("  ... and {} more\n", count - machines.len()));
     }
     text
 }

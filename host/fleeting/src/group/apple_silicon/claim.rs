@@ -105,7 +105,8 @@ impl Fleet<Macs> {
 
     async fn claim(&self, claim: &ClaimName, control: &Control) -> Result<AdoptedMachine, Error> {
         let configuration = &self.configuration;
-        let requested_by = RequestedBy::new(Requester::Runner, "the runner wants more instances");
+        let requested_by = RequestedBy::new(Requester::Runner, "the runner wants more instances")
+            .of_group(&configuration.common.group);
         if let Some(prefix) = &configuration.pool {
             let pool = Pool {
                 zone: configuration.common.first_zone().clone(),

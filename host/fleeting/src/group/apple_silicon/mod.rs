@@ -9,7 +9,6 @@
 
 mod check;
 mod claim;
-mod mapping;
 mod release;
 mod takeover;
 
@@ -75,7 +74,7 @@ impl Machine for Host {
     }
 
     fn state(&self) -> (ServerState, StateDetail) {
-        mapping::state(self)
+        windlass_lifecycle::host_state(self)
     }
 
     fn created_at(&self) -> Option<Timestamp> {
@@ -190,7 +189,7 @@ impl MachineKind for Macs {
                 fleet.release_called_off(claim, host.id.clone(), &by);
             }
         }
-        fleet.book.lock().saw(&id, &host.id, mapping::state(&host).0, now);
+        fleet.book.lock().saw(&id, &host.id, windlass_lifecycle::host_state(&host).0, now);
         Some((id, host))
     }
 

@@ -57,8 +57,7 @@ impl Fleet<Macs> {
                 ReleaseRequest::new(configuration.common.first_zone().clone(), host.clone(), claim.clone(), pool);
             request.adopted = adopted;
             request.requested = configuration.release_requested;
-            request.requested_by = requested_by;
-            request.group = Some(configuration.common.group.clone());
+            request.requested_by = requested_by.of_group(&configuration.common.group);
             request.activity = hosts.book.lock().get(claim.as_str()).map(|entry| entry.activity).unwrap_or_default();
             loop {
                 let ended = hosts.lifecycle.release(&request, hosts.tasks.control()).await;

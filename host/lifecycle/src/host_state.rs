@@ -1,4 +1,4 @@
-//! A Mac in the words of the state-mapping contract, which was made for servers. Pure.
+//! Scaleway's states of a Mac in the contract's words, which were made for servers.
 
 use windlass_policy::slots::state_mapping::{ServerState, StateDetail};
 use windlass_scaleway::types::apple_silicon::{Server as Host, ServerStatus};
@@ -9,7 +9,8 @@ use windlass_scaleway::types::apple_silicon::{Server as Host, ServerStatus};
 /// - `reinstalling` is a wipe that somebody else began: what was on it is lost, as with a server that is being stopped.
 /// - `error` is a server that stopped: it never comes back by itself.
 /// - Everything that passes by itself is `starting`.
-pub(super) fn state(host: &Host) -> (ServerState, StateDetail) {
+#[must_use]
+pub fn host_state(host: &Host) -> (ServerState, StateDetail) {
     match host.status {
         ServerStatus::Ready if host.delivered => (ServerState::Running, StateDetail::Ready),
         ServerStatus::Ready | ServerStatus::Starting => (ServerState::Starting, StateDetail::Starting),
@@ -34,12 +35,12 @@ mod tests {
 
     #[test]
     fn only_a_delivered_host_that_is_ready_runs() {
-        assert_eq!(state(&host("ready", true)).0, ServerState::Running);
-        assert_eq!(state(&host("ready", false)).0, ServerState::Starting);
+        assert_eq!(host_state(&host("ready", true)).0, ServerState::Running);
+        assert_eq!(host_state(&host("ready", false)).0, ServerState::Starting);
         for status in ServerStatus::KNOWN.iter().filter(|status| **status != ServerStatus::Ready) {
-            assert_ne!(state(&host(status.as_str(), true)).0, ServerState::Running, "{status}");
+            assert_ne!(host_state(&host(status.as_str(), true)).0, ServerState::Running, "{status}");
         }
-        assert_eq!(state(&host("dreaming", true)).0, ServerState::Other);
+        assert_eq!(host_state(&host("dreaming", true)).0, ServerState::Other);
     }
 
     #[test]
@@ -47,12 +48,12 @@ mod tests {
         for status in ServerStatus::KNOWN {
             let passes = status.is_transient() && *status != ServerStatus::Reinstalling;
             assert_eq!(
-                state(&host(status.as_str(), false)).0 == ServerState::Starting,
+                host_state(&host(status.as_str(), false)).0 == ServerState::Starting,
                 passes || *status == ServerStatus::Ready,
                 "{status}"
             );
         }
-        assert_eq!(state(&host("reinstalling", true)).0, ServerState::Stopping, "its content is lost");
-        assert_eq!(state(&host("error", true)).0, ServerState::Stopped);
+        assert_eq!(host_state(&host("reinstalling", true)).0, ServerState::Stopping, "its content is lost");
+        assert_eq!(host_state(&host("error", true)).0, ServerState::Stopped);
     }
 }
