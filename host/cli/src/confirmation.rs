@@ -1,15 +1,16 @@
 //! Nothing is destroyed unasked: what would go is shown on the terminal and confirmed there, or `--yes` stands for the
-//! answer. Where neither is to be had, nothing is touched.
+//! answer. Without either, nothing is touched.
 
 use std::io::{BufRead, IsTerminal};
 
 use serde::Serialize;
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use windlass_inspect::failure::{Exit, Failure};
 use windlass_inspect::output::{ask, table};
 use windlass_inspect::text::bold;
+
+use crate::interrupt::EndSignals;
 
 /// The option by which a command only says what it would do.
 pub(crate) const DRY_RUN: &str = "--dry-run";
@@ -119,8 +120,7 @@ pub(crate) async fn answer() -> Result<Answer, Failure> {
     let deaf = |error: std::io::Error| {
         Failure::undone("the program cannot wait for an answer, so it began nothing").because(error.to_string())
     };
-    let mut interrupts = signal(SignalKind::interrupt()).map_err(deaf)?;
-    let mut terminations = signal(SignalKind::terminate()).map_err(deaf)?;
+    let mut ends = EndSignals::listen()?;
     let (sender, typed) = oneshot::channel();
     std::thread::Builder::new()
         .name("answer".to_owned())
@@ -132,8 +132,7 @@ pub(crate) async fn answer() -> Result<Answer, Failure> {
         })
         .map_err(deaf)?;
     tokio::select! {
-        _ = interrupts.recv() => Ok(Answer::Interrupted),
-        _ = terminations.recv() => Ok(Answer::Interrupted),
+        _ = ends.recv() => Ok(Answer::Interrupted),
         // What cannot be read (no UTF-8, say) is no yes.
         typed = typed => Ok(Answer::Line(typed.ok().and_then(Result::ok).unwrap_or_default())),
     }

@@ -69,6 +69,11 @@ impl Context {
         Context { output: global.output(), configuration, global, environment, scratch: OnceLock::new() }
     }
 
+    /// The same invocation, for a thread of its own.
+    pub(crate) fn again(&self) -> Self {
+        Self::new(self.global.clone(), self.configuration.clone(), self.environment.clone())
+    }
+
     /// Whether more was asked for than the result alone.
     pub(crate) fn verbose(&self) -> bool {
         self.global.verbose > 0

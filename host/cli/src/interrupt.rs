@@ -6,11 +6,35 @@ use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 use windlass_inspect::failure::{Exit, Failure};
 use windlass_inspect::output::Output;
 use windlass_lifecycle::Control;
+
+/// Ctrl-C and SIGTERM, listened for from its making on.
+pub(crate) struct EndSignals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl EndSignals {
+    pub(crate) fn listen() -> Result<Self, Failure> {
+        let deaf = |error: std::io::Error| {
+            Failure::undone("the program cannot listen for Ctrl-C, so it began nothing").because(error.to_string())
+        };
+        let interrupt = signal(SignalKind::interrupt()).map_err(deaf)?;
+        Ok(Self { interrupt, terminate: signal(SignalKind::terminate()).map_err(deaf)? })
+    }
+
+    /// The next one.
+    pub(crate) async fn recv(&mut self) -> rustix::process::Signal {
+        tokio::select! {
+            _ = self.interrupt.recv() => rustix::process::Signal::INT,
+            _ = self.terminate.recv() => rustix::process::Signal::TERM,
+        }
+    }
+}
 
 /// The listening itself.
 #[must_use = "listening holds the control, so it must be stopped for the events to end"]
@@ -106,8 +130,7 @@ pub(crate) fn listen_before(control: &impl Ends, output: Output, words: Words) -
     let deaf = |error: std::io::Error| {
         Failure::undone("the program cannot listen for Ctrl-C, so it began nothing").because(error.to_string())
     };
-    let mut interrupts = signal(SignalKind::interrupt()).map_err(deaf)?;
-    let mut terminations = signal(SignalKind::terminate()).map_err(deaf)?;
+    let mut ends = EndSignals::listen()?;
     let mut hangups = signal(SignalKind::hangup()).map_err(deaf)?;
     let happened = Arc::new(AtomicBool::new(false));
     let begun = Arc::new(AtomicBool::new(false));
@@ -116,8 +139,7 @@ pub(crate) fn listen_before(control: &impl Ends, output: Output, words: Words) -
         let mut count = 0;
         loop {
             let signal = tokio::select! {
-                _ = interrupts.recv() => "SIGINT",
-                _ = terminations.recv() => "SIGTERM",
+                signal = ends.recv() => if signal == rustix::process::Signal::INT { "SIGINT" } else { "SIGTERM" },
                 _ = hangups.recv() => {
                     tracing::info!("the terminal is gone; the work goes on");
                     continue;

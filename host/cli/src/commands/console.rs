@@ -6,7 +6,6 @@ use std::path::Path;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_console::{Candidates, Endpoint, Error, LEAST_TOKEN_CHARACTERS, Prices, ServeOptions};
@@ -18,6 +17,7 @@ use windlass_scaleway::Client;
 
 use crate::arguments;
 use crate::context::{Context, client};
+use crate::interrupt::EndSignals;
 
 /// Where it is where nothing else is said.
 const USUAL: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7474);
@@ -46,9 +46,7 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Console) -> Res
         console = console.with_prices(prices.clone());
         asking = Some(tokio::spawn(ask_for_prices(client(settings)?, prices)));
     }
-    let deaf = |error: std::io::Error| Failure::usage("signals cannot be listened for").because(error.to_string());
-    let mut interrupts = signal(SignalKind::interrupt()).map_err(deaf)?;
-    let mut terminations = signal(SignalKind::terminate()).map_err(deaf)?;
+    let mut ends = EndSignals::listen()?;
     // Programs read this line and go on, so it must come first and be alone on its line.
     match context.output.is_document() {
         true => print(&format!("{}\n", json!({ "url": url }))),
@@ -60,8 +58,7 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Console) -> Res
     tokio::pin!(serving);
     let served = tokio::select! {
         served = &mut serving => served,
-        _ = interrupts.recv() => { end.cancel(); serving.await }
-        _ = terminations.recv() => { end.cancel(); serving.await }
+        _ = ends.recv() => { end.cancel(); serving.await }
     };
     if let Some(asking) = asking {
         asking.abort();

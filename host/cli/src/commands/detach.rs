@@ -8,9 +8,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal};
+use rustix::process::Pid;
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 use windlass_cluster::{ClusterStore, LogClusterStore};
 use windlass_inspect::failure::{Exit, Failure};
 use windlass_inspect::output;
@@ -20,6 +19,7 @@ use windlass_lifecycle::{Error, Journal, OperationFilter, OperationId, StateDire
 use crate::arguments::{self, ClusterCommand, OperationCommand, ServerCommand};
 use crate::context::Context;
 use crate::detached::{self, Kept};
+use crate::interrupt::EndSignals;
 use crate::progress::LOOK_AGAIN;
 use crate::units::ago;
 
@@ -63,7 +63,7 @@ pub(crate) async fn run(context: &Context, command: &arguments::Command) -> Resu
     let of_cluster = matches!(command, arguments::Command::Cluster(_));
     let state = context.state_directory()?;
     let failed = detached::unusable(&state);
-    let mut interruptions = Interruptions::listen()?;
+    let mut ends = EndSignals::listen()?;
     let starting = format!("starting-{}", std::process::id());
     let (out, log) = detached::prepare(&state, &starting)?;
     let program = std::env::current_exe().map_err(&failed)?;
@@ -75,7 +75,7 @@ pub(crate) async fn run(context: &Context, command: &arguments::Command) -> Resu
         .stderr(log.try_clone().map_err(&failed)?)
         .spawn()
         .map_err(&failed)?;
-    let begun = match wait_until_begun(context, &state, &mut child, &mut interruptions, of_cluster).await? {
+    let begun = match wait_until_begun(context, &state, &mut child, &mut ends, of_cluster).await? {
         Ok(begun) => begun,
         Err(status) => {
             detached::forget(&state, &starting);
@@ -107,7 +107,7 @@ pub(crate) async fn run(context: &Context, command: &arguments::Command) -> Resu
 /// code. `false`: it is no detached process, or its output has been removed since.
 pub(crate) async fn attach(context: &Context, state: &StateDirectory, mark: &str, what: &str) -> Result<bool, Failure> {
     let Some(mut kept) = Kept::of(state, mark)? else { return Ok(false) };
-    let mut interruptions = Interruptions::listen()?;
+    let mut ends = EndSignals::listen()?;
     context.output.say(&format!("attached to {what}; Ctrl-C leaves it running"));
     loop {
         // Asked before its log: a process that ends in between has written its last line by then.
@@ -118,7 +118,7 @@ pub(crate) async fn attach(context: &Context, state: &StateDirectory, mark: &str
         }
         tokio::select! {
             () = tokio::time::sleep(LOOK_AGAIN) => {}
-            _ = interruptions.next() => {
+            _ = ends.recv() => {
                 let failure = Failure::new(Exit::Interrupted, format!("detached again; {what} goes on"));
                 return Err(failure.remedy("windlass operation list --open"));
             }
@@ -146,35 +146,13 @@ fn without_option(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
         .collect()
 }
 
-/// Ctrl-C and SIGTERM.
-struct Interruptions {
-    interrupts: tokio::signal::unix::Signal,
-    terminations: tokio::signal::unix::Signal,
-}
-
-impl Interruptions {
-    fn listen() -> Result<Self, Failure> {
-        let deaf =
-            |error: std::io::Error| Failure::usage("the program cannot listen for Ctrl-C").because(error.to_string());
-        let interrupts = signal(SignalKind::interrupt()).map_err(deaf)?;
-        Ok(Interruptions { interrupts, terminations: signal(SignalKind::terminate()).map_err(deaf)? })
-    }
-
-    async fn next(&mut self) -> Signal {
-        tokio::select! {
-            _ = self.interrupts.recv() => Signal::INT,
-            _ = self.terminations.recv() => Signal::TERM,
-        }
-    }
-}
-
 /// What it has begun; or how it ended before it had begun anything. An interruption is passed on: then its end is
 /// waited for.
 async fn wait_until_begun(
     context: &Context,
     state: &StateDirectory,
     child: &mut Child,
-    interruptions: &mut Interruptions,
+    ends: &mut EndSignals,
     of_cluster: bool,
 ) -> Result<Result<Begun, ExitStatus>, Failure> {
     let mark = format!("{}-", child.id());
@@ -196,7 +174,7 @@ async fn wait_until_begun(
         }
         tokio::select! {
             () = tokio::time::sleep(LOOK_SOON) => {}
-            signal = interruptions.next() => {
+            signal = ends.recv() => {
                 called_off = true;
                 context.output.say("interrupted: the detached command is cancelled");
                 // One that the terminal has interrupted as well, before it left the terminal's session, is gone by

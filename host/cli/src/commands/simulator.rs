@@ -4,12 +4,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use windlass_inspect::failure::Failure;
 use windlass_inspect::output::{Output, print};
 use windlass_simulator::{AppleSilicon, Latency, Options, RequestLimit, Simulator};
 
 use crate::arguments;
+use crate::interrupt::EndSignals;
 
 pub(crate) async fn run(output: Output, arguments: arguments::Simulator) -> Result<(), Failure> {
     let seed = arguments.seed.unwrap_or_else(fresh_seed);
@@ -21,8 +21,7 @@ pub(crate) async fn run(output: Output, arguments: arguments::Simulator) -> Resu
     };
     let listener = TcpListener::bind(arguments.listen).await.map_err(refused)?;
     let url = format!("http://{}", listener.local_addr().map_err(refused)?);
-    let mut interrupts = signal(SignalKind::interrupt()).map_err(refused)?;
-    let mut terminations = signal(SignalKind::terminate()).map_err(refused)?;
+    let mut ends = EndSignals::listen()?;
     let simulator = Simulator::new(Options {
         seed,
         time_scale: arguments.time_scale,
@@ -56,8 +55,7 @@ pub(crate) async fn run(output: Output, arguments: arguments::Simulator) -> Resu
     output.say(&format!("What exists: curl {url}/_simulator/resources   End: Ctrl-C"));
     tokio::select! {
         never = simulator.serve(listener) => match never {},
-        _ = interrupts.recv() => {}
-        _ = terminations.recv() => {}
+        _ = ends.recv() => {}
     }
     Ok(())
 }

@@ -85,6 +85,22 @@ fn while_the_configuration_is_read_again_it_answers_and_ends() {
 }
 
 #[test]
+fn a_server_that_still_loads_its_policies_ends_at_once() {
+    let served = Served::new();
+    // A registry that takes the connection and never answers.
+    let registry = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let policy = format!("oci://{}/team/keep:1.0.0", registry.local_addr().unwrap());
+    served.world.configure(&format!("[[policies.retry]]\npath = '{policy}'\n"));
+    let arguments = ["policy", "serve", "--listen", &served.listen()];
+    let serving = Running::start(&mut served.world.command(&arguments));
+    let _asked = registry.accept().unwrap();
+    serving.signal("TERM");
+    // 2 once the registry's time is over, if the fetch is waited for.
+    serving.end().expect(0);
+    assert!(!served.socket.exists(), "what was begun is undone");
+}
+
+#[test]
 fn it_says_where_it_listens_serves_until_it_is_told_to_end_and_leaves_nothing() {
     let served = Served::new();
     let serving = served.start();

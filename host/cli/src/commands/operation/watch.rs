@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 use windlass_inspect::failure::{Exit, Failure};
 use windlass_inspect::text::{bold, green, printable, red, yellow};
 use windlass_lifecycle::{
@@ -14,6 +13,7 @@ use crate::arguments::{AttachOperation, WatchOperation};
 use crate::commands::detach;
 use crate::commands::lifecycle::{left_of, undone_line, unverified};
 use crate::context::Context;
+use crate::interrupt::EndSignals;
 use crate::progress::{LOOK_AGAIN, moving_line, summary};
 use windlass_inspect::operations::{Operations, entry_words, unreadable};
 use windlass_inspect::words::cause_words;
@@ -57,10 +57,7 @@ async fn follow(
     journal: &Journal,
     watching: &mut Watching,
 ) -> Result<(), Failure> {
-    let deaf =
-        |error: std::io::Error| Failure::usage("the program cannot listen for Ctrl-C").because(error.to_string());
-    let mut interrupts = signal(SignalKind::interrupt()).map_err(deaf)?;
-    let mut terminations = signal(SignalKind::terminate()).map_err(deaf)?;
+    let mut ends = EndSignals::listen()?;
     let bar = moving_line(0, context.output);
     let interrupted = loop {
         let (lines, goes_on) = match watching.look(context, state, journal, bar.is_hidden()) {
@@ -79,8 +76,7 @@ async fn follow(
         }
         tokio::select! {
             () = tokio::time::sleep(LOOK_AGAIN) => {}
-            _ = interrupts.recv() => break true,
-            _ = terminations.recv() => break true,
+            _ = ends.recv() => break true,
         }
     };
     bar.finish_and_clear();

@@ -11,6 +11,7 @@ use windlass_serve::{ServeOptions, Socket, serve};
 use crate::arguments::{Global, ServePolicies, UnixAddress};
 use crate::configuration::{self, Environment};
 use crate::context::Context;
+use crate::interrupt::EndSignals;
 
 /// The rights on the socket's file: where other users may ask, the kernel says who asks.
 const OWN_USER: u32 = 0o600;
@@ -23,11 +24,22 @@ pub(super) async fn run(context: &Context, arguments: ServePolicies) -> Result<(
     };
     let mode = if allow_uid.is_empty() { OWN_USER } else { ANY_USER };
     let socket = Socket::listen(&path, mode).await.map_err(|error| refused(&error))?;
-    let signals = Signals::new().map_err(|error| refused(&error))?;
+    let mut ends = EndSignals::listen()?;
+    let hangups = signal(SignalKind::hangup()).map_err(|error| refused(&error))?;
 
     let state = context.state_directory()?;
-    let host = context.policy_host(context.folder_of(&state)?)?;
-    context.configure(&host)?;
+    let folder = context.folder_of(&state)?;
+    let begun = context.again();
+    // The policies are fetched and compiled, which may take minutes; whoever ends it does not wait for that.
+    let loading = tokio::task::spawn_blocking(move || {
+        let host = begun.policy_host(folder)?;
+        begun.configure(&host)?;
+        Ok::<_, Failure>(host)
+    });
+    let host = tokio::select! {
+        loaded = loading => loaded.map_err(defect)??,
+        _ = ends.recv() => return Ok(()),
+    };
     let _watch = host.watch().map_err(|error| refused(&error))?;
     let mut options = ServeOptions::default();
     options.users.extend(allow_uid);
@@ -47,7 +59,7 @@ pub(super) async fn run(context: &Context, arguments: ServePolicies) -> Result<(
     let mut serving = tokio::spawn(serve(socket, host.clone(), options, end.clone()));
     let rereading = Rereading { global: context.global.clone(), environment: context.environment.clone(), host };
     let served = tokio::select! {
-        () = signals.follow(&rereading) => {
+        () = follow(ends, hangups, &rereading) => {
             end.cancel();
             serving.await
         }
@@ -55,40 +67,27 @@ pub(super) async fn run(context: &Context, arguments: ServePolicies) -> Result<(
     };
     // The shadows are not waited for here: the host gives them a bounded time when it is dropped.
     rereading.host.flush_records();
-    served.map_err(|error| Failure::undone("the server ended by a defect").because(error.to_string()))
+    served.map_err(defect)
 }
 
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
+fn defect(error: tokio::task::JoinError) -> Failure {
+    Failure::undone("the server ended by a defect").because(error.to_string())
 }
 
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    /// Reads the configuration again at each SIGHUP. Returns at SIGINT or SIGTERM, also during such a reading.
-    async fn follow(mut self, rereading: &Rereading) {
-        let reread = async {
-            // Signals that arrive during one reading cause one more together.
-            while self.hangup.recv().await.is_some() {
-                let rereading = rereading.clone();
-                if let Err(error) = tokio::task::spawn_blocking(move || rereading.run()).await {
-                    tracing::error!(%error, "reading the configuration again ended by a defect");
-                }
+/// Reads the configuration again at each SIGHUP. Returns at SIGINT or SIGTERM, also during such a reading.
+async fn follow(mut ends: EndSignals, mut hangups: Signal, rereading: &Rereading) {
+    let reread = async {
+        // Signals that arrive during one reading cause one more together.
+        while hangups.recv().await.is_some() {
+            let rereading = rereading.clone();
+            if let Err(error) = tokio::task::spawn_blocking(move || rereading.run()).await {
+                tracing::error!(%error, "reading the configuration again ended by a defect");
             }
-        };
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            () = reread => {}
         }
+    };
+    tokio::select! {
+        _ = ends.recv() => {}
+        () = reread => {}
     }
 }
 
