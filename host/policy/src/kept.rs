@@ -2,8 +2,8 @@
 //! it began.
 //!
 //! `policies/<component>.wasm` holds a component, and `policies/<slot>-<component>-<settings>.json` how it was
-//! configured: after `<slot>`, `+<configuration>` where it has grants, limits or `on_failure`, and `@<origin>` where an
-//! object brought it. Each is named by digest. What is read is what this host wrote: a component is verified against its
+//! configured: after `<slot>`, `+<configuration>` where it has grants, limits or `on_failure`, and `@<tenant>.<object>`
+//! where an object brought it. Each is named by digest. What is read is what this host wrote: a component is verified against its
 //! name, a configuration by its HMAC under the state folder's [key](StateKey), which is its first line.
 
 use std::collections::HashSet;
@@ -12,12 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cap_std::fs::Dir;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use windlass_distribution::{ContentDigest, KeyId, Trust, Untrusted};
 
 use crate::configuration::Link;
-use crate::decision::PolicyIdentity;
+use crate::decision::{PolicyIdentity, PolicyOrigin};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::limits::MAX_COMPONENT_BYTES;
@@ -32,6 +33,10 @@ const MAX_CONFIGURATION_BYTES: u64 = 1 << 20;
 
 /// After so long a policy in use is kept again, so that its age, by which `retain` spares it, stays below a day.
 const KEPT_AGAIN_AFTER: Duration = Duration::from_secs(3600);
+
+/// Policies kept of one tenant. One that changes its policies more often loses the oldest: then what began with them
+/// waits, as with any policy that is lost, and the disk is not filled by whoever may change an object.
+const MAX_OF_TENANT: usize = 128;
 
 /// How one kept policy was configured.
 #[derive(Debug, Serialize, Deserialize)]
@@ -53,6 +58,8 @@ pub(crate) struct Kept {
     folder: Dir,
     /// None: there is none that can be trusted, so nothing that is kept can be told from what somebody else wrote.
     key: Option<StateKey>,
+    /// Held while something is written or removed, so that no component goes between itself and its configuration.
+    writing: Mutex<()>,
 }
 
 /// Why a kept policy is not restored.
@@ -68,7 +75,7 @@ impl Kept {
     pub(crate) fn open(state: &Dir) -> Result<Kept, Error> {
         let folder = private_folder(state, FOLDER)
             .map_err(|source| Error::StateFolder { what: "open the folder policies".into(), source })?;
-        Ok(Kept { folder, key: StateKey::of(state)? })
+        Ok(Kept { folder, key: StateKey::of(state)?, writing: Mutex::new(()) })
     }
 
     /// Keeps a policy.
@@ -95,14 +102,44 @@ impl Kept {
             if self.is_kept(identity, &json) {
                 return Ok(());
             }
+            let _writing = self.writing.lock();
             // Content never changes under its name, so one that is there with the right size is the right one; what a
             // crash left short is written again.
             if !self.folder.metadata(&name).is_ok_and(|metadata| metadata.len() == component.len() as u64) {
                 write_atomically(&self.folder, &name, component)?;
             }
-            write_atomically(&self.folder, &configuration_file(identity), &json)
+            write_atomically(&self.folder, &configuration_file(identity), &json)?;
+            self.bound_tenant_of(identity)
         });
         kept.map_err(|source| Error::StateFolder { what: format!("keep the policy {identity}"), source })
+    }
+
+    /// Removes the oldest policies of a tenant that has too many.
+    fn bound_tenant_of(&self, identity: &PolicyIdentity) -> io::Result<()> {
+        let Some(mark) = identity.origin.as_ref().and_then(tenant_mark) else { return Ok(()) };
+        let mut kept = Vec::new();
+        let mut names = Vec::new();
+        for entry in self.folder.entries()? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            if name.contains(&mark) {
+                kept.push((entry.metadata()?.modified()?, name));
+            } else {
+                names.push(name);
+            }
+        }
+        kept.sort();
+        let newest = kept.split_off(kept.len().saturating_sub(MAX_OF_TENANT));
+        names.extend(newest.into_iter().map(|(_, name)| name));
+        for (_, name) in kept {
+            remove(&self.folder, &name)?;
+            if let Some(component) = component_of(&name)
+                && !names.iter().any(|other| component_of(other) == Some(component))
+            {
+                remove(&self.folder, format!("{component}.wasm"))?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether exactly this was kept a short while ago, as at every start but the first: then nothing needs to be
@@ -172,6 +209,7 @@ impl Kept {
 
     /// Removes what isn't in use and older than `grace`. Returns how many policies were removed.
     pub(crate) fn retain(&self, in_use: &HashSet<PolicyIdentity>, grace: Duration) -> io::Result<usize> {
+        let _writing = self.writing.lock();
         let names_in_use: HashSet<String> = in_use.iter().map(configuration_file).collect();
         let now = std::time::SystemTime::now();
         let mut removed = 0;
@@ -185,8 +223,7 @@ impl Kept {
             let age = now.duration_since(metadata.modified()?.into_std()).unwrap_or_default();
             if name.ends_with(".json") {
                 if names_in_use.contains(&name) || age < grace {
-                    // ...-<component>-<settings>.json
-                    if let Some(component) = name.rsplit('-').nth(1) {
+                    if let Some(component) = component_of(&name) {
                         components_in_use.insert(format!("{component}.wasm"));
                     }
                 } else {
@@ -208,11 +245,23 @@ fn component_file(component: &Digest) -> String {
     format!("{component}.wasm")
 }
 
+/// The component that a configuration's file names: `...-<component>-<settings>.json`.
+fn component_of(configuration: &str) -> Option<&str> {
+    configuration.strip_suffix(".json")?.rsplit('-').nth(1)
+}
+
+/// What the files of a tenant's configurations have in their names.
+fn tenant_mark(origin: &PolicyOrigin) -> Option<String> {
+    Some(format!("@{}.", Digest::of(origin.tenant.as_deref()?.as_bytes()).short()))
+}
+
 fn configuration_file(identity: &PolicyIdentity) -> String {
     let configuration = identity.configuration.map(|configuration| format!("+{configuration}")).unwrap_or_default();
     // What an object brought is configured by it, with its own `on_failure`.
-    let origin =
-        identity.origin.as_ref().map(|origin| format!("@{}", Digest::of(origin.to_string().as_bytes()).short()));
+    let origin = identity.origin.as_ref().map(|origin| {
+        let tenant = tenant_mark(origin).unwrap_or_else(|| "@.".to_owned());
+        format!("{tenant}{}", Digest::of(origin.to_string().as_bytes()).short())
+    });
     let origin = origin.unwrap_or_default();
     format!("{}{configuration}{origin}-{}-{}.json", identity.slot, identity.component, identity.settings)
 }
@@ -220,4 +269,49 @@ fn configuration_file(identity: &PolicyIdentity) -> String {
 /// What the HMAC of a configuration is of: its file's name as well, so that none can stand for another's.
 fn authenticated(identity: &PolicyIdentity, json: &[u8]) -> Vec<u8> {
     [b"windlass-policy-1", configuration_file(identity).as_bytes(), &[0], json].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use cap_std::ambient_authority;
+
+    use super::*;
+    use crate::slot_name::SlotName;
+
+    fn identity(tenant: &str, version: usize) -> PolicyIdentity {
+        let (name, component) = (format!("{tenant}-{version}"), format!("component {}", version / 2));
+        PolicyIdentity {
+            slot: SlotName::Retry,
+            version: "1.0.0".into(),
+            component: Digest::of(component.as_bytes()),
+            settings: Digest::of(name.as_bytes()),
+            name: name.into(),
+            configuration: None,
+            origin: Some(PolicyOrigin { tenant: Some(tenant.into()), name: "the".into(), on_failure: None }),
+        }
+    }
+
+    #[test]
+    fn a_tenant_that_changes_its_policy_for_ever_fills_no_disk() {
+        let state = tempfile::tempdir().unwrap();
+        let kept = Kept::open(&Dir::open_ambient_dir(state.path(), ambient_authority()).unwrap()).unwrap();
+        let keep = |identity: &PolicyIdentity, version: usize| {
+            let component = format!("component {}", version / 2);
+            kept.keep(identity, &Link::default(), component.as_bytes(), None).unwrap();
+        };
+        let others = identity("b", 0);
+        keep(&others, 0);
+        for version in 0..200 {
+            keep(&identity("a", version), version);
+        }
+        let names = kept.folder.entries().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let (configurations, components): (Vec<_>, Vec<_>) = names.partition(|name| name.ends_with(".json"));
+        // A file system may give the same time to several.
+        assert!(configurations.len() == 128 + 1 && components.len() < 80, "{configurations:?} {components:?}");
+        // The other tenant's component is also this one's first.
+        for readable in [&identity("a", 199), &identity("a", 100), &others] {
+            kept.read(readable, None).unwrap();
+        }
+        assert!(matches!(kept.read(&identity("a", 0), None), Err(Unrestored::Lost(_))));
+    }
 }
