@@ -20,5 +20,5 @@ pub use configuration::{
     OperatingSystem, Problem, ProcessEnvironment, ZonalIds,
 };
 pub use connect::KeyError;
-pub use group::{AdoptError, Dependencies, ScalewayGroup, StartError, adopt};
+pub use group::{AdoptError, CheckedGroup, Dependencies, RunnerFileError, ScalewayGroup, StartError, adopt, check};
 pub use observe::{MetricsError, names, start_logging};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_fleeting::protocol::{EndReason, Handshake, serve};
-use windlass_fleeting::{ProcessEnvironment, ScalewayGroup, adopt, bootstrap, start_logging, version};
+use windlass_fleeting::{ProcessEnvironment, ScalewayGroup, adopt, bootstrap, check, start_logging, version};
 use windlass_policy::{Compiler, compile_for_host};
 use windlass_telemetry::Telemetry;
 
@@ -40,7 +40,14 @@ fn main() -> ExitCode {
             }
             Err(error) => fail(&error),
         },
-        ["adopt", rest @ ..] => adopt_group(rest),
+        ["adopt", rest @ ..] => match GroupArguments::read("adopt", rest) {
+            Ok(arguments) => adopt_group(arguments),
+            Err(code) => code,
+        },
+        ["check", rest @ ..] => match GroupArguments::read("check", rest) {
+            Ok(arguments) => check_groups(arguments),
+            Err(code) => code,
+        },
         ["help" | "-help" | "-h" | "--help"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS
@@ -56,6 +63,10 @@ const USAGE: &str = "fleeting-plugin-scaleway scales GitLab Runner instances on 
 
 The runner starts it; by hand it knows:
   version                 what was built, and when
+  check [<group>] [--config <file>]
+                          whether the groups of the runner's configuration could start, and what they could cost: reads
+                          the file and asks Scaleway, and changes nothing. Exits with 1 where something is wrong. Run it
+                          with the runner's environment, which may hold the credentials
   adopt [<group>] [--config <file>]
                           takes over the servers or Macs of a group that its state_dir knows nothing of, because it was
                           lost: once, as `adopt = true` does at each start. Only where no other host works on them, and
@@ -67,45 +78,80 @@ The runner starts it; by hand it knows:
 /// The runner's configuration, unless it is said otherwise.
 const CONFIG: &str = "/etc/gitlab-runner/config.toml";
 
-fn adopt_group(arguments: &[&str]) -> ExitCode {
-    let (mut group, mut config) = (None, CONFIG);
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        match (*argument, group) {
-            ("--help" | "-h", _) => {
-                println!("{USAGE}");
-                return ExitCode::SUCCESS;
-            }
-            ("--config", _) => match rest.next() {
-                Some(path) => config = path,
-                None => {
-                    eprintln!("--config wants a file\n\n{USAGE}");
-                    return ExitCode::from(2);
+/// Which group of which configuration a command is about.
+struct GroupArguments<'a> {
+    group: Option<&'a str>,
+    config: &'a str,
+}
+
+impl<'a> GroupArguments<'a> {
+    /// Reads them; or says how they are written, and answers how to end.
+    fn read(command: &str, arguments: &[&'a str]) -> Result<Self, ExitCode> {
+        let mut read = Self { group: None, config: CONFIG };
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            match (*argument, read.group) {
+                ("--help" | "-h", _) => {
+                    println!("{USAGE}");
+                    return Err(ExitCode::SUCCESS);
                 }
-            },
-            (name, None) if !name.starts_with('-') => group = Some(name),
-            (unknown, _) => {
-                eprintln!("adopt knows no {unknown:?}\n\n{USAGE}");
-                return ExitCode::from(2);
+                ("--config", _) => match rest.next() {
+                    Some(path) => read.config = path,
+                    None => {
+                        eprintln!("--config wants a file\n\n{USAGE}");
+                        return Err(ExitCode::from(2));
+                    }
+                },
+                (name, None) if !name.starts_with('-') => read.group = Some(name),
+                (unknown, _) => {
+                    eprintln!("{command} knows no {unknown:?}\n\n{USAGE}");
+                    return Err(ExitCode::from(2));
+                }
             }
         }
+        Ok(read)
     }
-    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return fail(&error),
-    };
-    let compiler = Compiler::this_program([COMPILE]).ok();
-    match runtime.block_on(adopt(config, group, &ProcessEnvironment::of_process(), compiler)) {
-        Ok(taken) if taken.is_empty() => {
-            println!("nothing had to be taken over");
-            ExitCode::SUCCESS
-        }
-        Ok(taken) => {
-            println!("taken over: {}", taken.join(", "));
-            ExitCode::SUCCESS
-        }
+}
+
+/// Runs a command that asks Scaleway. What is only a warning is told on standard error.
+fn with_runtime(command: impl Future<Output = ExitCode>) -> ExitCode {
+    let warnings = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).without_time().with_target(false);
+    warnings.with_writer(std::io::stderr).init();
+    match tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build() {
+        Ok(runtime) => runtime.block_on(command),
         Err(error) => fail(&error),
     }
+}
+
+fn check_groups(GroupArguments { group, config }: GroupArguments<'_>) -> ExitCode {
+    let compiler = Compiler::this_program([COMPILE]).ok();
+    with_runtime(async {
+        match check(config, group, &ProcessEnvironment::of_process(), compiler).await {
+            Ok(groups) => {
+                groups.iter().for_each(|group| print!("{group}"));
+                let is_good = groups.iter().all(|group| group.problems.is_empty());
+                if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            }
+            Err(error) => fail(&error),
+        }
+    })
+}
+
+fn adopt_group(GroupArguments { group, config }: GroupArguments<'_>) -> ExitCode {
+    let compiler = Compiler::this_program([COMPILE]).ok();
+    with_runtime(async {
+        match adopt(config, group, &ProcessEnvironment::of_process(), compiler).await {
+            Ok(taken) if taken.is_empty() => {
+                println!("nothing had to be taken over");
+                ExitCode::SUCCESS
+            }
+            Ok(taken) => {
+                println!("taken over: {}", taken.join(", "));
+                ExitCode::SUCCESS
+            }
+            Err(error) => fail(&error),
+        }
+    })
 }
 
 /// An error and its causes, on one line.

@@ -5,7 +5,8 @@
 //! - `fleet` holds what the calls share, and accepts: Increase, Decrease, Shutdown. `update` lists, asks the
 //!   state-mapping policy, and reports; `looks` is what was seen last, for updates and heartbeats.
 //! - `start` is Init: checks, and taking up what an earlier process left. `claim` sees to it that one process works on
-//!   a group. `adopt` is the command that takes machines over, without a runner.
+//!   a group.
+//! - `adopt` and `check` are commands that no runner starts; `runner_file` reads its configuration for them.
 //! - `kind` is what differs between the two kinds of groups: `instances` and `apple_silicon`.
 //! - `closed` are the zones that are closed for good.
 //! - `places` are the zones with their server types: what failed where, and where the policy has instances made.
@@ -14,6 +15,7 @@
 mod adopt;
 mod apple_silicon;
 mod book;
+mod check;
 mod claim;
 mod closed;
 mod entry;
@@ -25,6 +27,7 @@ mod kind;
 mod looks;
 mod pause;
 mod places;
+mod runner_file;
 mod start;
 mod update;
 
@@ -44,11 +47,13 @@ use crate::protocol::{ConnectInfo, ConnectorConfig, Failure, InstanceGroup, Part
 
 pub use adopt::{AdoptError, adopt};
 use apple_silicon::Macs;
+pub use check::{CheckedGroup, check};
 pub use error::StartError;
 use fleet::Calls;
 use instances::Instances;
 use kind::Direction;
 pub(crate) use places::Place;
+pub use runner_file::RunnerFileError;
 pub use start::Dependencies;
 
 /// The group that the plugin serves. Before Init it knows nothing and loads nothing, so the handshake is quick.

@@ -114,7 +114,7 @@ async fn console_of(
     serving.await?.map(Some).map_err(StartError::Console)
 }
 
-fn refuse_protocol(connector: &ConnectorConfig) -> Result<(), StartError> {
+pub(super) fn refuse_protocol(connector: &ConnectorConfig) -> Result<(), StartError> {
     match connector.protocol.as_str() {
         "" | "ssh" => Ok(()),
         other => Err(StartError::Protocol(other.to_owned())),

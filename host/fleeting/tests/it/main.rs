@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod checking;
 mod console;
 mod plugin;
 mod traces;

@@ -19,7 +19,7 @@ pub(crate) struct Learned {
     pub(super) architecture: &'static str,
     /// The zones with those of the server types that each has, in the operator's order, with what an hour of each costs
     /// in euros.
-    pub(super) places: Vec<(Place, Option<f64>)>,
+    pub(crate) places: Vec<(Place, Option<f64>)>,
 }
 
 /// What was learned of one zone.

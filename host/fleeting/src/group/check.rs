@@ -1,0 +1,230 @@
+//! `check`: whether the groups of a runner's configuration could start, and what they could cost. Scaleway is only read,
+//! and nothing is written but a folder that is removed at the end.
+
+use std::fmt;
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, DirBuilder, DirBuilderExt as _};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use windlass_lifecycle::{Runtime, RuntimeOptions, StateDirectory};
+use windlass_policy::{Asker, Compiler};
+use windlass_scaleway::Client;
+
+use super::apple_silicon::Macs;
+use super::error::StartError;
+use super::instances::Instances;
+use super::kind::MachineKind;
+use super::places::Place;
+use super::runner_file::{Autoscaler, RunnerFile, RunnerFileError};
+use super::start::{problem, refuse_protocol};
+use crate::configuration::{Common, GroupConfiguration, ProcessEnvironment};
+use crate::protocol::{ConnectorConfig, Failure};
+
+/// What was found about one group.
+#[derive(Debug)]
+pub struct CheckedGroup {
+    /// Its `name`.
+    pub name: String,
+    /// What keeps it from starting.
+    pub problems: Vec<String>,
+    /// What its operator should know.
+    pub notes: Vec<String>,
+    /// What it would make, where, and for how much.
+    pub facts: Vec<String>,
+}
+
+impl fmt::Display for CheckedGroup {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = if self.name.is_empty() { "without a name" } else { &self.name };
+        match self.problems.len() {
+            0 => writeln!(formatter, "group {name}: ok")?,
+            1 => writeln!(formatter, "group {name}: 1 mistake")?,
+            several => writeln!(formatter, "group {name}: {several} mistakes")?,
+        }
+        self.problems.iter().try_for_each(|words| writeln!(formatter, "  - {words}"))?;
+        self.facts.iter().try_for_each(|words| writeln!(formatter, "  {words}"))?;
+        self.notes.iter().try_for_each(|words| writeln!(formatter, "  note: {words}"))
+    }
+}
+
+/// Checks each group of the runner's `config.toml` at this path, or the one with this name.
+///
+/// # Errors
+/// When the file cannot be read, or has no such group. What is wrong with a group is told with it.
+pub async fn check(
+    config: &str,
+    name: Option<&str>,
+    process_environment: &ProcessEnvironment,
+    compiler: Option<Compiler>,
+) -> Result<Vec<CheckedGroup>, RunnerFileError> {
+    let file = RunnerFile::read(config)?;
+    let groups = file.groups(name)?;
+    let mut checked = Vec::new();
+    let mut jobs = 0;
+    for group in &groups {
+        let mut found = check_group(*group, process_environment, compiler.clone()).await;
+        let capacity = group.number("capacity_per_instance").unwrap_or(1);
+        jobs += group.number("max_instances").unwrap_or(0).saturating_mul(capacity);
+        if groups.iter().filter(|other| other.name() == group.name()).count() > 1 && !group.name().is_empty() {
+            found
+                .notes
+                .push("another group has the same name: they need a `state_dir` and an `owner` of their own".into());
+        }
+        checked.push(found);
+    }
+    if let Some(last) = checked.last_mut().filter(|_| file.concurrent() < jobs) {
+        last.notes.push(format!(
+            "concurrent = {} at the top of the file is less than the {jobs} jobs that max_instances allow together: \
+             instances wait, and cost, without a job",
+            file.concurrent()
+        ));
+    }
+    Ok(checked)
+}
+
+async fn check_group(
+    group: Autoscaler<'_>,
+    process_environment: &ProcessEnvironment,
+    compiler: Option<Compiler>,
+) -> CheckedGroup {
+    let mut found =
+        CheckedGroup { name: group.name().to_owned(), problems: Vec::new(), notes: Vec::new(), facts: Vec::new() };
+    let json = group.plugin_config().to_string();
+    let configuration = match GroupConfiguration::read(json.as_bytes(), process_environment) {
+        Ok(configuration) => configuration,
+        Err(errors) => {
+            found.problems.extend(errors.problems().iter().map(ToString::to_string));
+            return found;
+        }
+    };
+    let common: &Common = configuration.as_ref();
+    let connector = ConnectorConfig {
+        operating_system: group.connector("os"),
+        architecture: group.connector("arch"),
+        protocol: group.connector("protocol"),
+        username: group.connector("username"),
+        ..ConnectorConfig::default()
+    };
+    found.problems.extend(refuse_protocol(&connector).err().map(|error| error.to_string()));
+    let client = match Client::new(common.settings.clone()) {
+        Ok(client) => client,
+        Err(error) => {
+            found.problems.push(Failure::from_error(&error).0);
+            return found;
+        }
+    };
+    let places = match &configuration {
+        GroupConfiguration::Instances(it) => {
+            Instances::check(&client, it, &connector).await.map(|learned| learned.places)
+        }
+        GroupConfiguration::AppleSilicon(it) => Macs::check(&client, it, &connector).await.map(|_| {
+            let zone = it.common.first_zone().clone();
+            vec![(Place { zone, server_type: it.server_type.clone() }, None)]
+        }),
+    };
+    let size = size(group, common, &mut found);
+    match places {
+        Ok(places) => found.facts.extend(costs(&places, size)),
+        Err(errors) => found.problems.extend(errors.problems().iter().map(ToString::to_string)),
+    }
+    let asker = match &configuration {
+        GroupConfiguration::Instances(_) => Instances::ASKER,
+        GroupConfiguration::AppleSilicon(_) => Macs::ASKER,
+    };
+    if let Err(words) = check_policies(common, client, asker, compiler).await {
+        found.problems.push(problem("policies", words).to_string());
+    }
+    found
+}
+
+/// How many instances there can be at once: the smaller one of the runner's limit and the plugin's.
+fn size(group: Autoscaler<'_>, common: &Common, found: &mut CheckedGroup) -> u32 {
+    let most = group.number("max_instances").and_then(|most| u32::try_from(most).ok()).filter(|most| *most > 0);
+    match most {
+        None => found.notes.push(format!(
+            "max_instances is not set, so the runner has no limit of its own: max_size = {} counts",
+            common.max_size
+        )),
+        Some(most) if most > common.max_size => found.problems.push(format!(
+            "max_instances = {most} is above max_size = {} of plugin_config: the runner refuses the plugin",
+            common.max_size
+        )),
+        Some(_) => {}
+    }
+    most.unwrap_or(u32::MAX).min(common.max_size)
+}
+
+/// A line for each place, and what the group costs when it is full.
+fn costs(places: &[(Place, Option<f64>)], size: u32) -> Vec<String> {
+    let price =
+        |price: &Option<f64>| price.map_or("price not known".to_owned(), |price| format!("EUR {price:.4} an hour"));
+    let mut lines: Vec<String> =
+        places.iter().map(|(place, of)| format!("{} in {}: {}", place.server_type, place.zone, price(of))).collect();
+    let dearest = places
+        .iter()
+        .filter_map(|(_, price)| *price)
+        .fold(None, |most: Option<f64>, price| Some(most.map_or(price, |most| most.max(price))));
+    let full = match dearest {
+        Some(dearest) => {
+            let hour = dearest * f64::from(size);
+            format!("with {size} instances: up to EUR {hour:.2} an hour, without volumes, addresses and traffic")
+        }
+        None => format!("up to {size} machines, whose price Scaleway's API does not tell"),
+    };
+    lines.push(full);
+    lines
+}
+
+/// Loads the configured policies as Init would, in a folder of its own: the group's may belong to another user.
+async fn check_policies(
+    common: &Common,
+    client: Client,
+    asker: Asker,
+    compiler: Option<Compiler>,
+) -> Result<(), String> {
+    let words = |error: &(dyn std::error::Error + 'static)| Failure::from_error(error).0;
+    let (policies, policy_folder, brake) =
+        (common.policies.clone(), common.policy_folder.clone(), common.brake_of_each_zone());
+    let loading = move || -> Result<(), StartError> {
+        let scratch = Scratch::new()?;
+        let mut options = RuntimeOptions::new(client, scratch.state.clone(), asker);
+        (options.policies, options.policy_folder) = (policies, policy_folder);
+        (options.brake, options.compiler) = (brake, compiler);
+        Runtime::build(options)?;
+        Ok(())
+    };
+    match tokio::task::spawn_blocking(loading).await {
+        Ok(loaded) => loaded.map_err(|error| words(&error)),
+        Err(error) => Err(words(&error)),
+    }
+}
+
+/// A state directory that is removed at the end.
+struct Scratch {
+    parent: Dir,
+    name: String,
+    state: StateDirectory,
+}
+
+impl Scratch {
+    fn new() -> Result<Self, StartError> {
+        let path = std::env::temp_dir();
+        let failed = |source| windlass_lifecycle::Error::StateDirectory { path: path.clone(), source };
+        let parent = Dir::open_ambient_dir(&path, ambient_authority()).map_err(failed)?;
+        let mut random = [0; 8];
+        SystemRandom::new().fill(&mut random).map_err(|_| failed(std::io::Error::other("no random bytes")))?;
+        // Whoever may write there cannot have made it before.
+        let name = format!("windlass-check-{}", hex::encode(random));
+        let mut private = DirBuilder::new();
+        private.mode(0o700);
+        parent.create_dir_with(&name, &private).map_err(failed)?;
+        let state = StateDirectory::open(&path.join(&name))?;
+        Ok(Self { parent, name, state })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = self.parent.remove_dir_all(&self.name);
+    }
+}
