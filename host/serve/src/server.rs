@@ -299,9 +299,9 @@ mod tests {
         let seconds = client.split("const DefaultTimeout = ").nth(1).unwrap().split(" * time.Second").next().unwrap();
         let client = Duration::from_secs(seconds.parse().unwrap());
         let policy = Duration::from_millis(Limits::default().time_ms);
-        let page = include_str!("../../../docs/policy-server.md");
+        let page = include_str!("../../../docs/policy-server.md").replace('\n', " ");
         let said = format!(
-            "a policy may compute for {} s (`time_ms`), a client waits for {} s, and the server gives\na request {} s.",
+            "a policy may compute for {} s (`time_ms`), a client waits for {} s, and the server gives a request {} s.",
             policy.as_secs_f64(),
             client.as_secs(),
             ServeLimits::default().request_time.as_secs(),

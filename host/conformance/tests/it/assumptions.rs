@@ -82,7 +82,7 @@ fn every_listed_assumption_says_all_and_has_a_probe_or_a_reason_for_none() {
     let probes: BTreeSet<&str> = Probe::all().iter().map(|probe| probe.id).collect();
     for (id, labels) in list() {
         let last = if probes.contains(id.as_str()) { "Probe" } else { "No probe" };
-        assert_eq!(labels, ["Assumed", "Relied on", "If it is wrong", last], "{id}");
+        assert_eq!(labels, ["Assumed", "Relied on", "If wrong", last], "{id}");
     }
 }
 
