@@ -123,6 +123,10 @@ pub struct RunArguments {
     /// The namespace to watch [default: all]
     #[arg(long, env = "WATCH_NAMESPACE", value_parser = non_empty)]
     pub namespace: Option<String>,
+    /// Work only on objects whose label `cluster.x-k8s.io/watch-filter` has this value; all others belong to other
+    /// controllers [default: all]
+    #[arg(long, env = "WINDLASS_WATCH_FILTER", value_name = "VALUE", value_parser = label_value)]
+    pub watch_filter: Option<String>,
     /// The kubeconfig file [default: KUBECONFIG, else the pod's service account]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
@@ -142,7 +146,7 @@ pub struct RunArguments {
     #[arg(long, env = "WINDLASS_STATE_DIR", value_name = "DIRECTORY", default_value = "/var/lib/windlass")]
     pub state_dir: PathBuf,
     /// Owner name, used in owner tags and in the names of claimed hosts; must be different for each cluster [default:
-    /// derived from the UID of the namespace kube-system]
+    /// derived from the UID of the namespace kube-system and from --watch-filter]
     #[arg(long, env = "WINDLASS_OWNER", value_name = "NAME")]
     pub owner: Option<OwnerName>,
     /// Default zone of machines [env: SCW_DEFAULT_ZONE]
@@ -366,6 +370,22 @@ fn non_empty(text: &str) -> Result<String, String> {
     if text.is_empty() { Err("it is empty".to_owned()) } else { Ok(text.to_owned()) }
 }
 
+/// The value of a label, as Kubernetes has them, but for the empty one.
+fn label_value(text: &str) -> Result<String, String> {
+    let is_at_an_end = |character: Option<char>| character.is_some_and(|it| it.is_ascii_alphanumeric());
+    let is_within = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
+    let is_value = text.len() <= 63
+        && text.chars().all(is_within)
+        && is_at_an_end(text.chars().next())
+        && is_at_an_end(text.chars().next_back());
+    if is_value {
+        return Ok(text.to_owned());
+    }
+    Err("expected the value of a label: at most 63 letters, digits, `-`, `_` and `.`, the first and the last a letter or \
+         a digit"
+        .to_owned())
+}
+
 /// `500ms`, `30s`, `15m`, `1h`; between 100 ms and a day.
 fn duration(text: &str) -> Result<Duration, String> {
     let problem = || "expected a number with its unit: 500ms, 30s, 15m or 1h".to_owned();
@@ -425,6 +445,8 @@ mod tests {
             (vec!["--owner", "Big Team"], "lower-case letters"),
             (vec!["--zone", "Paris"], "zone"),
             (vec!["--concurrency", "0"], "1..=1024"),
+            (vec!["--watch-filter", "a b"], "the value of a label"),
+            (vec!["--watch-filter", "team-"], "the value of a label"),
             (vec!["--claim-settle", "11s"], "above 10s"),
             (vec!["--claim-settle", "1ms"], "below 100ms"),
             (vec!["--orphans", "delete"], "possible values: report, return"),

@@ -23,7 +23,7 @@ use crate::arguments::RunArguments;
 use crate::cluster_api::{Cluster, ClusterApi, Machine};
 use crate::context::Context;
 use crate::crash::{EndOnPanic, panic_for_tests};
-use crate::kinds::{AppleSiliconMachineTemplate, ExternalCluster, InstanceMachineTemplate};
+use crate::kinds::{AppleSiliconMachineTemplate, ExternalCluster, InstanceMachineTemplate, labels};
 use crate::kubernetes::{api, api_with};
 use crate::writes::is_conflict;
 use crate::{
@@ -154,12 +154,19 @@ enum WatchScope {
 
 /// A controller as [`Controller::new`] makes it, but for what it keeps of each object: who wrote which field, which
 /// nobody here asks for, is half of its memory.
-fn controller_of<K>(api: Api<K>) -> Controller<K>
+///
+/// Objects that other controllers work on are not even read: one that loses the label is gone from the watch.
+fn controller_of<K>(api: Api<K>, watch_filter: Option<&str>) -> Controller<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
 {
     let (reader, writer) = reflector::store();
-    let objects = watcher(api, watcher::Config::default())
+    let config = watcher::Config::default();
+    let config = match watch_filter {
+        Some(value) => config.labels(&format!("{}={value}", labels::WATCH_FILTER)),
+        None => config,
+    };
+    let objects = watcher(api, config)
         .modify(|object| object.managed_fields_mut().clear())
         .reflect(writer)
         .applied_objects();
@@ -190,7 +197,8 @@ where
     let concurrency = arguments.concurrency;
     async move {
         let api: Api<K> = api(&context.client, namespace.as_deref());
-        let mut controller = controller_of(api).with_config(controller::Config::default().concurrency(concurrency));
+        let mut controller = controller_of(api, context.settings.watch_filter.as_deref())
+            .with_config(controller::Config::default().concurrency(concurrency));
         if let Some(cluster_api) = context.cluster_api.as_ref().filter(|_| scope == WatchScope::Machines) {
             let of_cluster = Arc::clone(&context);
             let (store, seen) = (controller.store(), Seen::default());
@@ -245,7 +253,8 @@ fn clusters(
     async move {
         let name = "ExternalCluster";
         let api: Api<ExternalCluster> = api(&context.client, namespace.as_deref());
-        let mut controller = controller_of(api).with_config(controller::Config::default().concurrency(4));
+        let mut controller = controller_of(api, context.settings.watch_filter.as_deref())
+            .with_config(controller::Config::default().concurrency(4));
         if let Some(cluster_api) = &context.cluster_api {
             let store = controller.store();
             controller = controller.watches_with(

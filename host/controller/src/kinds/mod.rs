@@ -85,10 +85,12 @@ pub mod annotations {
     pub const PAUSED: &str = "cluster.x-k8s.io/paused";
 }
 
-/// Set by Cluster API.
+/// Cluster API's.
 pub mod labels {
     /// The cluster that an object belongs to.
     pub const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
+    /// Which of several controllers works on the object: the one whose `--watch-filter` is the value.
+    pub const WATCH_FILTER: &str = "cluster.x-k8s.io/watch-filter";
 }
 
 /// Held while something at Scaleway belongs to the object.

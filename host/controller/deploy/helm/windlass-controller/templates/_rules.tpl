@@ -73,6 +73,9 @@
   resourceNames: [kube-system]
   verbs: [get]
 {{- end }}
+{{- define "windlass.lease" -}}
+windlass-controller{{ with .Values.watchNamespace }}-{{ . }}{{ end }}{{ with .Values.watchFilter }}.{{ . }}{{ end }}
+{{- end }}
 {{- define "windlass.subject" -}}
 - kind: ServiceAccount
   name: windlass-controller
