@@ -38,6 +38,7 @@
 
 mod account_of;
 mod accounts;
+mod action;
 mod address;
 mod apple_silicon;
 mod approvals;

@@ -1,7 +1,7 @@
 //! What the end of a job means for a Mac: it is written into the object, and the job is forgotten.
 
+use crate::action::Action;
 use kube::ResourceExt;
-use kube::runtime::controller::Action;
 use serde_json::{Value, json};
 use windlass_lifecycle::{AdoptedMachine, ReleaseOutcome, Released};
 

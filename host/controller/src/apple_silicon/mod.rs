@@ -11,9 +11,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::action::Action;
 use jiff::Timestamp;
 use kube::ResourceExt;
-use kube::runtime::controller::Action;
 use serde_json::json;
 use windlass_lifecycle::{AbandonTarget, ClaimName, Existing, HostOrigin, Listing, Pool, PoolPrefix, ReleaseRequest};
 use windlass_policy::slots::SlotName;

@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::action::Action;
 use jiff::Timestamp;
-use kube::runtime::controller::Action;
 use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
 use windlass_cluster::{ClusterName, Node, NodeState, OperationKind, OperationState, ScaleRequest, StoredCluster};

@@ -165,3 +165,36 @@ async fn machines_that_wait_for_a_host_write_nothing_until_there_is_one() -> Res
     scene.ready_machines(10).await?;
     scene.end().await
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_queues_are_measured_and_what_goes_into_them_comes_out() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "queues").await?;
+    scene.scaleway().add_hosts(2, [])?;
+    let controller = scene.start(&ControllerOptions::default()).await?;
+    for name in ["first", "second", "waiting"] {
+        scene.apply(&MachineOptions::default().machine(name)).await?;
+    }
+    scene.ready_machines(2).await?;
+    let measured = async |metric: &str| -> Result<f64> {
+        let metrics = controller.metrics().await?;
+        let series = format!("{metric}{{name=\"applesiliconmachine\"}} ");
+        let value = metrics.lines().find_map(|line| line.strip_prefix(&series));
+        Ok(value.with_context(|| format!("no {series} in {metrics}"))?.parse()?)
+    };
+    for metric in ["workqueue_depth", "workqueue_unfinished_work_seconds", "workqueue_longest_running_processor_seconds"]
+    {
+        measured(metric).await?;
+    }
+    eventually("each time that a machine waited it had its turn", || async {
+        let adds = measured("workqueue_adds_total").await?;
+        let turns = measured("workqueue_queue_duration_seconds_count").await?;
+        let ended = measured("workqueue_work_duration_seconds_count").await?;
+        let counted = controller.reconciles(Kind::AppleSiliconMachine).await? as f64;
+        ensure!(adds > 5.0 && adds == turns && turns == ended && ended == counted, "{adds} {turns} {ended} {counted}");
+        Ok(())
+    })
+    .await?;
+    ensure!(measured("workqueue_work_duration_seconds_sum").await? > 0.0);
+    scene.end().await
+}
