@@ -176,6 +176,20 @@ pub struct RunArguments {
         default_missing_value = "true",
     )]
     pub allow_terminate: bool,
+    /// What becomes of hosts that were ordered for a machine when it goes and asks for nothing else
+    #[arg(long, env = "WINDLASS_ORDERED_HOSTS", value_enum, default_value_t)]
+    pub ordered_hosts: OrderedHosts,
+    /// Keep a deleted Mac's object until its host shows that it is being wiped. Without it the object goes as soon as the
+    /// host is on its way into the pool, and the controller goes on with the release
+    #[arg(
+        long,
+        env = "WINDLASS_WAIT_FOR_WIPE",
+        action = ArgAction::Set,
+        default_value_t = true,
+        num_args = 0..=1,
+        default_missing_value = "true",
+    )]
+    pub wait_for_wipe: bool,
     /// A project in which machines may be made with the controller's own key, beside the key's own (repeatable)
     #[arg(long, env = "WINDLASS_ALLOW_PROJECTS", value_name = "ID", value_delimiter = ',', value_parser = non_empty)]
     pub allow_project: Vec<String>,
@@ -209,6 +223,26 @@ pub struct RunArguments {
         default_missing_value = "true",
     )]
     pub webhooks: bool,
+    /// Look after MachineRemediations. Without it they stay as they are
+    #[arg(
+        long,
+        env = "WINDLASS_REMEDIATION",
+        action = ArgAction::Set,
+        default_value_t = true,
+        num_args = 0..=1,
+        default_missing_value = "true",
+    )]
+    pub remediation: bool,
+    /// Run the scripts of Macs' `spec.setup`. Without it whoever else sets Macs up does
+    #[arg(
+        long,
+        env = "WINDLASS_SET_UP",
+        action = ArgAction::Set,
+        default_value_t = true,
+        num_args = 0..=1,
+        default_missing_value = "true",
+    )]
+    pub set_up: bool,
     /// A network that webhooks may reach although it is not public: `10.1.0.0/16` (repeatable) [default: none]
     #[arg(long, env = "WINDLASS_WEBHOOK_NETWORKS", value_name = "NETWORK", value_delimiter = ',')]
     pub webhook_network: Vec<IpNet>,
@@ -315,6 +349,16 @@ pub struct RunArguments {
     /// Format of log lines
     #[arg(long, env = "WINDLASS_LOG_FORMAT", value_enum, default_value_t)]
     pub log_format: LogFormat,
+}
+
+/// What becomes of hosts that were ordered for a machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OrderedHosts {
+    /// As the release policy decides: by default they join the machine's pool
+    #[default]
+    Pool,
+    /// The release policy is asked to have them deleted
+    Delete,
 }
 
 /// What becomes of orphaned hosts.

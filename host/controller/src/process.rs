@@ -16,7 +16,7 @@ use windlass_policy::{Asker, Compiler};
 use windlass_scaleway::{Environment, ExplicitSettings, Zone};
 
 use crate::accounts::{AccountOptions, Accounts};
-use crate::arguments::{COMPILE, RunArguments, Sweep};
+use crate::arguments::{COMPILE, OrderedHosts, RunArguments, Sweep};
 use crate::audits::Audits;
 use crate::cluster_api::ClusterApi;
 use crate::configuration::{Configuration, policy_folder};
@@ -161,6 +161,9 @@ impl Process {
                 pools,
                 allow_orders: arguments.allow_orders,
                 allow_terminate: arguments.allow_terminate,
+                delete_ordered: arguments.ordered_hosts == OrderedHosts::Delete,
+                wait_for_wipe: arguments.wait_for_wipe,
+                set_up: arguments.set_up,
                 limits,
                 projects: Some(arguments.allow_project.clone()),
                 server_clusters: arguments.server_clusters,

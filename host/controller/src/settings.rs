@@ -32,6 +32,12 @@ pub(crate) struct Settings {
     pub(crate) allow_orders: bool,
     /// Whether objects may have hosts of pools deleted.
     pub(crate) allow_terminate: bool,
+    /// Whether hosts that were ordered for a machine are to be deleted with it.
+    pub(crate) delete_ordered: bool,
+    /// Whether a deleted Mac's object stays until its host shows that it is being wiped.
+    pub(crate) wait_for_wipe: bool,
+    /// Whether the scripts of `spec.setup` are run.
+    pub(crate) set_up: bool,
     /// What each namespace may use.
     pub(crate) limits: Limits,
     /// The projects beside that of the credentials in which machines may be made; absent: every one that the key

@@ -87,15 +87,17 @@ pub(crate) async fn run(
             stop.clone(),
         )));
     }
-    spawn(Box::pin(machines(
-        "MachineRemediation",
-        WatchScope::Nothing,
-        None,
-        remediation::reconcile,
-        Arc::clone(&context),
-        arguments,
-        stop.clone(),
-    )));
+    if arguments.remediation {
+        spawn(Box::pin(machines(
+            "MachineRemediation",
+            WatchScope::Nothing,
+            None,
+            remediation::reconcile,
+            Arc::clone(&context),
+            arguments,
+            stop.clone(),
+        )));
+    }
     spawn(Box::pin(machines(
         "AppleSiliconMachineTemplate",
         WatchScope::Nothing,

@@ -182,7 +182,8 @@ async fn work_queues_are_measured_and_what_goes_into_them_comes_out() -> Result<
         let value = metrics.lines().find_map(|line| line.strip_prefix(&series));
         Ok(value.with_context(|| format!("no {series} in {metrics}"))?.parse()?)
     };
-    for metric in ["workqueue_depth", "workqueue_unfinished_work_seconds", "workqueue_longest_running_processor_seconds"]
+    for metric in
+        ["workqueue_depth", "workqueue_unfinished_work_seconds", "workqueue_longest_running_processor_seconds"]
     {
         measured(metric).await?;
     }
