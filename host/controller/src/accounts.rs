@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -28,7 +28,7 @@ use windlass_scaleway::{Environment, ExplicitSettings};
 
 use crate::account_of::OfAccount;
 use crate::jobs::Jobs;
-use crate::kinds::{AppleSiliconMachine, FINALIZER as MACHINE_FINALIZER, InstanceMachine, ServerCluster};
+use crate::kinds::{AppleSiliconMachine, FINALIZER as MACHINE_FINALIZER, InstanceMachine, ServerCluster, labels};
 use crate::kubernetes::for_each;
 use crate::names::{cut, mark};
 use crate::server_cluster::clusters::ServerClusters;
@@ -204,7 +204,8 @@ impl Accounts {
         self.known.lock().await.get(place).is_some_and(|known| known.held)
     }
 
-    /// Keeps a Secret until [`Accounts::release`], before anything is begun with its key.
+    /// Keeps a Secret until [`Accounts::release`], before anything is begun with its key, and has it move with the
+    /// objects that use it. (By a label: an owner reference would have it deleted with one of several owners.)
     pub(crate) async fn hold(&self, place: &Place) -> Result<(), Error> {
         let mut known = self.known.lock().await;
         let Some(known) = known.get_mut(place).filter(|known| !known.held) else { return Ok(()) };
@@ -212,10 +213,13 @@ impl Accounts {
         // One that is going takes no finalizer any more; the key is known as long as this process lives.
         if let Some(secret) = read(&self.options.client, namespace, name).await?
             && secret.metadata.deletion_timestamp.is_none()
-            && !is_held(&secret)
+            && !(is_held(&secret) && secret.labels().contains_key(labels::MOVE))
         {
-            let finalizers: Vec<&str> = secret.finalizers().iter().map(String::as_str).chain([FINALIZER]).collect();
-            self.write_finalizers(&secret, &finalizers).await?;
+            let others = secret.finalizers().iter().map(String::as_str).filter(|held| *held != FINALIZER);
+            let finalizers: Vec<&str> = others.chain([FINALIZER]).collect();
+            let moves = secret.labels().get(labels::MOVE).map_or("", String::as_str);
+            let metadata = json!({"finalizers": finalizers, "labels": {labels::MOVE: moves}});
+            self.write_metadata(&secret, metadata).await?;
         }
         known.held = true;
         Ok(())
@@ -227,7 +231,7 @@ impl Accounts {
         if let Some(secret) = read(&self.options.client, namespace, name).await?.filter(is_held) {
             let finalizers: Vec<&str> =
                 secret.finalizers().iter().map(String::as_str).filter(|held| *held != FINALIZER).collect();
-            self.write_finalizers(&secret, &finalizers).await?;
+            self.write_metadata(&secret, json!({"finalizers": finalizers})).await?;
         }
         if let Some(known) = self.known.lock().await.get_mut(place) {
             known.held = false;
@@ -235,11 +239,10 @@ impl Accounts {
         Ok(())
     }
 
-    async fn write_finalizers(&self, secret: &Secret, finalizers: &[&str]) -> Result<(), Error> {
+    async fn write_metadata(&self, secret: &Secret, mut metadata: Value) -> Result<(), Error> {
         let api: Api<Secret> = Api::namespaced(self.options.client.clone(), &secret.namespace().unwrap_or_default());
-        let metadata = json!({
-            "uid": secret.uid(), "resourceVersion": secret.resource_version(), "finalizers": finalizers,
-        });
+        metadata["uid"] = json!(secret.uid());
+        metadata["resourceVersion"] = json!(secret.resource_version());
         let patch = Patch::Merge(json!({"metadata": metadata}));
         match api.patch_metadata(&secret.name_any(), &PatchParams::default(), &patch).await {
             Ok(_) => Ok(()),
