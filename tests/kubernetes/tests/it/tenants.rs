@@ -309,12 +309,19 @@ async fn controllers_share_a_cluster_by_a_label_and_take_nothing_of_each_other_f
     drop(every);
     scene.apply(&labelled(MachineOptions::default().machine("blue"), "blue")).await?;
     scene.apply(&labelled(MachineOptions::default().machine("red"), "red")).await?;
-    scene.apply(&labelled(instance("red-server", json!({})), "red")).await?;
+    // A Secret that both need.
+    scene.apply(&credentials("team", TEAM_A)).await?;
+    for filter in ["blue", "red"] {
+        let server = instance(&format!("{filter}-server"), json!({"credentialsRef": {"name": "team"}}));
+        scene.apply(&labelled(server, filter)).await?;
+    }
     scene.apply(&MachineOptions::default().machine("nobodys")).await?;
     for name in ["blue", "red"] {
         ready(&scene, Kind::AppleSiliconMachine, name).await?;
     }
-    ready(&scene, Kind::InstanceMachine, "red-server").await?;
+    for name in ["blue-server", "red-server"] {
+        ready(&scene, Kind::InstanceMachine, name).await?;
+    }
     let host = async |name: &str| {
         let machine = scene.api(Kind::AppleSiliconMachine).get(name).await?;
         let id = machine.data["status"]["serverID"].as_str().context("it has no host")?.to_owned();
@@ -352,6 +359,12 @@ async fn controllers_share_a_cluster_by_a_label_and_take_nothing_of_each_other_f
     let _red = of("red").await?;
     scene.gone(Kind::AppleSiliconMachine, "red").await?;
     ensure!(scene.scaleway().host(&of_red.id)?.in_pool());
+    for (name, held) in [("red-server", 1), ("blue-server", 0)] {
+        scene.delete(Kind::InstanceMachine, name).await?;
+        scene.gone(Kind::InstanceMachine, name).await?;
+        let secret = scene.api(Kind::Secret).get("team").await?;
+        ensure!(secret.finalizers().len() == held, "after {name}: {:?}", secret.finalizers());
+    }
 
     // What has no label is nobody's, until it gets one.
     let object = scene.api(Kind::AppleSiliconMachine).get("nobodys").await?;
