@@ -87,7 +87,7 @@ impl Mac<'_> {
         };
         if self.is_carried_on(released)? {
             let message = format!("{message}; the controller goes on with it without this object");
-            return self.turn.finish_release(needs_people(released), "ReleaseGoesOn", &message).await;
+            return self.turn.finish_release(false, "ReleaseGoesOn", &message).await;
         }
         let turn = &mut self.turn;
         if let Some(waits) = turn.waits_for_release(released, !released.outcome.is_released()).await? {
@@ -101,10 +101,12 @@ impl Mac<'_> {
     }
 
     /// Whether the host's way into the pool has begun and the supervisor ends it, so that the object need not wait where
-    /// the operator does not want it to. With a namespace's own key it does: the key may be gone with the object.
+    /// the operator does not want it to. With a namespace's own key it does: the key may be gone with the object. It
+    /// stays, too, where somebody should look at it.
     fn is_carried_on(&self, released: &Released) -> Result<bool, Error> {
         let context = self.turn.context;
-        if context.settings.wait_for_wipe || context.secret.is_some() {
+        let is_to_be_looked_at = needs_people(released) || !released.policy_failures.is_empty();
+        if context.settings.wait_for_wipe || context.secret.is_some() || is_to_be_looked_at {
             return Ok(false);
         }
         let (ReleaseOutcome::AskAgain { .. }, Some(operation)) = (&released.outcome, &released.operation) else {
