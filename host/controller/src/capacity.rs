@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::action::Action;
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use kube::core::object::HasStatus;
-use kube::runtime::controller::Action;
 use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
+use crate::action::Action;
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
-use kube::runtime::controller::Action;
 use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
 

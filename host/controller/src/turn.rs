@@ -6,12 +6,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::action::Action;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::{Patch, PatchParams};
 use kube::core::object::HasStatus;
-use kube::runtime::controller::Action;
 use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -112,7 +112,8 @@ where
                 && now.meta().generation == self.object.meta().generation
                 && asks_the_same(now, &self.object)
         };
-        let Some(now) = now.filter(same) else { return Ok(false) };
+        let ours = |now: &K| same(now) && self.context.settings.passes_filter(now);
+        let Some(now) = now.filter(ours) else { return Ok(false) };
         let Some(before) = &self.owners else { return Ok(true) };
         let owners = owners::look(&self.context.client, self.context.cluster_api.as_ref(), &now).await?;
         let deleting = now.meta().deletion_timestamp.is_some();

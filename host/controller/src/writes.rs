@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::action::Action;
 use kube::api::{Patch, PatchParams};
-use kube::runtime::controller::Action;
 use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

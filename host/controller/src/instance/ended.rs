@@ -1,7 +1,7 @@
 //! What the end of a job means for an instance: it is written into the object, and the job is forgotten.
 
+use crate::action::Action;
 use kube::ResourceExt;
-use kube::runtime::controller::Action;
 use serde_json::json;
 use windlass_lifecycle::{CreatedServer, ReleaseOutcome, Released};
 

@@ -8,8 +8,8 @@ mod work;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use crate::action::Action;
 use kube::api::{Patch, PatchParams};
-use kube::runtime::controller::Action;
 use kube::{Resource, ResourceExt};
 use serde_json::json;
 use windlass_lifecycle::{AbandonTarget, Asking, Existing, Listing, OperationId, ServerSpecification, Target};

@@ -1,7 +1,7 @@
 //! What an ended job means for a cluster of servers.
 
+use crate::action::Action;
 use kube::Resource;
-use kube::runtime::controller::Action;
 
 use super::Cluster;
 use crate::Error;
