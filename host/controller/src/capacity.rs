@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::action::Action;
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use kube::core::object::HasStatus;
@@ -14,6 +13,7 @@ use serde::de::DeserializeOwned;
 use windlass_scaleway::Zone;
 
 use crate::Error;
+use crate::action::Action;
 use crate::catalogue::{FRESH, Product, Type, known};
 use crate::context::Context;
 use crate::kinds::{

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::action::Action;
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::{Patch, PatchParams};
@@ -16,6 +15,7 @@ use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
+use crate::action::Action;
 use crate::cluster_api::{Machine, is_unhealthy, owner_machine, owns};
 use crate::context::Context;
 use crate::kinds::{

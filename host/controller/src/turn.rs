@@ -6,7 +6,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::action::Action;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
@@ -23,6 +22,7 @@ use windlass_policy::slots::release::Activity;
 use crate::Error;
 use crate::account_of::{OfAccount, let_go};
 use crate::accounts::Unusable;
+use crate::action::Action;
 use crate::cluster_api::{Machine as ClusterApiMachine, replacement_due};
 use crate::context::Context;
 use crate::crash::panic_for_tests;

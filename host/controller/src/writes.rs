@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::action::Action;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
@@ -10,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::Error;
+use crate::action::Action;
 use crate::kinds::{FINALIZER, OperationStatus, conditions};
 use crate::requested::asks_the_same;
 use crate::status::{difference, mirrored};

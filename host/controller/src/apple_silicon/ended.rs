@@ -1,6 +1,5 @@
 //! What the end of a job means for a Mac: it is written into the object, and the job is forgotten.
 
-use crate::action::Action;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use windlass_lifecycle::{AdoptedMachine, OperationState, ReleaseOutcome, Released};
@@ -8,6 +7,7 @@ use windlass_lifecycle::{AdoptedMachine, OperationState, ReleaseOutcome, Release
 use super::bootstrap::failures;
 use super::setup::ended::{Ended, Ran};
 use super::{Mac, addresses, credentials};
+use crate::action::Action;
 use crate::job_kind::JobKind;
 use crate::kinds::{BootstrapStatus, Phase, SetupState, annotations, conditions};
 use crate::names::ProviderId;

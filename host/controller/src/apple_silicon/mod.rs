@@ -11,7 +11,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::action::Action;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::json;
@@ -23,6 +22,7 @@ use windlass_scaleway::types::apple_silicon::Server as Host;
 
 use crate::Error;
 use crate::account_of::context_of;
+use crate::action::Action;
 use crate::approvals::{self, approved};
 use crate::context::Context;
 use crate::job_kind::JobKind;

@@ -13,7 +13,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::action::Action;
 use jiff::Timestamp;
 use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
@@ -23,6 +22,7 @@ use windlass_policy::slots::types::FailureClass;
 use crate::Error;
 use crate::account_of::{OfAccount, context_of, let_go};
 use crate::accounts::Unusable;
+use crate::action::Action;
 use crate::context::Context;
 use crate::jobs::{JobView, Mirror};
 use crate::kinds::{
