@@ -233,7 +233,7 @@ pub struct RunArguments {
         default_missing_value = "true",
     )]
     pub remediation: bool,
-    /// Run the scripts of Macs' `spec.setup`. Without it whoever else sets Macs up does
+    /// Run the scripts of Macs' `spec.setup`. Without it something else sets Macs up
     #[arg(
         long,
         env = "WINDLASS_SET_UP",
