@@ -113,10 +113,8 @@ impl<'a> GroupArguments<'a> {
     }
 }
 
-/// Runs a command that asks Scaleway. What is only a warning is told on standard error.
+/// Runs a command that asks Scaleway.
 fn with_runtime(command: impl Future<Output = ExitCode>) -> ExitCode {
-    let warnings = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).without_time().with_target(false);
-    warnings.with_writer(std::io::stderr).init();
     match tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build() {
         Ok(runtime) => runtime.block_on(command),
         Err(error) => fail(&error),
@@ -124,6 +122,9 @@ fn with_runtime(command: impl Future<Output = ExitCode>) -> ExitCode {
 }
 
 fn check_groups(GroupArguments { group, config }: GroupArguments<'_>) -> ExitCode {
+    // What is only a warning at a start, such as a zone that does not answer, is part of the answer here.
+    let warnings = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).without_time().with_target(false);
+    warnings.with_ansi(false).with_writer(std::io::stderr).init();
     let compiler = Compiler::this_program([COMPILE]).ok();
     with_runtime(async {
         match check(config, group, &ProcessEnvironment::of_process(), compiler).await {

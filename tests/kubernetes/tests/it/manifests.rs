@@ -136,7 +136,7 @@ async fn the_api_server_takes_what_the_chart_renders_of_every_value_and_the_sche
         "--set=registryCredentials=registry",
         "--set=serverClusters.webhookNetworks={10.1.0.0/16}",
         "--set=watchFilter=blue,orderedHosts=delete,waitForWipe=false,setUp=false,remediation=false",
-        "--set=limits[0].costPerHour=1,limits[0].prices.NOVEL1-S=0.5",
+        r#"--set-json=limits=[{"costPerHour":1,"prices":{"NOVEL1-S":0.5}}]"#,
         "--set=policies.release.path=oci://registry.example/team/release:1,policies.trust.keys.release=RWQ",
     ];
     let rendered = render(&all)?;
