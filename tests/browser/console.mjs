@@ -54,7 +54,7 @@ export async function pages(base) {
     return { status: answer.status, text: await answer.text() };
   };
   const found = (text, pattern) => [...text.matchAll(pattern)].map((match) => match[1].replaceAll("&amp;", "&"));
-  const all = new Set(["/", "/operations", "/decisions", "/policies", "/clusters"]);
+  const all = new Set(["/", "/operations", "/decisions", "/policies", "/clusters", "/search", "/search?q=web"]);
   for (const part of ["/operations", "/decisions"]) {
     const { text } = await get(part);
     for (const link of found(text, new RegExp(`href="(${part}\\?[^"]*)"`, "g"))) all.add(link);

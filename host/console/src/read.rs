@@ -26,8 +26,10 @@ use crate::{Candidates, Error, Prices};
 
 #[cfg(feature = "clusters")]
 mod clusters;
+mod search;
 #[cfg(feature = "clusters")]
 pub(crate) use clusters::ClusterView;
+pub(crate) use search::Search;
 
 /// Rows of a page.
 pub(crate) const PAGE: usize = 100;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 use windlass_inspect::text::age;
-use windlass_inspect::words::cause_words;
 use windlass_lifecycle::{LastSweep, Operation, OperationState};
 
+use super::about::{about, group_link, named, why};
 use super::{decision_link, operation_link, state, table, took};
 use crate::read::{Cost, Look, Machine, MachineState, Now, UnderWay};
 
@@ -36,7 +36,7 @@ pub(crate) fn now(now: &Now) -> Markup {
             @if now.under_way.is_empty() { p.none { "No operations are open." } } @else {
                 (table(
                     "Under way",
-                    &["operation", "kind", "group", "zone", "for", "last step", "worker", "why"],
+                    &["operation", "kind", "about", "group", "zone", "for", "last step", "worker", "why"],
                     &now.under_way.iter().map(under_way).collect::<Vec<_>>(),
                 ))
             }
@@ -48,7 +48,7 @@ pub(crate) fn now(now: &Now) -> Markup {
                     "The next start of a host, and " code { "windlass operation resume" } ", try again." }
                 (table(
                     "Needs attention",
-                    &["operation", "kind", "state", "zone", "age", "why"],
+                    &["operation", "kind", "state", "about", "zone", "age", "why"],
                     &now.unsettled.iter().map(unsettled).collect::<Vec<_>>(),
                 ))
             }
@@ -161,7 +161,8 @@ fn under_way(open: &UnderWay) -> Vec<Markup> {
     vec![
         operation_link(operation.id.as_str()),
         html! { (operation.kind) },
-        html! { (operation.group) },
+        about(operation),
+        group_link(&operation.group),
         html! { (operation.zone) },
         html! { (age(operation.created_at)) },
         html! { @if let Some(last) = last { (last.step) ", " (last.phase.as_str()) " " (age(last.at)) " ago" } },
@@ -175,25 +176,11 @@ fn unsettled(operation: &Operation) -> Vec<Markup> {
         operation_link(operation.id.as_str()),
         html! { (operation.kind) },
         state(operation.state.as_str()),
+        about(operation),
         html! { (operation.zone) },
         html! { (age(operation.created_at)) },
         why(operation),
     ]
-}
-
-/// What failed, and what policies said; else what it was asked to do.
-fn why(operation: &Operation) -> Markup {
-    let cause = operation.cause.as_ref().map(cause_words);
-    let word = |key: &str| operation.specification.get(key).and_then(|word| word.as_str());
-    let requested = operation.requested_by().map(|requested| format!("requested by {requested}"));
-    let asked = word("trigger").or_else(|| word("requested")).map(|word| format!("asked for by {word}"));
-    let of = word("creation").map(|creation| format!("removes what {creation} has made"));
-    let words: Vec<String> =
-        cause.into_iter().chain(operation.reasons.last().map(|reason| format!("“{reason}”"))).collect();
-    html! {
-        @if words.is_empty() { (requested.or(asked).or(of).unwrap_or_else(|| "somebody asked for it".to_owned())) }
-        @else { (words.join(": ")) }
-    }
 }
 
 fn sweeps(sweeps: &[LastSweep]) -> Markup {
@@ -202,7 +189,7 @@ fn sweeps(sweeps: &[LastSweep]) -> Markup {
         .flat_map(|sweep| &sweep.examples)
         .map(|found| {
             vec![
-                html! { (found.resource.kind) " " span.id { (found.resource.id) } },
+                html! { (found.resource.kind) " " span.id { (named(&found.resource.id)) } },
                 html! { (found.label) },
                 html! { (found.state) },
                 html! { (found.resource.zone) },
@@ -252,7 +239,7 @@ fn look(look: &Look) -> Vec<Markup> {
         counts.iter().map(|(word, count)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
     };
     vec![
-        html! { (look.group.as_deref().unwrap_or("–")) },
+        html! { @match &look.group { Some(group) => { (group_link(group)) }, None => { "–" } } },
         html! { (look.zone) },
         html! { (counts(&look.states)) },
         html! { (counts(&look.reported)) },
@@ -286,14 +273,15 @@ fn machine(machine: &Machine) -> Vec<Markup> {
             (_, None) => { (state("running")) },
         } },
         html! { @match (word("name").as_str(), word("claim").as_str()) {
-            ("", "") => { (operation.id) },
-            (name, claim) => { (name) (claim) },
+            ("", "") => { (named(operation.id.as_str())) },
+            (name, "") => { (named(name)) },
+            (_, claim) => { (named(claim)) },
         } },
         html! { @match &machine.server_type {
             Some(server_type) => { (server_type) },
             None => { (types.join(" or ")) },
         } },
-        html! { (operation.group) },
+        group_link(&operation.group),
         html! { (operation.zone) },
         html! {
             @if machine.standing == MachineState::Creating { (age(operation.created_at)) }

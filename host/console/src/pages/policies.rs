@@ -9,6 +9,7 @@ use windlass_policy::{
     Activity, Agreement, FailureKind, LinkStatus, Mode, PolicyActivity, PolicyChange, PolicyHappening, PolicyIdentity,
 };
 
+use super::about::policy_link;
 use super::{decision_link, state, table, when};
 use crate::read::PoliciesView;
 
@@ -66,7 +67,7 @@ fn link(link: &LinkStatus) -> Vec<Markup> {
     vec![
         html! { a href={ "/decisions?slot=" (link.slot) } { (link.slot) } },
         html! { (asked_words(link)) },
-        html! { (link.policy.name) },
+        policy_link(&link.policy.name),
         html! { (link.policy.version) },
         component(&link.policy),
         html! { (age(link.loaded_at_ms)) },
@@ -127,7 +128,7 @@ fn cost(of: &PolicyActivity) -> Vec<Markup> {
     let failed: Vec<String> = of.failed.iter().map(|(kind, count)| format!("{count} {}", kind_word(kind))).collect();
     vec![
         html! { a href={ "/decisions?slot=" (of.policy.slot) } { (of.policy.slot) } },
-        html! { (of.policy.name) },
+        policy_link(&of.policy.name),
         html! { (of.policy.version) " " (component(&of.policy)) },
         html! { (of.asked) },
         html! { (of.decided) },
@@ -148,7 +149,7 @@ fn shadow(of: &PolicyActivity) -> Vec<Markup> {
     let compared = agreed + differed;
     vec![
         html! { a href={ "/decisions?slot=" (of.policy.slot) } { (of.policy.slot) } },
-        html! { (of.policy.name) },
+        policy_link(&of.policy.name),
         html! { (of.policy.version) " " (component(&of.policy)) },
         html! {
             @if compared > 0 {
@@ -183,7 +184,7 @@ fn change(change: &PolicyChange) -> Vec<Markup> {
         html! { a href={ "/decisions?slot=" (change.slot) } { (change.slot) } },
         html! { (place) @if change.mode == Mode::Shadow { " (shadow)" } },
         state(word),
-        html! { (change.policy.name) " " (change.policy.version) },
+        html! { (policy_link(&change.policy.name)) " " (change.policy.version) },
         component(&change.policy),
         told,
         html! { (change.program) ", process " (change.process) },
