@@ -29,10 +29,18 @@ pub(super) fn about(operation: &Operation) -> Markup {
         let word = operation.specification.get(key).and_then(Value::as_str);
         word.filter(|word| !word.is_empty())
     };
+    let types = operation.specification.get("types").and_then(Value::as_array).into_iter().flatten();
+    let types: Vec<&str> = types.filter_map(Value::as_str).collect();
     let object = operation.requested_by().and_then(|requested| requested.object);
     html! {
         @match operation.kind {
-            OperationKind::CreateServer => { "server " (named(word("name").unwrap_or(operation.id.as_str()))) },
+            OperationKind::CreateServer => {
+                @match word("name") {
+                    Some(name) => { "server " (named(name)) },
+                    // It is named as its operation, which stands beside this.
+                    None => { "server" @if !types.is_empty() { " of type " (types.join(" or ")) } },
+                }
+            },
             OperationKind::CleanupServer => {
                 @match (word("creation").or(word("tagged")), word("server")) {
                     (Some(creation), _) if OperationId::parse(creation).is_ok() => {

@@ -11,7 +11,7 @@ use windlass_policy::{
 };
 
 use super::about::{policy_link, reason, subject};
-use super::{decision_link, encoded, facts, older, raw, state, table, when};
+use super::{CREATE, decision_link, empty, encoded, facts, older, raw, state, table, when};
 use crate::read::DecisionView;
 
 pub(crate) fn decisions(page: &DecisionPage, filter: &DecisionFilter) -> Markup {
@@ -35,7 +35,15 @@ pub(crate) fn decisions(page: &DecisionPage, filter: &DecisionFilter) -> Markup 
             a href="/decisions?failed=true" aria-current=[filter.only_fallbacks.then_some("true")] { "a policy failed" }
         }
         @if page.decisions.is_empty() {
-            p.none { "There are none here." }
+            @if of_all && page.older.is_none() {
+                (empty(
+                    "No decisions. What policies decide about creations, failures and removals appears here. To create a \
+                     server:",
+                    CREATE,
+                ))
+            } @else {
+                p.none { "None of these here." }
+            }
         } @else {
             (list("Decisions", &page.decisions))
         }

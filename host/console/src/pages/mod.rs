@@ -6,6 +6,7 @@ mod clusters;
 mod decisions;
 mod now;
 mod operations;
+mod overview;
 mod policies;
 mod search;
 
@@ -27,6 +28,9 @@ pub(crate) use search::search;
 
 /// The look of pages.
 pub(crate) const STYLE: &str = include_str!("../../assets/console.css");
+
+/// Creates a server.
+const CREATE: &str = "windlass server create --group ci --type DEV1-S --image ubuntu_noble";
 
 /// The parts of the console, by path and title.
 const PARTS: &[(&str, &str)] = &[
@@ -103,6 +107,11 @@ pub(crate) fn problem(title: &str, words: &[String]) -> Markup {
         @for words in words { p { (words) } }
         p { a href="/" { "To what is there now" } }
     }
+}
+
+/// What would be where nothing is, and the command that makes it.
+fn empty(words: &str, command: &str) -> Markup {
+    html! { p.none { (words) " " code { (command) } } }
 }
 
 /// An instant, and how long ago it was.

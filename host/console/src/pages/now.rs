@@ -7,7 +7,7 @@ use windlass_inspect::text::age;
 use windlass_lifecycle::{LastSweep, Operation, OperationState};
 
 use super::about::{about, group_link, named, why};
-use super::{decision_link, operation_link, state, table, took};
+use super::{decision_link, empty, operation_link, overview, state, table, took};
 use crate::read::{Cost, Look, Machine, MachineState, Now, UnderWay};
 
 pub(crate) fn now(now: &Now) -> Markup {
@@ -31,6 +31,10 @@ pub(crate) fn now(now: &Now) -> Markup {
             (figure(&unexplained.to_string(), "unexplained", Some("#unexplained")))
             (figure(&now.hosts.len().to_string(), "running hosts", Some("/policies")))
         }
+        (overview::needs_you(now))
+        (overview::since_yesterday(&now.day))
+        (overview::groups(&now.machines, now.cost.is_some(), euros))
+        (overview::deciding(&now.deciding))
         section aria-labelledby="under-way" {
             h2 #under-way { "Under way" }
             @if now.under_way.is_empty() { p.none { "No operations are open." } } @else {
@@ -59,8 +63,9 @@ pub(crate) fn now(now: &Now) -> Markup {
         }
         section aria-labelledby="machines" {
             h2 #machines { "Servers and Macs" }
-            @if now.machines.is_empty() { p.none { "No servers or Macs in the journal." } } @else {
-                p { @for (group, count) in groups(&now.machines) { span.badge.plain { (group) ": " (count) } " " } }
+            @if now.machines.is_empty() {
+                (empty("No servers or Macs in the journal. To create a server:", super::CREATE))
+             } @else {
                 (table(
                     "Servers and Macs",
                     &["made by", "what", "is", "name", "type", "group", "zone", "age", "€ an hour"],
@@ -70,6 +75,9 @@ pub(crate) fn now(now: &Now) -> Markup {
                 @if now.cost.is_none() { p.small { "Without Scaleway's catalogue there are no prices here." } }
                 @else {
                     // (assumption: hourly-price-server-alone)
+                    @if let Some(cost) = now.cost.filter(|cost| cost.priced > 0) {
+                        p.small { "A day at this rate: " (format!("{:.2} €", cost.hourly * 24.0)) "." }
+                    }
                     p.small { "The sum is of servers alone. Macs, volumes and addresses cost more, and no list "
                         "that is read here has their prices." }
                 }
@@ -113,7 +121,7 @@ fn clusters(now: &Now) -> Markup {
         section aria-labelledby="clusters" {
             h2 #clusters { "Clusters" }
             @if now.clusters.is_empty() {
-                p.none { "There are none." }
+                (super::clusters::none())
             } @else {
                 (super::clusters::list(&now.clusters))
             }
@@ -247,15 +255,6 @@ fn look(look: &Look) -> Vec<Markup> {
         html! { (age(look.at_ms)) " ago" },
         decision_link(&look.decision.to_string()),
     ]
-}
-
-/// How many machines each group has.
-fn groups(machines: &[Machine]) -> BTreeMap<&str, usize> {
-    let mut groups = BTreeMap::new();
-    for machine in machines {
-        *groups.entry(machine.operation.group.as_str()).or_default() += 1;
-    }
-    groups
 }
 
 fn machine(machine: &Machine) -> Vec<Markup> {

@@ -6,7 +6,9 @@ use windlass_inspect::words::{cause_words, failure_words};
 use windlass_lifecycle::{Operation, OperationFilter, OperationId, OperationState};
 
 use super::about::{about, group_link, named, why};
-use super::{brief, decision_link, encoded, facts, older, operation_link, raw, state, table, took, when};
+use super::{
+    CREATE, brief, decision_link, empty, encoded, facts, older, operation_link, raw, state, table, took, when,
+};
 use crate::read::{OperationView, PlannedResource};
 use crate::timeline::{End, Plan, Step};
 
@@ -38,7 +40,14 @@ pub(crate) fn operations(found: &[Operation], filter: &OperationFilter, next: Op
                 aria-current=[(chosen == Some(&state)).then_some("true")] { (state) }
             }
         }
-        @if found.is_empty() { p.none { "There are none." } } @else { (list(found)) }
+        @match (found, chosen) {
+            ([], _) if filter.group.is_some() => { p.none { "None of this group here." } },
+            ([], None) => {
+                (empty("No operations. Each creation and removal appears here with its steps. To create a server:", CREATE))
+            },
+            ([], Some(state)) => { p.none { "No operation is " (state) "." } },
+            _ => { (list(found)) },
+        }
         (older(next.map(|next| format!("/operations?before={next}{query}"))))
     }
 }

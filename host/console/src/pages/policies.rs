@@ -10,7 +10,7 @@ use windlass_policy::{
 };
 
 use super::about::policy_link;
-use super::{decision_link, state, table, when};
+use super::{CREATE, decision_link, empty, state, table, when};
 use crate::read::PoliciesView;
 
 pub(crate) fn policies(view: &PoliciesView) -> Markup {
@@ -19,7 +19,8 @@ pub(crate) fn policies(view: &PoliciesView) -> Markup {
         h1 { "Policies" }
         @if hosts.is_empty() {
             p.none {
-                "No host runs on this state directory. What its policies decided is under "
+                "No host runs on this state directory. The policies of a running host appear here; "
+                code { "windlass policy list" } " shows those that the next one loads. What policies decided is under "
                 a href="/decisions" { "Decisions" } "."
             }
         }
@@ -92,7 +93,7 @@ fn did(activity: &Activity) -> Markup {
         section aria-labelledby="cost" {
             h2 #cost { "What each did and costs" }
             @match activity.since_ms {
-                None => { p.none { "Nothing was decided yet." } },
+                None => { (empty("Nothing was decided yet. Creating a server asks policies:", CREATE)) },
                 Some(since) => {
                     p { "In the newest " (activity.decisions) " decisions, since " (when(since)) ". "
                         "The brake holds back an answer that would remove too many running servers at one look." }
