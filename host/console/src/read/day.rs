@@ -13,7 +13,9 @@ use crate::Error;
 const HOUR_MS: u64 = 3_600_000;
 const HOURS: usize = 24;
 /// The newest operations that are looked at.
-const OPERATIONS: u32 = 2_000;
+const OPERATIONS: usize = 2_000;
+/// Those that are read at once: a quiet day needs no more.
+const AT_ONCE: u32 = 200;
 /// The newest decisions that are looked at.
 const DECISIONS: usize = 200;
 /// Causes and changes that are shown.
@@ -77,10 +79,21 @@ impl Source {
     pub(super) fn day(&self) -> Result<Day, Error> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        let begins = begins(now);
         let mut filter = OperationFilter::default();
-        filter.limit = Some(OPERATIONS);
-        let mut day = Day::of(&self.list(&filter)?, now);
-        let begins = day.hours.first().map_or(0, |hour| hour.from);
+        filter.limit = Some(AT_ONCE);
+        let mut operations: Vec<Operation> = Vec::new();
+        loop {
+            let found = self.list(&filter)?;
+            let is_last = found.len() < AT_ONCE as usize;
+            operations.extend(found);
+            let Some(oldest) = operations.last() else { break };
+            if is_last || oldest.created_at < begins || operations.len() >= OPERATIONS {
+                break;
+            }
+            filter.before = Some(oldest.id.clone());
+        }
+        let mut day = Day::of(&operations, now);
         day.changes = policy_changes(self.state.handle(), CHANGES).map_err(Error::Policies)?;
         // A host that starts puts all of its policies in force, and nothing has changed by that.
         let changes = |change: &PolicyChange| !matches!(change.what, PolicyHappening::InForce { .. });
@@ -99,7 +112,7 @@ impl Source {
 impl Day {
     /// Of these operations, the newest first.
     fn of(operations: &[Operation], now: u64) -> Self {
-        let begins = (now / HOUR_MS).saturating_sub(HOURS as u64 - 1) * HOUR_MS;
+        let begins = begins(now);
         let mut hours = [Hour::default(); HOURS];
         for (hour, from) in hours.iter_mut().zip((begins..).step_by(HOUR_MS as usize)) {
             hour.from = from;
@@ -130,10 +143,15 @@ impl Day {
             causes.into_iter().map(|(words, (count, last))| Cause { words, count, last }).collect();
         causes.sort_by_key(|cause| std::cmp::Reverse(cause.count));
         causes.truncate(MOST);
-        let oldest = operations.last().filter(|_| operations.len() >= OPERATIONS as usize);
+        let oldest = operations.last().filter(|_| operations.len() >= OPERATIONS);
         let since = oldest.map(|oldest| oldest.created_at).filter(|oldest| *oldest > begins);
         Self { hours: hours.to_vec(), causes, since, changes: Vec::new() }
     }
+}
+
+/// When the first of the hours begins.
+fn begins(now: u64) -> u64 {
+    (now / HOUR_MS).saturating_sub(HOURS as u64 - 1) * HOUR_MS
 }
 
 /// The step that failed and how, without what is of this operation alone.
