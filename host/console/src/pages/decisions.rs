@@ -37,8 +37,8 @@ pub(crate) fn decisions(page: &DecisionPage, filter: &DecisionFilter) -> Markup 
         @if page.decisions.is_empty() {
             @if of_all && page.older.is_none() {
                 (empty(
-                    "No decisions. What policies decide about creations, failures and removals appears here. To create a \
-                     server:",
+                    "No decisions. What policies decide about creations, failures and removals appears here. \
+                     To create a server:",
                     CREATE,
                 ))
             } @else {

@@ -43,7 +43,10 @@ pub(crate) fn operations(found: &[Operation], filter: &OperationFilter, next: Op
         @match (found, chosen) {
             ([], _) if filter.group.is_some() => { p.none { "None of this group here." } },
             ([], None) => {
-                (empty("No operations. Each creation and removal appears here with its steps. To create a server:", CREATE))
+                (empty(
+                    "No operations. Each creation and removal appears here with its steps. To create a server:",
+                    CREATE,
+                ))
             },
             ([], Some(state)) => { p.none { "No operation is " (state) "." } },
             _ => { (list(found)) },

@@ -156,7 +156,10 @@ fn plot(id: &str, title: &str, hours: &[Hour], well: Counted, badly: Counted) ->
     let some: Vec<&Hour> = hours.iter().filter(|hour| (well.1)(hour) + (badly.1)(hour) > 0).collect();
     html! {
         figure.plot {
-            figcaption { strong { (title) } " " span.small { (summary) } }
+            figcaption {
+                strong { (title) } " "
+                span.small { (sum(well)) " " (well.0) " ↑, " (sum(badly)) " " (badly.0) " ↓" }
+            }
             @if some.is_empty() { p.none { "None." } } @else {
                 svg.hours viewBox={ "0 0 " (hours.len() * WIDTH) " " (HEIGHT) } preserveAspectRatio="none" role="img"
                     aria-labelledby={ (id) "-title " (id) "-words" } {

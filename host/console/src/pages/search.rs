@@ -41,7 +41,8 @@ pub(crate) fn search(found: &Search) -> Markup {
             }
             p.small {
                 "Ids are found in the whole journal; names and words in the newest " (Search::OPERATIONS)
-                " operations and " (Search::DECISIONS) " decisions; addresses among the servers that exist. The newest 30 of each are shown. "
+                " operations and " (Search::DECISIONS) " decisions; addresses among the servers that exist. Of each the "
+                "newest " (Search::MOST) " are shown. "
                 code { "windlass server show NAME" } " looks through the whole journal."
             }
         }

@@ -13,8 +13,6 @@ use windlass_policy::{DecisionFilter, DecisionId, DecisionSummary};
 use super::{MAX_SERVERS, RECENT_BYTES, Source};
 use crate::Error;
 
-/// Operations and decisions that are shown.
-const MOST: usize = 30;
 /// Nobody looks for more characters.
 const LONGEST: usize = 200;
 
@@ -40,6 +38,8 @@ impl Search {
     pub(crate) const OPERATIONS: u32 = 2_000;
     /// The newest decisions that are looked through.
     pub(crate) const DECISIONS: usize = 200;
+    /// Operations and decisions that are shown.
+    pub(crate) const MOST: usize = 30;
 
     /// Whether there is nothing of this name.
     pub(crate) fn is_empty(&self) -> bool {
@@ -117,7 +117,7 @@ impl Source {
         }));
         found.sort_by(|one, other| (other.created_at, &other.id).cmp(&(one.created_at, &one.id)));
         found.dedup_by(|one, other| one.id == other.id);
-        found.truncate(MOST);
+        found.truncate(Search::MOST);
         Ok(found)
     }
 
@@ -158,7 +158,7 @@ impl Source {
                 || decision.reason.as_deref().is_some_and(has)
                 || any_text(&decision.question, has)
         });
-        found.truncate(MOST);
+        found.truncate(Search::MOST);
         Ok(found)
     }
 }
