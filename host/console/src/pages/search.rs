@@ -41,8 +41,8 @@ pub(crate) fn search(found: &Search) -> Markup {
             }
             p.small {
                 "Ids are found in the whole journal; names and words in the newest " (Search::OPERATIONS)
-                " operations and " (Search::DECISIONS) " decisions; addresses among the servers that exist. Of each the "
-                "newest " (Search::MOST) " are shown. "
+                " operations and " (Search::DECISIONS) " decisions; addresses among the servers that exist. "
+                "The newest " (Search::MOST) " of each are shown. "
                 code { "windlass server show NAME" } " looks through the whole journal."
             }
         }
