@@ -53,7 +53,7 @@ const (
 	FailureClass_FAILURE_CLASS_LOCKED FailureClass = 10
 	// Too many requests: HTTP 429 with an empty body.
 	FailureClass_FAILURE_CLASS_RATE_LIMITED FailureClass = 11
-	// The type is not to be had in this zone now (`out_of_stock`).
+	// The type is not available in this zone now (`out_of_stock`).
 	FailureClass_FAILURE_CLASS_OUT_OF_STOCK FailureClass = 12
 	// Scaleway failed inside (5xx without a more telling type).
 	FailureClass_FAILURE_CLASS_SERVER_ERROR FailureClass = 13
@@ -3463,7 +3463,7 @@ type ReleaseVerdict_RetryAfter struct {
 }
 
 type ReleaseVerdict_Reboot struct {
-	// Reboot it and give it back to whoever sets it up (recovery).
+	// Reboot it and give it back to its owner, who sets it up again (recovery).
 	Reboot *emptypb.Empty `protobuf:"bytes,7,opt,name=reboot,proto3,oneof"`
 }
 

@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -28,7 +28,7 @@ use windlass_scaleway::{Environment, ExplicitSettings};
 
 use crate::account_of::OfAccount;
 use crate::jobs::Jobs;
-use crate::kinds::{AppleSiliconMachine, FINALIZER as MACHINE_FINALIZER, InstanceMachine, ServerCluster};
+use crate::kinds::{AppleSiliconMachine, FINALIZER as MACHINE_FINALIZER, InstanceMachine, ServerCluster, labels};
 use crate::kubernetes::for_each;
 use crate::names::{cut, mark};
 use crate::server_cluster::clusters::ServerClusters;
@@ -49,7 +49,7 @@ const MOST: usize = 1024;
 const MOST_OF_FURTHER: usize = MOST / 2;
 /// After so many listing intervals an account counts as unused, since objects are looked at in each.
 const UNUSED: u32 = 3;
-/// What holds a Secret while an object needs its key.
+/// What the finalizers begin with that hold a Secret while an object needs its key.
 pub(crate) const FINALIZER: &str = "infrastructure.windlass.dev/credentials";
 /// The folder in the state directory with a folder for each namespace, in which each Secret has one.
 pub(crate) const FOLDER: &str = "accounts";
@@ -204,18 +204,23 @@ impl Accounts {
         self.known.lock().await.get(place).is_some_and(|known| known.held)
     }
 
-    /// Keeps a Secret until [`Accounts::release`], before anything is begun with its key.
+    /// Keeps a Secret until [`Accounts::release`], before anything is begun with its key, and has it move with the
+    /// objects that use it. (By a label: an owner reference would have it deleted with one of several owners.)
     pub(crate) async fn hold(&self, place: &Place) -> Result<(), Error> {
         let mut known = self.known.lock().await;
         let Some(known) = known.get_mut(place).filter(|known| !known.held) else { return Ok(()) };
-        let (namespace, name) = place;
+        let (options, (namespace, name)) = (&self.options, place);
         // One that is going takes no finalizer any more; the key is known as long as this process lives.
         if let Some(secret) = read(&self.options.client, namespace, name).await?
             && secret.metadata.deletion_timestamp.is_none()
-            && !is_held(&secret)
+            && !(self.is_held(&secret) && secret.labels().contains_key(labels::MOVE))
         {
-            let finalizers: Vec<&str> = secret.finalizers().iter().map(String::as_str).chain([FINALIZER]).collect();
-            self.write_finalizers(&secret, &finalizers).await?;
+            let ours = finalizer(&options.settings);
+            let others = secret.finalizers().iter().filter(|held| **held != ours);
+            let finalizers: Vec<&String> = others.chain([&ours]).collect();
+            let moves = secret.labels().get(labels::MOVE).map_or("", String::as_str);
+            let metadata = json!({"finalizers": finalizers, "labels": {labels::MOVE: moves}});
+            self.write_metadata(&secret, metadata).await?;
         }
         known.held = true;
         Ok(())
@@ -224,10 +229,10 @@ impl Accounts {
     /// Lets a Secret go that no object needs any more. Its account stays usable, for who comes back.
     pub(crate) async fn release(&self, place: &Place) -> Result<(), Error> {
         let (namespace, name) = place;
-        if let Some(secret) = read(&self.options.client, namespace, name).await?.filter(is_held) {
-            let finalizers: Vec<&str> =
-                secret.finalizers().iter().map(String::as_str).filter(|held| *held != FINALIZER).collect();
-            self.write_finalizers(&secret, &finalizers).await?;
+        if let Some(secret) = read(&self.options.client, namespace, name).await?.filter(|it| self.is_held(it)) {
+            let ours = finalizer(&self.options.settings);
+            let finalizers: Vec<&String> = secret.finalizers().iter().filter(|held| **held != ours).collect();
+            self.write_metadata(&secret, json!({"finalizers": finalizers})).await?;
         }
         if let Some(known) = self.known.lock().await.get_mut(place) {
             known.held = false;
@@ -235,11 +240,14 @@ impl Accounts {
         Ok(())
     }
 
-    async fn write_finalizers(&self, secret: &Secret, finalizers: &[&str]) -> Result<(), Error> {
+    fn is_held(&self, secret: &Secret) -> bool {
+        secret.finalizers().contains(&finalizer(&self.options.settings))
+    }
+
+    async fn write_metadata(&self, secret: &Secret, mut metadata: Value) -> Result<(), Error> {
         let api: Api<Secret> = Api::namespaced(self.options.client.clone(), &secret.namespace().unwrap_or_default());
-        let metadata = json!({
-            "uid": secret.uid(), "resourceVersion": secret.resource_version(), "finalizers": finalizers,
-        });
+        metadata["uid"] = json!(secret.uid());
+        metadata["resourceVersion"] = json!(secret.resource_version());
         let patch = Patch::Merge(json!({"metadata": metadata}));
         match api.patch_metadata(&secret.name_any(), &PatchParams::default(), &patch).await {
             Ok(_) => Ok(()),
@@ -339,8 +347,13 @@ fn owner(own: &OwnerName, namespace: &str, secret: &str, project: &str) -> Owner
     name.parse().unwrap_or_else(|_| own.clone())
 }
 
-fn is_held(secret: &Secret) -> bool {
-    secret.finalizers().iter().any(|held| held == FINALIZER)
+/// What holds a Secret while an object needs its key: controllers that share a cluster by a label each have one of
+/// their own, since neither knows when the other's last object goes.
+fn finalizer(settings: &Settings) -> String {
+    match &settings.watch_filter {
+        None => FINALIZER.to_owned(),
+        Some(filter) => format!("{FINALIZER}-{}", mark(filter)),
+    }
 }
 
 /// What of a journal has to be ended by somebody.
@@ -381,6 +394,7 @@ where
         let named = object.credentials().map(|reference| &reference.name).or(settings.namespace_credentials.as_ref());
         used |= named == Some(name)
             && object.uid().as_deref() != but
+            && settings.passes_filter(&object)
             && object.finalizers().iter().any(|held| held == MACHINE_FINALIZER);
         Ok(())
     })

@@ -123,6 +123,10 @@ pub struct RunArguments {
     /// The namespace to watch [default: all]
     #[arg(long, env = "WATCH_NAMESPACE", value_parser = non_empty)]
     pub namespace: Option<String>,
+    /// Work only on objects whose label `cluster.x-k8s.io/watch-filter` has this value; all others belong to other
+    /// controllers [default: all]
+    #[arg(long, env = "WINDLASS_WATCH_FILTER", value_name = "VALUE", value_parser = label_value)]
+    pub watch_filter: Option<String>,
     /// The kubeconfig file [default: KUBECONFIG, else the pod's service account]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
@@ -142,7 +146,7 @@ pub struct RunArguments {
     #[arg(long, env = "WINDLASS_STATE_DIR", value_name = "DIRECTORY", default_value = "/var/lib/windlass")]
     pub state_dir: PathBuf,
     /// Owner name, used in owner tags and in the names of claimed hosts; must be different for each cluster [default:
-    /// derived from the UID of the namespace kube-system]
+    /// derived from the UID of the namespace kube-system and from --watch-filter]
     #[arg(long, env = "WINDLASS_OWNER", value_name = "NAME")]
     pub owner: Option<OwnerName>,
     /// Default zone of machines [env: SCW_DEFAULT_ZONE]
@@ -172,6 +176,20 @@ pub struct RunArguments {
         default_missing_value = "true",
     )]
     pub allow_terminate: bool,
+    /// What becomes of hosts that were ordered for a machine when it goes and asks for nothing else
+    #[arg(long, env = "WINDLASS_ORDERED_HOSTS", value_enum, default_value_t)]
+    pub ordered_hosts: OrderedHosts,
+    /// Keep a deleted Mac's object until its host shows that it is being wiped. Without it the object goes as soon as the
+    /// host is on its way into the pool, and the controller goes on with the release
+    #[arg(
+        long,
+        env = "WINDLASS_WAIT_FOR_WIPE",
+        action = ArgAction::Set,
+        default_value_t = true,
+        num_args = 0..=1,
+        default_missing_value = "true",
+    )]
+    pub wait_for_wipe: bool,
     /// A project in which machines may be made with the controller's own key, beside the key's own (repeatable)
     #[arg(long, env = "WINDLASS_ALLOW_PROJECTS", value_name = "ID", value_delimiter = ',', value_parser = non_empty)]
     pub allow_project: Vec<String>,
@@ -205,6 +223,26 @@ pub struct RunArguments {
         default_missing_value = "true",
     )]
     pub webhooks: bool,
+    /// Look after MachineRemediations. Without it they stay as they are
+    #[arg(
+        long,
+        env = "WINDLASS_REMEDIATION",
+        action = ArgAction::Set,
+        default_value_t = true,
+        num_args = 0..=1,
+        default_missing_value = "true",
+    )]
+    pub remediation: bool,
+    /// Run the scripts of Macs' `spec.setup`. Without it something else sets Macs up
+    #[arg(
+        long,
+        env = "WINDLASS_SET_UP",
+        action = ArgAction::Set,
+        default_value_t = true,
+        num_args = 0..=1,
+        default_missing_value = "true",
+    )]
+    pub set_up: bool,
     /// A network that webhooks may reach although it is not public: `10.1.0.0/16` (repeatable) [default: none]
     #[arg(long, env = "WINDLASS_WEBHOOK_NETWORKS", value_name = "NETWORK", value_delimiter = ',')]
     pub webhook_network: Vec<IpNet>,
@@ -313,6 +351,16 @@ pub struct RunArguments {
     pub log_format: LogFormat,
 }
 
+/// What becomes of hosts that were ordered for a machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OrderedHosts {
+    /// As the release policy decides: by default they join the machine's pool
+    #[default]
+    Pool,
+    /// The release policy is asked to have them deleted
+    Delete,
+}
+
 /// What becomes of orphaned hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Orphans {
@@ -364,6 +412,22 @@ fn slot(name: &str) -> Result<SlotName, String> {
 
 fn non_empty(text: &str) -> Result<String, String> {
     if text.is_empty() { Err("it is empty".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+/// The value of a label, as Kubernetes has them, but for the empty one.
+fn label_value(text: &str) -> Result<String, String> {
+    let is_at_an_end = |character: Option<char>| character.is_some_and(|it| it.is_ascii_alphanumeric());
+    let is_within = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
+    let is_value = text.len() <= 63
+        && text.chars().all(is_within)
+        && is_at_an_end(text.chars().next())
+        && is_at_an_end(text.chars().next_back());
+    if is_value {
+        return Ok(text.to_owned());
+    }
+    Err("expected the value of a label: at most 63 letters, digits, `-`, `_` and `.`, the first and the last a letter or \
+         a digit"
+        .to_owned())
 }
 
 /// `500ms`, `30s`, `15m`, `1h`; between 100 ms and a day.
@@ -425,6 +489,8 @@ mod tests {
             (vec!["--owner", "Big Team"], "lower-case letters"),
             (vec!["--zone", "Paris"], "zone"),
             (vec!["--concurrency", "0"], "1..=1024"),
+            (vec!["--watch-filter", "a b"], "the value of a label"),
+            (vec!["--watch-filter", "team-"], "the value of a label"),
             (vec!["--claim-settle", "11s"], "above 10s"),
             (vec!["--claim-settle", "1ms"], "below 100ms"),
             (vec!["--orphans", "delete"], "possible values: report, return"),

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use kube::core::object::HasStatus;
-use kube::runtime::controller::Action;
 use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windlass_scaleway::Zone;
 
 use crate::Error;
+use crate::action::Action;
 use crate::catalogue::{FRESH, Product, Type, known};
 use crate::context::Context;
 use crate::kinds::{

@@ -87,7 +87,8 @@ fn of_instance(kind: &windlass_scaleway::types::instance::ServerType) -> Type {
         _ => None,
     };
     let is_nvidia = kind.gpu_info.as_ref().is_some_and(|info| info.gpu_manufacturer.eq_ignore_ascii_case("nvidia"));
-    let price = windlass_lifecycle::euros(kind.hourly_price).map(|price| price.micros);
+    // Nothing is free: 0 is what a type has of which Scaleway tells no price.
+    let price = windlass_lifecycle::euros(kind.hourly_price).and_then(|price| known(price.micros));
     let gpus = if is_nvidia { kind.gpu.into() } else { 0 };
     Type { cpus: known(kind.ncpus), memory: known(kind.ram), disk: None, gpus, architecture, price }
 }

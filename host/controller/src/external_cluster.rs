@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
-use kube::runtime::controller::Action;
 use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
 
 use crate::Error;
+use crate::action::Action;
 use crate::cluster_api::{Cluster, ClusterApi, control_plane_initialized, owner_cluster};
 use crate::context::Context;
 use crate::kinds::{

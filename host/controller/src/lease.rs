@@ -8,11 +8,10 @@
 //! A leader that could not renew for two thirds of the duration is no leader any more and must have stopped before the
 //! rest has passed.
 //!
-//! A Lease stands for what is controlled and not for who controls it: one name for all namespaces, one for each that is
-//! watched alone, and all of them in one namespace where tenants do not write. So two installations lead together only
-//! where they have nothing in common. Who watches all namespaces leads only while nobody leads one of them alone, and
-//! the other way round: each takes its own Lease first and looks at the others' then, so that of two at least one sees
-//! the other. Who watches one gives way.
+//! A Lease stands for what is controlled and not for who controls it: its name says which namespace is watched, where it
+//! is one, and which label the objects have, where they need one. All of them are in one namespace where tenants do not
+//! write. So two installations lead together only where they have nothing in common. Each takes its own Lease first and
+//! looks at the others' then, so that of two at least one sees the other. Who watches less gives way.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -27,8 +26,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::arguments::RunArguments;
 use crate::crash::EndOnPanic;
+use crate::names::mark;
 
-/// The Lease of who watches all namespaces.
+/// The Lease of who watches everything, and what the others' names begin with.
 const LEASE: &str = "windlass-controller";
 
 /// How the Lease is held.
@@ -38,45 +38,77 @@ pub(crate) struct LeaseOptions {
     pub(crate) name: String,
     pub(crate) identity: String,
     pub(crate) duration: Duration,
-    pub(crate) other_leases: OtherLeases,
+    /// What is watched; absent: the operator has given the Lease a name, and no other excludes it.
+    pub(crate) scope: Option<Scope>,
 }
 
-/// Whose Leases exclude ours: those of who controls what we would control, too.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum OtherLeases {
-    /// Nobody's: the operator has given the Lease a name.
-    None,
-    /// That of who watches all namespaces, by this name.
-    OfAll(String),
-    /// Those of who watches one namespace alone, whose names begin so.
-    OfEach(String),
+/// What is watched, as the name of a Lease says it: `windlass-controller`, then `-` and the namespace, then `.` and the
+/// label's value, which no namespace's name has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Scope {
+    /// Absent: all namespaces.
+    namespace: Option<String>,
+    /// Absent: whatever the label.
+    filter: Option<String>,
 }
 
-/// The name of the Lease for what is watched, and whose exclude it.
-fn lease_of(watched: Option<&str>) -> (String, OtherLeases) {
-    match watched {
-        None => (LEASE.to_owned(), OtherLeases::OfEach(format!("{LEASE}-"))),
-        Some(namespace) => (format!("{LEASE}-{namespace}"), OtherLeases::OfAll(LEASE.to_owned())),
+impl Scope {
+    fn of(arguments: &RunArguments) -> Self {
+        // A label's value may have characters that no name has; two values with one mark exclude each other, no more.
+        let filter = arguments.watch_filter.as_ref().map(|value| {
+            let is_of_a_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+            if value.bytes().all(is_of_a_name) { value.clone() } else { mark(value) }
+        });
+        Self { namespace: arguments.namespace.clone(), filter }
+    }
+
+    fn name(&self) -> String {
+        let namespace = self.namespace.iter().map(|namespace| format!("-{namespace}"));
+        let filter = self.filter.iter().map(|filter| format!(".{filter}"));
+        std::iter::once(LEASE.to_owned()).chain(namespace).chain(filter).collect()
+    }
+
+    /// What the Lease of this name stands for, where it stands for anything.
+    fn of_lease(name: &str) -> Option<Self> {
+        let rest = name.strip_prefix(LEASE)?;
+        let (namespace, filter) = match rest.split_once('.') {
+            Some((namespace, filter)) => (namespace, Some(filter.to_owned())),
+            None => (rest, None),
+        };
+        let namespace = match namespace {
+            "" => None,
+            namespace => Some(namespace.strip_prefix('-')?.to_owned()),
+        };
+        Some(Self { namespace, filter })
+    }
+
+    /// Whether there may be objects that both are about.
+    fn overlaps(&self, other: &Self) -> bool {
+        let common = |one: &Option<String>, other: &Option<String>| one.is_none() || other.is_none() || one == other;
+        common(&self.namespace, &other.namespace) && common(&self.filter, &other.filter)
+    }
+
+    /// Whether who watches this waits without its Lease for who watches the other: of two, one does.
+    fn gives_way_to(&self, other: &Self) -> bool {
+        let bounds = |scope: &Self| usize::from(scope.namespace.is_some()) + usize::from(scope.filter.is_some());
+        (bounds(self), self) > (bounds(other), other)
     }
 }
 
 /// The name of the Lease, as the operator or what is watched gives it.
 pub(crate) fn lease_name(arguments: &RunArguments) -> String {
-    arguments.leader_elect_name.clone().unwrap_or_else(|| lease_of(arguments.namespace.as_deref()).0)
+    arguments.leader_elect_name.clone().unwrap_or_else(|| Scope::of(arguments).name())
 }
 
 impl LeaseOptions {
     pub(crate) fn of(arguments: &RunArguments, identity: String) -> Self {
-        let other_leases = match &arguments.leader_elect_name {
-            Some(_) => OtherLeases::None,
-            None => lease_of(arguments.namespace.as_deref()).1,
-        };
+        let scope = arguments.leader_elect_name.is_none().then(|| Scope::of(arguments));
         Self {
             namespace: arguments.leader_elect_namespace.clone(),
             name: lease_name(arguments),
             identity,
             duration: arguments.lease_duration,
-            other_leases,
+            scope,
         }
     }
 
@@ -225,38 +257,32 @@ pub(crate) async fn lead(client: Client, options: LeaseOptions, shutdown: &Cance
     Some(Leadership { lost, stop, renewing })
 }
 
-/// The Leases that exclude ours, as they are now.
-async fn rivals_of(api: &Api<Lease>, other_leases: &OtherLeases) -> kube::Result<Vec<Lease>> {
-    match other_leases {
-        OtherLeases::None => Ok(Vec::new()),
-        OtherLeases::OfAll(name) => Ok(api.get_opt(name).await?.into_iter().collect()),
-        OtherLeases::OfEach(prefix) => {
-            let all = api.list(&ListParams::default()).await?.items;
-            Ok(all.into_iter().filter(|lease| lease.name_any().starts_with(prefix)).collect())
-        }
-    }
+/// The Leases that exclude ours, as they are now: those of who watches what we would watch, too.
+async fn rivals_of(api: &Api<Lease>, scope: &Scope) -> kube::Result<Vec<(Scope, Lease)>> {
+    let all = api.list(&ListParams::default()).await?.items;
+    let scoped = all.into_iter().filter_map(|lease| Some((Scope::of_lease(&lease.name_any())?, lease)));
+    Ok(scoped.filter(|(other, _)| other != scope && other.overlaps(scope)).collect())
 }
 
-/// Whether the Lease that we hold lets us lead. Who watches one namespace gives its own back where it does not, so that
-/// who watches all of them waits for nobody for ever.
+/// Whether the Lease that we hold lets us lead. Of two, who gives way gives its own back where it does not, so that the
+/// other waits for nobody for ever.
 async fn unless_rivalled(
     api: &Api<Lease>,
     options: &LeaseOptions,
     seen: &mut HashMap<String, Observation>,
 ) -> kube::Result<Verdict> {
-    let looking = tokio::time::timeout(options.interval(), rivals_of(api, &options.other_leases));
-    let other_leases = looking.await.map_err(late)??;
+    let Some(scope) = &options.scope else { return Ok(Verdict::Ours) };
+    let rivals = tokio::time::timeout(options.interval(), rivals_of(api, scope)).await.map_err(late)??;
     let now = Instant::now();
-    let verdicts = other_leases.iter().map(|rival| {
+    let verdicts = rivals.iter().map(|(other, rival)| {
         // None of them is ours, whatever its holder is called.
-        seen.entry(rival.name_any()).or_default().judge(rival, "", now)
+        (other, seen.entry(rival.name_any()).or_default().judge(rival, "", now))
     });
-    let held: Vec<Verdict> = verdicts.filter(|verdict| matches!(verdict, Verdict::Held { .. })).collect();
-    let Some(held) = held.into_iter().next() else { return Ok(Verdict::Ours) };
-    if matches!(options.other_leases, OtherLeases::OfAll(_)) {
+    let held: Vec<_> = verdicts.filter(|(_, verdict)| matches!(verdict, Verdict::Held { .. })).collect();
+    if held.iter().any(|(other, _)| scope.gives_way_to(other)) {
         give_back(api, options).await;
     }
-    Ok(held)
+    Ok(held.into_iter().next().map_or(Verdict::Ours, |(_, held)| held))
 }
 
 /// Tries to take or renew the Lease. `Ours` and `Free` both mean that it is ours now.
@@ -351,7 +377,7 @@ mod tests {
             name: "windlass-controller".into(),
             identity: identity.into(),
             duration: Duration::from_secs(30),
-            other_leases: OtherLeases::None,
+            scope: None,
         }
     }
 
@@ -363,6 +389,33 @@ mod tests {
         let mut lease = held(&options(identity), None, at(0));
         lease.metadata.resource_version = Some(version.into());
         lease
+    }
+
+    #[test]
+    fn those_who_have_objects_in_common_exclude_each_other_and_one_of_two_gives_way() {
+        let scope = |namespace: &str, filter: &str| {
+            let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+            Scope { namespace: some(namespace), filter: some(filter) }
+        };
+        let all = [("", ""), ("ci", ""), ("", "blue"), ("ci", "blue"), ("dev", ""), ("", "red"), ("dev", "red")]
+            .map(|(namespace, filter)| scope(namespace, filter));
+        for one in &all {
+            assert_eq!(Scope::of_lease(&one.name()).as_ref(), Some(one), "{}", one.name());
+            for other in all.iter().filter(|other| *other != one) {
+                assert_eq!(one.overlaps(other), other.overlaps(one));
+                assert_ne!(one.gives_way_to(other), other.gives_way_to(one), "{one:?} {other:?}");
+            }
+        }
+        let [every, ci, blue, ci_blue, dev, red, dev_red] = &all;
+        assert!(all.iter().all(|other| every.overlaps(other) && !every.gives_way_to(other)));
+        assert!(ci.overlaps(blue) && ci.overlaps(ci_blue) && ci.overlaps(red) && blue.overlaps(ci_blue));
+        assert!(!ci.overlaps(dev) && !blue.overlaps(red) && !ci_blue.overlaps(red) && !ci_blue.overlaps(dev_red));
+        assert!(ci_blue.gives_way_to(ci) && ci_blue.gives_way_to(blue));
+        let names = [every, ci, blue, ci_blue].map(Scope::name);
+        assert_eq!(names, ["", "-ci", ".blue", "-ci.blue"].map(|end| format!("windlass-controller{end}")));
+        for other in ["kube-scheduler", "windlass-controllers", "windlass"] {
+            assert_eq!(Scope::of_lease(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -38,6 +38,7 @@
 
 mod account_of;
 mod accounts;
+mod action;
 mod address;
 mod apple_silicon;
 mod approvals;
@@ -86,7 +87,7 @@ mod writes;
 
 pub use address::Address;
 pub use approvals::print_approvals;
-pub use arguments::{Arguments, Command, LogFormat, LookArguments, Orphans, RunArguments};
+pub use arguments::{Arguments, Command, LogFormat, LookArguments, OrderedHosts, Orphans, RunArguments};
 pub use console::ConsoleArguments;
 pub use definitions::{definitions, definitions_yaml};
 pub use error::Error;

@@ -12,7 +12,7 @@ use windlass_lifecycle::{Lifecycle, Operation, OperationFilter, OperationKind, O
 use windlass_scaleway::Zone;
 
 use crate::Error;
-use crate::catalogue::{Catalogue, Product};
+use crate::catalogue::{Catalogue, Product, Types};
 use crate::server_fields::operation_of;
 
 /// What one namespace may use.
@@ -31,8 +31,11 @@ pub(crate) struct Limit {
     macs: Option<u32>,
     /// Macs at most that were ordered for the namespace and are still there.
     orders: Option<u32>,
-    /// What the servers may cost at most in an hour, in euros, without volumes and addresses.
+    /// What the servers may cost at most in an hour, in euros, without volumes and addresses. What has no price does not
+    /// pass.
     cost_per_hour: Option<f64>,
+    /// What an hour of a type costs, in euros, where Scaleway's catalogue has no price.
+    prices: BTreeMap<String, f64>,
 }
 
 /// The operator's limits, and what is about to be used of them.
@@ -87,6 +90,28 @@ impl Limit {
         };
         let refused = types.iter().find(|name| !self.types.is_empty() && !allowed(name))?;
         Some(format!("the operator allows this namespace the types {}, and not {refused}", self.types.join(", ")))
+    }
+
+    /// The price of the dearest of these types, in millionths of a euro; else why it cannot be told. An unknown price is
+    /// not 0: with it, any number of servers would pass.
+    fn price(&self, zone: &Zone, known: &Types, types: &[String]) -> Result<u64, String> {
+        let price = |name: &String| {
+            let listed = known.get(name).and_then(|known| known.price);
+            let configured = || windlass_lifecycle::euros(*self.prices.get(name)?).map(|price| price.micros);
+            listed.or_else(configured).ok_or_else(|| {
+                format!(
+                    "Scaleway's catalogue of {zone} has no price for the type {name}, and servers of unknown price do \
+                     not pass the operator's limit `costPerHour`: use another type, or have the operator set the price \
+                     in the limit's `prices`"
+                )
+            })
+        };
+        let prices = types.iter().map(price).collect::<Result<Vec<_>, _>>()?;
+        prices.into_iter().max().ok_or_else(|| {
+            "the type of a server that is being created is unknown, so the operator's limit `costPerHour` cannot be \
+             checked until its creation has ended"
+                .to_owned()
+        })
     }
 }
 
@@ -151,17 +176,23 @@ impl Limits {
         }
         let mut cost = 0;
         if let Some(most) = limit.cost_per_hour {
-            let price = async |zone: &Zone, types: &[String]| -> Result<u64, Error> {
+            let price = async |zone: &Zone, types: &[String]| -> Result<Result<u64, String>, Error> {
                 let known = catalogue.types(scaleway, Product::Instance, zone).await;
                 let known = known.map_err(|error| Error::Client(Box::new(error)))?;
-                Ok(types.iter().filter_map(|name| known.get(name)?.price).max().unwrap_or_default())
+                Ok(limit.price(zone, &known, types))
             };
             let mut standing = reserved_cost;
             for (zone, types) in &types_there {
-                standing += price(zone, types).await?;
+                match price(zone, types).await? {
+                    Ok(price) => standing += price,
+                    Err(problem) => return Ok(Err(format!("the namespace has servers: {problem}"))),
+                }
             }
             for types in &wanted.servers {
-                cost += price(wanted.zone, types).await?;
+                match price(wanted.zone, types).await? {
+                    Ok(price) => cost += price,
+                    Err(problem) => return Ok(Err(problem)),
+                }
             }
             let euros = |micros: u64| micros as f64 / 1e6;
             if euros(standing + cost) > most {
@@ -271,6 +302,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::catalogue::Type;
 
     #[test]
     fn the_first_limit_of_a_namespace_counts_and_names_what_it_allows() {
@@ -288,5 +320,28 @@ mod tests {
         assert!(refused("team-b", "fr-par-1", &["PRO2-L"]).is_some());
         assert_eq!(Limits::default().check("team-a", "pl-waw-1", &types(&["GPU"])), Ok(()));
         assert!(serde_json::from_value::<Limit>(json!({"server": 1})).is_err(), "a typo is no limit");
+    }
+
+    #[test]
+    fn a_type_without_a_price_passes_no_cost_limit_unless_the_operator_names_its_price() {
+        let zone: Zone = "fr-par-1".parse().unwrap();
+        let priced = |price| Type { price, ..Type::default() };
+        let known = [("DEV1-S", priced(Some(8_800))), ("DEV1-M", priced(Some(19_800))), ("NEW-S", priced(None))];
+        let known: Types = Arc::new(known.map(|(name, kind)| (name.to_owned(), kind)).into());
+        let types = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let price = |limit: &Limit, names: &[&str]| limit.price(&zone, &known, &types(names));
+        let mut limit = Limit { cost_per_hour: Some(1.0), ..Limit::default() };
+        assert_eq!(price(&limit, &["DEV1-S", "DEV1-M"]), Ok(19_800), "the dearest counts");
+        for unknown in [&["NEW-S"][..], &["DEV1-S", "NEW-S"], &["GONE-S"]] {
+            let refused = price(&limit, unknown).unwrap_err();
+            let named = unknown[unknown.len() - 1];
+            assert!(refused.contains(named) && refused.contains("`prices`"), "{refused}");
+        }
+        assert!(price(&limit, &[]).is_err(), "a creation of which nothing is known");
+        limit.prices = BTreeMap::from([("NEW-S".to_owned(), 0.5), ("DEV1-S".to_owned(), 9.0)]);
+        assert_eq!(price(&limit, &["NEW-S"]), Ok(500_000));
+        assert_eq!(price(&limit, &["DEV1-S"]), Ok(8_800), "the catalogue's own price counts");
+        limit.prices.insert("NEW-S".to_owned(), -1.0);
+        assert!(price(&limit, &["NEW-S"]).is_err());
     }
 }

@@ -58,9 +58,11 @@ pub(crate) fn group(namespace: &str, cluster: Option<&str>) -> GroupName {
     name.parse().unwrap_or_else(|_| "machines".parse().expect("the constant is a name"))
 }
 
-/// An owner that is the same for every controller of one cluster, now and after a restart.
-pub(crate) fn owner_of_cluster(uid: &str) -> OwnerName {
-    format!("k8s-{}", mark(uid)).parse().expect("hexadecimal digits are allowed in names")
+/// An owner that is the same for every controller of one cluster, and of the same objects in it, now and after a
+/// restart.
+pub(crate) fn owner_of_cluster(uid: &str, watch_filter: Option<&str>) -> OwnerName {
+    let of = watch_filter.map_or_else(|| uid.to_owned(), |filter| format!("{uid}/{filter}"));
+    format!("k8s-{}", mark(&of)).parse().expect("hexadecimal digits are allowed in names")
 }
 
 /// What a provider id means.
@@ -169,7 +171,8 @@ mod tests {
         assert_eq!(claim_prefix(&owner(21)), format!("{}-{}-", "a".repeat(11), mark(&"a".repeat(21))));
         let longest = claim(&owner(20), &"m".repeat(99), "uid-1").unwrap();
         assert_eq!(longest.as_str(), format!("{}-{}-4a49acf8", "a".repeat(20), "m".repeat(33)));
-        assert_eq!(owner_of_cluster("uid-1").as_str(), "k8s-4a49acf8");
+        assert_eq!(owner_of_cluster("uid-1", None).as_str(), "k8s-4a49acf8");
+        assert_eq!(owner_of_cluster("uid-1", Some("blue")).as_str(), format!("k8s-{}", mark("uid-1/blue")));
         assert_eq!(group(&"n".repeat(48), None).as_str(), "n".repeat(48));
         assert_eq!(group(&"n".repeat(49), None).as_str(), format!("{}-{}", "n".repeat(39), mark(&"n".repeat(49))));
         assert_eq!(group("a1-B.c", None).as_str(), "a1---c");

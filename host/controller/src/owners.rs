@@ -78,7 +78,8 @@ pub(crate) struct Read<'a> {
     pub(crate) owner: Option<&'a str>,
     /// The Cluster's name by the label, else by the Machine.
     pub(crate) cluster_name: Option<&'a str>,
-    pub(crate) annotated: bool,
+    /// The annotation that pauses it.
+    pub(crate) annotated: Option<&'static str>,
     pub(crate) machine: Option<&'a Machine>,
     /// Whether that Machine says itself that it owns the object.
     pub(crate) confirmed: bool,
@@ -87,8 +88,8 @@ pub(crate) struct Read<'a> {
 
 /// The contract's gates, in its order.
 pub(crate) fn judge(read: Read<'_>) -> Owners {
-    let paused = if read.annotated {
-        Some(format!("the object carries the annotation {}", annotations::PAUSED))
+    let paused = if let Some(annotation) = read.annotated {
+        Some(format!("the object carries the annotation {annotation}"))
     } else if read.cluster.is_some_and(|cluster| cluster.spec.paused.unwrap_or(false)) {
         Some(format!("the cluster {} is paused", read.cluster_name.unwrap_or_default()))
     } else {
@@ -138,6 +139,11 @@ pub(crate) fn judge(read: Read<'_>) -> Owners {
     Owners { paused, standing, cluster: owned(read.cluster_name), machine: owned(confirmed), joined, node_ready }
 }
 
+/// The annotation for which nothing is done about an object. What was moved has its machine elsewhere by now.
+pub(crate) fn pausing_annotation(object: &impl ResourceExt) -> Option<&'static str> {
+    [annotations::PAUSED, annotations::DELETE_FOR_MOVE].into_iter().find(|key| object.annotations().contains_key(*key))
+}
+
 /// Reads what stands above an object, from the API server itself: a pause must be seen at once.
 pub(crate) async fn look<K>(client: &Client, cluster_api: Option<&ClusterApi>, object: &K) -> Result<Owners, Error>
 where
@@ -165,7 +171,7 @@ where
     Ok(judge(Read {
         owner: owner.as_ref().map(|owner| owner.name.as_str()),
         cluster_name: cluster_name.as_deref(),
-        annotated: object.annotations().contains_key(annotations::PAUSED),
+        annotated: pausing_annotation(object),
         machine: machine.as_ref(),
         confirmed,
         cluster: cluster.as_ref(),
@@ -240,12 +246,27 @@ mod tests {
     }
 
     #[test]
+    fn an_object_that_was_moved_away_counts_as_paused_although_its_other_annotations_are_gone() {
+        let with = |key: &str| -> Machine {
+            serde_json::from_value(json!({
+                "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+                "metadata": {"name": "m", "annotations": {key: ""}}, "spec": {},
+            }))
+            .unwrap()
+        };
+        for key in ["cluster.x-k8s.io/paused", "clusterctl.cluster.x-k8s.io/delete-for-move"] {
+            assert_eq!(pausing_annotation(&with(key)), Some(key));
+        }
+        assert_eq!(pausing_annotation(&with("windlass.dev/claim")), None);
+    }
+
+    #[test]
     fn a_pause_is_the_annotations_or_the_clusters() {
         let (paused, running) = (cluster(true, false), cluster(false, true));
         let read = |annotated, cluster| Read { annotated, cluster, cluster_name: Some("c"), ..Read::default() };
-        assert!(judge(read(true, Some(&running))).paused.is_some());
-        assert!(judge(read(false, Some(&paused))).paused.is_some());
-        assert!(judge(read(false, Some(&running))).paused.is_none());
-        assert!(judge(read(false, None)).paused.is_none());
+        assert!(judge(read(Some(annotations::PAUSED), Some(&running))).paused.is_some());
+        assert!(judge(read(None, Some(&paused))).paused.is_some());
+        assert!(judge(read(None, Some(&running))).paused.is_none());
+        assert!(judge(read(None, None)).paused.is_none());
     }
 }

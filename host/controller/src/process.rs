@@ -16,7 +16,7 @@ use windlass_policy::{Asker, Compiler};
 use windlass_scaleway::{Environment, ExplicitSettings, Zone};
 
 use crate::accounts::{AccountOptions, Accounts};
-use crate::arguments::{COMPILE, RunArguments, Sweep};
+use crate::arguments::{COMPILE, OrderedHosts, RunArguments, Sweep};
 use crate::audits::Audits;
 use crate::cluster_api::ClusterApi;
 use crate::configuration::{Configuration, policy_folder};
@@ -135,7 +135,7 @@ impl Process {
         let client = connect(arguments.kubeconfig.as_deref()).await?;
         let owner = match &arguments.owner {
             Some(owner) => owner.clone(),
-            None => owner(&client).await?,
+            None => owner(&client, arguments.watch_filter.as_deref()).await?,
         };
         check_owner(&runtime.state, &owner)?;
         tracing::info!(%owner, "machines belong to this owner");
@@ -152,6 +152,7 @@ impl Process {
             settings: Settings {
                 owner: owner.clone(),
                 watched: arguments.namespace.clone(),
+                watch_filter: arguments.watch_filter.clone(),
                 project: scaleway.settings().project_id().map(str::to_owned),
                 namespace_credentials: arguments.namespace_credentials.clone(),
                 own_credentials: !arguments.require_namespace_credentials,
@@ -160,6 +161,9 @@ impl Process {
                 pools,
                 allow_orders: arguments.allow_orders,
                 allow_terminate: arguments.allow_terminate,
+                delete_ordered: arguments.ordered_hosts == OrderedHosts::Delete,
+                wait_for_wipe: arguments.wait_for_wipe,
+                set_up: arguments.set_up,
                 limits,
                 projects: Some(arguments.allow_project.clone()),
                 server_clusters: arguments.server_clusters,
@@ -340,11 +344,13 @@ fn check_owner(state: &StateDirectory, owner: &OwnerName) -> Result<(), Error> {
     })
 }
 
-/// The owner of this Kubernetes cluster: the UID of the namespace kube-system lives as long as the cluster.
-async fn owner(client: &Client) -> Result<OwnerName, Error> {
+/// The owner of this Kubernetes cluster: the UID of the namespace kube-system lives as long as the cluster. Controllers
+/// of one cluster that share its objects by their labels have an owner each, since each has a journal of its own, and a
+/// sweep takes for lost what its journal does not know.
+async fn owner(client: &Client, watch_filter: Option<&str>) -> Result<OwnerName, Error> {
     let api: Api<Namespace> = Api::all(client.clone());
     match api.get("kube-system").await {
-        Ok(namespace) => Ok(names::owner_of_cluster(&namespace.uid().unwrap_or_default())),
+        Ok(namespace) => Ok(names::owner_of_cluster(&namespace.uid().unwrap_or_default(), watch_filter)),
         Err(error) => Err(Error::Option {
             option: "--owner",
             problem: format!(

@@ -11,11 +11,11 @@ use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::{Patch, PatchParams};
 use kube::core::object::HasStatus;
-use kube::runtime::controller::Action;
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
+use crate::action::Action;
 use crate::cluster_api::{Machine, is_unhealthy, owner_machine, owns};
 use crate::context::Context;
 use crate::kinds::{

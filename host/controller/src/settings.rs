@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use kube::ResourceExt;
 use windlass_lifecycle::OwnerName;
 use windlass_scaleway::Zone;
 
+use crate::kinds::labels;
 use crate::limits::Limits;
 use crate::pools::Pools;
 use crate::server_cluster::HookSettings;
@@ -15,6 +17,8 @@ pub(crate) struct Settings {
     pub(crate) owner: OwnerName,
     /// The namespace that is watched; absent: all.
     pub(crate) watched: Option<String>,
+    /// The value of the label [`labels::WATCH_FILTER`] of the objects that are worked on; absent: all.
+    pub(crate) watch_filter: Option<String>,
     /// The controller's own namespace.
     pub(crate) namespace: String,
     pub(crate) zone: Option<Zone>,
@@ -28,6 +32,12 @@ pub(crate) struct Settings {
     pub(crate) allow_orders: bool,
     /// Whether objects may have hosts of pools deleted.
     pub(crate) allow_terminate: bool,
+    /// Whether hosts that were ordered for a machine are to be deleted with it.
+    pub(crate) delete_ordered: bool,
+    /// Whether a deleted Mac's object stays until its host shows that it is being wiped.
+    pub(crate) wait_for_wipe: bool,
+    /// Whether the scripts of `spec.setup` are run.
+    pub(crate) set_up: bool,
     /// What each namespace may use.
     pub(crate) limits: Limits,
     /// The projects beside that of the credentials in which machines may be made; absent: every one that the key
@@ -41,6 +51,11 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// Whether an object is this controller's to work on, by its label.
+    pub(crate) fn passes_filter(&self, object: &impl ResourceExt) -> bool {
+        self.watch_filter.as_ref().is_none_or(|value| object.labels().get(labels::WATCH_FILTER) == Some(value))
+    }
+
     /// Refuses a machine in another project than that of the credentials, where the operator has not named it.
     pub(crate) fn check_project(&self, wanted: Option<&str>) -> Result<(), String> {
         let (Some(wanted), Some(projects)) = (wanted, &self.projects) else { return Ok(()) };

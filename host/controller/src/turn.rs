@@ -11,7 +11,6 @@ use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::{Patch, PatchParams};
 use kube::core::object::HasStatus;
-use kube::runtime::controller::Action;
 use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,6 +22,7 @@ use windlass_policy::slots::release::Activity;
 use crate::Error;
 use crate::account_of::{OfAccount, let_go};
 use crate::accounts::Unusable;
+use crate::action::Action;
 use crate::cluster_api::{Machine as ClusterApiMachine, replacement_due};
 use crate::context::Context;
 use crate::crash::panic_for_tests;
@@ -112,7 +112,8 @@ where
                 && now.meta().generation == self.object.meta().generation
                 && asks_the_same(now, &self.object)
         };
-        let Some(now) = now.filter(same) else { return Ok(false) };
+        let ours = |now: &K| same(now) && self.context.settings.passes_filter(now);
+        let Some(now) = now.filter(ours) else { return Ok(false) };
         let Some(before) = &self.owners else { return Ok(true) };
         let owners = owners::look(&self.context.client, self.context.cluster_api.as_ref(), &now).await?;
         let deleting = now.meta().deletion_timestamp.is_some();

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use kube::api::{Patch, PatchParams};
-use kube::runtime::controller::Action;
 use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::Error;
+use crate::action::Action;
 use crate::kinds::{FINALIZER, OperationStatus, conditions};
 use crate::requested::asks_the_same;
 use crate::status::{difference, mirrored};

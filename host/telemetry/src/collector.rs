@@ -52,7 +52,7 @@ impl Collector {
     /// Listens.
     ///
     /// # Errors
-    /// When no port is to be had.
+    /// When no port is free.
     pub fn start(behaviour: Behaviour) -> std::io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let (address, inbox) = (listener.local_addr()?, Arc::new(Inbox::default()));

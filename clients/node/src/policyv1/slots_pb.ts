@@ -1172,7 +1172,7 @@ export type ReleaseVerdict = Message<"windlass.policy.v1.ReleaseVerdict"> & {
     case: "retryAfter";
   } | {
     /**
-     * Reboot it and give it back to whoever sets it up (recovery).
+     * Reboot it and give it back to its owner, who sets it up again (recovery).
      *
      * @generated from field: google.protobuf.Empty reboot = 7;
      */
@@ -1751,7 +1751,7 @@ export enum FailureClass {
   RATE_LIMITED = 11,
 
   /**
-   * The type is not to be had in this zone now (`out_of_stock`).
+   * The type is not available in this zone now (`out_of_stock`).
    *
    * @generated from enum value: FAILURE_CLASS_OUT_OF_STOCK = 12;
    */

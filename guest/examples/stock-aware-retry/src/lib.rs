@@ -10,7 +10,7 @@ use scaleway::look_ups::{self, Stock};
 settings! {
     /// How long to wait for stock.
     pub struct StockAwareRetry {
-        /// The wait before another attempt when the type is to be had again, in milliseconds; up to as much again is
+        /// The wait before another attempt when the type is available again, in milliseconds; up to as much again is
         /// added by chance, since others have been waiting too.
         pub wait_ms: u64 = 5_000,
         /// After so many attempts the next policy decides.

@@ -46,7 +46,7 @@ pub mod windlass {
                 Locked,
                 /// Too many requests: HTTP 429 with an empty body.
                 RateLimited,
-                /// The type is not to be had in this zone now (`out_of_stock`).
+                /// The type is not available in this zone now (`out_of_stock`).
                 OutOfStock,
                 /// Scaleway failed inside (5xx without a more telling type).
                 ServerError,
@@ -405,13 +405,13 @@ pub mod windlass {
                 }
             }
             impl ::core::error::Error for LookUpError {}
-            /// Scaleway's word for how many servers of a type are to be had.
+            /// Scaleway's word for how many servers of a type are available.
             #[repr(u8)]
             #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
             pub enum Stock {
                 Available,
                 Scarce,
-                /// None to be had.
+                /// None is available.
                 Shortage,
                 /// A word this host does not know, or none.
                 Unknown,
@@ -463,7 +463,7 @@ pub mod windlass {
                         .finish()
                 }
             }
-            /// A type of server and whether it is to be had now.
+            /// A type of server and whether it is available now.
             #[derive(Clone, PartialEq)]
             pub struct ServerType {
                 /// Scaleway's commercial type: `DEV1-S`.

@@ -230,7 +230,7 @@ pub mod exports {
                     Keep,
                     /// Ask again after so many milliseconds.
                     RetryAfter(Milliseconds),
-                    /// Reboot it and give it back to whoever sets it up (recovery).
+                    /// Reboot it and give it back to its owner, who sets it up again (recovery).
                     Reboot,
                 }
                 /// The verdict and why.

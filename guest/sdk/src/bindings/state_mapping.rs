@@ -12,7 +12,7 @@ use crate::bindings::imports::windlass::policy::types as __with_name0;
 pub mod exports {
     pub mod windlass {
         pub mod policy {
-            /// Slot `state-mapping`: what an autoscaler is told about each server, and what is done about it.
+            /// Slot `state-mapping`: what an autoscaler learns about each server, and what is done about it.
             ///
             /// An autoscaler knows fewer states than Scaleway; GitLab's fleeting has none for "stopped". A stopped server that is
             /// reported as `deleting` is never deleted by anybody and holds its capacity for ever; one reported as `deleted` or

@@ -52,7 +52,7 @@ impl Answer {
         Self::new(Verdict::RetryAfter(milliseconds))
     }
 
-    /// Reboot it and give it back to whoever sets it up.
+    /// Reboot it and give it back to its owner, who sets it up again.
     #[must_use]
     pub const fn reboot() -> Self {
         Self::new(Verdict::Reboot)

@@ -1,4 +1,4 @@
-//! Slot `state-mapping`: what an autoscaler is told about each server, and what is done about it.
+//! Slot `state-mapping`: what an autoscaler learns about each server, and what is done about it.
 
 pub use crate::bindings::state_mapping::exports::windlass::policy::state_mapping::{
     Action, Answer, Mapping, Operation, Question, Report, Server, ServerState, StateDetail, Verdict,

@@ -1,7 +1,7 @@
 // Runs before a policy's own source. What could differ from one run to the next is taken away: a decision depends on
 // its question alone.
 const refuse = (what, remedy) => () => {
-  throw new Error(`${what} is not to be had in a policy: ${remedy}`);
+  throw new Error(`${what} is not available in a policy: ${remedy}`);
 };
 const TIME = "the time is `question.now`, in milliseconds since 1970";
 const RANDOM = "the question brings a random number, `question.random`";

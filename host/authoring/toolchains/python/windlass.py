@@ -27,7 +27,7 @@ def _print(*values, sep=" ", end="", file=None, flush=False):
 
 def _refuse(what, remedy):
     def refused(*_, **__):
-        raise RuntimeError(f"{what} is not to be had in a policy: {remedy}")
+        raise RuntimeError(f"{what} is not available in a policy: {remedy}")
 
     return refused
 

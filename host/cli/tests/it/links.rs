@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
 /// Every page of the project.
-fn pages() -> BTreeMap<PathBuf, String> {
+pub(crate) fn pages() -> BTreeMap<PathBuf, String> {
     let root = root();
     let mut pages = BTreeMap::new();
     let mut folders =
@@ -36,7 +36,7 @@ fn pages() -> BTreeMap<PathBuf, String> {
 }
 
 /// Its lines outside of examples.
-fn prose(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut example = false;
     text.lines().filter(move |line| {
         let fence = line.trim_start().starts_with("```");

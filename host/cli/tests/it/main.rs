@@ -28,6 +28,7 @@ mod serving;
 mod shapes;
 mod slots;
 mod state;
+mod style;
 mod support;
 mod telemetry;
 mod tutorial;

@@ -1,13 +1,13 @@
 //! What the end of a job means for a Mac: it is written into the object, and the job is forgotten.
 
 use kube::ResourceExt;
-use kube::runtime::controller::Action;
 use serde_json::{Value, json};
-use windlass_lifecycle::{AdoptedMachine, ReleaseOutcome, Released};
+use windlass_lifecycle::{AdoptedMachine, OperationState, ReleaseOutcome, Released};
 
 use super::bootstrap::failures;
 use super::setup::ended::{Ended, Ran};
 use super::{Mac, addresses, credentials};
+use crate::action::Action;
 use crate::job_kind::JobKind;
 use crate::kinds::{BootstrapStatus, Phase, SetupState, annotations, conditions};
 use crate::names::ProviderId;
@@ -79,13 +79,17 @@ impl Mac<'_> {
 
     /// A deleted object's host was released, or is to be asked for again.
     async fn released(&mut self, released: &Released) -> Result<Action, Error> {
-        let turn = &mut self.turn;
         let message = match (&released.outcome, &self.host) {
             (ReleaseOutcome::NotOurs { .. }, Some((zone, id))) => {
                 format!("the host {id} in {zone}: {}", released.words())
             }
             _ => released.words(),
         };
+        if self.is_carried_on(released)? {
+            let message = format!("{message}; the controller goes on with it without this object");
+            return self.turn.finish_release(false, "ReleaseGoesOn", &message).await;
+        }
+        let turn = &mut self.turn;
         if let Some(waits) = turn.waits_for_release(released, !released.outcome.is_released()).await? {
             return Ok(waits);
         }
@@ -94,6 +98,21 @@ impl Mac<'_> {
             metrics::counter!(metric_names::RELEASES, "outcome" => outcome).increment(1);
         }
         turn.finish_release(needs_people(released), outcome, &message).await
+    }
+
+    /// Whether the host's way into the pool has begun and the supervisor ends it, so that the object need not wait where
+    /// the operator does not want it to. With a namespace's own key it does: the key may be gone with the object. It
+    /// stays, too, where somebody should look at it.
+    fn is_carried_on(&self, released: &Released) -> Result<bool, Error> {
+        let context = self.turn.context;
+        let is_to_be_looked_at = needs_people(released) || !released.policy_failures.is_empty();
+        if context.settings.wait_for_wipe || context.secret.is_some() || is_to_be_looked_at {
+            return Ok(false);
+        }
+        let (ReleaseOutcome::AskAgain { .. }, Some(operation)) = (&released.outcome, &released.operation) else {
+            return Ok(false);
+        };
+        Ok(context.lifecycle.journal().operation(operation)?.state == OperationState::Left)
     }
 
     /// A script was run on the host.

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
-use kube::runtime::controller::Action;
 use serde_json::json;
 use windlass_lifecycle::{AbandonTarget, ClaimName, Existing, HostOrigin, Listing, Pool, PoolPrefix, ReleaseRequest};
 use windlass_policy::slots::SlotName;
@@ -23,6 +22,7 @@ use windlass_scaleway::types::apple_silicon::Server as Host;
 
 use crate::Error;
 use crate::account_of::context_of;
+use crate::action::Action;
 use crate::approvals::{self, approved};
 use crate::context::Context;
 use crate::job_kind::JobKind;
@@ -297,7 +297,8 @@ impl Mac<'_> {
     /// Whether set-up and tear-down are due.
     fn scripts_due(&self) -> (Due, Due) {
         let (object, status, now) = (self.turn.object, &self.turn.status, self.turn.now);
-        let Some((_, host)) = &self.host else { return (Due::Never, Due::Never) };
+        let host = self.host.as_ref().filter(|_| self.turn.context.settings.set_up);
+        let Some((_, host)) = host else { return (Due::Never, Due::Never) };
         let annotation = |key| object.annotations().get(key).map(String::as_str);
         let (wanted, known) = (object.spec.setup.as_ref(), status.setup.as_ref());
         let (done, retry) = (annotation(annotations::SET_UP), retry(object.annotations()));
@@ -488,11 +489,14 @@ impl Mac<'_> {
     fn request(&self, kind: JobKind, zone: Zone, id: String, claim: ClaimName) -> ReleaseRequest {
         let (bootstrap, adopted) = (self.bootstrap(), self.was_adopted(&id, &claim));
         // The pool is the operator's; a host that was ordered is there for this object.
-        let may = |asked: &Requested| {
-            *asked != Requested::Terminate || !adopted || self.turn.context.settings.allow_terminate
-        };
+        let settings = &self.turn.context.settings;
+        let may = |asked: &Requested| *asked != Requested::Terminate || !adopted || settings.allow_terminate;
+        let (asked, misspelt) = requested(self.turn.object.annotations());
+        // What the operator wants of it counts where the object says nothing. A word that nobody understands may have
+        // been meant to keep it.
+        let ordered = settings.delete_ordered && !adopted && misspelt.is_none();
         ReleaseRequest {
-            requested: requested(self.turn.object.annotations()).0.filter(may),
+            requested: asked.filter(may).or(ordered.then_some(Requested::Terminate)),
             trigger: if kind == JobKind::Recover { Trigger::BootstrapFailed } else { Trigger::Released },
             adopted,
             bootstrap_failures: failures(self.turn.object).saturating_sub(bootstrap.failures_before),
@@ -543,6 +547,13 @@ impl Mac<'_> {
             && let Some((done, reason, message)) = known.and_then(setup::standing)
         {
             self.turn.say_bootstrapped(done, reason, &message);
+        }
+        if object.spec.setup.is_some()
+            && !self.turn.context.settings.set_up
+            && self.turn.status.condition(conditions::BOOTSTRAPPED).is_none()
+        {
+            let message = "spec.setup is not run: the controller runs with --set-up=false. Set the Mac up yourself";
+            self.turn.say_bootstrapped(false, "SetUpOff", message);
         }
         if object.spec.provider_id.is_none()
             && let Some((zone, id)) = &self.host

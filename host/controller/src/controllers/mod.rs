@@ -1,6 +1,7 @@
 //! The controllers of the kinds: what each watches, and what follows an error.
 
 mod cluster_events;
+mod queue;
 mod states;
 
 use std::sync::Arc;
@@ -8,22 +9,24 @@ use std::time::Duration;
 
 use cluster_events::{Seen, infrastructure_of, members};
 use futures::future::BoxFuture;
-use futures::{Stream, StreamExt};
-use kube::runtime::controller::{self, Action};
+use futures::{Stream, StreamExt, TryStreamExt as _};
+use kube::runtime::controller;
 use kube::runtime::reflector::{self, ObjectRef};
 use kube::runtime::{Controller, WatchStreamExt as _, watcher};
 use kube::{Api, Resource, ResourceExt};
+use queue::Queue;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_policy::slots::SlotName;
 
+use crate::action::Action;
 use crate::arguments::RunArguments;
 use crate::cluster_api::{Cluster, ClusterApi, Machine};
 use crate::context::Context;
 use crate::crash::{EndOnPanic, panic_for_tests};
-use crate::kinds::{AppleSiliconMachineTemplate, ExternalCluster, InstanceMachineTemplate};
+use crate::kinds::{AppleSiliconMachineTemplate, ExternalCluster, InstanceMachineTemplate, labels};
 use crate::kubernetes::{api, api_with};
 use crate::writes::is_conflict;
 use crate::{
@@ -84,15 +87,17 @@ pub(crate) async fn run(
             stop.clone(),
         )));
     }
-    spawn(Box::pin(machines(
-        "MachineRemediation",
-        WatchScope::Nothing,
-        None,
-        remediation::reconcile,
-        Arc::clone(&context),
-        arguments,
-        stop.clone(),
-    )));
+    if arguments.remediation {
+        spawn(Box::pin(machines(
+            "MachineRemediation",
+            WatchScope::Nothing,
+            None,
+            remediation::reconcile,
+            Arc::clone(&context),
+            arguments,
+            stop.clone(),
+        )));
+    }
     spawn(Box::pin(machines(
         "AppleSiliconMachineTemplate",
         WatchScope::Nothing,
@@ -154,15 +159,24 @@ enum WatchScope {
 
 /// A controller as [`Controller::new`] makes it, but for what it keeps of each object: who wrote which field, which
 /// nobody here asks for, is half of its memory.
-fn controller_of<K>(api: Api<K>) -> Controller<K>
+///
+/// Objects that other controllers work on are not even read: one that loses the label is gone from the watch.
+fn controller_of<K>(api: Api<K>, watch_filter: Option<&str>, queue: &Queue) -> Controller<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
 {
     let (reader, writer) = reflector::store();
-    let objects = watcher(api, watcher::Config::default())
+    let config = watcher::Config::default();
+    let config = match watch_filter {
+        Some(value) => config.labels(&format!("{}={value}", labels::WATCH_FILTER)),
+        None => config,
+    };
+    let queue = queue.clone();
+    let objects = watcher(api, config)
         .modify(|object| object.managed_fields_mut().clear())
         .reflect(writer)
-        .applied_objects();
+        .applied_objects()
+        .inspect_ok(move |object| queue.add(object));
     Controller::for_stream(objects, reader)
 }
 
@@ -190,33 +204,37 @@ where
     let concurrency = arguments.concurrency;
     async move {
         let api: Api<K> = api(&context.client, namespace.as_deref());
-        let mut controller = controller_of(api).with_config(controller::Config::default().concurrency(concurrency));
+        let queue = Queue::new(name);
+        let mut controller = controller_of(api, context.settings.watch_filter.as_deref(), &queue)
+            .with_config(controller::Config::default().concurrency(concurrency));
         if let Some(cluster_api) = context.cluster_api.as_ref().filter(|_| scope == WatchScope::Machines) {
             let of_cluster = Arc::clone(&context);
             let (store, seen) = (controller.store(), Seen::default());
+            let (of_machines, of_clusters) = (queue.clone(), queue.clone());
             controller = controller
                 .watches_with(
                     api_with::<Machine>(&context.client, namespace.as_deref(), &cluster_api.machine),
                     cluster_api.machine.clone(),
                     watcher::Config::default(),
-                    move |machine| infrastructure_of::<K>(&machine, name),
+                    move |machine| of_machines.add_all(infrastructure_of::<K>(&machine, name)),
                 )
                 .watches_with(
                     api_with::<Cluster>(&context.client, namespace.as_deref(), &cluster_api.cluster),
                     cluster_api.cluster.clone(),
                     watcher::Config::default(),
-                    move |cluster| members(&store, &cluster, &seen, &of_cluster),
+                    move |cluster| of_clusters.add_all(members(&store, &cluster, &seen, &of_cluster)),
                 );
         }
         let shared = Arc::clone(&context);
-        let controller = controller.reconcile_all_on(replaced_policies(Arc::clone(&context)));
+        let (all, of_policies) = (controller.store(), queue.clone());
+        let replaced = replaced_policies(Arc::clone(&context))
+            .inspect(move |()| all.state().iter().for_each(|object| of_policies.add(object.as_ref())));
+        let controller = controller.reconcile_all_on(replaced);
         let counted = states::count(name, state, controller.store(), stop.clone());
-        let reconciles = controller.graceful_shutdown_on(stop.cancelled_owned()).run(
-            move |object, context| measured(name, reconcile, object, context),
-            move |object, error, _| after_error(name, object.as_ref(), error),
-            shared,
-        );
-        tokio::join!(finish(name, reconciles), counted);
+        let queued = queue.clone().count(stop.clone());
+        let reconciles =
+            reconciles(name, reconcile, &queue, controller.graceful_shutdown_on(stop.cancelled_owned()), shared);
+        tokio::join!(finish(name, reconciles, &queue), counted, queued);
     }
 }
 
@@ -245,35 +263,65 @@ fn clusters(
     async move {
         let name = "ExternalCluster";
         let api: Api<ExternalCluster> = api(&context.client, namespace.as_deref());
-        let mut controller = controller_of(api).with_config(controller::Config::default().concurrency(4));
+        let queue = Queue::new(name);
+        let mut controller = controller_of(api, context.settings.watch_filter.as_deref(), &queue)
+            .with_config(controller::Config::default().concurrency(4));
         if let Some(cluster_api) = &context.cluster_api {
-            let store = controller.store();
+            let (store, of_clusters) = (controller.store(), queue.clone());
             controller = controller.watches_with(
                 api_with::<Cluster>(&context.client, namespace.as_deref(), &cluster_api.cluster),
                 cluster_api.cluster.clone(),
                 watcher::Config::default(),
                 move |cluster| {
                     let (cluster, namespace) = (cluster.name_any(), cluster.namespace());
-                    store
-                        .state()
-                        .into_iter()
-                        .filter(|object| {
-                            object.namespace() == namespace
-                                && crate::cluster_api::owner_cluster(object.as_ref())
-                                    .is_some_and(|owner| owner.name == cluster)
-                        })
-                        .map(|object| ObjectRef::from_obj(object.as_ref()))
-                        .collect::<Vec<_>>()
+                    let on_it = store.state().into_iter().filter(|object| {
+                        object.namespace() == namespace
+                            && crate::cluster_api::owner_cluster(object.as_ref())
+                                .is_some_and(|owner| owner.name == cluster)
+                    });
+                    of_clusters.add_all(on_it.map(|object| ObjectRef::from_obj(object.as_ref())))
                 },
             );
         }
-        let reconciles = controller.graceful_shutdown_on(stop.cancelled_owned()).run(
-            move |object, context| measured(name, external_cluster::reconcile, object, context),
-            move |object, error, _| after_error(name, object.as_ref(), error),
-            context,
-        );
-        finish(name, reconciles).await;
+        let queued = queue.clone().count(stop.clone());
+        let controller = controller.graceful_shutdown_on(stop.cancelled_owned());
+        let reconciles = reconciles(name, external_cluster::reconcile, &queue, controller, context);
+        tokio::join!(finish(name, reconciles, &queue), queued);
     }
+}
+
+/// Runs the reconciles of a kind, measured.
+fn reconciles<K, F>(
+    name: &'static str,
+    reconcile: fn(Arc<K>, Arc<Context>) -> F,
+    queue: &Queue,
+    controller: Controller<K>,
+    context: Arc<Context>,
+) -> impl Stream<Item = Result<(ObjectRef<K>, controller::Action), controller::Error<Error, watcher::Error>>>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
+    F: Future<Output = Result<Action, Error>> + Send + 'static,
+{
+    let (run, failed) = (queue.clone(), queue.clone());
+    controller.run(
+        move |object, context| {
+            let queue = run.clone();
+            async move {
+                queue.begin(object.as_ref());
+                let result = measured(name, reconcile, Arc::clone(&object), context).await;
+                if let Ok(action) = &result {
+                    queue.end(object.as_ref(), action.again_after(), false);
+                }
+                result.map(controller::Action::from)
+            }
+        },
+        move |object, error, _| {
+            let action = after_error(name, object.as_ref(), error);
+            failed.end(object.as_ref(), action.again_after(), true);
+            action.into()
+        },
+        context,
+    )
 }
 
 async fn measured<K, F>(
@@ -316,7 +364,8 @@ fn after_error<K: Resource<DynamicType = ()>>(kind: &str, object: &K, error: &Er
 
 async fn finish<K, E, W>(
     name: &'static str,
-    reconciles: impl futures::Stream<Item = Result<(ObjectRef<K>, Action), controller::Error<E, W>>>,
+    reconciles: impl Stream<Item = Result<(ObjectRef<K>, controller::Action), controller::Error<E, W>>>,
+    queue: &Queue,
 ) where
     K: Resource<DynamicType = ()>,
     E: std::error::Error + 'static,
@@ -326,7 +375,8 @@ async fn finish<K, E, W>(
     while let Some(result) = reconciles.next().await {
         match result {
             // The reconciler's own errors were logged with their object.
-            Ok(_) | Err(controller::Error::ReconcilerFailed(..) | controller::Error::ObjectNotFound(_)) => {}
+            Ok(_) | Err(controller::Error::ReconcilerFailed(..)) => {}
+            Err(controller::Error::ObjectNotFound(gone)) => queue.forget(gone.namespace.as_deref(), &gone.name),
             Err(error) => tracing::warn!(kind = name, %error, "the watch was interrupted and goes on"),
         }
     }

@@ -10,7 +10,7 @@ const INTRODUCTION: &str = "# Reference of the kinds
 <!-- Generated from the definitions: WINDLASS_WRITE_DEFINITIONS=1 cargo test -p windlass-controller definitions -->
 
 Group and version are `infrastructure.windlass.dev/v1alpha1`. The same stands in `kubectl explain`; what the kinds are
-for is told in [Machines in Kubernetes](kubernetes.md) and [clusters of servers](kubernetes-clusters.md). Fields in
+for is explained in [Machines in Kubernetes](kubernetes.md) and [clusters of servers](kubernetes-clusters.md). Fields in
 **bold** are required where what they stand in is given.
 ";
 

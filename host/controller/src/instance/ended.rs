@@ -1,12 +1,12 @@
 //! What the end of a job means for an instance: it is written into the object, and the job is forgotten.
 
 use kube::ResourceExt;
-use kube::runtime::controller::Action;
 use serde_json::json;
 use windlass_lifecycle::{CreatedServer, ReleaseOutcome, Released};
 
 use super::{Instance, addresses};
 use crate::Error;
+use crate::action::Action;
 use crate::names::ProviderId;
 use crate::outcome::{Outcome, Recovery};
 use crate::turn::JOB_CHECK;

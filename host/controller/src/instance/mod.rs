@@ -9,7 +9,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use kube::api::{Patch, PatchParams};
-use kube::runtime::controller::Action;
 use kube::{Resource, ResourceExt};
 use serde_json::json;
 use windlass_lifecycle::{AbandonTarget, Asking, Existing, Listing, OperationId, ServerSpecification, Target};
@@ -21,6 +20,7 @@ use windlass_scaleway::types::ipam::{IpamIp, ListIpamIps};
 
 use crate::Error;
 use crate::account_of::context_of;
+use crate::action::Action;
 use crate::approvals::{self, approved};
 use crate::context::Context;
 use crate::job_kind::JobKind;

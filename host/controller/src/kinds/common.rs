@@ -78,7 +78,7 @@ pub struct Condition {
     /// When its status last changed (RFC 3339).
     #[schemars(extend("format" = "date-time"))]
     pub last_transition_time: String,
-    /// The generation of the object that it was told of.
+    /// The generation of the object that it describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,

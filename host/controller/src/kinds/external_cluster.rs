@@ -38,7 +38,7 @@ pub struct ExternalClusterSpec {
     /// Where the control plane's API server is reached. The cluster is ready when this is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<ControlPlaneEndpoint>,
-    /// The version of Kubernetes that the control plane has, as whoever manages it says. A Cluster with a topology sets
+    /// The version of Kubernetes that the control plane has, as its manager says. A Cluster with a topology sets
     /// it, and rolls its machines when `status.version` follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]

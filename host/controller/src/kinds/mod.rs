@@ -83,12 +83,18 @@ pub mod annotations {
     pub const MANAGED_BY: &str = "cluster.x-k8s.io/managed-by";
     /// Cluster API's: any value pauses the object, deletion included.
     pub const PAUSED: &str = "cluster.x-k8s.io/paused";
+    /// `clusterctl move` sets it, in the place of all other annotations, on an object that it has moved and deletes now.
+    pub const DELETE_FOR_MOVE: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
 }
 
-/// Set by Cluster API.
+/// Cluster API's.
 pub mod labels {
     /// The cluster that an object belongs to.
     pub const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
+    /// Which of several controllers works on the object: the one whose `--watch-filter` is the value.
+    pub const WATCH_FILTER: &str = "cluster.x-k8s.io/watch-filter";
+    /// `clusterctl move` takes along what has it, also where no Cluster owns it.
+    pub const MOVE: &str = "clusterctl.cluster.x-k8s.io/move";
 }
 
 /// Held while something at Scaleway belongs to the object.

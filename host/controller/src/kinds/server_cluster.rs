@@ -169,7 +169,7 @@ pub struct ServerClusterGroup {
             .message("a tag holds a comma, or begins with `windlass-`, which is reserved")
     )]
     pub tags: Option<Vec<String>>,
-    /// What cloud-init does at a node's first boot. Read anew for nodes that are made.
+    /// What cloud-init does at a node's first boot. Read again for each new node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cloud_init: Option<CloudInitSource>,
 }
@@ -279,7 +279,7 @@ pub struct SignedWebhook {
     /// A Secret in the same namespace; its key `secret` signs.
     #[schemars(length(min = 1, max = 253))]
     pub secret_name: String,
-    /// Allows `http`: whoever listens reads names and addresses of the nodes.
+    /// Allows `http`: anyone on the network path can read names and addresses of the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "plainHTTP")]
     pub plain_http: Option<bool>,
 }
@@ -531,7 +531,7 @@ pub struct PastOperation {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordStatus {
-    /// What a writer must name. Drawn anew with each operation that begins or is taken over.
+    /// What a writer must name. A new one with each operation that begins or is taken over.
     pub fence: u64,
     /// Counts the writes.
     pub writes: u64,

@@ -1,10 +1,10 @@
 //! What an ended job means for a cluster of servers.
 
 use kube::Resource;
-use kube::runtime::controller::Action;
 
 use super::Cluster;
 use crate::Error;
+use crate::action::Action;
 use crate::outcome::Outcome;
 use crate::status::bounded;
 use crate::turn::AT_ONCE;

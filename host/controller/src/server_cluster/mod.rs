@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::runtime::controller::Action;
 use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
 use windlass_cluster::{ClusterName, Node, NodeState, OperationKind, OperationState, ScaleRequest, StoredCluster};
@@ -23,12 +22,14 @@ use windlass_policy::slots::types::FailureClass;
 use crate::Error;
 use crate::account_of::{OfAccount, context_of, let_go};
 use crate::accounts::Unusable;
+use crate::action::Action;
 use crate::context::Context;
 use crate::jobs::{JobView, Mirror};
 use crate::kinds::{
     AttemptStatus, ConditionStatus, FINALIZER, ServerCluster, ServerClusterSpec, ServerClusterStatus, annotations,
     conditions,
 };
+use crate::owners::pausing_annotation;
 use crate::requested::retry;
 use crate::status::{bounded, set_condition};
 use crate::turn::{StillWanted, abandonment_of, current, shadows_of};
@@ -206,7 +207,7 @@ impl Cluster<'_> {
     }
 
     fn is_paused(&self) -> bool {
-        self.object.annotations().contains_key(annotations::PAUSED)
+        pausing_annotation(self.object).is_some()
     }
 
     fn annotation(&self, key: &str) -> Option<&str> {
@@ -354,7 +355,8 @@ impl Cluster<'_> {
 
     fn say_pause(&mut self, paused: bool) {
         if paused {
-            let words = format!("the object carries the annotation {}: nothing is begun", annotations::PAUSED);
+            let annotation = pausing_annotation(self.object).unwrap_or_default();
+            let words = format!("the object carries the annotation {annotation}: nothing is begun");
             self.set(conditions::PAUSED, ConditionStatus::True, "Paused", &words);
         } else {
             self.set(conditions::PAUSED, ConditionStatus::False, "NotPaused", "");

@@ -1,7 +1,7 @@
 //! The names of the plugin's own metrics. Beside them stand those of `windlass-lifecycle` (operations, steps, failures
 //! by class, leaks), `windlass-scaleway` (calls, latency) and `windlass-policy` (decisions, fallbacks).
 
-/// Gauge `state`: instances by what the runner was told last.
+/// Gauge `state`: instances by the state that was last reported to the runner.
 pub const INSTANCES: &str = "windlass_fleeting_instances";
 /// Counter `outcome` (`done`, `failed`): creations that ended.
 pub const CREATIONS: &str = "windlass_fleeting_creations_total";

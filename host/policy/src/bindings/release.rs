@@ -199,7 +199,7 @@ pub enum Verdict {
     /// Ask again after so many milliseconds.
     #[component(name = "retry-after")]
     RetryAfter(Milliseconds),
-    /// Reboot it and give it back to whoever sets it up (recovery).
+    /// Reboot it and give it back to its owner, who sets it up again (recovery).
     #[component(name = "reboot")]
     Reboot,
 }

@@ -49,7 +49,7 @@ pub enum FailureClass {
     /// Too many requests: HTTP 429 with an empty body.
     #[component(name = "rate-limited")]
     RateLimited,
-    /// The type is not to be had in this zone now (`out_of_stock`).
+    /// The type is not available in this zone now (`out_of_stock`).
     #[component(name = "out-of-stock")]
     OutOfStock,
     /// Scaleway failed inside (5xx without a more telling type).

@@ -1,4 +1,4 @@
-//! Slot `state-mapping`: what an autoscaler is told about each server, and what is done about it
+//! Slot `state-mapping`: what an autoscaler learns about each server, and what is done about it
 //! (`windlass:policy/state-mapping`). The one slot whose question is a batch: one answer for each server.
 
 use super::slot::{Deferred, EXAMPLE_NOW_MS, Slot};

@@ -31,7 +31,7 @@ pub enum ErrorClass {
     /// Too many requests: HTTP 429 with an empty body, and never yet with a `Retry-After`
     /// (assumption: retry-after-header).
     RateLimited,
-    /// The type is not to be had in this zone now (`out_of_stock`), of an Instance at creation or at power-on
+    /// The type is not available in this zone now (`out_of_stock`), of an Instance at creation or at power-on
     /// (assumption: instance-out-of-stock).
     OutOfStock,
     /// Scaleway failed inside (5xx without a more telling type).

@@ -84,7 +84,7 @@ pub struct ExplicitSettings {
     pub insecure: Option<bool>,
     /// Appended to `windlass/<version>`.
     pub user_agent: Option<String>,
-    /// Limits of the client; not to be had from environment or file.
+    /// Limits of the client. No environment variable and no file sets them.
     pub limits: Option<Limits>,
 }
 

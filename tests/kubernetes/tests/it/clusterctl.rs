@@ -130,12 +130,27 @@ async fn machines_move_to_another_cluster_with_their_hosts_and_nothing_is_wiped(
     let mut alone = MachineOptions::default().machine("alone");
     alone["metadata"]["labels"] = json!({"clusterctl.cluster.x-k8s.io/move": ""});
     there.apply(&alone).await?;
-    provisioned(&there, 5).await?;
+    // And one with a key of its own, whose Secret nothing but the controller's label moves.
+    let mut team = Kind::Secret.object("team");
+    team["stringData"] = json!({
+        "SCW_ACCESS_KEY": "SCWXXXXXXXXXXXXXXXXX", "SCW_SECRET_KEY": "22222222-2222-4222-8222-222222222222",
+        "SCW_DEFAULT_PROJECT_ID": "aaaaaaaa-0000-4000-8000-000000000001",
+    });
+    there.apply(&team).await?;
+    let mut keyed = Kind::InstanceMachine.object("keyed");
+    keyed["metadata"]["labels"] = json!({"clusterctl.cluster.x-k8s.io/move": ""});
+    keyed["spec"] = json!({
+        "types": ["DEV1-S"], "image": "ubuntu_noble", "zone": "fr-par-1", "credentialsRef": {"name": "team"},
+    });
+    there.apply(&keyed).await?;
+    provisioned(&there, 6).await?;
     available(&there, "macs", 3).await?;
     available(&there, "linux", 1).await?;
     eventually("what the instance joined with is gone", || async {
         let machines = there.list(Kind::InstanceMachine).await?;
-        let removed = |machine: &DynamicObject| machine.data["status"]["bootstrapDataRemoved"] == true;
+        let removed = |machine: &DynamicObject| {
+            machine.name_any() == "keyed" || machine.data["status"]["bootstrapDataRemoved"] == true
+        };
         ensure!(machines.iter().all(removed), "{machines:#?}");
         Ok(())
     })
@@ -143,7 +158,7 @@ async fn machines_move_to_another_cluster_with_their_hosts_and_nothing_is_wiped(
     let bootstrap = json!({"metadata": {"labels": {"clusterctl.cluster.x-k8s.io/move": ""}}});
     there.patch(Kind::Secret, "bootstrap", bootstrap).await?;
     let had = possessions(&there).await?;
-    ensure!(had.len() == 5 && had.values().all(|(id, _)| id.is_string()), "{had:#?}");
+    ensure!(had.len() == 6 && had.values().all(|(id, _)| id.is_string()), "{had:#?}");
 
     // The owner was made from the old cluster's UID; it is the beginning of every claim.
     let claim = had["alone"].1.clone().context("no claim")?;
@@ -162,14 +177,18 @@ async fn machines_move_to_another_cluster_with_their_hosts_and_nothing_is_wiped(
     let mut new_controller = run(&here).await?;
     let touched = there.scaleway().changes();
     let pause = json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": "true"}}});
-    there.patch(Kind::AppleSiliconMachine, "alone", pause).await?;
+    there.patch(Kind::AppleSiliconMachine, "alone", pause.clone()).await?;
+    there.patch(Kind::InstanceMachine, "keyed", pause).await?;
     let target = new.kubeconfig_file(User::Admin);
     let target = target.to_str().context("UTF-8")?;
     old.clusterctl(&["move", "--namespace", there.namespace(), "--to-kubeconfig", target])?;
     let go_on = json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": null}}});
-    here.patch(Kind::AppleSiliconMachine, "alone", go_on).await?;
+    here.patch(Kind::AppleSiliconMachine, "alone", go_on.clone()).await?;
+    here.patch(Kind::InstanceMachine, "keyed", go_on).await?;
 
-    provisioned(&here, 5).await?;
+    provisioned(&here, 6).await?;
+    let moved = here.api(Kind::Secret).get("team").await?;
+    ensure!(moved.data["data"]["SCW_SECRET_KEY"].is_string(), "{moved:?}");
     available(&here, "macs", 3).await?;
     available(&here, "linux", 1).await?;
     ensure!(possessions(&here).await? == had, "before {had:#?}, after {:#?}", possessions(&here).await?);
@@ -205,13 +224,14 @@ async fn machines_move_to_another_cluster_with_their_hosts_and_nothing_is_wiped(
     new_controller = run(&here).await?;
     let options = ["--listing-interval=1s", "--retry-interval=1s"];
     ensure!(!new_controller.arguments().iter().any(|there| options.contains(&there.as_str())), "not a new Deployment");
-    provisioned(&here, 5).await?;
+    provisioned(&here, 6).await?;
     ensure!(possessions(&here).await? == had && there.scaleway().changes() == touched, "the upgrade changed something");
 
     // What was moved can be released, and what the old volume knew was not needed for it.
     here.scale("macs", 1).await?;
     here.scale("linux", 0).await?;
     here.delete(Kind::AppleSiliconMachine, "alone").await?;
+    here.delete(Kind::InstanceMachine, "keyed").await?;
     provisioned(&here, 1).await?;
     here.scale("macs", 0).await?;
     provisioned(&here, 0).await?;

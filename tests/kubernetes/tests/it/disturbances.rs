@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use windlass_simulator::{Effect, FaultKind};
+use windlass_simulator::{Effect, FaultKind, ForcedState};
 use windlass_test_kubernetes::{
     ControlPlane, Controller, ControllerOptions, Kind, MachineOptions, Moment, Nodes, Programs, Scene, User, eventually,
 };
@@ -275,6 +275,76 @@ async fn a_controller_in_which_anything_panics_ends_and_the_next_goes_on() -> Re
         scene.end().await?;
     }
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hosts_gone_together_are_replaced_and_what_a_narrowed_key_might_hide_is_not_called_gone() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "two-gone").await?;
+    scene.scaleway().add_hosts(5, [])?;
+    let mut controller = scene.start(&ControllerOptions::default()).await?;
+    let _nodes = Nodes::join(scene.client().clone(), scene.namespace());
+    scene.cluster("macs").await?;
+    scene.deployment("workers", "macs", 3, &MachineOptions::default()).await?;
+    let mut machines = scene.ready_machines(3).await?;
+    let host = |machine: &kube::core::DynamicObject| {
+        machine.data["status"]["serverID"].as_str().map(str::to_owned).context("no host")
+    };
+    let staying = machines.remove(0);
+    let gone: Vec<String> = machines.iter().map(host).collect::<Result<_>>()?;
+    let lost: Vec<String> = machines.iter().map(ResourceExt::name_any).collect();
+    let before = scene.scaleway().changes().len();
+    for host in &gone {
+        scene.scaleway().simulator().set_server_state(host, ForcedState::Deleted)?;
+    }
+    // Both vanish at once, as for a key whose rights were narrowed: neither counts as gone.
+    for name in &lost {
+        eventually("it says that nobody can tell", || async {
+            let status = scene.api(Kind::AppleSiliconMachine).get(name).await?.data["status"].clone();
+            let ready = status["conditions"].as_array().and_then(|all| all.iter().find(|one| one["type"] == "Ready"));
+            ensure!(ready.is_some_and(|ready| ready["reason"] == "HostUnreadable"), "{status:#}");
+            ensure!(status["failureReason"].is_null(), "{status:#}");
+            Ok(())
+        })
+        .await?;
+    }
+    ensure!(scene.scaleway().changes().len() == before, "{:?}", scene.scaleway().changes());
+    // Their Machines are deleted: others take their places at once, with other hosts.
+    for machine in scene.list(Kind::Machine).await? {
+        if lost.contains(&machine.data["spec"]["infrastructureRef"]["name"].as_str().unwrap_or_default().to_owned()) {
+            scene.delete(Kind::Machine, &machine.name_any()).await?;
+        }
+    }
+    eventually("three machines are ready", || async {
+        let machines = scene.machines().await?;
+        let ready = machines
+            .iter()
+            .filter(|machine| machine.data["status"]["ready"] == true && machine.metadata.deletion_timestamp.is_none());
+        let hosts: Vec<String> = ready.map(host).collect::<Result<_>>()?;
+        ensure!(hosts.len() == 3 && hosts.iter().all(|host| !gone.contains(host)), "{hosts:?}");
+        Ok(())
+    })
+    .await?;
+    // What is said to be gone is gone: these wait, until it is known. A controller that did not see them vanish takes
+    // Scaleway's word for it.
+    for name in &lost {
+        let machine = scene.api(Kind::AppleSiliconMachine).get(name).await?;
+        ensure!(machine.metadata.deletion_timestamp.is_some() && !machine.finalizers().is_empty(), "{machine:?}");
+    }
+    controller.stop()?;
+    let _controller = scene.start(&ControllerOptions::default()).await?;
+    for name in &lost {
+        scene.gone(Kind::AppleSiliconMachine, name).await?;
+    }
+    let machines = scene.ready_machines(3).await?;
+    let same = |machine: &&kube::core::DynamicObject| machine.name_any() == staying.name_any();
+    let after = machines.iter().find(same).context("the third is gone, too")?;
+    ensure!(host(after)? == host(&staying)?, "{after:?}");
+    let changes = scene.scaleway().changes().split_off(before);
+    let adoption = |call: &String| call.starts_with("PATCH") && !gone.iter().any(|host| call.contains(host));
+    ensure!(changes.iter().all(adoption), "{changes:?}");
+    scene.check_hosts(&gone).await?;
+    scene.end().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -62,6 +62,66 @@ async fn a_roll_of_three_machines_inside_the_billing_floor_converges() -> Result
     scene.end().await
 }
 
+/// A chart of a fleet: a deployment of two machines, and one without Cluster API above it, whose condition `Ready` Helm
+/// waits for. Each `generation` has other machines.
+fn fleet_chart(scene: &Scene<'_>) -> Result<String> {
+    let mut template = MachineOptions::default().template("workers-GENERATION");
+    template["spec"]["template"]["metadata"]["annotations"] = json!({"generation": "GENERATION"});
+    let mut deployment = Kind::MachineDeployment.object("workers");
+    deployment["spec"] = json!({
+        "clusterName": "macs", "replicas": 2,
+        "rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}},
+        "template": {"spec": {
+            "clusterName": "macs", "bootstrap": {"dataSecretName": "bootstrap"},
+            "infrastructureRef": {
+                "apiGroup": "infrastructure.windlass.dev", "kind": "AppleSiliconMachineTemplate",
+                "name": "workers-GENERATION",
+            },
+        }},
+    });
+    let alone = MachineOptions::default().machine("alone-GENERATION");
+    let manifests = [template, deployment, alone].map(|object| format!("---\n{object}\n")).concat();
+    let chart = scene.folder().join("fleet");
+    std::fs::create_dir_all(chart.join("templates"))?;
+    std::fs::write(chart.join("Chart.yaml"), "apiVersion: v2\nname: fleet\nversion: 0.1.0\n")?;
+    let manifests = manifests.replace("GENERATION", "{{ .Values.generation }}");
+    std::fs::write(chart.join("templates/fleet.yaml"), manifests)?;
+    Ok(chart.display().to_string())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_atomic_helm_upgrade_that_rolls_a_full_pool_inside_the_floor_succeeds() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "helm-roll").await?;
+    // Not one to spare: what a new machine gets was another's a moment ago.
+    scene.scaleway().add_hosts(3, [])?;
+    let _controller = scene.start(&ControllerOptions::default()).await?;
+    let _nodes = Nodes::join(scene.client().clone(), scene.namespace());
+    scene.cluster("macs").await?;
+    let chart = fleet_chart(&scene)?;
+    let helm = |verb: &str, generation: u32| {
+        let set = format!("generation=g{generation}");
+        let wait = ["--wait=watcher", "--rollback-on-failure", "--timeout=10m", "--set", &set];
+        plane.helm(&[&[verb, "fleet", &chart, "--namespace", scene.namespace()], &wait[..]].concat())
+    };
+    helm("install", 1)?;
+    scene.ready_machines(3).await?;
+    let old: Vec<_> = scene.machines().await?.iter().map(ResourceExt::name_any).collect();
+    helm("upgrade", 2)?;
+    rolled(&scene, &old).await?;
+    ensure!(scene.scaleway().simulator().now() < FLOOR, "the claim is about what happens inside the floor");
+    let status = plane.helm(&["status", "fleet", "--namespace", scene.namespace(), "--output", "json"])?;
+    let status: serde_json::Value = serde_json::from_str(&status)?;
+    ensure!(status["version"] == 2 && status["info"]["status"] == "deployed", "{status:#}");
+    let hosts = scene.scaleway().hosts();
+    let wiped_once = |host: &windlass_test_kubernetes::Host| !host.deletion_scheduled && host.wiped_as.len() == 1;
+    ensure!(hosts.len() == 3 && hosts.iter().all(wiped_once), "{hosts:#?}");
+    scene.check_hosts(&[]).await?;
+    plane.helm(&["uninstall", "fleet", "--namespace", scene.namespace()])?;
+    scene.all_in_pool(3).await?;
+    scene.end().await
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_terminate_the_floor_leads_to_scheduled_deletions_and_the_machines_go_at_once() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };

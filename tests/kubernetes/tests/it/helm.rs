@@ -219,6 +219,27 @@ async fn the_chart_for_one_namespace_grants_nothing_elsewhere_and_secrets_where_
     scene.gone(Kind::AppleSiliconMachine, "mac").await?;
     scene.all_in_pool(2).await?;
     ensure!(pod.stop()?.success(), "{}", pod.log());
+
+    // What has a label, of all namespaces and of one; and no remediation.
+    let lease = |filter: &str| format!("leases.coordination.k8s.io/windlass-controller{filter}");
+    let remediations = "machineremediations.infrastructure.windlass.dev";
+    ensure!(may("watch", remediations, scene.namespace()));
+    for watched in ["", scene.namespace()] {
+        let values = json!({"watchFilter": "blue", "watchNamespace": watched, "owner": "", "remediation": false});
+        installation.helm("upgrade", values)?;
+        let name = if watched.is_empty() { ".blue".to_owned() } else { format!("-{watched}.blue") };
+        ensure!(may("update", &lease(&name), "kube-system") && !may("update", &lease(""), "kube-system"), "{name}");
+        ensure!(!may("watch", remediations, scene.namespace()) && may("watch", machines, scene.namespace()));
+        let mut pod = installation.run().await?;
+        let mut machine = MachineOptions::default().machine("mac");
+        machine["metadata"]["labels"] = json!({"cluster.x-k8s.io/watch-filter": "blue"});
+        scene.apply(&machine).await?;
+        scene.ready_machines(1).await?;
+        scene.delete(Kind::AppleSiliconMachine, "mac").await?;
+        scene.gone(Kind::AppleSiliconMachine, "mac").await?;
+        scene.all_in_pool(2).await?;
+        ensure!(pod.stop()?.success(), "{}", pod.log());
+    }
     elsewhere.end().await?;
     installation.scene.end().await
 }

@@ -29,6 +29,7 @@ mod samples;
 mod scale;
 mod server_clusters;
 mod setup;
+mod switches;
 mod tenants;
 mod traces;
 mod truth;

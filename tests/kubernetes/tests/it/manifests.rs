@@ -135,6 +135,8 @@ async fn the_api_server_takes_what_the_chart_renders_of_every_value_and_the_sche
         "--set=namespaceCredentials=scaleway,requireNamespaceCredentials=true",
         "--set=registryCredentials=registry",
         "--set=serverClusters.webhookNetworks={10.1.0.0/16}",
+        "--set=watchFilter=blue,orderedHosts=delete,waitForWipe=false,setUp=false,remediation=false",
+        "--set=limits[0].costPerHour=1,limits[0].prices.NOVEL1-S=0.5",
         "--set=policies.release.path=oci://registry.example/team/release:1,policies.trust.keys.release=RWQ",
     ];
     let rendered = render(&all)?;
@@ -151,6 +153,12 @@ async fn the_api_server_takes_what_the_chart_renders_of_every_value_and_the_sche
         "grafana_dashboard: \"1\"",
         "--require-namespace-credentials",
         "--webhook-network=10.1.0.0/16",
+        "--watch-filter=blue",
+        "--ordered-hosts=delete",
+        "--wait-for-wipe=false",
+        "--set-up=false",
+        "--remediation=false",
+        r#""prices":{"NOVEL1-S":0.5}"#,
         "DOCKER_CONFIG",
         "secretName: registry",
         r#""trust":{"keys":{"release":"RWQ"}}"#,

@@ -90,6 +90,27 @@ async fn servers_cost_no_more_in_an_hour_than_the_operator_allows() -> Result<()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_type_without_a_price_passes_no_cost_limit_until_the_operator_names_its_price() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "unpriced").await?;
+    let mut controller = scene.start(&limited(json!({"costPerHour": 1.0}))).await?;
+    let mut object = instance("server", "DEV1-S");
+    object["spec"]["types"] = json!(["DEV1-S", "NOVEL1-S"]);
+    scene.apply(&object).await?;
+    says(&scene, Kind::InstanceMachine, "server", "LimitReached", "no price for the type NOVEL1-S").await?;
+    let mut cluster = Kind::ServerCluster.object("farm");
+    let group = json!({"name": "web", "count": 1, "types": ["NOVEL1-S"], "image": "ubuntu_noble"});
+    cluster["spec"] = json!({"zone": "fr-par-1", "groups": [group]});
+    scene.apply(&cluster).await?;
+    says(&scene, Kind::ServerCluster, "farm", "Refused", "`prices`").await?;
+    ensure!(scene.scaleway().instances().is_empty(), "{:#?}", scene.scaleway().instances());
+    controller.stop()?;
+    let _controller = scene.start(&limited(json!({"costPerHour": 1.0, "prices": {"NOVEL1-S": 0.5}}))).await?;
+    ready(&scene, Kind::InstanceMachine, "server").await?;
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_editors_own_limit_of_orders_counts_within_the_operators() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let scene = Scene::new(plane, "orders-of-one").await?;

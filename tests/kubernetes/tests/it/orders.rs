@@ -1,7 +1,7 @@
 //! Ordering: a host costs a day at least, so it takes the object's request, the operator's leave and an empty pool; and
 //! one for each machine, whatever is lost on the way.
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use kube::ResourceExt;
 use serde_json::json;
 use windlass_simulator::{Effect, FaultKind};
@@ -68,6 +68,40 @@ async fn an_empty_pool_has_one_host_ordered_which_is_handed_over_when_it_is_deli
     ensure!(hosts.len() == 1 && hosts[0].id == ordered[0].id && hosts[0].wiped_as.len() == 1, "{hosts:#?}");
     ensure!(orders(&scene) == 1 && scene.scaleway().gone_hosts().is_empty());
     scene.check_hosts(&[]).await?;
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_has_ordered_hosts_deleted_with_their_machines_and_those_of_the_pool_return() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "order-deleted").await?;
+    let pooled = scene.scaleway().add_hosts(1, [])?.remove(0);
+    let _controller = scene.start(&allowing().argument("--ordered-hosts=delete")).await?;
+    scene.apply(&may_order(9).machine("adopted")).await?;
+    scene.ready_machines(1).await?;
+    for name in ["ordered", "kept", "misspelt"] {
+        scene.apply(&may_order(9).machine(name)).await?;
+    }
+    scene.ready_machines(4).await?;
+    for (name, request) in [("kept", "keep"), ("misspelt", "kepe")] {
+        let annotation = json!({"metadata": {"annotations": {"windlass.dev/release-policy": request}}});
+        scene.patch(Kind::AppleSiliconMachine, name, annotation).await?;
+    }
+    let mut hosts = Vec::new();
+    for name in ["adopted", "ordered", "kept", "misspelt"] {
+        let machine = scene.api(Kind::AppleSiliconMachine).get(name).await?;
+        hosts.push(machine.data["status"]["serverID"].as_str().unwrap_or_default().to_owned());
+        scene.delete(Kind::AppleSiliconMachine, name).await?;
+        scene.gone(Kind::AppleSiliconMachine, name).await?;
+    }
+    let [adopted, ordered, kept, misspelt] = &hosts[..] else { bail!("{hosts:?}") };
+    let host = |id: &str| scene.scaleway().host(id);
+    ensure!(*adopted == pooled && host(adopted)?.in_pool() && host(misspelt)?.in_pool(), "{hosts:?}");
+    ensure!(!host(kept)?.in_pool() && !host(kept)?.deletion_scheduled, "{:?}", host(kept)?);
+    // It was ordered just now, and Scaleway deletes none for a day.
+    ensure!(host(ordered)?.deletion_scheduled && host(ordered)?.wiped_as.is_empty(), "{:?}", host(ordered)?);
+    ensure!(!host(adopted)?.deletion_scheduled && !host(misspelt)?.deletion_scheduled);
+    scene.check_hosts(&[ordered.clone(), kept.clone()]).await?;
     scene.end().await
 }
 

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use serde_json::{Value, json};
+use windlass_simulator::AppleSiliconPool;
 use windlass_test_kubernetes::{
     ControlPlane, Controller, ControllerOptions, Kind, MachineOptions, Programs, Scene, User, eventually,
 };
@@ -272,6 +273,115 @@ async fn of_installations_with_objects_in_common_one_leads_whatever_their_namesp
     let of_scene = format!("windlass-controller-{}", scene.namespace());
     ensure!(leases.contains("/windlass-controller\n") && leases.contains(&of_scene), "{leases}");
     other.end().await?;
+    scene.end().await
+}
+
+fn labelled(mut object: Value, filter: &str) -> Value {
+    object["metadata"]["labels"]["cluster.x-k8s.io/watch-filter"] = json!(filter);
+    object
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn controllers_share_a_cluster_by_a_label_and_take_nothing_of_each_other_for_an_orphan() -> Result<()> {
+    // Its own control plane: whoever looks for orphans watches all namespaces.
+    let Some(programs) = Programs::found() else { return Ok(()) };
+    let plane = ControlPlane::start(programs, false).await?;
+    let scene = Scene::new(&plane, "shared").await?;
+    scene.scaleway().add_hosts(3, [])?;
+    let of = async |filter: &str| {
+        let options = ControllerOptions { state: filter.to_owned(), all_namespaces: true, ..Default::default() };
+        // The chart gives each the right to its own Lease.
+        let options = ControllerOptions { user: User::Admin, ..options }
+            .argument("--leader-elect=true")
+            .argument("--lease-duration=6s")
+            .argument(&format!("--pool-prefix={}", MachineOptions::POOL))
+            .argument("--orphans=return")
+            .argument("--orphans-interval=500ms")
+            .argument("--orphans-grace=500ms")
+            .argument(&format!("--watch-filter={filter}"));
+        scene.start(&options).await
+    };
+    let (blue, mut red) = (of("blue").await?, of("red").await?);
+    leads(&blue, "the blue one").await?;
+    leads(&red, "the red one").await?;
+    let every = installation(&scene, "every", true).await?;
+    waits(&every, "the one without a filter").await?;
+    drop(every);
+    scene.apply(&labelled(MachineOptions::default().machine("blue"), "blue")).await?;
+    scene.apply(&labelled(MachineOptions::default().machine("red"), "red")).await?;
+    // A Secret that both need.
+    scene.apply(&credentials("team", TEAM_A)).await?;
+    for filter in ["blue", "red"] {
+        let server = instance(&format!("{filter}-server"), json!({"credentialsRef": {"name": "team"}}));
+        scene.apply(&labelled(server, filter)).await?;
+    }
+    scene.apply(&MachineOptions::default().machine("nobodys")).await?;
+    for name in ["blue", "red"] {
+        ready(&scene, Kind::AppleSiliconMachine, name).await?;
+    }
+    for name in ["blue-server", "red-server"] {
+        ready(&scene, Kind::InstanceMachine, name).await?;
+    }
+    let host = async |name: &str| {
+        let machine = scene.api(Kind::AppleSiliconMachine).get(name).await?;
+        let id = machine.data["status"]["serverID"].as_str().context("it has no host")?.to_owned();
+        scene.scaleway().host(&id)
+    };
+    let (of_blue, of_red) = (host("blue").await?, host("red").await?);
+    let owner = |name: &str| name.splitn(3, '-').take(2).collect::<Vec<_>>().join("-");
+    ensure!(owner(&of_blue.name) != owner(&of_red.name), "{of_blue:?} {of_red:?}");
+
+    // A host that really is an orphan goes back: so they are looked for, and the other controller's is none.
+    let stranded = AppleSiliconPool::new(&format!("{}-", owner(&of_blue.name)), 1, MachineOptions::TYPE)?;
+    let stranded = scene.scaleway().simulator().add_apple_silicon_pool(&stranded).pop().context("one was asked for")?;
+    eventually("the orphan is in the pool", || async {
+        let host = scene.scaleway().host(&stranded)?;
+        ensure!(host.in_pool(), "{host:?}");
+        Ok(())
+    })
+    .await?;
+    red.stop()?;
+    // The same while the other one is down, and its objects change.
+    scene.delete(Kind::AppleSiliconMachine, "red").await?;
+    let listings = || scene.scaleway().calls().iter().filter(|call| call.ends_with("/servers")).count();
+    let before = listings();
+    eventually("orphans are looked for some more times", || async {
+        ensure!(listings() >= before + 6, "{} more listings", listings() - before);
+        Ok(())
+    })
+    .await?;
+    for host in [&of_blue, &of_red] {
+        let now = scene.scaleway().host(&host.id)?;
+        ensure!(now.name == host.name && now.wiped_as.is_empty(), "{now:?}");
+    }
+    let metrics = blue.metrics().await?;
+    ensure!(!metrics.contains("windlass_orphaned_servers{zone=\"fr-par-1\"} 1\n"), "{metrics}");
+    let _red = of("red").await?;
+    scene.gone(Kind::AppleSiliconMachine, "red").await?;
+    ensure!(scene.scaleway().host(&of_red.id)?.in_pool());
+    for (name, held) in [("red-server", 1), ("blue-server", 0)] {
+        scene.delete(Kind::InstanceMachine, name).await?;
+        scene.gone(Kind::InstanceMachine, name).await?;
+        let secret = scene.api(Kind::Secret).get("team").await?;
+        ensure!(secret.finalizers().len() == held, "after {name}: {:?}", secret.finalizers());
+    }
+
+    // What has no label is nobody's, until it gets one.
+    let object = scene.api(Kind::AppleSiliconMachine).get("nobodys").await?;
+    ensure!(object.data["status"].is_null() && object.finalizers().is_empty(), "{object:#?}");
+    let labels = json!({"metadata": {"labels": {"cluster.x-k8s.io/watch-filter": "blue"}}});
+    scene.patch(Kind::AppleSiliconMachine, "nobodys", labels).await?;
+    ready(&scene, Kind::AppleSiliconMachine, "nobodys").await?;
+    // And one that loses it is left as it is.
+    let unlabelled = json!({"metadata": {"labels": {"cluster.x-k8s.io/watch-filter": null}}});
+    scene.patch(Kind::AppleSiliconMachine, "blue", unlabelled).await?;
+    scene.delete(Kind::AppleSiliconMachine, "blue").await?;
+    scene.delete(Kind::AppleSiliconMachine, "nobodys").await?;
+    scene.gone(Kind::AppleSiliconMachine, "nobodys").await?;
+    ensure!(scene.scaleway().host(&of_blue.id)?.name == of_blue.name);
+    let labels = json!({"metadata": {"labels": {"cluster.x-k8s.io/watch-filter": "blue"}}});
+    scene.patch(Kind::AppleSiliconMachine, "blue", labels).await?;
+    scene.gone(Kind::AppleSiliconMachine, "blue").await?;
     scene.end().await
 }
 

@@ -1,9 +1,11 @@
 //! What changes while work waits for its turn: nothing begins that is no longer wanted.
 
 use std::fs::File;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use windlass_simulator::{Effect, FaultKind};
 use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOptions, Scene, eventually};
 
 /// Takes the lock over hosts' names, as another program does that shares the state directory.
@@ -163,5 +165,50 @@ async fn machines_that_wait_for_a_host_write_nothing_until_there_is_one() -> Res
     .await?;
     scene.scaleway().add_hosts(10, [])?;
     scene.ready_machines(10).await?;
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_queues_are_measured_and_what_goes_into_them_comes_out() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "queues").await?;
+    scene.scaleway().add_hosts(1, [])?;
+    let controller = scene.start(&ControllerOptions::default().argument("--concurrency=1")).await?;
+    scene.apply(&MachineOptions::default().machine("first")).await?;
+    scene.ready_machines(1).await?;
+    let measured = async |metric: &str| -> Result<f64> {
+        let metrics = controller.metrics().await?;
+        let series = format!("{metric}{{name=\"applesiliconmachine\"}} ");
+        let value = metrics.lines().find_map(|line| line.strip_prefix(&series));
+        Ok(value.with_context(|| format!("no {series} in {metrics}"))?.parse()?)
+    };
+    // One reconcile at a time, and that one waits for a listing.
+    let slow = FaultKind::Delay(Duration::from_secs(12));
+    scene.scaleway().fail("GET", "/apple-silicon/**/servers", None, slow, Effect::Before)?;
+    scene.scaleway().held_up().await?;
+    for name in ["second", "third"] {
+        scene.apply(&MachineOptions::default().machine(name)).await?;
+    }
+    eventually("two wait for their turn while the third has it", || async {
+        let running = measured("workqueue_longest_running_processor_seconds").await?;
+        let depth = measured("workqueue_depth").await?;
+        ensure!(depth >= 2.0 && running > 0.0, "{depth} wait, {running} s");
+        ensure!(measured("workqueue_unfinished_work_seconds").await? >= running);
+        Ok(())
+    })
+    .await?;
+    scene.scaleway().calm();
+    eventually("each time that a machine waited it had its turn", || async {
+        let adds = measured("workqueue_adds_total").await?;
+        let turns = measured("workqueue_queue_duration_seconds_count").await?;
+        let ended = measured("workqueue_work_duration_seconds_count").await?;
+        let counted = controller.reconciles(Kind::AppleSiliconMachine).await? as f64;
+        ensure!(measured("workqueue_depth").await? == 0.0, "some wait");
+        ensure!(adds > 5.0 && adds == turns && turns == ended && ended == counted, "{adds} {turns} {ended} {counted}");
+        Ok(())
+    })
+    .await?;
+    ensure!(measured("workqueue_queue_duration_seconds_sum").await? > 1.0);
+    ensure!(measured("workqueue_work_duration_seconds_sum").await? > 1.0);
     scene.end().await
 }

@@ -49,7 +49,9 @@ fn constants(source: &str) -> Vec<(String, String)> {
             documentation = format!("{documentation} {}", words.trim());
         } else {
             let name = line.split_once(": &str = \"").and_then(|(_, rest)| rest.strip_suffix("\";"));
-            if let Some(name) = name.filter(|name| line.contains("const ") && name.starts_with("windlass_")) {
+            // Those of work queues are called as controller-runtime calls them.
+            let is_metric = |name: &&str| name.starts_with("windlass_") || name.starts_with("workqueue_");
+            if let Some(name) = name.filter(|name| line.contains("const ") && is_metric(name)) {
                 // A link of rustdoc's leads nowhere here.
                 let words = documentation.trim().replace("[`ErrorClass`](crate::ErrorClass)", "class of the failure");
                 found.push((name.to_owned(), words));

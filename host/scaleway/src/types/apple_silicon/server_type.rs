@@ -5,7 +5,7 @@ use crate::types::tolerant::answers;
 use crate::types::word::words;
 
 words! {
-    /// How many hosts of a type are to be had in a zone.
+    /// How many hosts of a type are available in a zone.
     pub enum Stock {
         /// Enough.
         High = "high_stock",

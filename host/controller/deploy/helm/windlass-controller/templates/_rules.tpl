@@ -3,7 +3,7 @@
   resources: [applesiliconmachines, instancemachines{{ if .Values.serverClusters.enabled }}, serverclusters{{ end }}]
   verbs: [get, list, watch, patch]
 - apiGroups: [infrastructure.windlass.dev]
-  resources: [externalclusters, machineremediations, applesiliconmachinetemplates, instancemachinetemplates, policies]
+  resources: [externalclusters{{ if .Values.remediation }}, machineremediations{{ end }}, applesiliconmachinetemplates, instancemachinetemplates, policies]
   verbs: [get, list, watch]
 - apiGroups: [infrastructure.windlass.dev]
   resources:
@@ -12,7 +12,9 @@
   - instancemachines/status
   - instancemachinetemplates/status
   - externalclusters/status
+  {{- if .Values.remediation }}
   - machineremediations/status
+  {{- end }}
   {{- if .Values.serverClusters.enabled }}
   - serverclusters/status
   {{- end }}
@@ -72,6 +74,9 @@
   resources: [namespaces]
   resourceNames: [kube-system]
   verbs: [get]
+{{- end }}
+{{- define "windlass.lease" -}}
+windlass-controller{{ with .Values.watchNamespace }}-{{ . }}{{ end }}{{ with .Values.watchFilter }}.{{ . }}{{ end }}
 {{- end }}
 {{- define "windlass.subject" -}}
 - kind: ServiceAccount
