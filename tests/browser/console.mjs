@@ -54,10 +54,14 @@ export async function pages(base) {
     return { status: answer.status, text: await answer.text() };
   };
   const found = (text, pattern) => [...text.matchAll(pattern)].map((match) => match[1].replaceAll("&amp;", "&"));
-  const all = new Set(["/", "/operations", "/decisions", "/policies", "/clusters"]);
+  const all = new Set(["/", "/operations", "/decisions", "/policies", "/clusters", "/search", "/search?q=web"]);
   for (const part of ["/operations", "/decisions"]) {
     const { text } = await get(part);
-    for (const link of found(text, new RegExp(`href="(${part}\\?[^"]*)"`, "g"))) all.add(link);
+    for (const link of found(text, new RegExp(`href="(${part}\\?[^"]*)"`, "g"))) {
+      // Of groups and of policies one is enough.
+      const [kind] = link.match(/\?(group|policy)=/) ?? [];
+      if (!kind || ![...all].some((path) => path.includes(kind))) all.add(link);
+    }
   }
   const kinds = new Map();
   const operations = [...all].filter((path) => path.startsWith("/operations"));
@@ -75,7 +79,7 @@ export async function pages(base) {
     const [id] = found((await get(path)).text, /href="\/decisions\/([^"?]+)"/g);
     if (!id) continue;
     all.add(`/decisions/${id}`);
-    if ([...all].some((path) => path.includes("?policy="))) continue;
+    if ([...all].some((path) => /^\/decisions\/.*\?policy=/.test(path))) continue;
     const { text } = await get(`/decisions/${id}`);
     for (const link of found(text, /href="(\/decisions\/[^"?]+\?policy=[^"#]*)/g)) all.add(link);
   }

@@ -148,12 +148,12 @@ test("everything is reached by keyboard, in the order in which it stands, with t
   const page = await open(browser);
   const at = () => page.evaluate(() => {
     const of = document.activeElement;
-    const all = [...document.querySelectorAll("a[href], summary, [tabindex]")];
+    const all = [...document.querySelectorAll("a[href], input, button, summary, [tabindex]")];
     const focusable = all.filter((one) => one.checkVisibility());
     const box = of.getBoundingClientRect();
     const style = getComputedStyle(of);
     return {
-      position: focusable.indexOf(of), of: focusable.length, text: of.textContent.slice(0, 60),
+      position: focusable.indexOf(of), of: focusable.length, text: (of.textContent || of.ariaLabel).slice(0, 60),
       outlined: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2,
       inSight: box.width > 0 && box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth,
     };
@@ -222,12 +222,14 @@ test("text from outside never becomes markup", async () => {
       const tags = new Set([
         "html", "head", "meta", "title", "link", "script", "body", "a", "header", "p", "nav", "main", "h1", "h2",
         "h3", "h4", "ul", "ol", "li", "section", "div", "table", "thead", "tbody", "tr", "th", "td", "span", "time",
-        "dl", "dt", "dd", "details", "summary", "pre", "code", "strong", "svg", "rect", "line", "g", "text", "meter"
+        "dl", "dt", "dd", "details", "summary", "pre", "code", "strong", "svg", "rect", "line", "g", "text", "meter",
+        "form", "input", "button", "figure", "figcaption", "desc"
       ]);
       const attributes = new Set([
         "lang", "charset", "name", "content", "rel", "href", "type", "src", "defer", "class", "id", "title",
         "aria-label", "aria-labelledby", "aria-current", "aria-hidden", "role", "tabindex", "scope", "datetime",
-        "viewBox", "width", "height", "x", "y", "x1", "x2", "y1", "y2", "rx", "focusable", "min", "max", "value"
+        "viewBox", "width", "height", "x", "y", "x1", "x2", "y1", "y2", "rx", "focusable", "min", "max", "value",
+        "action", "method", "maxlength", "placeholder", "preserveAspectRatio"
       ]);
       const strange = [];
       for (const element of document.querySelectorAll("*")) {

@@ -26,8 +26,12 @@ use crate::{Candidates, Error, Prices};
 
 #[cfg(feature = "clusters")]
 mod clusters;
+mod day;
+mod search;
 #[cfg(feature = "clusters")]
 pub(crate) use clusters::ClusterView;
+pub(crate) use day::{Asked, Day, Deciding, Hour};
+pub(crate) use search::Search;
 
 /// Rows of a page.
 pub(crate) const PAGE: usize = 100;
@@ -128,6 +132,10 @@ pub(crate) struct Now {
     pub(crate) hosts: Vec<RunningHost>,
     /// What the page does not show, and where it is; none where it shows everything.
     pub(crate) elsewhere: Option<NotShown>,
+    /// What shows that the history of this directory took place elsewhere.
+    pub(crate) moved: Option<String>,
+    pub(crate) day: Day,
+    pub(crate) deciding: Deciding,
 }
 
 /// An operation that is open.
@@ -293,7 +301,21 @@ impl Source {
             clusters,
             hosts: self.hosts()?,
             elsewhere: self.elsewhere()?,
+            moved: self.moved()?,
+            day: self.day()?,
+            deciding: self.deciding()?,
         })
+    }
+
+    /// What shows that the history of this directory took place elsewhere, for people.
+    fn moved(&self) -> Result<Option<String>, Error> {
+        let is_snapshot = self.journal()?.is_some_and(|journal| journal.log().is_snapshot());
+        match self.state.moved() {
+            Ok(moved) => Ok(moved),
+            // On a disk that takes no writes another reader may have it open.
+            Err(_) if is_snapshot => Ok(None),
+            Err(error) => Err(Error::Journal(error)),
+        }
     }
 
     /// The machines that there are, or are to be; and whether there are more.
@@ -378,6 +400,18 @@ impl Source {
         &self,
         mut filter: OperationFilter,
     ) -> Result<(Vec<Operation>, Option<OperationId>), Error> {
+        // The journal has no index of groups: of a group that is rare, a page may have few operations and a next one.
+        if let Some(group) = filter.group.take() {
+            filter.limit = Some(Search::OPERATIONS);
+            let mut operations = self.list(&filter)?;
+            let is_whole = operations.len() < Search::OPERATIONS as usize;
+            let oldest = operations.last().map(|operation| operation.id.clone()).filter(|_| !is_whole);
+            operations.retain(|operation| operation.group == group);
+            let more = operations.len() > PAGE;
+            operations.truncate(PAGE);
+            let last = operations.last().filter(|_| more).map(|operation| operation.id.clone());
+            return Ok((operations, last.or(oldest)));
+        }
         filter.limit = Some(PAGE as u32 + 1);
         let mut operations = self.list(&filter)?;
         let more = operations.len() > PAGE;

@@ -36,7 +36,7 @@ const ICON: &str = include_str!("../assets/icon.svg");
 
 /// Nothing runs and nothing is shown but what comes from here.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
-     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+     base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 /// How often it is looked whether something has changed.
 const LOOK: Duration = Duration::from_secs(1);
 /// Pages that are told of changes at the same time; a further one is read again by hand.
@@ -118,6 +118,7 @@ fn routes(console: Arc<Console>) -> Router {
         .route("/decisions", get(decisions))
         .route("/decisions/{id}", get(decision))
         .route("/policies", get(policies))
+        .route("/search", get(search))
         .route("/changes", get(changes))
         .route("/assets/console.css", get(|| async { asset("text/css; charset=utf-8", pages::STYLE) }))
         .route("/assets/live.js", get(|| async { asset("text/javascript; charset=utf-8", SCRIPT) }))
@@ -178,6 +179,7 @@ async fn now(State(console): State<Arc<Console>>) -> Response {
 #[derive(Debug, Default, Deserialize)]
 struct WhichOperations {
     state: Option<String>,
+    group: Option<String>,
     before: Option<String>,
 }
 
@@ -195,6 +197,7 @@ async fn operations(State(console): State<Arc<Console>>, Query(which): Query<Whi
             OperationState::Abandoned,
         ];
         filter.states = states.into_iter().filter(|state| which.state.as_deref() == Some(state.as_str())).collect();
+        filter.group = which.group.filter(|group| !group.is_empty());
         filter.before = which.before.as_deref().and_then(|id| OperationId::parse(id).ok());
         let (found, next) = source.source.operations(filter.clone())?;
         Ok(pages::operations(&found, &filter, next.as_ref()))
@@ -250,6 +253,20 @@ async fn policies(State(console): State<Arc<Console>>) -> Response {
     let source = Arc::clone(&console);
     let content = reading(&console, move || Ok(pages::policies(&source.source.policies()?))).await;
     shown(&console, "Policies", "/policies", content)
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct WhatFor {
+    q: Option<String>,
+}
+
+async fn search(State(console): State<Arc<Console>>, Query(what): Query<WhatFor>) -> Response {
+    let source = Arc::clone(&console);
+    let found = reading(&console, move || {
+        let text = what.q.unwrap_or_default();
+        Ok(pages::search(&Handle::current().block_on(source.source.search(&text))?))
+    });
+    shown(&console, "Search", "/search", found.await)
 }
 
 #[cfg(feature = "clusters")]

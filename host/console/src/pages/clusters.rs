@@ -7,14 +7,22 @@ use serde_json::Value;
 use windlass_cluster::{ClusterEvent, ClusterPlan, Node, PlannedHook, StoredCluster};
 use windlass_inspect::text::age;
 
-use super::{facts, operation_link, raw, state, table, took, when};
+use super::{empty, facts, operation_link, raw, state, table, took, when};
 use crate::read::ClusterView;
 
 pub(crate) fn clusters(found: &[StoredCluster]) -> Markup {
     html! {
         h1 { "Clusters" }
-        @if found.is_empty() { p.none { "There are none." } } @else { (list(found)) }
+        @if found.is_empty() { (none()) } @else { (list(found)) }
     }
+}
+
+/// What would be there.
+pub(super) fn none() -> Markup {
+    empty(
+        "No clusters. Their nodes, operations and hooks appear here. To create a cluster:",
+        "windlass cluster create farm.toml",
+    )
 }
 
 pub(super) fn list(clusters: &[StoredCluster]) -> Markup {

@@ -10,7 +10,8 @@ use windlass_policy::{
     DecisionFilter, DecisionId, DecisionPage, DecisionRecord, DecisionSummary, LinkRecord, Outcome, Replay,
 };
 
-use super::{decision_link, encoded, facts, older, raw, state, table, when};
+use super::about::{policy_link, reason, subject};
+use super::{CREATE, decision_link, empty, encoded, facts, older, raw, state, table, when};
 use crate::read::DecisionView;
 
 pub(crate) fn decisions(page: &DecisionPage, filter: &DecisionFilter) -> Markup {
@@ -18,12 +19,14 @@ pub(crate) fn decisions(page: &DecisionPage, filter: &DecisionFilter) -> Markup 
     if filter.only_fallbacks {
         query.push_str("&failed=true");
     }
+    if let Some(policy) = &filter.policy {
+        query.push_str(&format!("&policy={}", encoded(policy)));
+    }
+    let of_all = filter.slot.is_none() && !filter.only_fallbacks && filter.policy.is_none();
     html! {
-        h1 { "Decisions" }
+        h1 { "Decisions" @if let Some(policy) = &filter.policy { " of policy " (policy) } }
         nav.filter aria-label="Slot" {
-            a href="/decisions" aria-current=[(filter.slot.is_none() && !filter.only_fallbacks).then_some("true")] {
-                "all"
-            }
+            a href="/decisions" aria-current=[of_all.then_some("true")] { "all" }
             @for slot in SlotName::ALL {
                 a href={ "/decisions?slot=" (slot) } aria-current=[(filter.slot == Some(slot)).then_some("true")] {
                     (slot)
@@ -32,7 +35,15 @@ pub(crate) fn decisions(page: &DecisionPage, filter: &DecisionFilter) -> Markup 
             a href="/decisions?failed=true" aria-current=[filter.only_fallbacks.then_some("true")] { "a policy failed" }
         }
         @if page.decisions.is_empty() {
-            p.none { "There are none here." }
+            @if of_all && page.older.is_none() {
+                (empty(
+                    "No decisions. What policies decide about creations, failures and removals appears here. \
+                     To create a server:",
+                    CREATE,
+                ))
+            } @else {
+                p.none { "None of these here." }
+            }
         } @else {
             (list("Decisions", &page.decisions))
         }
@@ -41,25 +52,42 @@ pub(crate) fn decisions(page: &DecisionPage, filter: &DecisionFilter) -> Markup 
     }
 }
 
-fn list(label: &str, decisions: &[DecisionSummary]) -> Markup {
+pub(super) fn list(label: &str, decisions: &[DecisionSummary]) -> Markup {
     let row = |decision: &DecisionSummary| {
-        let Brief { subject, verdict, deciders } = Brief::of(decision);
+        let brief = Brief::of(decision);
         vec![
-            decision_link(&decision.id.to_string()),
             when(decision.at_ms),
             html! { (decision.slot) },
-            html! { (subject) },
-            html! { (verdict) },
-            html! { (deciders.join(", ")) @if decision.is_fallback() { " " (state("failed")) } },
+            subject(decision, &brief.subject),
+            html! {
+                @if brief.verdict.is_empty() { span.none { "not recorded" } } @else { strong { (brief.verdict) } }
+            },
+            reason(decision),
+            deciders(decision, &brief.deciders),
             html! { (human_duration(Duration::from_nanos(decision.duration_ns))) },
-            html! { (decision.reason.as_deref().unwrap_or_default()) },
+            decision_link(&decision.id.to_string()),
         ]
     };
     table(
         label,
-        &["decision", "at", "slot", "subject", "verdict", "decided by", "took", "reason"],
+        &["at", "slot", "subject", "verdict", "why", "decided by", "took", "decision"],
         &decisions.iter().map(row).collect::<Vec<_>>(),
     )
+}
+
+/// Who decided, with what else each of them did.
+fn deciders(decision: &DecisionSummary, words: &[String]) -> Markup {
+    let names: Vec<&str> = decision.deciders().map(|link| &*link.policy.name).collect();
+    html! {
+        @for (position, words) in words.iter().enumerate() {
+            @if position > 0 { ", " }
+            @match names.get(position).and_then(|name| Some((*name, words.strip_prefix(name)?))) {
+                Some((name, rest)) => { (policy_link(name)) (rest) },
+                None => { (words) },
+            }
+        }
+        @if decision.is_fallback() { " " (state("failed")) }
+    }
 }
 
 pub(crate) fn decision(view: &DecisionView) -> Markup {

@@ -1,11 +1,14 @@
 //! Pages, from data. All text is escaped by the templates; nothing here is put into a page as it is.
 
+mod about;
 #[cfg(feature = "clusters")]
 mod clusters;
 mod decisions;
 mod now;
 mod operations;
+mod overview;
 mod policies;
+mod search;
 
 use std::time::Duration;
 
@@ -21,9 +24,13 @@ pub(crate) use decisions::{decision, decisions};
 pub(crate) use now::now;
 pub(crate) use operations::{operation, operations};
 pub(crate) use policies::policies;
+pub(crate) use search::search;
 
 /// The look of pages.
 pub(crate) const STYLE: &str = include_str!("../../assets/console.css");
+
+/// Creates a server.
+const CREATE: &str = "windlass server create --group ci --type DEV1-S --image ubuntu_noble";
 
 /// The parts of the console, by path and title.
 const PARTS: &[(&str, &str)] = &[
@@ -78,6 +85,13 @@ pub(crate) fn page(title: &str, frame: Frame<'_>, state: &str, content: &Markup)
                             }
                         }
                     }
+                    @if let Frame::Served { .. } = frame {
+                        form.search role="search" action="/search" method="get" {
+                            input type="search" name="q" aria-label="Search" maxlength="200"
+                                placeholder="id, name, address, word";
+                            button type="submit" { "Search" }
+                        }
+                    }
                     p.state title="state directory" { (state) }
                 }
                 main #content { (content) }
@@ -93,6 +107,11 @@ pub(crate) fn problem(title: &str, words: &[String]) -> Markup {
         @for words in words { p { (words) } }
         p { a href="/" { "To what is there now" } }
     }
+}
+
+/// What would be where nothing is, and the command that makes it.
+fn empty(words: &str, command: &str) -> Markup {
+    html! { p.none { (words) " " code { (command) } } }
 }
 
 /// An instant, and how long ago it was.
@@ -183,9 +202,20 @@ fn table(label: &str, head: &[&str], rows: &[Vec<Markup>]) -> Markup {
 
 /// How a cell keeps its room: a word or two stay on one line, and a sentence has some to stand in.
 fn room(cell: &Markup) -> &'static str {
-    match (cell.0.contains('<'), cell.0.len()) {
+    let mut in_tag = false;
+    let text = cell.0.chars().filter(|character| {
+        let of_text = !in_tag && *character != '<';
+        in_tag = match character {
+            '<' => true,
+            '>' => false,
+            _ => in_tag,
+        };
+        of_text
+    });
+    match (cell.0.contains('<'), text.count()) {
         (false, 1..=20) => "short",
-        (false, 60..) => "long",
+        (_, 60..) => "long",
+        (_, 24..) => "some",
         _ => "other",
     }
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 use windlass_inspect::text::age;
-use windlass_inspect::words::cause_words;
 use windlass_lifecycle::{LastSweep, Operation, OperationState};
 
-use super::{decision_link, operation_link, state, table, took};
+use super::about::{about, group_link, named, why};
+use super::{decision_link, empty, operation_link, overview, state, table, took};
 use crate::read::{Cost, Look, Machine, MachineState, Now, UnderWay};
 
 pub(crate) fn now(now: &Now) -> Markup {
@@ -31,12 +31,16 @@ pub(crate) fn now(now: &Now) -> Markup {
             (figure(&unexplained.to_string(), "unexplained", Some("#unexplained")))
             (figure(&now.hosts.len().to_string(), "running hosts", Some("/policies")))
         }
+        (overview::needs_you(now))
+        (overview::since_yesterday(&now.day))
+        (overview::groups(&now.machines, now.cost.is_some(), euros))
+        (overview::deciding(&now.deciding))
         section aria-labelledby="under-way" {
             h2 #under-way { "Under way" }
             @if now.under_way.is_empty() { p.none { "No operations are open." } } @else {
                 (table(
                     "Under way",
-                    &["operation", "kind", "group", "zone", "for", "last step", "worker", "why"],
+                    &["operation", "kind", "about", "group", "zone", "for", "last step", "worker", "why"],
                     &now.under_way.iter().map(under_way).collect::<Vec<_>>(),
                 ))
             }
@@ -48,7 +52,7 @@ pub(crate) fn now(now: &Now) -> Markup {
                     "The next start of a host, and " code { "windlass operation resume" } ", try again." }
                 (table(
                     "Needs attention",
-                    &["operation", "kind", "state", "zone", "age", "why"],
+                    &["operation", "kind", "state", "about", "zone", "age", "why"],
                     &now.unsettled.iter().map(unsettled).collect::<Vec<_>>(),
                 ))
             }
@@ -59,8 +63,9 @@ pub(crate) fn now(now: &Now) -> Markup {
         }
         section aria-labelledby="machines" {
             h2 #machines { "Servers and Macs" }
-            @if now.machines.is_empty() { p.none { "No servers or Macs in the journal." } } @else {
-                p { @for (group, count) in groups(&now.machines) { span.badge.plain { (group) ": " (count) } " " } }
+            @if now.machines.is_empty() {
+                (empty("No servers or Macs in the journal. To create a server:", super::CREATE))
+             } @else {
                 (table(
                     "Servers and Macs",
                     &["made by", "what", "is", "name", "type", "group", "zone", "age", "€ an hour"],
@@ -70,6 +75,9 @@ pub(crate) fn now(now: &Now) -> Markup {
                 @if now.cost.is_none() { p.small { "Without Scaleway's catalogue there are no prices here." } }
                 @else {
                     // (assumption: hourly-price-server-alone)
+                    @if let Some(cost) = now.cost.filter(|cost| cost.priced > 0) {
+                        p.small { "A day at this rate: " (format!("{:.2} €", cost.hourly * 24.0)) "." }
+                    }
                     p.small { "The sum is of servers alone. Macs, volumes and addresses cost more, and no list "
                         "that is read here has their prices." }
                 }
@@ -113,7 +121,7 @@ fn clusters(now: &Now) -> Markup {
         section aria-labelledby="clusters" {
             h2 #clusters { "Clusters" }
             @if now.clusters.is_empty() {
-                p.none { "There are none." }
+                (super::clusters::none())
             } @else {
                 (super::clusters::list(&now.clusters))
             }
@@ -161,7 +169,8 @@ fn under_way(open: &UnderWay) -> Vec<Markup> {
     vec![
         operation_link(operation.id.as_str()),
         html! { (operation.kind) },
-        html! { (operation.group) },
+        about(operation),
+        group_link(&operation.group),
         html! { (operation.zone) },
         html! { (age(operation.created_at)) },
         html! { @if let Some(last) = last { (last.step) ", " (last.phase.as_str()) " " (age(last.at)) " ago" } },
@@ -175,25 +184,11 @@ fn unsettled(operation: &Operation) -> Vec<Markup> {
         operation_link(operation.id.as_str()),
         html! { (operation.kind) },
         state(operation.state.as_str()),
+        about(operation),
         html! { (operation.zone) },
         html! { (age(operation.created_at)) },
         why(operation),
     ]
-}
-
-/// What failed, and what policies said; else what it was asked to do.
-fn why(operation: &Operation) -> Markup {
-    let cause = operation.cause.as_ref().map(cause_words);
-    let word = |key: &str| operation.specification.get(key).and_then(|word| word.as_str());
-    let requested = operation.requested_by().map(|requested| format!("requested by {requested}"));
-    let asked = word("trigger").or_else(|| word("requested")).map(|word| format!("asked for by {word}"));
-    let of = word("creation").map(|creation| format!("removes what {creation} has made"));
-    let words: Vec<String> =
-        cause.into_iter().chain(operation.reasons.last().map(|reason| format!("“{reason}”"))).collect();
-    html! {
-        @if words.is_empty() { (requested.or(asked).or(of).unwrap_or_else(|| "somebody asked for it".to_owned())) }
-        @else { (words.join(": ")) }
-    }
 }
 
 fn sweeps(sweeps: &[LastSweep]) -> Markup {
@@ -202,7 +197,7 @@ fn sweeps(sweeps: &[LastSweep]) -> Markup {
         .flat_map(|sweep| &sweep.examples)
         .map(|found| {
             vec![
-                html! { (found.resource.kind) " " span.id { (found.resource.id) } },
+                html! { (found.resource.kind) " " span.id { (named(&found.resource.id)) } },
                 html! { (found.label) },
                 html! { (found.state) },
                 html! { (found.resource.zone) },
@@ -252,7 +247,7 @@ fn look(look: &Look) -> Vec<Markup> {
         counts.iter().map(|(word, count)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
     };
     vec![
-        html! { (look.group.as_deref().unwrap_or("–")) },
+        html! { @match &look.group { Some(group) => { (group_link(group)) }, None => { "–" } } },
         html! { (look.zone) },
         html! { (counts(&look.states)) },
         html! { (counts(&look.reported)) },
@@ -260,15 +255,6 @@ fn look(look: &Look) -> Vec<Markup> {
         html! { (age(look.at_ms)) " ago" },
         decision_link(&look.decision.to_string()),
     ]
-}
-
-/// How many machines each group has.
-fn groups(machines: &[Machine]) -> BTreeMap<&str, usize> {
-    let mut groups = BTreeMap::new();
-    for machine in machines {
-        *groups.entry(machine.operation.group.as_str()).or_default() += 1;
-    }
-    groups
 }
 
 fn machine(machine: &Machine) -> Vec<Markup> {
@@ -286,14 +272,15 @@ fn machine(machine: &Machine) -> Vec<Markup> {
             (_, None) => { (state("running")) },
         } },
         html! { @match (word("name").as_str(), word("claim").as_str()) {
-            ("", "") => { (operation.id) },
-            (name, claim) => { (name) (claim) },
+            ("", "") => { (named(operation.id.as_str())) },
+            (name, "") => { (named(name)) },
+            (_, claim) => { (named(claim)) },
         } },
         html! { @match &machine.server_type {
             Some(server_type) => { (server_type) },
             None => { (types.join(" or ")) },
         } },
-        html! { (operation.group) },
+        group_link(&operation.group),
         html! { (operation.zone) },
         html! {
             @if machine.standing == MachineState::Creating { (age(operation.created_at)) }

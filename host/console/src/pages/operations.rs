@@ -2,10 +2,13 @@
 
 use maud::{Markup, html};
 use windlass_inspect::text::ago;
-use windlass_inspect::words::{cause_words, failure_words, why_words};
+use windlass_inspect::words::{cause_words, failure_words};
 use windlass_lifecycle::{Operation, OperationFilter, OperationId, OperationState};
 
-use super::{brief, decision_link, facts, older, operation_link, raw, state, table, took, when};
+use super::about::{about, group_link, named, why};
+use super::{
+    CREATE, brief, decision_link, empty, encoded, facts, older, operation_link, raw, state, table, took, when,
+};
 use crate::read::{OperationView, PlannedResource};
 use crate::timeline::{End, Plan, Step};
 
@@ -24,44 +27,61 @@ const WIDTH: u64 = 200;
 
 pub(crate) fn operations(found: &[Operation], filter: &OperationFilter, next: Option<&OperationId>) -> Markup {
     let chosen = filter.states.first();
-    let query = chosen.map(|state| format!("&state={state}")).unwrap_or_default();
-    let rows: Vec<_> = found
-        .iter()
-        .map(|operation| {
-            vec![
-                operation_link(operation.id.as_str()),
-                html! { (operation.kind) },
-                state(operation.state.as_str()),
-                html! { (operation.group) },
-                html! { (operation.zone) },
-                when(operation.created_at),
-                html! { (operation.took().map(took).unwrap_or_default()) },
-                html! { (why_words(operation)) },
-            ]
-        })
-        .collect();
+    let group = filter.group.as_deref().map(|group| format!("&group={}", encoded(group))).unwrap_or_default();
+    let query = chosen.map(|state| format!("&state={state}")).unwrap_or_default() + &group;
     html! {
-        h1 { "Operations" }
+        h1 { "Operations" @if let Some(group) = &filter.group { " of group " (group) } }
         nav.filter aria-label="State" {
-            a href="/operations" aria-current=[chosen.is_none().then_some("true")] { "all" }
+            a href="/operations" aria-current=[(chosen.is_none() && filter.group.is_none()).then_some("true")] {
+                "all"
+            }
             @for state in STATES {
-                a href={ "/operations?state=" (state) } aria-current=[(chosen == Some(&state)).then_some("true")] {
-                    (state)
-                }
+                a href={ "/operations?state=" (state) (group) }
+                aria-current=[(chosen == Some(&state)).then_some("true")] { (state) }
             }
         }
-        @if rows.is_empty() { p.none { "There are none." } } @else {
-            (table("Operations", &["operation", "kind", "state", "group", "zone", "began", "took", "cause"], &rows))
+        @match (found, chosen) {
+            ([], _) if filter.group.is_some() => { p.none { "None of this group here." } },
+            ([], None) => {
+                (empty(
+                    "No operations. Each creation and removal appears here with its steps. To create a server:",
+                    CREATE,
+                ))
+            },
+            ([], Some(state)) => { p.none { "No operation is " (state) "." } },
+            _ => { (list(found)) },
         }
         (older(next.map(|next| format!("/operations?before={next}{query}"))))
     }
+}
+
+pub(super) fn list(operations: &[Operation]) -> Markup {
+    let row = |operation: &Operation| {
+        vec![
+            operation_link(operation.id.as_str()),
+            html! { (operation.kind) },
+            state(operation.state.as_str()),
+            about(operation),
+            why(operation),
+            group_link(&operation.group),
+            html! { (operation.zone) },
+            when(operation.created_at),
+            html! { (operation.took().map(took).unwrap_or_default()) },
+        ]
+    };
+    table(
+        "Operations",
+        &["operation", "kind", "state", "about", "why", "group", "zone", "began", "took"],
+        &operations.iter().map(row).collect::<Vec<_>>(),
+    )
 }
 
 pub(crate) fn operation(view: &OperationView) -> Markup {
     let OperationView { operation, steps, plans } = view;
     let mut told = vec![
         ("state", state(operation.state.as_str())),
-        ("group", html! { (operation.group) }),
+        ("about", about(operation)),
+        ("group", group_link(&operation.group)),
         ("zone", html! { (operation.zone) }),
         ("owner", html! { (operation.owner) }),
         ("process", html! { (operation.runner) }),
@@ -105,7 +125,7 @@ fn time_line(operation: &Operation, steps: &[Step]) -> Markup {
                 html! {
                     (step.name)
                     @if let Some(resource) = &step.resource {
-                        div.small { (resource.kind) " " span.id { (resource.id) } }
+                        div.small { (resource.kind) " " span.id { (named(&resource.id)) } }
                     }
                 },
                 bar(operation.created_at, span, step),

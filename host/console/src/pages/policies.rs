@@ -9,7 +9,8 @@ use windlass_policy::{
     Activity, Agreement, FailureKind, LinkStatus, Mode, PolicyActivity, PolicyChange, PolicyHappening, PolicyIdentity,
 };
 
-use super::{decision_link, state, table, when};
+use super::about::policy_link;
+use super::{CREATE, decision_link, empty, state, table, when};
 use crate::read::PoliciesView;
 
 pub(crate) fn policies(view: &PoliciesView) -> Markup {
@@ -18,7 +19,8 @@ pub(crate) fn policies(view: &PoliciesView) -> Markup {
         h1 { "Policies" }
         @if hosts.is_empty() {
             p.none {
-                "No host runs on this state directory. What its policies decided is under "
+                "No host runs on this state directory. The policies of a running host appear here; "
+                code { "windlass policy list" } " shows those that the next one loads. What policies decided is under "
                 a href="/decisions" { "Decisions" } "."
             }
         }
@@ -66,7 +68,7 @@ fn link(link: &LinkStatus) -> Vec<Markup> {
     vec![
         html! { a href={ "/decisions?slot=" (link.slot) } { (link.slot) } },
         html! { (asked_words(link)) },
-        html! { (link.policy.name) },
+        policy_link(&link.policy.name),
         html! { (link.policy.version) },
         component(&link.policy),
         html! { (age(link.loaded_at_ms)) },
@@ -91,7 +93,7 @@ fn did(activity: &Activity) -> Markup {
         section aria-labelledby="cost" {
             h2 #cost { "What each did and costs" }
             @match activity.since_ms {
-                None => { p.none { "Nothing was decided yet." } },
+                None => { (empty("Nothing was decided yet. Creating a server asks policies:", CREATE)) },
                 Some(since) => {
                     p { "In the newest " (activity.decisions) " decisions, since " (when(since)) ". "
                         "The brake holds back an answer that would remove too many running servers at one look." }
@@ -127,7 +129,7 @@ fn cost(of: &PolicyActivity) -> Vec<Markup> {
     let failed: Vec<String> = of.failed.iter().map(|(kind, count)| format!("{count} {}", kind_word(kind))).collect();
     vec![
         html! { a href={ "/decisions?slot=" (of.policy.slot) } { (of.policy.slot) } },
-        html! { (of.policy.name) },
+        policy_link(&of.policy.name),
         html! { (of.policy.version) " " (component(&of.policy)) },
         html! { (of.asked) },
         html! { (of.decided) },
@@ -148,7 +150,7 @@ fn shadow(of: &PolicyActivity) -> Vec<Markup> {
     let compared = agreed + differed;
     vec![
         html! { a href={ "/decisions?slot=" (of.policy.slot) } { (of.policy.slot) } },
-        html! { (of.policy.name) },
+        policy_link(&of.policy.name),
         html! { (of.policy.version) " " (component(&of.policy)) },
         html! {
             @if compared > 0 {
@@ -183,7 +185,7 @@ fn change(change: &PolicyChange) -> Vec<Markup> {
         html! { a href={ "/decisions?slot=" (change.slot) } { (change.slot) } },
         html! { (place) @if change.mode == Mode::Shadow { " (shadow)" } },
         state(word),
-        html! { (change.policy.name) " " (change.policy.version) },
+        html! { (policy_link(&change.policy.name)) " " (change.policy.version) },
         component(&change.policy),
         told,
         html! { (change.program) ", process " (change.process) },

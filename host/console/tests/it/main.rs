@@ -5,6 +5,7 @@
 mod candidates;
 mod endpoint;
 mod hostile;
+mod overview;
 mod world;
 
 use std::collections::BTreeSet;
@@ -17,6 +18,11 @@ use world::{KEY, World, get_of};
 fn references(page: &str) -> BTreeSet<String> {
     let after = ["href=\"", "src=\""].into_iter().flat_map(|mark| page.split(mark).skip(1));
     after.filter_map(|rest| rest.split('"').next()).map(|link| link.replace("&amp;", "&")).collect()
+}
+
+/// A text as a part of a query.
+fn encoded(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -102,6 +102,13 @@ impl World {
         }
     }
 
+    /// The same, and what was made cannot be removed. Its id.
+    pub(crate) async fn create_and_leave(&self) -> String {
+        let fault = FaultRule::new("DELETE", "/instance/v1/zones/*/ips/*", FaultKind::PermissionDenied);
+        self.simulator.add_fault(fault).unwrap();
+        self.create_and_fail().await
+    }
+
     pub(crate) fn state(&self) -> StateDirectory {
         StateDirectory::open(self.folder.path()).unwrap()
     }
