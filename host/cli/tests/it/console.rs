@@ -25,7 +25,7 @@ fn the_console_shows_what_was_done_until_it_is_told_to_end() {
     let console = Running::start(&mut world.command(&["console", "--listen", "127.0.0.1:0"]));
     let url = console.first_line();
     let now = page(&url, "/", "host: localhost\r\n");
-    assert!(now.starts_with("HTTP/1.1 200") && now.contains("web: 1"), "{now}");
+    assert!(now.starts_with("HTTP/1.1 200") && now.contains("/operations?group=web"), "{now}");
     assert!(page(&url, "/", "host: evil.example\r\n").starts_with("HTTP/1.1 421"));
     console.signal("TERM");
     console.end().expect(0);
