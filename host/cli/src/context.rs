@@ -69,7 +69,7 @@ impl Context {
         Context { output: global.output(), configuration, global, environment, scratch: OnceLock::new() }
     }
 
-    /// The same invocation, for a thread of its own.
+    /// A copy that another thread can own.
     pub(crate) fn again(&self) -> Self {
         Self::new(self.global.clone(), self.configuration.clone(), self.environment.clone())
     }

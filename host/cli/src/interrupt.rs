@@ -12,7 +12,7 @@ use windlass_inspect::failure::{Exit, Failure};
 use windlass_inspect::output::Output;
 use windlass_lifecycle::Control;
 
-/// Ctrl-C and SIGTERM, listened for from its making on.
+/// Ctrl-C and SIGTERM. A signal is kept from [`EndSignals::listen`] on, until it is received.
 pub(crate) struct EndSignals {
     interrupt: Signal,
     terminate: Signal,
@@ -20,9 +20,6 @@ pub(crate) struct EndSignals {
 
 impl EndSignals {
     pub(crate) fn listen() -> Result<Self, Failure> {
-        let deaf = |error: std::io::Error| {
-            Failure::undone("the program cannot listen for Ctrl-C, so it began nothing").because(error.to_string())
-        };
         let interrupt = signal(SignalKind::interrupt()).map_err(deaf)?;
         Ok(Self { interrupt, terminate: signal(SignalKind::terminate()).map_err(deaf)? })
     }
@@ -34,6 +31,10 @@ impl EndSignals {
             _ = self.terminate.recv() => rustix::process::Signal::TERM,
         }
     }
+}
+
+fn deaf(error: std::io::Error) -> Failure {
+    Failure::undone("the program cannot listen for Ctrl-C, so it began nothing").because(error.to_string())
 }
 
 /// The listening itself.
@@ -127,9 +128,6 @@ pub(crate) fn listen(control: &impl Ends, output: Output, words: Words) -> Resul
 
 /// The same for work that begins later ([`Interrupted::begins`]): until then there is nothing to roll back.
 pub(crate) fn listen_before(control: &impl Ends, output: Output, words: Words) -> Result<Interrupted, Failure> {
-    let deaf = |error: std::io::Error| {
-        Failure::undone("the program cannot listen for Ctrl-C, so it began nothing").because(error.to_string())
-    };
     let mut ends = EndSignals::listen()?;
     let mut hangups = signal(SignalKind::hangup()).map_err(deaf)?;
     let happened = Arc::new(AtomicBool::new(false));

@@ -301,21 +301,10 @@ impl Source {
             clusters,
             hosts: self.hosts()?,
             elsewhere: self.elsewhere()?,
-            moved: self.moved()?,
+            moved: self.state.moved_with(self.journal()?.as_ref()).map_err(Error::Journal)?,
             day: self.day()?,
             deciding: self.deciding()?,
         })
-    }
-
-    /// What shows that the history of this directory took place elsewhere, for people.
-    fn moved(&self) -> Result<Option<String>, Error> {
-        let is_snapshot = self.journal()?.is_some_and(|journal| journal.log().is_snapshot());
-        match self.state.moved() {
-            Ok(moved) => Ok(moved),
-            // On a disk that takes no writes another reader may have it open.
-            Err(_) if is_snapshot => Ok(None),
-            Err(error) => Err(Error::Journal(error)),
-        }
     }
 
     /// The machines that there are, or are to be; and whether there are more.

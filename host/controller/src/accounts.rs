@@ -209,13 +209,13 @@ impl Accounts {
     pub(crate) async fn hold(&self, place: &Place) -> Result<(), Error> {
         let mut known = self.known.lock().await;
         let Some(known) = known.get_mut(place).filter(|known| !known.held) else { return Ok(()) };
-        let (options, (namespace, name)) = (&self.options, place);
+        let (namespace, name) = place;
         // One that is going takes no finalizer any more; the key is known as long as this process lives.
         if let Some(secret) = read(&self.options.client, namespace, name).await?
             && secret.metadata.deletion_timestamp.is_none()
             && !(self.is_held(&secret) && secret.labels().contains_key(labels::MOVE))
         {
-            let ours = finalizer(&options.settings);
+            let ours = self.finalizer();
             let others = secret.finalizers().iter().filter(|held| **held != ours);
             let finalizers: Vec<&String> = others.chain([&ours]).collect();
             let moves = secret.labels().get(labels::MOVE).map_or("", String::as_str);
@@ -230,7 +230,7 @@ impl Accounts {
     pub(crate) async fn release(&self, place: &Place) -> Result<(), Error> {
         let (namespace, name) = place;
         if let Some(secret) = read(&self.options.client, namespace, name).await?.filter(|it| self.is_held(it)) {
-            let ours = finalizer(&self.options.settings);
+            let ours = self.finalizer();
             let finalizers: Vec<&String> = secret.finalizers().iter().filter(|held| **held != ours).collect();
             self.write_metadata(&secret, json!({"finalizers": finalizers})).await?;
         }
@@ -241,7 +241,16 @@ impl Accounts {
     }
 
     fn is_held(&self, secret: &Secret) -> bool {
-        secret.finalizers().contains(&finalizer(&self.options.settings))
+        secret.finalizers().contains(&self.finalizer())
+    }
+
+    /// What holds a Secret while an object needs its key: controllers that share a cluster by a label each have one of
+    /// their own, since neither knows when the other's last object goes.
+    fn finalizer(&self) -> String {
+        match &self.options.settings.watch_filter {
+            None => FINALIZER.to_owned(),
+            Some(filter) => format!("{FINALIZER}-{}", mark(filter)),
+        }
     }
 
     async fn write_metadata(&self, secret: &Secret, mut metadata: Value) -> Result<(), Error> {
@@ -345,15 +354,6 @@ fn owner(own: &OwnerName, namespace: &str, secret: &str, project: &str) -> Owner
     let account = mark(&format!("{namespace}/{secret}/{project}"));
     let name = format!("p{account}-{}", cut(own.as_str(), MAX_OWNER_LEN));
     name.parse().unwrap_or_else(|_| own.clone())
-}
-
-/// What holds a Secret while an object needs its key: controllers that share a cluster by a label each have one of
-/// their own, since neither knows when the other's last object goes.
-fn finalizer(settings: &Settings) -> String {
-    match &settings.watch_filter {
-        None => FINALIZER.to_owned(),
-        Some(filter) => format!("{FINALIZER}-{}", mark(filter)),
-    }
 }
 
 /// What of a journal has to be ended by somebody.

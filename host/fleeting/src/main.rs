@@ -40,14 +40,8 @@ fn main() -> ExitCode {
             }
             Err(error) => fail(&error),
         },
-        ["adopt", rest @ ..] => match GroupArguments::read("adopt", rest) {
-            Ok(arguments) => adopt_group(arguments),
-            Err(code) => code,
-        },
-        ["check", rest @ ..] => match GroupArguments::read("check", rest) {
-            Ok(arguments) => check_groups(arguments),
-            Err(code) => code,
-        },
+        ["adopt", rest @ ..] => GroupArguments::read("adopt", rest).map_or_else(|code| code, adopt_group),
+        ["check", rest @ ..] => GroupArguments::read("check", rest).map_or_else(|code| code, check_groups),
         ["help" | "-help" | "-h" | "--help"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS

@@ -1,7 +1,7 @@
 //! The questions that policies would be asked about the machines that exist now: for who wants to see what a policy
 //! would decide before it is in force. Nothing is written, and nothing follows from an answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use windlass_policy::slots::state_mapping::MAX_WATCHED_TAGS;
 use windlass_policy::slots::types::Subject;
@@ -205,17 +205,12 @@ impl MachineReader<'_> {
         Ok(servers.chain(macs.into_iter().map(Box::new).map(ListedMachine::Mac)).collect())
     }
 
-    /// Who has no claims makes no call.
+    /// Without claims there is no call.
     async fn claimed_macs(&self, zone: &Zone, group: Option<&GroupName>) -> Result<Vec<ClaimedMac>, Error> {
-        let claims = self.claims()?;
-        let wanted = |claim: &ReleaseRequest| {
+        let mut claims = self.claims()?;
+        claims.retain(|_, (claim, _)| {
             claim.zone == *zone && group.is_none_or(|group| claim.requested_by.group.as_ref() == Some(group))
-        };
-        let claims: BTreeMap<String, (ReleaseRequest, u64)> = claims
-            .into_iter()
-            .filter(|(claim, _)| wanted(claim))
-            .map(|(claim, at)| (claim.claim.to_string(), (claim, at)))
-            .collect();
+        });
         if claims.is_empty() {
             return Ok(Vec::new());
         }
@@ -229,21 +224,23 @@ impl MachineReader<'_> {
         Ok(hosts.into_iter().filter_map(mac).collect())
     }
 
-    /// The release of each claim that no operation has ended, with the time of the claim. The host is not known yet.
-    fn claims(&self) -> Result<Vec<(ReleaseRequest, u64)>, Error> {
-        let Some(journal) = self.journal else { return Ok(Vec::new()) };
-        let states = vec![OperationState::Done, OperationState::Kept];
-        let mut claims = Vec::new();
+    /// By its name, each claim that no operation has ended: its release, and the time of the claim. The host is not known
+    /// yet.
+    fn claims(&self) -> Result<HashMap<String, (ReleaseRequest, u64)>, Error> {
+        let mut claims = HashMap::new();
+        let Some(journal) = self.journal else { return Ok(claims) };
+        let mut filter = OperationFilter {
+            states: vec![OperationState::Done, OperationState::Kept],
+            not_ended: true,
+            ..OperationFilter::default()
+        };
         for kind in [OperationKind::AdoptMachine, OperationKind::OrderMachine] {
-            let filter = OperationFilter {
-                states: states.clone(),
-                kind: Some(kind),
-                not_ended: true,
-                ..OperationFilter::default()
-            };
-            let operations = journal.operations(&filter)?;
-            claims
-                .extend(operations.iter().filter_map(|operation| Some((release_of(operation)?, operation.created_at))));
+            filter.kind = Some(kind);
+            for operation in journal.operations(&filter)? {
+                if let Some(release) = release_of(&operation) {
+                    claims.insert(release.claim.to_string(), (release, operation.created_at));
+                }
+            }
         }
         Ok(claims)
     }

@@ -122,15 +122,26 @@ impl StateDirectory {
     /// # Errors
     /// As [`StateDirectory::history`].
     pub fn moved(&self) -> Result<Option<String>, Error> {
+        match Journal::read_only(self) {
+            Ok(journal) => self.moved_with(Some(&journal)),
+            // It may show in the directory itself, whatever is wrong with the journal.
+            Err(error) => match (self.moved_with(None)?, error) {
+                (None, error) if !matches!(error, Error::JournalAbsent { .. }) => Err(error),
+                (moved, _) => Ok(moved),
+            },
+        }
+    }
+
+    /// The same for who has the journal of this directory open. `None`: there is none.
+    ///
+    /// # Errors
+    /// As [`StateDirectory::history`].
+    pub fn moved_with(&self, journal: Option<&Journal>) -> Result<Option<String>, Error> {
         let moved = self.read_history()?.map(|(history, here)| (history.place.moved(&here), Some(history.id)));
         let (moved, history) = moved.unwrap_or_default();
-        if moved.is_some() {
-            return Ok(moved);
-        }
-        match Journal::read_only(self) {
-            Ok(journal) => shown_by_journal(&journal, history.as_deref()),
-            Err(Error::JournalAbsent { .. }) => Ok(None),
-            Err(error) => Err(error),
+        match journal {
+            Some(journal) if moved.is_none() => shown_by_journal(journal, history.as_deref()),
+            _ => Ok(moved),
         }
     }
 

@@ -3,7 +3,7 @@
 use windlass_policy::slots::state_mapping::{ServerState, StateDetail};
 use windlass_scaleway::types::apple_silicon::{Server as Host, ServerStatus};
 
-/// What a host's status means for whoever uses it.
+/// What a host's status means for its user.
 ///
 /// - Only `ready` can be worked on.
 /// - `reinstalling` is a wipe that somebody else began: what was on it is lost, as with a server that is being stopped.

@@ -3,8 +3,8 @@
 //!
 //! `policies/<component>.wasm` holds a component, and `policies/<slot>-<component>-<settings>.json` how it was
 //! configured: after `<slot>`, `+<configuration>` where it has grants, limits or `on_failure`, and `@<tenant>.<object>`
-//! where an object brought it. Each is named by digest. What is read is what this host wrote: a component is verified against its
-//! name, a configuration by its HMAC under the state folder's [key](StateKey), which is its first line.
+//! where an object brought it. Each is named by digest. What is read is what this host wrote: a component is verified
+//! against its name, a configuration by its HMAC under the state folder's [key](StateKey), which is its first line.
 
 use std::collections::HashSet;
 use std::io;
@@ -34,8 +34,8 @@ const MAX_CONFIGURATION_BYTES: u64 = 1 << 20;
 /// After so long a policy in use is kept again, so that its age, by which `retain` spares it, stays below a day.
 const KEPT_AGAIN_AFTER: Duration = Duration::from_secs(3600);
 
-/// Policies kept of one tenant. One that changes its policies more often loses the oldest: then what began with them
-/// waits, as with any policy that is lost, and the disk is not filled by whoever may change an object.
+/// Policies kept of one tenant, so that nobody who may change an object can fill the disk. A tenant that changes its
+/// policies more often loses the oldest, and what began with them waits, as with any policy that is lost.
 const MAX_OF_TENANT: usize = 128;
 
 /// How one kept policy was configured.
@@ -134,9 +134,9 @@ impl Kept {
         for (_, name) in kept {
             remove(&self.folder, &name)?;
             if let Some(component) = component_of(&name)
-                && !names.iter().any(|other| component_of(other) == Some(component))
+                && !names.iter().any(|other| component_of(other).as_ref() == Some(&component))
             {
-                remove(&self.folder, format!("{component}.wasm"))?;
+                remove(&self.folder, component)?;
             }
         }
         Ok(())
@@ -224,7 +224,7 @@ impl Kept {
             if name.ends_with(".json") {
                 if names_in_use.contains(&name) || age < grace {
                     if let Some(component) = component_of(&name) {
-                        components_in_use.insert(format!("{component}.wasm"));
+                        components_in_use.insert(component);
                     }
                 } else {
                     remove(&self.folder, &name)?;
@@ -245,9 +245,10 @@ fn component_file(component: &Digest) -> String {
     format!("{component}.wasm")
 }
 
-/// The component that a configuration's file names: `...-<component>-<settings>.json`.
-fn component_of(configuration: &str) -> Option<&str> {
-    configuration.strip_suffix(".json")?.rsplit('-').nth(1)
+/// The file of the component that a configuration's file names: `...-<component>-<settings>.json`.
+fn component_of(configuration: &str) -> Option<String> {
+    let component = configuration.strip_suffix(".json")?.rsplit('-').nth(1)?;
+    Some(format!("{component}.wasm"))
 }
 
 /// What the files of a tenant's configurations have in their names.

@@ -3,10 +3,8 @@
 use crate::links::{pages, prose, root};
 
 /// Phrases that no reader should have to read twice, in lower case, and what to write instead.
-const PHRASES: [(&str, &str); 12] = [
-    ("to be had", "available"),
-    ("can be had", "is available"),
-    ("cannot be had", "is not available"),
+const PHRASES: [(&str, &str); 10] = [
+    ("be had", "available"),
     ("is told", "is reported, or: Windlass reports"),
     ("are told", "are reported, or: Windlass reports"),
     ("was told", "was reported, or: Windlass reported"),

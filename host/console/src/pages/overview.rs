@@ -8,6 +8,7 @@ use windlass_inspect::words::{counted, state_words};
 use windlass_policy::PolicyHappening;
 
 use super::about::{about, group_link, policy_link, why};
+use super::policies::happening_word;
 use super::{operation_link, state, table, when};
 use crate::read::{Asked, Day, Deciding, Hour, Machine, MachineState, Now};
 
@@ -123,16 +124,11 @@ pub(super) fn since_yesterday(day: &Day) -> Markup {
                 ul { @for change in &day.changes {
                     li {
                         (when(change.at_ms)) " " (policy_link(&change.policy.name)) " of the slot "
-                        a href="/policies" { (change.slot) } " "
+                        a href="/policies" { (change.slot) } " " (state(happening_word(&change.what)))
                         @match &change.what {
-                            PolicyHappening::InForce { .. } => { (state("in force")) },
-                            PolicyHappening::Replaced { before, .. } => {
-                                (state("replaced")) " " (before.name) " " (before.version)
-                            },
-                            PolicyHappening::Refused { why } => { (state("refused")) " " (why) },
-                            PolicyHappening::Suspended { why } => { (state("suspended")) " " (why) },
-                            PolicyHappening::Resumed => { (state("asked again")) },
-                            PolicyHappening::Removed => { (state("removed")) },
+                            PolicyHappening::Replaced { before, .. } => { " " (before.name) " " (before.version) },
+                            PolicyHappening::Refused { why } | PolicyHappening::Suspended { why } => { " " (why) },
+                            _ => {},
                         }
                     }
                 } }

@@ -167,24 +167,33 @@ fn shadow(of: &PolicyActivity) -> Vec<Markup> {
     ]
 }
 
+/// What happened to a policy, in a word or two.
+pub(super) fn happening_word(what: &PolicyHappening) -> &'static str {
+    match what {
+        PolicyHappening::InForce { .. } => "in force",
+        PolicyHappening::Replaced { .. } => "replaced",
+        PolicyHappening::Refused { .. } => "refused",
+        PolicyHappening::Suspended { .. } => "suspended",
+        PolicyHappening::Resumed => "asked again",
+        PolicyHappening::Removed => "removed",
+    }
+}
+
 fn change(change: &PolicyChange) -> Vec<Markup> {
-    let (word, told) = match &change.what {
-        PolicyHappening::InForce { source } => ("in force", html! { "from " (source) }),
-        PolicyHappening::Replaced { before, source } => (
-            "replaced",
-            html! { "in the place of " (before.name) " " (before.version) " " (component(before)) ", from " (source) },
-        ),
-        PolicyHappening::Refused { why } => ("refused", html! { (why) }),
-        PolicyHappening::Suspended { why } => ("suspended", html! { (why) }),
-        PolicyHappening::Resumed => ("asked again", html! {}),
-        PolicyHappening::Removed => ("removed", html! {}),
+    let told = match &change.what {
+        PolicyHappening::InForce { source } => html! { "from " (source) },
+        PolicyHappening::Replaced { before, source } => {
+            html! { "in the place of " (before.name) " " (before.version) " " (component(before)) ", from " (source) }
+        }
+        PolicyHappening::Refused { why } | PolicyHappening::Suspended { why } => html! { (why) },
+        PolicyHappening::Resumed | PolicyHappening::Removed => html! {},
     };
     let place = change.position + 1;
     vec![
         when(change.at_ms),
         html! { a href={ "/decisions?slot=" (change.slot) } { (change.slot) } },
         html! { (place) @if change.mode == Mode::Shadow { " (shadow)" } },
-        state(word),
+        state(happening_word(&change.what)),
         html! { (policy_link(&change.policy.name)) " " (change.policy.version) },
         component(&change.policy),
         told,

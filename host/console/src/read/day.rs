@@ -1,9 +1,8 @@
 //! What happened in the last 24 hours, as far as the newest operations and decisions tell it.
 
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use windlass_lifecycle::{Operation, OperationFilter, OperationId, OperationKind, OperationState};
+use windlass_lifecycle::{Clock, Operation, OperationFilter, OperationId, OperationKind, OperationState};
 use windlass_policy::slots::SlotName;
 use windlass_policy::{DecisionFilter, DecisionSummary, Outcome, PolicyChange, PolicyHappening, policy_changes};
 
@@ -77,8 +76,7 @@ pub(crate) struct Deciding {
 
 impl Source {
     pub(super) fn day(&self) -> Result<Day, Error> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        let now = Clock::System.now();
         let begins = begins(now);
         let mut filter = OperationFilter::default();
         filter.limit = Some(AT_ONCE);

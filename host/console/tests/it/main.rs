@@ -162,6 +162,7 @@ async fn a_report_stands_alone() {
 async fn a_console_that_is_looked_at_changes_no_byte() {
     let world = World::new().await;
     world.create(2).await;
+    world.status_is_written().await;
     let before = world.files();
     for path in ["/", "/operations", "/decisions", "/policies", "/clusters"] {
         world.get(path).await;

@@ -126,6 +126,19 @@ impl World {
     }
 
     /// What stands in each file, but for SQLite's index of its log, in which readers note that they read.
+    /// Waits until the host's last change is in its file: it writes that by itself, a moment later.
+    pub(crate) async fn status_is_written(&self) {
+        let state = self.state();
+        for _ in 0..6_000 {
+            let hosts = windlass_policy::running_hosts(state.handle()).unwrap();
+            if hosts.iter().any(|host| host.status == self.policies.status()) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("not within a minute: the status is written");
+    }
+
     pub(crate) fn files(&self) -> BTreeMap<String, Vec<u8>> {
         fn walk(folder: &Path, found: &mut BTreeMap<String, Vec<u8>>) {
             for entry in std::fs::read_dir(folder).unwrap() {

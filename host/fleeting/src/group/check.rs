@@ -50,7 +50,7 @@ impl fmt::Display for CheckedGroup {
 /// Checks each group of the runner's `config.toml` at this path, or the one with this name.
 ///
 /// # Errors
-/// When the file cannot be read, or has no such group. What is wrong with a group is told with it.
+/// When the file cannot be read, or has no such group. Mistakes in a group are part of its result.
 pub async fn check(
     config: &str,
     name: Option<&str>,
@@ -60,11 +60,11 @@ pub async fn check(
     let file = RunnerFile::read(config)?;
     let groups = file.groups(name)?;
     let mut checked = Vec::new();
-    let mut jobs = 0;
+    let mut jobs = 0_u64;
     for group in &groups {
         let mut found = check_group(*group, process_environment, compiler.clone()).await;
         let capacity = group.number("capacity_per_instance").unwrap_or(1);
-        jobs += group.number("max_instances").unwrap_or(0).saturating_mul(capacity);
+        jobs = group.number("max_instances").unwrap_or(0).saturating_mul(capacity).saturating_add(jobs);
         if groups.iter().filter(|other| other.name() == group.name()).count() > 1 && !group.name().is_empty() {
             found
                 .notes
@@ -113,24 +113,21 @@ async fn check_group(
             return found;
         }
     };
-    let places = match &configuration {
+    let (asker, places) = match &configuration {
         GroupConfiguration::Instances(it) => {
-            Instances::check(&client, it, &connector).await.map(|learned| learned.places)
+            let learned = Instances::check(&client, it, &connector).await;
+            (Instances::ASKER, learned.map(|learned| learned.places))
         }
-        GroupConfiguration::AppleSilicon(it) => Macs::check(&client, it, &connector).await.map(|_| {
-            let zone = it.common.first_zone().clone();
-            vec![(Place { zone, server_type: it.server_type.clone() }, None)]
-        }),
+        GroupConfiguration::AppleSilicon(it) => {
+            let place = Place { zone: it.common.first_zone().clone(), server_type: it.server_type.clone() };
+            (Macs::ASKER, Macs::check(&client, it, &connector).await.map(|_| vec![(place, None)]))
+        }
     };
     let size = size(group, common, &mut found);
     match places {
         Ok(places) => found.facts.extend(costs(&places, size)),
         Err(errors) => found.problems.extend(errors.problems().iter().map(ToString::to_string)),
     }
-    let asker = match &configuration {
-        GroupConfiguration::Instances(_) => Instances::ASKER,
-        GroupConfiguration::AppleSilicon(_) => Macs::ASKER,
-    };
     if let Err(words) = check_policies(common, client, asker, compiler).await {
         found.problems.push(problem("policies", words).to_string());
     }
@@ -160,10 +157,7 @@ fn costs(places: &[(Place, Option<f64>)], size: u32) -> Vec<String> {
         |price: &Option<f64>| price.map_or("price not known".to_owned(), |price| format!("EUR {price:.4} an hour"));
     let mut lines: Vec<String> =
         places.iter().map(|(place, of)| format!("{} in {}: {}", place.server_type, place.zone, price(of))).collect();
-    let dearest = places
-        .iter()
-        .filter_map(|(_, price)| *price)
-        .fold(None, |most: Option<f64>, price| Some(most.map_or(price, |most| most.max(price))));
+    let dearest = places.iter().filter_map(|(_, price)| *price).reduce(f64::max);
     let full = match dearest {
         Some(dearest) => {
             let hour = dearest * f64::from(size);
@@ -213,7 +207,7 @@ impl Scratch {
         let parent = Dir::open_ambient_dir(&path, ambient_authority()).map_err(failed)?;
         let mut random = [0; 8];
         SystemRandom::new().fill(&mut random).map_err(|_| failed(std::io::Error::other("no random bytes")))?;
-        // Whoever may write there cannot have made it before.
+        // Its name cannot be guessed, and it must not exist: nobody else can have prepared it.
         let name = format!("windlass-check-{}", hex::encode(random));
         let mut private = DirBuilder::new();
         private.mode(0o700);

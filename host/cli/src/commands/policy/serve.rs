@@ -30,7 +30,7 @@ pub(super) async fn run(context: &Context, arguments: ServePolicies) -> Result<(
     let state = context.state_directory()?;
     let folder = context.folder_of(&state)?;
     let begun = context.again();
-    // The policies are fetched and compiled, which may take minutes; whoever ends it does not wait for that.
+    // Fetching and compiling the policies may take minutes. A signal ends the server meanwhile.
     let loading = tokio::task::spawn_blocking(move || {
         let host = begun.policy_host(folder)?;
         begun.configure(&host)?;

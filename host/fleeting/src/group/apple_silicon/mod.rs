@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use windlass_lifecycle::{
     ClaimName, ClaimStanding, Control, Error, Lifecycle, Operation, OperationId, OperationState, Options, RequestedBy,
-    StateDirectory, SupervisorOptions,
+    StateDirectory, SupervisorOptions, host_state,
 };
 use windlass_policy::Asker;
 use windlass_policy::slots::state_mapping::{ServerState, StateDetail};
@@ -74,7 +74,7 @@ impl Machine for Host {
     }
 
     fn state(&self) -> (ServerState, StateDetail) {
-        windlass_lifecycle::host_state(self)
+        host_state(self)
     }
 
     fn created_at(&self) -> Option<Timestamp> {
@@ -189,7 +189,7 @@ impl MachineKind for Macs {
                 fleet.release_called_off(claim, host.id.clone(), &by);
             }
         }
-        fleet.book.lock().saw(&id, &host.id, windlass_lifecycle::host_state(&host).0, now);
+        fleet.book.lock().saw(&id, &host.id, host_state(&host).0, now);
         Some((id, host))
     }
 
