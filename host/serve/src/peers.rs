@@ -4,11 +4,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
+/// How long a connection that has asked nothing yet may take for it, before it counts as one that keeps the server
+/// waiting: on a busy machine a client that has just connected may not run for so long.
+const MOMENT: Duration = Duration::from_secs(1);
 /// What a message may have without counting: each connection may hold so much.
 pub(crate) const SMALL_BYTES: usize = 64 << 10;
 
@@ -64,6 +68,16 @@ struct Entry {
     is_unread: Box<dyn Fn() -> bool + Send>,
 }
 
+impl Entry {
+    /// The order in which connections make room. Those that are busy are alike, and so is one that has just come.
+    fn class(&self, now: Instant) -> Phase {
+        match self.phase {
+            Phase::Fresh if now.duration_since(self.since) < MOMENT => Phase::Queued,
+            phase => phase.min(Phase::Queued),
+        }
+    }
+}
+
 impl Peers {
     pub(crate) fn new(share: Share) -> Arc<Peers> {
         Arc::new(Peers { share, next: AtomicU64::new(0), open: Mutex::default() })
@@ -103,8 +117,8 @@ impl Peers {
 /// longest, else the oldest that has sent something that nobody has read yet. Whether it has is a system call, made for
 /// as few as possible.
 fn first_to_close(connections: &mut [(u64, &Entry)]) -> Option<u64> {
-    // Those that are busy are alike.
-    connections.sort_unstable_by_key(|(_, entry)| (entry.phase.min(Phase::Queued), entry.since));
+    let now = Instant::now();
+    connections.sort_unstable_by_key(|(_, entry)| (entry.class(now), entry.since));
     let is_unread = |entry: &Entry| matches!(entry.phase, Phase::Fresh | Phase::Idle) && (entry.is_unread)();
     let first = connections.iter().find(|(_, entry)| !is_unread(entry));
     first.or_else(|| connections.iter().min_by_key(|(_, entry)| entry.since)).map(|(id, _)| *id)
@@ -235,7 +249,7 @@ mod tests {
         for phase in [Phase::Idle, Phase::Fresh, Phase::Idle] {
             mine.push(admitted(&peers, OTHER));
             mine.last().unwrap().enters(phase);
-            tokio::time::advance(std::time::Duration::from_millis(1)).await;
+            tokio::time::advance(MOMENT).await;
         }
         for (index, expected) in [[true, false, true], [false, false, true]].into_iter().enumerate() {
             mine.push(admitted(&peers, OTHER));
@@ -243,6 +257,20 @@ mod tests {
             assert_eq!([0, 1, 2].map(|place: usize| is_open(&mine[place])), expected, "{index}");
         }
         assert_eq!(peers.open(), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_just_connected_is_not_closed_before_the_idle() {
+        let peers = peers(2, 0);
+        let idle = admitted(&peers, OTHER);
+        idle.enters(Phase::Idle);
+        let fresh = admitted(&peers, OTHER);
+        let next = admitted(&peers, OTHER);
+        assert!(!is_open(&idle) && is_open(&fresh) && is_open(&next));
+        tokio::time::advance(MOMENT).await;
+        next.enters(Phase::Idle);
+        let _newest = admitted(&peers, OTHER);
+        assert!(!is_open(&fresh) && is_open(&next), "it had its moment");
     }
 
     #[test]
@@ -261,10 +289,10 @@ mod tests {
         let peers = peers(3, 0);
         let [slow, queued, unread] = [0, 1, 2].map(|_| peers.admit(OTHER, || true).0);
         slow.enters(Phase::Answering);
-        tokio::time::advance(std::time::Duration::from_millis(1)).await;
+        tokio::time::advance(Duration::from_millis(1)).await;
         queued.enters(Phase::Answering);
         queued.queues().unwrap();
-        tokio::time::advance(std::time::Duration::from_millis(1)).await;
+        tokio::time::advance(Duration::from_millis(1)).await;
         slow.is_next();
         let newest = admitted(&peers, OTHER);
         assert!(!is_open(&slow) && is_open(&queued) && is_open(&unread));
@@ -273,17 +301,18 @@ mod tests {
         assert!(!is_open(&queued) && is_open(&newest) && is_open(&unread));
     }
 
-    #[test]
-    fn who_has_said_something_that_nobody_has_read_is_not_idle() {
+    #[tokio::test(start_paused = true)]
+    async fn who_has_said_something_that_nobody_has_read_is_not_idle() {
         let peers = peers(2, 0);
         let unread = peers.admit(OTHER, || true).0;
         let silent = admitted(&peers, OTHER);
+        tokio::time::advance(MOMENT).await;
         let _newest = admitted(&peers, OTHER);
         assert!(is_open(&unread) && !is_open(&silent));
     }
 
-    #[test]
-    fn no_more_connections_are_asked_than_until_the_first_silent_one() {
+    #[tokio::test(start_paused = true)]
+    async fn no_more_connections_are_asked_than_until_the_first_silent_one() {
         let peers = peers(20, 0);
         let asked = Arc::new(AtomicU64::new(0));
         let admit = |is_unread| {
@@ -296,6 +325,7 @@ mod tests {
         };
         let unread = [(); 2].map(|()| admit(true));
         let silent: Vec<Peer> = (0..18).map(|_| admit(false)).collect();
+        tokio::time::advance(MOMENT).await;
         let _newest = admit(false);
         assert_eq!(asked.load(Ordering::Relaxed), 3);
         assert!(unread.iter().all(is_open) && silent.iter().filter(|peer| is_open(peer)).count() == 17);
@@ -320,7 +350,7 @@ mod tests {
         {
             peer.enters(phase);
             peer.holds(large).unwrap();
-            tokio::time::advance(std::time::Duration::from_millis(1)).await;
+            tokio::time::advance(Duration::from_millis(1)).await;
         }
         let small = admitted(&peers, OTHER);
         small.holds(SMALL_BYTES).unwrap();
