@@ -49,7 +49,7 @@ settings! {
 
 /// How a class of failure is met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Manner {
+enum RetryClass {
     /// It will not pass: why.
     Never(&'static str),
     /// It passes by itself, sooner or later: exponential with full jitter.
@@ -62,48 +62,48 @@ enum Manner {
     Precondition,
 }
 
-fn manner(question: &Question) -> Manner {
+fn retry_class(question: &Question) -> RetryClass {
     use FailureClass as Class;
     let failure = &question.failure;
     match failure.class {
-        Class::InvalidArguments => Manner::Never("the request is wrong and stays wrong"),
-        Class::AuthenticationDenied => Manner::Never("the credentials are not accepted"),
-        Class::PermissionDenied => Manner::Never("the credentials are not allowed to do this"),
-        Class::QuotaExceeded => Manner::Never("the quota is used up"),
-        Class::OutOfStock => Manner::Never("the type is out of stock in this zone"),
-        Class::NotFound => Manner::Never("there is no such resource"),
-        Class::Expired => Manner::Never("the resource is gone"),
+        Class::InvalidArguments => RetryClass::Never("the request is wrong and stays wrong"),
+        Class::AuthenticationDenied => RetryClass::Never("the credentials are not accepted"),
+        Class::PermissionDenied => RetryClass::Never("the credentials are not allowed to do this"),
+        Class::QuotaExceeded => RetryClass::Never("the quota is used up"),
+        Class::OutOfStock => RetryClass::Never("the type is out of stock in this zone"),
+        Class::NotFound => RetryClass::Never("there is no such resource"),
+        Class::Expired => RetryClass::Never("the resource is gone"),
         // A removal conflicts with nothing but what is being done to the resource: a server stops, or a volume leaves it
         // (assumption: removal-conflict-passes).
         Class::Conflict if question.undoing && failure.error_type.as_deref() != Some("already_exists") => {
-            Manner::Precondition
+            RetryClass::Precondition
         }
-        Class::Conflict => Manner::Never("something with this name or in this role exists"),
-        Class::DeadlineExceeded => Manner::Never("the operation's own deadline has passed"),
-        Class::Cancelled => Manner::Never("the operation was called off"),
-        Class::HookFailed | Class::HookTimedOut => Manner::Never("a hook that failed is not run again"),
+        Class::Conflict => RetryClass::Never("something with this name or in this role exists"),
+        Class::DeadlineExceeded => RetryClass::Never("the operation's own deadline has passed"),
+        Class::Cancelled => RetryClass::Never("the operation was called off"),
+        Class::HookFailed | Class::HookTimedOut => RetryClass::Never("a hook that failed is not run again"),
         // The billing floor of a physical host lasts for hours: the release slot has an answer to it.
         Class::PreconditionFailed if question.operation == "release-machine" => {
-            Manner::Never("the machine's state forbids it")
+            RetryClass::Never("the machine's state forbids it")
         }
-        Class::PreconditionFailed => Manner::Precondition,
+        Class::PreconditionFailed => RetryClass::Precondition,
         // Seen in the state of the resource itself, not in an answer (assumption: locked-is-final).
         Class::Locked if failure.status.is_none() => {
-            Manner::Never("the resource is locked: Scaleway's support unlocks it")
+            RetryClass::Never("the resource is locked: Scaleway's support unlocks it")
         }
-        Class::Locked => Manner::Precondition,
-        Class::TransientState => Manner::Transient,
-        Class::RateLimited => Manner::RateLimit,
+        Class::Locked => RetryClass::Precondition,
+        Class::TransientState => RetryClass::Transient,
+        Class::RateLimited => RetryClass::RateLimit,
         Class::ServerError
         | Class::Gateway
         | Class::Timeout
         | Class::Connection
         | Class::MalformedAnswer
-        | Class::Interrupted => Manner::Backoff,
+        | Class::Interrupted => RetryClass::Backoff,
         // A 4xx of an unknown type is our fault in some way that waiting doesn't mend.
         Class::Other => match failure.status {
-            Some(400..=499) if !failure.ambiguous => Manner::Never("Scaleway refused it"),
-            _ => Manner::Backoff,
+            Some(400..=499) if !failure.ambiguous => RetryClass::Never("Scaleway refused it"),
+            _ => RetryClass::Backoff,
         },
     }
 }
@@ -115,12 +115,12 @@ impl Retry for DefaultRetry {
             true => (self.undo_budget_ms, self.undo_attempts),
             false => (self.budget_ms, self.attempts),
         };
-        let (attempts, wait) = match manner(&question) {
-            Manner::Never(why) => return Answer::give_up().because(why),
-            Manner::Backoff => {
+        let (attempts, wait) = match retry_class(&question) {
+            RetryClass::Never(why) => return Answer::give_up().because(why),
+            RetryClass::Backoff => {
                 (attempts, backoff::full_jitter(self.base_ms, self.cap_ms, question.attempt, question.random))
             }
-            Manner::RateLimit => (
+            RetryClass::RateLimit => (
                 attempts,
                 backoff::equal_jitter(
                     self.rate_limit_base_ms,
@@ -129,8 +129,8 @@ impl Retry for DefaultRetry {
                     question.random,
                 ),
             ),
-            Manner::Transient => (u32::MAX, backoff::short(self.transient_ms, question.random)),
-            Manner::Precondition => (
+            RetryClass::Transient => (u32::MAX, backoff::short(self.transient_ms, question.random)),
+            RetryClass::Precondition => (
                 self.precondition_attempts.min(attempts),
                 backoff::equal_jitter(self.transient_ms, self.cap_ms, question.attempt, question.random),
             ),

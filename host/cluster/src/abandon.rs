@@ -80,13 +80,13 @@ impl Clusters {
             open.reasons.extend(reasons.clone());
             open.ended_at = Some(at);
         }
-        let happening =
+        let event =
             ClusterEventKind::Closed { state: OperationState::Abandoned, cluster: Some(cluster.state), reasons };
         let change = Change {
             cluster: Some(cluster.clone()),
             nodes: nodes.clone(),
             operation,
-            events: vec![(at, happening)],
+            events: vec![(at, event)],
             ..Change::default()
         };
         // A deletion that was requested would follow.

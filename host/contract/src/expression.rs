@@ -157,7 +157,7 @@ impl From<Kind> for Typed {
 type Checked = Result<Typed, String>;
 
 /// The most mistakes that are reported for one expression.
-const MOST_TOLD: usize = 16;
+const MAX_REPORTED: usize = 16;
 
 /// Both, or what is wrong with them: a line for each mistake, each once.
 fn together<A, B>(one: Result<A, String>, other: Result<B, String>) -> Result<(A, B), String> {
@@ -166,7 +166,7 @@ fn together<A, B>(one: Result<A, String>, other: Result<B, String>) -> Result<(A
         (Err(one), Err(other)) => {
             let mut told: Vec<&str> = one.lines().collect();
             for line in other.lines() {
-                if told.len() < MOST_TOLD && !told.contains(&line) {
+                if told.len() < MAX_REPORTED && !told.contains(&line) {
                     told.push(line);
                 }
             }

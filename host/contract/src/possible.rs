@@ -10,7 +10,7 @@ use cel::parser::Expression as Ast;
 use crate::expression::{Reader, Root, Variable, variable_at};
 
 /// The widest range of numbers that is tried one by one.
-const MOST_TRIED: i64 = 16;
+const MAX_TRIED: i64 = 16;
 
 /// A text longer than this counts as more than one word.
 const LONG_WORD_BYTES: usize = 64;
@@ -319,7 +319,7 @@ impl<'a> Term<'a> {
                 is_within(is) && !self.not.contains(is) && among.as_ref().is_none_or(|among| among.contains(is))
             }
             (None, Some(among), _) => among.iter().any(is_within),
-            (None, None, Some((low, high))) if high.saturating_sub(low) < MOST_TRIED => {
+            (None, None, Some((low, high))) if high.saturating_sub(low) < MAX_TRIED => {
                 (low..=high).any(|number| !self.not.contains(&Value::Number(number)))
             }
             (None, None, _) => true,

@@ -655,6 +655,9 @@ pub(crate) fn asked_words(mark: &str, asked: &LinkRecord, agreement: &str) -> St
     if let Some(fuel) = asked.fuel {
         details.push_str(&format!(", {fuel} fuel"));
     }
+    if let Some(key) = asked.signed_by {
+        details.push_str(&format!(", signed by {key}"));
+    }
     text.push_str(&format!(
         "  {mark} {}  {agreement}{}  ({details})\n",
         printable(&asked.policy.to_string()),

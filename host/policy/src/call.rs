@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use wasmtime::Store;
 use wasmtime::component::{Instance, TypedFunc};
+use windlass_distribution::KeyId;
 
 use crate::decision_log::AppliedRule;
 use crate::guest::{Failure, Guest, LogLine, new_store};
@@ -25,6 +26,15 @@ pub(crate) struct Trace {
     pub(crate) host_calls: Vec<HostCall>,
     /// The rules that answered.
     pub(crate) rules: Vec<AppliedRule>,
+    /// The key that had signed the policy.
+    pub(crate) signed_by: Option<KeyId>,
+}
+
+impl Trace {
+    /// That of a policy that was not asked.
+    pub(crate) fn unasked(policy: &LoadedPolicy) -> Trace {
+        Trace { signed_by: policy.signed_by, ..Trace::default() }
+    }
 }
 
 /// The slot's function, typed.
@@ -95,6 +105,7 @@ fn finish<A>(
         log_dropped: guest.log_dropped,
         host_calls: guest.host_calls.map(|calls| calls.into_records()).unwrap_or_default(),
         rules,
+        signed_by: policy.signed_by,
     };
     (answer, trace)
 }

@@ -530,13 +530,13 @@ pub(crate) async fn ask_policy<S: Slot>(
 ) -> (Result<S::Answer, Failure>, Trace) {
     match circumstances {
         Circumstances::Live(_) | Circumstances::Trial(_) if policy.health.is_suspended() => {
-            return (Err(suspended(policy)), Trace::default());
+            return (Err(suspended(policy)), Trace::unasked(policy));
         }
         // What the moment did to the policy then says nothing about the policy: it is taken from the record.
         Circumstances::Replay { own: Some(LinkRecord { outcome: Outcome::Fallback { kind, reason }, .. }), .. }
             if kind.depends_on_the_moment() =>
         {
-            return (Err(Failure::new(*kind, reason)), Trace::default());
+            return (Err(Failure::new(*kind, reason)), Trace::unasked(policy));
         }
         Circumstances::Live(_) | Circumstances::Trial(_) | Circumstances::Replay { .. } => {}
     }

@@ -45,13 +45,13 @@ pub struct PolicyChange {
     /// The policy that it is about: for what was refused, the one that stays.
     pub policy: PolicyIdentity,
     /// What happened.
-    pub what: PolicyHappening,
+    pub what: PolicyEventKind,
 }
 
 /// What can happen to a place in a chain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum PolicyHappening {
+pub enum PolicyEventKind {
     /// The policy is there, where there was none.
     #[serde(rename_all = "kebab-case")]
     InForce {
@@ -182,30 +182,30 @@ impl Changes {
                 Some(known) if known.policy == link.policy && known.mode == link.mode => {}
                 Some(known) if known.policy != link.policy => {
                     fresh = true;
-                    is(PolicyHappening::Replaced { before: known.policy.clone(), source: source() });
+                    is(PolicyEventKind::Replaced { before: known.policy.clone(), source: source() });
                 }
                 _ => {
                     fresh = true;
-                    is(PolicyHappening::InForce { source: source() });
+                    is(PolicyEventKind::InForce { source: source() });
                 }
             }
             let before = known.filter(|_| !fresh);
             let was_suspended = before.is_some_and(|known| known.suspended);
             if link.suspended && !was_suspended {
-                is(PolicyHappening::Suspended { why: last_failure(link) });
+                is(PolicyEventKind::Suspended { why: last_failure(link) });
             }
             if !link.suspended && was_suspended {
-                is(PolicyHappening::Resumed);
+                is(PolicyEventKind::Resumed);
             }
             if let Some(why) = &link.error
                 && before.and_then(|known| known.refused.as_ref()) != Some(why)
             {
-                is(PolicyHappening::Refused { why: why.clone() });
+                is(PolicyEventKind::Refused { why: why.clone() });
             }
         }
         for ((slot, position), known) in &self.known {
             if !status.links.iter().any(|link| (link.slot, link.position) == (*slot, *position)) {
-                change(*slot, *position, known.mode, &known.policy, PolicyHappening::Removed);
+                change(*slot, *position, known.mode, &known.policy, PolicyEventKind::Removed);
             }
         }
         changes
@@ -241,18 +241,18 @@ fn learn(known: &mut BTreeMap<(SlotName, usize), Known>, change: PolicyChange) {
     let place = (change.slot, change.position);
     let (mode, policy) = (change.mode, change.policy);
     let (suspended, refused) = match change.what {
-        PolicyHappening::Removed => {
+        PolicyEventKind::Removed => {
             known.remove(&place);
             return;
         }
-        PolicyHappening::InForce { .. } | PolicyHappening::Replaced { .. } => (false, None),
+        PolicyEventKind::InForce { .. } | PolicyEventKind::Replaced { .. } => (false, None),
         what => {
             let before = known.get(&place);
             let suspended = before.is_some_and(|known| known.suspended);
             let refused = before.and_then(|known| known.refused.clone());
             match what {
-                PolicyHappening::Suspended { .. } => (true, refused),
-                PolicyHappening::Refused { why } => (suspended, Some(why)),
+                PolicyEventKind::Suspended { .. } => (true, refused),
+                PolicyEventKind::Refused { why } => (suspended, Some(why)),
                 _ => (false, refused),
             }
         }
@@ -307,7 +307,7 @@ mod tests {
     }
 
     fn told(state: &Dir) -> Vec<(u64, String, String)> {
-        let word = |what: &PolicyHappening| {
+        let word = |what: &PolicyEventKind| {
             let json = serde_json::to_value(what).unwrap();
             json.as_str().map(str::to_owned).unwrap_or_else(|| json.as_object().unwrap().keys().next().unwrap().clone())
         };

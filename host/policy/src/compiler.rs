@@ -73,7 +73,7 @@ struct Request {
 /// What a child writes on standard output where it refuses a policy.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Told {
+enum Refused {
     /// [`Refusal::Configure`].
     Configure(String),
     /// [`Refusal::Settings`].
@@ -82,22 +82,22 @@ enum Told {
     Other(String),
 }
 
-impl From<&Refusal> for Told {
+impl From<&Refusal> for Refused {
     fn from(refusal: &Refusal) -> Self {
         match refusal {
-            Refusal::Configure(words) => Told::Configure(words.clone()),
-            Refusal::Settings(words) => Told::Settings(words.clone()),
-            other => Told::Other(other.to_string()),
+            Refusal::Configure(words) => Refused::Configure(words.clone()),
+            Refusal::Settings(words) => Refused::Settings(words.clone()),
+            other => Refused::Other(other.to_string()),
         }
     }
 }
 
-impl From<Told> for Refusal {
-    fn from(told: Told) -> Self {
+impl From<Refused> for Refusal {
+    fn from(told: Refused) -> Self {
         match told {
-            Told::Configure(words) => Refusal::Configure(words),
-            Told::Settings(words) => Refusal::Settings(words),
-            Told::Other(words) => Refusal::Told(words),
+            Refused::Configure(words) => Refusal::Configure(words),
+            Refused::Settings(words) => Refusal::Settings(words),
+            Refused::Other(words) => Refusal::Told(words),
         }
     }
 }
@@ -238,7 +238,7 @@ impl Program {
 fn refusal(output: impl Read) -> Option<ChildError> {
     let mut told = Vec::new();
     output.take(MAX_REFUSAL_BYTES).read_to_end(&mut told).ok()?;
-    serde_json::from_slice::<Told>(&told).ok().map(|told| ChildError::Refused(told.into()))
+    serde_json::from_slice::<Refused>(&told).ok().map(|told| ChildError::Refused(told.into()))
 }
 
 /// What a process does that a host has started as its [`Compiler`]: reads one request from standard input, and puts the
@@ -250,7 +250,7 @@ fn refusal(output: impl Read) -> Option<ChildError> {
 pub fn compile_for_host() -> Result<(), CompileError> {
     let compiled = compile_for_parent();
     if let Err(CompileError::Refused(refusal)) = &compiled {
-        let mut told = serde_json::to_vec(&Told::from(refusal)).unwrap_or_default();
+        let mut told = serde_json::to_vec(&Refused::from(refusal)).unwrap_or_default();
         told.truncate(MAX_REFUSAL_BYTES as usize);
         // The host finds the words by itself where it does not get them.
         let _ = io::stdout().write_all(&told);

@@ -12,7 +12,7 @@ use rand::Rng;
 use tokio::sync::Semaphore;
 use windlass_concurrency::{Generations, Health};
 use windlass_distribution::files::read_bounded;
-use windlass_distribution::{Fetch, KeyId, RULES_MEDIA_TYPE, Signature, SignatureFile, Trust};
+use windlass_distribution::{Fetch, RULES_MEDIA_TYPE, Signature, SignatureFile, Trust};
 
 use crate::asker::Asker;
 use crate::brake::Brake;
@@ -29,7 +29,7 @@ use crate::digest::Digest;
 use crate::engine::{CONCURRENT_WAITING_DECISIONS, Engines};
 use crate::error::{Error, Refusal};
 use crate::host_status::{HostStatus, LinkStatus};
-use crate::kept::{Kept, Unrestored};
+use crate::kept::{Kept, Restored, Unrestored};
 use crate::limits::{ClassLimits, MAX_COMPONENT_BYTES};
 use crate::load::{Loader, Made};
 use crate::policy::LoadedPolicy;
@@ -180,7 +180,6 @@ struct Loaded {
     /// The labels by whose names rules ask.
     label_names: Vec<String>,
     component: Arc<[u8]>,
-    signed_by: Option<KeyId>,
 }
 
 impl Loaded {
@@ -204,7 +203,10 @@ impl Loaded {
     /// Keeps it for the operations that begin under it. No operation ends under a shadow.
     fn keep_in(&self, kept: &Kept) -> Result<(), Error> {
         match self.link.link.mode {
-            Mode::Decide => kept.keep(&self.link.policy.identity, &self.effective, &self.component, self.signed_by),
+            Mode::Decide => {
+                let policy = &self.link.policy;
+                kept.keep(&policy.identity, &self.effective, &self.component, policy.signed_by)
+            }
             Mode::Shadow => Ok(()),
         }
     }
@@ -623,7 +625,7 @@ impl Inner {
         // Before anything looks into the bytes.
         let trust = trust.filter(|_| link.source != Source::BuiltIn);
         let signed_by = trust.map(|trust| trust.verify(&contents.bytes, &contents.signatures)).transpose();
-        let signed_by = signed_by.map_err(|untrusted| refused(untrusted.into()))?;
+        let signed_by = signed_by.map_err(|untrusted| refused(untrusted.into()))?.map(|signed_by| signed_by.key);
         let rules = contents.are_rules.then(|| rules_for(slot, link, &contents.bytes));
         let rules = rules.transpose().map_err(refused)?;
         let made = if rules.is_some() { Made::OfRules } else { Made::OfCode };
@@ -641,6 +643,7 @@ impl Inner {
                 && policy.identity.component == digest
                 && policy.link == effective
                 && policy.limits == limits
+                && policy.signed_by == signed_by
         });
         let (policy, loaded_at_ms) = match same {
             Some((policy, loaded_at_ms)) => (policy.clone(), loaded_at_ms),
@@ -659,6 +662,7 @@ impl Inner {
                     loaded.remarks = rules.explain(loaded.remarks.iter().map(String::as_str));
                 }
                 self.bring(&mut loaded, origin);
+                loaded.signed_by = signed_by;
                 (Arc::new(loaded), now_ms())
             }
         };
@@ -669,8 +673,7 @@ impl Inner {
         let (stamp, unsettled) = (contents.stamp, None);
         let link = ConfiguredLink { link: link.clone(), policy, stamp, unsettled, loaded_at_ms, refused: None };
         let label_names = rules.iter().flat_map(RulesFile::label_names).map(str::to_owned).collect();
-        let signed_by = signed_by.map(|signed_by| signed_by.key);
-        Ok(Loaded { link, effective, label_names, component, signed_by })
+        Ok(Loaded { link, effective, label_names, component })
     }
 
     fn read(&self, slot: SlotName, source: &Source, most: u64) -> Result<Contents, Refusal> {
@@ -813,12 +816,13 @@ impl Inner {
             return Ok(policy);
         }
         let trust = self.generations.current().trust.clone();
-        let (link, component) = self.kept.read(identity, trust.as_deref())?;
+        let Restored { link, component, signed_by } = self.kept.read(identity, trust.as_deref())?;
         let limits = self.limits.of(Class::of(&component)).with(&link.limits, "limits").map_err(Unrestored::Lost)?;
         let made = if identity.are_rules() { Made::OfRules } else { Made::OfCode };
         let loaded = self.loader.load(identity.slot, &link, made, component, limits);
         let mut policy = loaded.map_err(|refusal| Unrestored::Lost(refusal.to_string()))?;
         self.bring(&mut policy, identity.origin.clone());
+        policy.signed_by = signed_by;
         if identity.are_rules() {
             Arc::make_mut(&mut policy.identity).name = identity.name.clone();
         }

@@ -62,6 +62,14 @@ pub(crate) struct Kept {
     writing: Mutex<()>,
 }
 
+/// A kept policy as it was.
+#[derive(Debug)]
+pub(crate) struct Restored {
+    pub(crate) link: Link,
+    pub(crate) component: Arc<[u8]>,
+    pub(crate) signed_by: Option<KeyId>,
+}
+
 /// Why a kept policy is not restored.
 #[derive(Debug)]
 pub(crate) enum Unrestored {
@@ -173,12 +181,8 @@ impl Kept {
             .map_err(|error| format!("its configuration in the state folder can't be read: {error}"))
     }
 
-    /// Reads a kept policy, if whoever signed it is still trusted.
-    pub(crate) fn read(
-        &self,
-        identity: &PolicyIdentity,
-        trust: Option<&Trust>,
-    ) -> Result<(Link, Arc<[u8]>), Unrestored> {
+    /// Reads a kept policy and the key that had signed it, if that is still trusted.
+    pub(crate) fn read(&self, identity: &PolicyIdentity, trust: Option<&Trust>) -> Result<Restored, Unrestored> {
         let configuration = self.configuration(identity).map_err(Unrestored::Lost)?;
         let component: Arc<[u8]> = read_bounded(&self.folder, component_file(&identity.component), MAX_COMPONENT_BYTES)
             .map_err(|error| Unrestored::Lost(format!("its component is not in the state folder: {error}")))?
@@ -204,7 +208,7 @@ impl Kept {
             limits: configuration.limits,
             ..Link::default()
         };
-        Ok((link, component))
+        Ok(Restored { link, component, signed_by: configuration.signed_by })
     }
 
     /// Removes what isn't in use and older than `grace`. Returns how many policies were removed.

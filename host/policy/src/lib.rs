@@ -96,7 +96,7 @@ pub use rules::RulesFile;
 pub use scoped::{ScopedPolicies, ScopedPolicy};
 pub use source::Source;
 // Compiling them elsewhere.
-pub use changes::{PolicyChange, PolicyHappening, policy_changes};
+pub use changes::{PolicyChange, PolicyEventKind, policy_changes};
 pub use compiler::{CompileError, Compiler, compile_for_host};
 pub use error::{Error, Refusal};
 pub use examine::Examination;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
 use wasmtime::component::{ComponentExportIndex, ComponentType, InstancePre, Lift};
 use windlass_concurrency::Health;
+use windlass_distribution::KeyId;
 
 use crate::class::Class;
 use crate::configuration::Link;
@@ -44,6 +45,8 @@ pub struct LoadedPolicy {
     pub(crate) identity: Arc<PolicyIdentity>,
     pub(crate) description: Description,
     pub(crate) link: Link,
+    /// The trusted key that had signed it. Absent: nobody asked for one.
+    pub(crate) signed_by: Option<KeyId>,
     pub(crate) limits: Limits,
     pub(crate) class: Class,
     pub(crate) instance_pre: InstancePre<Guest>,

@@ -86,7 +86,7 @@ pub(crate) fn cluster(view: &ClusterView) -> Markup {
         @if !view.events.is_empty() {
             section {
                 h2 { "What happened in the last one" }
-                ol.events { @for event in &view.events { li { (happening(event)) } } }
+                ol.events { @for event in &view.events { li { (event_line(event)) } } }
             }
         }
     }
@@ -185,7 +185,7 @@ fn nodes(nodes: &[Node]) -> Markup {
 }
 
 /// An event: its word, its facts, and what a hook wrote as it wrote it.
-fn happening(event: &ClusterEvent) -> Markup {
+fn event_line(event: &ClusterEvent) -> Markup {
     let value = serde_json::to_value(&event.what).unwrap_or_default();
     let fields = value.as_object().cloned().unwrap_or_default();
     html! {

@@ -236,7 +236,8 @@ fn link(asked: &LinkRecord) -> Markup {
         }
         @if !asked.rules.is_empty() { " by " (asked.rule_words()) }
         span.small { " in " (human_duration(Duration::from_nanos(asked.duration_ns)))
-            @if let Some(fuel) = asked.fuel { ", " (fuel) " fuel" } }
+            @if let Some(fuel) = asked.fuel { ", " (fuel) " fuel" }
+            @if let Some(key) = asked.signed_by { ", signed by " (key) } }
         @for rule in rules_by_item(asked) { p.small { (rule) } }
         @if !asked.log.is_empty() {
             ul.log { @for line in &asked.log { li { (kind_word(&line.level)) ": " (line.message) } } }

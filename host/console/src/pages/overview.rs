@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 use windlass_inspect::text::instant;
 use windlass_inspect::words::{counted, state_words};
-use windlass_policy::PolicyHappening;
+use windlass_policy::PolicyEventKind;
 
 use super::about::{about, group_link, policy_link, why};
-use super::policies::happening_word;
+use super::policies::event_word;
 use super::{operation_link, state, table, when};
 use crate::read::{Asked, Day, Deciding, Hour, Machine, MachineState, Now};
 
@@ -124,10 +124,10 @@ pub(super) fn since_yesterday(day: &Day) -> Markup {
                 ul { @for change in &day.changes {
                     li {
                         (when(change.at_ms)) " " (policy_link(&change.policy.name)) " of the slot "
-                        a href="/policies" { (change.slot) } " " (state(happening_word(&change.what)))
+                        a href="/policies" { (change.slot) } " " (state(event_word(&change.what)))
                         @match &change.what {
-                            PolicyHappening::Replaced { before, .. } => { " " (before.name) " " (before.version) },
-                            PolicyHappening::Refused { why } | PolicyHappening::Suspended { why } => { " " (why) },
+                            PolicyEventKind::Replaced { before, .. } => { " " (before.name) " " (before.version) },
+                            PolicyEventKind::Refused { why } | PolicyEventKind::Suspended { why } => { " " (why) },
                             _ => {},
                         }
                     }

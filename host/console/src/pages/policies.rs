@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use windlass_inspect::text::age;
 use windlass_inspect::words::{asked_words, human_duration, kind_word, state_words};
 use windlass_policy::{
-    Activity, Agreement, FailureKind, LinkStatus, Mode, PolicyActivity, PolicyChange, PolicyHappening, PolicyIdentity,
+    Activity, Agreement, FailureKind, LinkStatus, Mode, PolicyActivity, PolicyChange, PolicyEventKind, PolicyIdentity,
 };
 
 use super::about::policy_link;
@@ -168,32 +168,32 @@ fn shadow(of: &PolicyActivity) -> Vec<Markup> {
 }
 
 /// What happened to a policy, in a word or two.
-pub(super) fn happening_word(what: &PolicyHappening) -> &'static str {
+pub(super) fn event_word(what: &PolicyEventKind) -> &'static str {
     match what {
-        PolicyHappening::InForce { .. } => "in force",
-        PolicyHappening::Replaced { .. } => "replaced",
-        PolicyHappening::Refused { .. } => "refused",
-        PolicyHappening::Suspended { .. } => "suspended",
-        PolicyHappening::Resumed => "asked again",
-        PolicyHappening::Removed => "removed",
+        PolicyEventKind::InForce { .. } => "in force",
+        PolicyEventKind::Replaced { .. } => "replaced",
+        PolicyEventKind::Refused { .. } => "refused",
+        PolicyEventKind::Suspended { .. } => "suspended",
+        PolicyEventKind::Resumed => "asked again",
+        PolicyEventKind::Removed => "removed",
     }
 }
 
 fn change(change: &PolicyChange) -> Vec<Markup> {
     let told = match &change.what {
-        PolicyHappening::InForce { source } => html! { "from " (source) },
-        PolicyHappening::Replaced { before, source } => {
+        PolicyEventKind::InForce { source } => html! { "from " (source) },
+        PolicyEventKind::Replaced { before, source } => {
             html! { "in the place of " (before.name) " " (before.version) " " (component(before)) ", from " (source) }
         }
-        PolicyHappening::Refused { why } | PolicyHappening::Suspended { why } => html! { (why) },
-        PolicyHappening::Resumed | PolicyHappening::Removed => html! {},
+        PolicyEventKind::Refused { why } | PolicyEventKind::Suspended { why } => html! { (why) },
+        PolicyEventKind::Resumed | PolicyEventKind::Removed => html! {},
     };
     let place = change.position + 1;
     vec![
         when(change.at_ms),
         html! { a href={ "/decisions?slot=" (change.slot) } { (change.slot) } },
         html! { (place) @if change.mode == Mode::Shadow { " (shadow)" } },
-        state(happening_word(&change.what)),
+        state(event_word(&change.what)),
         html! { (policy_link(&change.policy.name)) " " (change.policy.version) },
         component(&change.policy),
         told,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use windlass_lifecycle::{Clock, Operation, OperationFilter, OperationId, OperationKind, OperationState};
 use windlass_policy::slots::SlotName;
-use windlass_policy::{DecisionFilter, DecisionSummary, Outcome, PolicyChange, PolicyHappening, policy_changes};
+use windlass_policy::{DecisionFilter, DecisionSummary, Outcome, PolicyChange, PolicyEventKind, policy_changes};
 
 use super::{RECENT_BYTES, Source};
 use crate::Error;
@@ -94,7 +94,7 @@ impl Source {
         let mut day = Day::of(&operations, now);
         day.changes = policy_changes(self.state.handle(), CHANGES).map_err(Error::Policies)?;
         // A host that starts puts all of its policies in force, and nothing has changed by that.
-        let changes = |change: &PolicyChange| !matches!(change.what, PolicyHappening::InForce { .. });
+        let changes = |change: &PolicyChange| !matches!(change.what, PolicyEventKind::InForce { .. });
         day.changes.retain(|change| change.at_ms >= begins && changes(change));
         day.changes.truncate(MOST);
         Ok(day)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use windlass_distribution::KeyId;
 
 use crate::call::Trace;
 use crate::decision::{DecidedBy, DecisionId, PolicyIdentity};
@@ -58,6 +59,9 @@ impl<Q, A> DecisionRecord<Q, A> {
 #[serde(rename_all = "kebab-case")]
 pub struct LinkRecord {
     pub policy: Arc<PolicyIdentity>,
+    /// The trusted key that had signed it. Absent: `[policies.trust]` asked for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed_by: Option<KeyId>,
     /// In a batch: the items that it was asked about, when not about all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<Vec<u32>>,
@@ -101,6 +105,7 @@ impl LinkRecord {
         }
         LinkRecord {
             policy: policy.clone(),
+            signed_by: trace.signed_by,
             items,
             rules,
             outcome,

@@ -746,6 +746,7 @@ mod tests {
                 configuration: None,
                 origin: None,
             }),
+            signed_by: None,
             items: None,
             outcome: super::super::Outcome::Decided,
             rules: Vec::new(),

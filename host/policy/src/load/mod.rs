@@ -153,6 +153,7 @@ impl Loader {
             }),
             description,
             link: link.clone(),
+            signed_by: None,
             limits,
             class,
             instance_pre,

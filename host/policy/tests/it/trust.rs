@@ -10,7 +10,7 @@ use windlass_distribution::{
     Artifact, ContentDigest, Error as FetchError, Fetch, Reference, Signature, Trust, WASM_MEDIA_TYPE,
 };
 use windlass_policy::slots::{Retry, Slot, SlotName, retry};
-use windlass_policy::{DecidedBy, FailureKind, Host, Link, Policies, Source};
+use windlass_policy::{DecidedBy, DecisionFilter, FailureKind, Host, Link, PinnedPolicies, Policies, Source};
 
 use crate::cosign::Cosign;
 use crate::guests::Guest;
@@ -153,6 +153,31 @@ fn an_operation_does_not_go_on_with_a_policy_whose_key_was_revoked_meanwhile() {
         let by_first = matches!(&decision.decided_by, DecidedBy::Policy(policy) if **policy == *first);
         assert_eq!(by_first, decides, "{:?}", decision.decided_by);
     }
+}
+
+#[test]
+fn a_record_names_the_key_that_had_signed_the_policy() {
+    let (folder, release) = (Folder::new(), Signer::new());
+    let one = Guest::waiting(1).component();
+    folder.write(&one, Some(release.sign(&one)));
+    let signed_by = |host: &Host, pin: &PinnedPolicies| {
+        run(pin.decide::<Retry>(Retry::example()));
+        host.flush_decisions();
+        let newest = host.decisions().unwrap().list(&DecisionFilter::default()).unwrap().decisions.remove(0);
+        newest.asked[0].signed_by.map(|key| key.to_string())
+    };
+    let began = {
+        let host = folder.host();
+        host.configure(&policies()).unwrap();
+        assert_eq!(signed_by(&host, &host.pin()), None, "nobody asked for a signature");
+        host.configure(&policies().with_trust(release.trusted())).unwrap();
+        assert_eq!(signed_by(&host, &host.pin()), Some(release.id()));
+        host.pin().identities()
+    };
+    // The policy that an operation goes on with, too.
+    let host = folder.host();
+    host.configure(&Policies::built_in().with_trust(release.trusted())).unwrap();
+    assert_eq!(signed_by(&host, &host.pinned(&began)), Some(release.id()));
 }
 
 #[test]
