@@ -46,6 +46,16 @@ pub enum Command {
         #[arg(long, value_name = "NAMESPACE", default_value = "windlass-system", value_parser = non_empty)]
         controller_namespace: String,
     },
+    /// Convert objects of tuist's controller of Mac minis, read from standard input, to objects of this one, with the
+    /// commands that hand each host over without wiping it
+    Convert {
+        /// The pool of machines that name none [default: the controller's --pool-prefix]
+        #[arg(long, value_name = "PREFIX", value_parser = non_empty)]
+        pool_prefix: Option<String>,
+        /// The namespace of this controller
+        #[arg(long, value_name = "NAMESPACE", default_value = "windlass-system", value_parser = non_empty)]
+        controller_namespace: String,
+    },
     /// List decisions, newest first, or show one: question, policies asked, answer, reason
     Decisions {
         /// The decision's id or a prefix of it [default: list all]

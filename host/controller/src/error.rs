@@ -43,6 +43,12 @@ pub enum Error {
         /// What it said.
         source: Box<kube::Error>,
     },
+    /// Objects of another controller cannot be converted.
+    #[error("{problems}")]
+    NotConverted {
+        /// What is wrong, a line for each object.
+        problems: String,
+    },
     /// A write of another came first; the next look sees it.
     #[error("the object was changed meanwhile")]
     Overtaken,

@@ -1,6 +1,5 @@
 //! `windlass-controller`: the process around the library.
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -22,7 +21,22 @@ fn main() -> ExitCode {
     }
     match arguments.command {
         Some(Command::Approvals { kubeconfig, namespace, controller_namespace }) => {
-            return print_approvals(kubeconfig.as_deref(), namespace.as_deref(), &controller_namespace);
+            let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => runtime,
+                Err(error) => {
+                    eprintln!("windlass-controller: {error}");
+                    return ExitCode::FAILURE;
+                }
+            };
+            let approvals = windlass_controller::print_approvals(
+                kubeconfig.as_deref(),
+                namespace.as_deref(),
+                &controller_namespace,
+            );
+            return print(runtime.block_on(approvals));
+        }
+        Some(Command::Convert { pool_prefix, controller_namespace }) => {
+            return print(windlass_controller::convert_standard_input(pool_prefix.as_deref(), &controller_namespace));
         }
         Some(Command::Crds) => {
             print!("{}", windlass_controller::definitions_yaml());
@@ -77,24 +91,15 @@ fn main() -> ExitCode {
     }
 }
 
-fn print_approvals(kubeconfig: Option<&Path>, namespace: Option<&str>, controller_namespace: &str) -> ExitCode {
-    let printed = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => {
-            runtime.block_on(windlass_controller::print_approvals(kubeconfig, namespace, controller_namespace))
-        }
-        Err(error) => {
-            eprintln!("windlass-controller: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    match printed {
+fn print(yaml: Result<String, Error>) -> ExitCode {
+    match yaml {
         Ok(yaml) => {
             print!("{yaml}");
             ExitCode::SUCCESS
         }
         Err(error) => {
             eprintln!("windlass-controller: {error}");
-            ExitCode::FAILURE
+            if matches!(error, Error::NotConverted { .. }) { ExitCode::from(WRONG_USAGE) } else { ExitCode::FAILURE }
         }
     }
 }

@@ -8,7 +8,7 @@ use windlass_lifecycle::{ClaimName, GroupName, OwnerName};
 use windlass_scaleway::Zone;
 
 /// The longest claim, in bytes (a rule of the lifecycle, checked there again).
-const MAX_CLAIM_LEN: usize = 63;
+pub(crate) const MAX_CLAIM_LEN: usize = 63;
 /// The longest name of a group (a rule of the lifecycle, checked there again).
 const MAX_GROUP_LEN: usize = 48;
 /// An owner's name within a claim is cut to this.

@@ -405,7 +405,7 @@ impl<'a, K: Machine> Reconcile<'a, K> {
     where
         K: OfAccount,
     {
-        let next = if self.deleting() && self.marked() && self.said_farewell() {
+        let next = if self.deleting() && self.marked() && self.has_been_released() {
             // The Secret went before the finalizer could be taken away.
             Next::RemoveFinalizer
         } else if self.owners.paused.is_some() {
@@ -588,7 +588,7 @@ impl<'a, K: Machine> Reconcile<'a, K> {
     }
 
     /// Whether it was said already what became of a deleted object's machine.
-    pub(crate) fn said_farewell(&self) -> bool {
+    pub(crate) fn has_been_released(&self) -> bool {
         let known = self.status.condition(conditions::RELEASED);
         known.is_some_and(|known| known.status == ConditionStatus::True)
     }
@@ -596,7 +596,7 @@ impl<'a, K: Machine> Reconcile<'a, K> {
     /// Says what became of a deleted object's machine, and lets the object go. It is said once, whatever comes next: a
     /// finalizer that cannot be taken away yet is no second release.
     pub(crate) async fn finish_release(&mut self, warning: bool, reason: &str, message: &str) -> Result<Action, Error> {
-        if !self.said_farewell() {
+        if !self.has_been_released() {
             self.event(warning, reason, "Release", message).await;
             let (generation, status) = (self.object.meta().generation, ConditionStatus::True);
             let kind = conditions::RELEASED;

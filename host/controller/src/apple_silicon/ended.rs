@@ -94,7 +94,7 @@ impl Mac<'_> {
             return Ok(waits);
         }
         let outcome = word(&released.outcome);
-        if !turn.said_farewell() {
+        if !turn.has_been_released() {
             metrics::counter!(metric_names::RELEASES, "outcome" => outcome).increment(1);
         }
         turn.finish_release(needs_people(released), outcome, &message).await

@@ -1,0 +1,475 @@
+//! From the objects of tuist's controller of Mac minis to ours: what `windlass-controller convert` prints.
+//!
+//! That controller's kinds are taken as they were in 2026, in the group `infrastructure.cluster.x-k8s.io/v1alpha1`, with
+//! the defaults of its definitions (`M2-L`, `fr-par-1`). It holds a host by the host's name alone, and skips Scaleway
+//! when an object without a server's id is deleted: read in its source, and not tried. The printed commands rest on it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::io::Read as _;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::ObjectMeta;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::Error;
+use crate::approvals;
+use crate::kinds::{
+    AppleSiliconMachine, AppleSiliconMachineResource, AppleSiliconMachineSpec, AppleSiliconMachineTemplate,
+    AppleSiliconMachineTemplateSpec, ControlPlaneEndpoint, ExternalCluster, ExternalClusterSpec, annotations,
+};
+use crate::names::{MAX_CLAIM_LEN, ProviderId, cut, mark};
+
+/// The most that is read: a list of some ten thousand objects.
+const MAX_INPUT: u64 = 64 << 20;
+/// What the new names of hosts begin with. The old controller's search for orphans must not take them for its own.
+const CLAIMS: &str = "taken-over-";
+const KINDS: [&str; 4] = [
+    "ScalewayAppleSiliconMachine",
+    "ScalewayAppleSiliconMachineTemplate",
+    "ScalewayAppleSiliconCluster",
+    "TuistCluster",
+];
+
+/// Reads that controller's objects from standard input, YAML or JSON, and gives ours as YAML, with the commands by which
+/// each host is handed over as comments. `pool_prefix` is for objects that name no pool, `controller_namespace` for the
+/// approvals.
+///
+/// # Errors
+/// When standard input cannot be read, or with all that cannot be converted.
+pub fn convert_standard_input(pool_prefix: Option<&str>, controller_namespace: &str) -> Result<String, Error> {
+    let mut text = String::new();
+    let read = std::io::stdin().take(MAX_INPUT + 1).read_to_string(&mut text);
+    let not = |problem: String| Error::NotConverted { problems: problem };
+    read.map_err(|error| not(format!("standard input: {error}")))?;
+    if text.len() as u64 > MAX_INPUT {
+        return Err(not(format!("standard input has more than {} MiB", MAX_INPUT >> 20)));
+    }
+    convert(&text, pool_prefix, controller_namespace)
+}
+
+/// One object, as far as every kind has it.
+#[derive(Deserialize)]
+struct Object {
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: Value,
+    #[serde(default)]
+    status: Value,
+    #[serde(default)]
+    items: Vec<Object>,
+}
+
+/// `spec` of their machine, and of their template's template.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Specification {
+    #[serde(default, rename = "providerID")]
+    provider_id: Option<String>,
+    #[serde(default = "default_type", rename = "type")]
+    machine_type: String,
+    #[serde(default = "default_zone")]
+    zone: String,
+    #[serde(default)]
+    os: Option<String>,
+    #[serde(default)]
+    adopt_pool_prefix: Option<String>,
+    #[serde(flatten)]
+    others: Map<String, Value>,
+}
+
+fn default_type() -> String {
+    "M2-L".to_owned()
+}
+
+fn default_zone() -> String {
+    "fr-par-1".to_owned()
+}
+
+/// What has been converted so far.
+struct Conversion<'a> {
+    pool_prefix: Option<&'a str>,
+    printed: String,
+    approvals: BTreeMap<String, String>,
+    passed_over: BTreeSet<String>,
+    problems: Vec<String>,
+}
+
+fn convert(text: &str, pool_prefix: Option<&str>, controller_namespace: &str) -> Result<String, Error> {
+    let mut conversion = Conversion {
+        pool_prefix,
+        printed: String::new(),
+        approvals: BTreeMap::new(),
+        passed_over: BTreeSet::new(),
+        problems: Vec::new(),
+    };
+    for (number, document) in serde_norway::Deserializer::from_str(text).enumerate() {
+        match Option::<Object>::deserialize(document) {
+            Ok(object) => object.into_iter().for_each(|object| conversion.add(object)),
+            Err(error) => {
+                conversion.problems.push(format!("document {}: {error}", number + 1));
+                // After a mistake in the YAML itself the same one would follow for ever.
+                break;
+            }
+        }
+    }
+    conversion.end(controller_namespace)
+}
+
+impl Conversion<'_> {
+    fn add(&mut self, object: Object) {
+        let name = format!("{} {}", object.kind, path(&object.metadata));
+        let added = match object.kind.as_str() {
+            kind if kind.ends_with("List") => {
+                object.items.into_iter().for_each(|item| self.add(item));
+                Ok(())
+            }
+            "ScalewayAppleSiliconMachine" => self.machine(&object),
+            "ScalewayAppleSiliconMachineTemplate" => self.template(&object),
+            "ScalewayAppleSiliconCluster" | "TuistCluster" => self.cluster(&object),
+            _ => {
+                self.passed_over.insert(name.clone());
+                Ok(())
+            }
+        };
+        if let Err(problem) = added {
+            self.problems.push(format!("{name}: {problem}"));
+        }
+    }
+
+    fn end(mut self, controller_namespace: &str) -> Result<String, Error> {
+        if self.printed.is_empty() && self.problems.is_empty() {
+            self.problems.push(format!("nothing to convert: expected objects of the kinds {}", KINDS.join(", ")));
+        }
+        if !self.problems.is_empty() {
+            return Err(Error::NotConverted { problems: self.problems.join("\n") });
+        }
+        if !self.approvals.is_empty() {
+            let metadata = ObjectMeta {
+                name: Some(approvals::NAME.to_owned()),
+                namespace: Some(controller_namespace.to_owned()),
+                ..ObjectMeta::default()
+            };
+            let data = Some(std::mem::take(&mut self.approvals));
+            self.print(
+                "The hosts that these objects may use although they did not claim them.",
+                &ConfigMap { metadata, data, ..ConfigMap::default() },
+            )
+            .map_err(Error::Defect)?;
+        }
+        if !self.passed_over.is_empty() {
+            let names: Vec<String> = self.passed_over.into_iter().collect();
+            _ = writeln!(self.printed, "# Not converted: {}.", names.join(", "));
+        }
+        Ok(self.printed)
+    }
+
+    fn machine(&mut self, object: &Object) -> Result<(), String> {
+        let (mut specification, mut notes) = self.specification(&object.spec)?;
+        let theirs = path(&object.metadata);
+        let (namespace, name) = (namespace(&object.metadata)?, name(&object.metadata)?);
+        let id = object.status["serverID"].as_str().filter(|id| !id.is_empty());
+        let provider_id = match (specification.provider_id.take(), id) {
+            (Some(provider_id), _) => provider_id,
+            (None, Some(id)) => format!("{THEIR_PROVIDER}{}/{id}", specification.zone.as_deref().unwrap_or_default()),
+            (None, None) => {
+                _ = writeln!(self.printed, "# {theirs} has no host: nothing to hand over.");
+                return Ok(());
+            }
+        };
+        let provider_id = ours(&provider_id)?;
+        let claim = format!(
+            "{CLAIMS}{}-{}",
+            cut(name, MAX_CLAIM_LEN - CLAIMS.len() - 1 - mark("").len()),
+            mark(&format!("{namespace}/{name}"))
+        );
+        specification.zone = Some(provider_id.zone().to_string());
+        specification.provider_id = Some(provider_id.to_string());
+        let mut machine = AppleSiliconMachine::new(name, specification);
+        let theirs_said = object.metadata.annotations.as_ref();
+        let mut kept = kept(theirs_said);
+        if let Some(policy) = theirs_said.and_then(|all| all.get(annotations::TUIST_RELEASE_POLICY)) {
+            kept.insert(annotations::RELEASE_POLICY.to_owned(), policy.clone());
+            if policy == "terminate" {
+                notes += "\nThe controller deletes the host of a pool only with --allow-terminate.";
+            }
+        }
+        // Until its host has the new name.
+        kept.insert(annotations::PAUSED.to_owned(), "true".to_owned());
+        kept.insert(annotations::CLAIM.to_owned(), claim.clone());
+        machine.metadata = metadata(&object.metadata, Some(kept));
+        let notes =
+            format!("{theirs}, the host {}.{notes}\n{}", provider_id.id(), commands(object, &provider_id, &claim));
+        self.approvals.insert(claim, format!("{namespace}/{name}"));
+        self.print(&notes, &machine)
+    }
+
+    fn template(&mut self, object: &Object) -> Result<(), String> {
+        let (spec, notes) = self.specification(&object.spec["template"]["spec"])?;
+        let template = AppleSiliconMachineResource { metadata: None, spec };
+        let mut ours =
+            AppleSiliconMachineTemplate::new(name(&object.metadata)?, AppleSiliconMachineTemplateSpec { template });
+        ours.metadata = metadata(&object.metadata, None);
+        let theirs = path(&object.metadata);
+        let notes =
+            format!("{theirs}: name it in the infrastructureRef of MachineDeployments, which roll then.{notes}");
+        self.print(&notes, &ours)
+    }
+
+    fn cluster(&mut self, object: &Object) -> Result<(), String> {
+        let endpoint = &object.spec["controlPlaneEndpoint"];
+        let endpoint = match endpoint {
+            Value::Null => None,
+            endpoint => {
+                let read = ControlPlaneEndpoint::deserialize(endpoint);
+                Some(read.map_err(|error| format!("spec.controlPlaneEndpoint: {error}"))?)
+            }
+        };
+        let spec = ExternalClusterSpec { control_plane_endpoint: endpoint, ..ExternalClusterSpec::default() };
+        let mut ours = ExternalCluster::new(name(&object.metadata)?, spec);
+        ours.metadata = metadata(&object.metadata, None);
+        let theirs = path(&object.metadata);
+        self.print(&format!("{theirs}: name it as infrastructureRef and as controlPlaneRef of a new Cluster."), &ours)
+    }
+
+    /// Our specification, and what is to be said about it.
+    fn specification(&self, theirs: &Value) -> Result<(AppleSiliconMachineSpec, String), String> {
+        let theirs = Specification::deserialize(theirs).map_err(|error| format!("spec: {error}"))?;
+        let mut notes = String::new();
+        let own = theirs.adopt_pool_prefix.filter(|prefix| !prefix.is_empty());
+        let prefix = own.or_else(|| self.pool_prefix.map(str::to_owned));
+        let prefix = prefix.map(|prefix| {
+            if prefix.ends_with('-') {
+                prefix
+            } else {
+                notes += &format!(
+                    "\nA prefix ends with a dash here: {prefix} became {prefix}-. Rename the hosts of the pool."
+                );
+                format!("{prefix}-")
+            }
+        });
+        if prefix.is_none() {
+            notes += "\nIt names no pool: that of the controller (--pool-prefix) counts.";
+        }
+        if !theirs.others.is_empty() {
+            let fields: Vec<&str> = theirs.others.keys().map(String::as_str).collect();
+            notes += &format!("\nWithout a counterpart: {}. (A set-up is `spec.setup` here.)", fields.join(", "));
+        }
+        let specification = AppleSiliconMachineSpec {
+            provider_id: theirs.provider_id.filter(|id| !id.is_empty()),
+            machine_type: theirs.machine_type,
+            zone: Some(theirs.zone),
+            operating_system: theirs.os.filter(|system| !system.is_empty()),
+            pool_prefix: prefix,
+            ..AppleSiliconMachineSpec::default()
+        };
+        Ok((specification, notes))
+    }
+
+    fn print(&mut self, notes: &str, object: &impl Serialize) -> Result<(), String> {
+        let yaml = serde_norway::to_string(object).map_err(|error| error.to_string())?;
+        self.printed += "---\n";
+        for line in notes.lines() {
+            _ = writeln!(self.printed, "# {line}");
+        }
+        self.printed += &yaml;
+        Ok(())
+    }
+}
+
+const THEIR_PROVIDER: &str = "scw-applesilicon://";
+
+fn ours(provider_id: &str) -> Result<ProviderId, String> {
+    let rest = provider_id
+        .strip_prefix(THEIR_PROVIDER)
+        .ok_or_else(|| format!("spec.providerID: {provider_id:?} is not {THEIR_PROVIDER}<zone>/<id>"))?;
+    format!("scaleway-apple-silicon://{rest}").parse().map_err(|_| {
+        format!("spec.providerID: {provider_id:?} is not {THEIR_PROVIDER}<zone>/<id> with one of Scaleway's zones")
+    })
+}
+
+/// How the host goes from the old object to the new one, once the printed objects are applied.
+fn commands(object: &Object, provider_id: &ProviderId, claim: &str) -> String {
+    let metadata = &object.metadata;
+    let (namespace, name) =
+        (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default());
+    let owner = metadata.owner_references.iter().flatten().find(|owner| owner.kind == "Machine");
+    let delete = match owner {
+        None => format!("kubectl -n {namespace} delete scalewayapplesiliconmachine {name}"),
+        Some(machine) => format!(
+            "kubectl -n {namespace} annotate machine {} cluster.x-k8s.io/delete-machine=yes    # then scale its \
+             deployment down by one",
+            machine.name
+        ),
+    };
+    let kubectl = format!("kubectl -n {namespace}");
+    [
+        "Once this is applied:".to_owned(),
+        format!("  {kubectl} annotate --overwrite scalewayapplesiliconmachine {name} {}=true", annotations::PAUSED),
+        format!(
+            "  {kubectl} patch scalewayapplesiliconmachine {name} --type=merge --patch '{{\"spec\":{{\"providerID\":\"\"}}}}'"
+        ),
+        format!(
+            "  {kubectl} patch scalewayapplesiliconmachine {name} --subresource=status --type=merge --patch \
+             '{{\"status\":{{\"serverID\":\"\"}}}}'"
+        ),
+        format!("  {delete}"),
+        format!(
+            "  scw apple-silicon server update {} name={claim} zone={}",
+            provider_id.id(),
+            provider_id.zone()
+        ),
+        format!("  {kubectl} annotate applesiliconmachine {name} {}-", annotations::PAUSED),
+    ]
+    .join("\n")
+}
+
+/// The metadata of an object of ours. What Cluster API says of theirs stays behind.
+fn metadata(theirs: &ObjectMeta, annotations: Option<BTreeMap<String, String>>) -> ObjectMeta {
+    ObjectMeta {
+        name: theirs.name.clone(),
+        namespace: theirs.namespace.clone(),
+        labels: Some(kept(theirs.labels.as_ref())).filter(|labels| !labels.is_empty()),
+        annotations,
+        ..ObjectMeta::default()
+    }
+}
+
+/// Labels or annotations that are the team's own. One of theirs once held the password of the host.
+fn kept(all: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
+    let own = |key: &str| {
+        let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+        !["cluster.x-k8s.io", "kubectl.kubernetes.io", "tuist.dev"]
+            .iter()
+            .any(|theirs| domain == *theirs || domain.strip_suffix(theirs).is_some_and(|rest| rest.ends_with('.')))
+    };
+    all.into_iter().flatten().filter(|(key, _)| own(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+fn name(metadata: &ObjectMeta) -> Result<&str, String> {
+    metadata.name.as_deref().ok_or_else(|| "metadata.name is missing".to_owned())
+}
+
+fn namespace(metadata: &ObjectMeta) -> Result<&str, String> {
+    metadata
+        .namespace
+        .as_deref()
+        .ok_or_else(|| "metadata.namespace is missing: kubectl get --output yaml names it".to_owned())
+}
+
+fn path(metadata: &ObjectMeta) -> String {
+    let name = metadata.name.as_deref().unwrap_or("without a name");
+    metadata.namespace.as_ref().map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OBJECTS: &str = r#"
+apiVersion: v1
+kind: List
+items:
+- apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1
+  kind: ScalewayAppleSiliconMachine
+  metadata:
+    name: mac-1
+    namespace: ci
+    uid: 7d0e3a4c
+    labels: {team: mobile, cluster.x-k8s.io/cluster-name: macs}
+    annotations:
+      tuist.dev/release-policy: terminate
+      scaleway.tuist.dev/sudo-password: hunter2
+      kubectl.kubernetes.io/last-applied-configuration: "{}"
+    ownerReferences: [{apiVersion: cluster.x-k8s.io/v1beta1, kind: Machine, name: macs-x1, uid: u}]
+    finalizers: [scalewayapplesilicon.cluster.x-k8s.io/finalizer]
+  spec:
+    providerID: scw-applesilicon://fr-par-3/11111111-1111-4111-8111-111111111111
+    type: M4-S
+    zone: fr-par-3
+    os: Tahoe
+    adoptPoolPrefix: tuist-pool-
+    fleetName: runners
+    hostCPU: 8
+  status: {ready: true, serverID: 11111111-1111-4111-8111-111111111111}
+- kind: ScalewayAppleSiliconMachine
+  metadata: {name: waiting, namespace: ci}
+  spec: {adoptPoolPrefix: tuist-pool-}
+---
+kind: ScalewayAppleSiliconMachineTemplate
+metadata: {name: macs, namespace: ci}
+spec: {template: {spec: {adoptPoolPrefix: ci}}}
+---
+kind: TuistCluster
+metadata: {name: macs, namespace: ci}
+spec: {controlPlaneEndpoint: {host: 127.0.0.1, port: 6443}}
+---
+kind: Secret
+metadata: {name: something, namespace: ci}
+"#;
+
+    fn documents(yaml: &str) -> Vec<Value> {
+        serde_norway::Deserializer::from_str(yaml)
+            .map(|document| Value::deserialize(document).unwrap())
+            .filter(|document| !document.is_null())
+            .collect()
+    }
+
+    #[test]
+    fn what_tuists_controller_had_becomes_ours_and_no_password_is_taken_along() {
+        let printed = convert(OBJECTS, None, "windlass-system").unwrap();
+        let [machine, template, cluster, approvals] = documents(&printed).try_into().unwrap();
+        assert!(!printed.contains("hunter2"), "{printed}");
+        let claim = machine["metadata"]["annotations"]["windlass.dev/claim"].as_str().unwrap();
+        assert_eq!(
+            machine["spec"]["providerID"],
+            "scaleway-apple-silicon://fr-par-3/11111111-1111-4111-8111-111111111111"
+        );
+        assert_eq!(machine["spec"]["operatingSystem"], "Tahoe");
+        assert_eq!(machine["spec"]["poolPrefix"], "tuist-pool-");
+        assert_eq!(machine["metadata"]["annotations"]["windlass.dev/release-policy"], "terminate");
+        assert_eq!(machine["metadata"]["annotations"]["cluster.x-k8s.io/paused"], "true");
+        assert_eq!(machine["metadata"]["labels"], serde_json::json!({"team": "mobile"}));
+        assert!(machine["metadata"]["ownerReferences"].is_null() && machine["metadata"]["finalizers"].is_null());
+        assert_eq!(template["kind"], "AppleSiliconMachineTemplate");
+        let of_template = &template["spec"]["template"]["spec"];
+        assert_eq!((&of_template["type"], &of_template["poolPrefix"]), (&Value::from("M2-L"), &Value::from("ci-")));
+        assert_eq!(cluster["kind"], "ExternalCluster");
+        assert_eq!(cluster["spec"]["controlPlaneEndpoint"]["port"], 6443);
+        assert_eq!(approvals["data"][claim], "ci/mac-1");
+        for said in [
+            format!("scw apple-silicon server update 11111111-1111-4111-8111-111111111111 name={claim} zone=fr-par-3"),
+            "annotate machine macs-x1 cluster.x-k8s.io/delete-machine=yes".to_owned(),
+            "Without a counterpart: fleetName, hostCPU.".to_owned(),
+            "only with --allow-terminate".to_owned(),
+            "# ci/waiting has no host".to_owned(),
+            "ci became ci-".to_owned(),
+            "# Not converted: Secret ci/something.".to_owned(),
+        ] {
+            assert!(printed.contains(&said), "{said} is not in\n{printed}");
+        }
+    }
+
+    #[test]
+    fn all_that_cannot_be_converted_is_told_at_once() {
+        let machine = |name: &str, spec: &str| {
+            format!("kind: ScalewayAppleSiliconMachine\nmetadata: {{name: {name}, namespace: ci}}\nspec: {spec}\n---\n")
+        };
+        let text = machine("a", "{providerID: 'aws:///i-1'}")
+            + &machine("b", "{providerID: 'scw-applesilicon://mars-1/x'}")
+            + &machine("c", "{type: [M4-S]}");
+        let told = convert(&text, None, "system").unwrap_err().to_string();
+        for said in ["ci/a: spec.providerID: \"aws:///i-1\"", "ci/b: spec.providerID", "ci/c: spec: "] {
+            assert!(told.contains(said), "{said} is not in\n{told}");
+        }
+        assert!(
+            convert("kind: Pod\n", None, "system").unwrap_err().to_string().contains("ScalewayAppleSiliconMachine")
+        );
+        assert!(convert("", None, "system").is_err());
+        assert!(convert("kind: [", None, "system").unwrap_err().to_string().contains("document 1"));
+    }
+}
