@@ -255,7 +255,7 @@ demo-kubernetes: _wasm_target
     @cargo build --quiet --package windlass-controller
     @cargo run --quiet --package windlass-test-kubernetes --example demo
 
-# Five hundred machines, a hundred releases at once, clusters of up to 1,000 servers.
+# Five hundred machines, a hundred releases at once, clusters of up to 1,000 servers, 1,000 teams with keys.
 [group('measure')]
 bench-kubernetes: _wasm_target
     @tests/kubernetes/go/build.sh
@@ -264,6 +264,8 @@ bench-kubernetes: _wasm_target
         cargo run --quiet --package windlass-test-kubernetes --example crowd
     @WINDLASS_CONTROLLER={{ target }}/dist/windlass-controller \
         cargo run --quiet --package windlass-test-kubernetes --example servers
+    @WINDLASS_CONTROLLER={{ target }}/dist/windlass-controller \
+        cargo run --quiet --package windlass-test-kubernetes --example namespaces
 
 # The pictures of the README: a run of the demo, and the overview in its dark colours.
 [group('generate')]

@@ -1,4 +1,5 @@
-//! Hundreds of machines, measured: what 500 cost that need nothing, and what 100 releases at once do to Scaleway.
+//! Hundreds of Macs and thousands of instances, measured: what they cost that need nothing, and what 100 releases at
+//! once do to Scaleway.
 //! `just bench-kubernetes` builds what it needs, the controller with optimisation, and runs it. Prints; asserts only
 //! what must hold at any speed.
 
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
+use serde_json::json;
 use windlass_simulator::{Options, RequestLimit};
 use windlass_test_kubernetes::{
     ControlPlane, Controller, ControllerOptions, Kind, MachineOptions, Programs, Scene, User, eventually_within,
@@ -15,6 +17,7 @@ use windlass_test_kubernetes::{
 
 const MACHINES: usize = 500;
 const RELEASED: usize = 100;
+const INSTANCES: usize = 2_000;
 /// What the gateway of the second part lets through each second: a third of what the controller allows itself.
 const GATEWAY: NonZeroU32 = NonZeroU32::new(10).expect("ten is not zero");
 const LISTING: Duration = Duration::from_secs(10);
@@ -27,6 +30,7 @@ async fn main() -> Result<()> {
     let programs = Programs::found().context("`just bench-kubernetes` builds what is missing")?;
     let plane = ControlPlane::start(programs, false).await?;
     hundreds(&plane).await?;
+    thousands(&plane).await?;
     behind_a_strict_gateway(&plane).await
 }
 
@@ -42,31 +46,7 @@ async fn hundreds(plane: &ControlPlane) -> Result<()> {
     println!("{:<58} {}", "  calls to Scaleway for it", sorted(&scene));
     println!("{:<58} {}", "  resident at the end of it", mebibytes(&controller)?);
 
-    at_rest(plane).await?;
-    scene.scaleway().simulator().clear_requests();
-    let (processor, reconciled) = (controller.processor_time()?, reconciles(&controller).await);
-    let before = api_calls(plane)?;
-    tokio::time::sleep(WATCHED).await;
-    let listings = scene.scaleway().calls();
-    let to_the_api_server = since(&before, &api_calls(plane)?);
-    let processor = controller.processor_time()?.saturating_sub(processor);
-    println!(
-        "{MACHINES} machines that need nothing, for {} s, listing every {} s:",
-        WATCHED.as_secs(),
-        LISTING.as_secs()
-    );
-    println!("{:<58} {}", "  resident (target: at most 60 MB)", mebibytes(&controller)?);
-    println!(
-        "{:<58} {} ({})",
-        "  calls to Scaleway (target: 1 listing an interval, 5 pages)",
-        listings.len(),
-        sorted(&scene)
-    );
-    println!("{:<58} {to_the_api_server}", "  calls to the API server");
-    println!("{:<58} {:.1} %", "  of one processor", 100.0 * processor.as_secs_f64() / WATCHED.as_secs_f64());
-    if let (Some(before), Some(after)) = (reconciled, reconciles(&controller).await) {
-        println!("{:<58} {}", "  reconciles", after - before);
-    }
+    steady(plane, &scene, &controller, "1 listing an interval, 5 pages").await?;
 
     let before = api_calls(plane)?;
     let processor = controller.processor_time()?;
@@ -74,6 +54,58 @@ async fn hundreds(plane: &ControlPlane) -> Result<()> {
     println!("{:<58} {}", "  calls to the API server, ours among them", since(&before, &api_calls(plane)?));
     let processor = controller.processor_time()?.saturating_sub(processor);
     println!("{:<58} {:.1} ms", "  processor time for each", processor.as_secs_f64() * 1e3 / RELEASED as f64);
+    scene.end().await
+}
+
+/// What machines cost that need nothing.
+async fn steady(plane: &ControlPlane, scene: &Scene<'_>, controller: &Controller, target: &str) -> Result<()> {
+    at_rest(plane).await?;
+    scene.scaleway().simulator().clear_requests();
+    let (processor, reconciled) = (controller.processor_time()?, reconciles(controller).await);
+    let before = api_calls(plane)?;
+    tokio::time::sleep(WATCHED).await;
+    let listings = scene.scaleway().calls();
+    let to_the_api_server = since(&before, &api_calls(plane)?);
+    let processor = controller.processor_time()?.saturating_sub(processor);
+    println!("all of them, needing nothing, for {} s, listing every {} s:", WATCHED.as_secs(), LISTING.as_secs());
+    println!("{:<58} {}", "  resident", mebibytes(controller)?);
+    println!("{:<58} {} ({})", format!("  calls to Scaleway (target: {target})"), listings.len(), sorted(scene));
+    println!("{:<58} {to_the_api_server}", "  calls to the API server");
+    println!("{:<58} {:.1} %", "  of one processor", 100.0 * processor.as_secs_f64() / WATCHED.as_secs_f64());
+    if let (Some(before), Some(after)) = (reconciled, reconciles(controller).await) {
+        println!("{:<58} {}", "  reconciles", after - before);
+    }
+    Ok(())
+}
+
+/// What servers cost that need nothing, and all of them removed.
+async fn thousands(plane: &ControlPlane) -> Result<()> {
+    let scene = Scene::with(plane, "servers", simulated(None)).await?;
+    let controller = scene.start(&quick().argument("--operations=128")).await?;
+    let began = Instant::now();
+    for number in 0..INSTANCES {
+        let mut machine = Kind::InstanceMachine.object(&format!("server-{number:04}"));
+        machine["spec"] = json!({"types": ["DEV1-S"], "image": "ubuntu_noble", "zone": "fr-par-1"});
+        scene.apply(&machine).await?;
+    }
+    eventually_within(PATIENCE, "the servers run", || async {
+        let machines = scene.list(Kind::InstanceMachine).await?;
+        let ready = machines.iter().filter(|machine| machine.data["status"]["ready"] == true).count();
+        ensure!(ready == INSTANCES, "{ready}");
+        Ok(())
+    })
+    .await?;
+    println!("{:<58} {:.1} s", format!("{INSTANCES} instances made after"), began.elapsed().as_secs_f64());
+    steady(plane, &scene, &controller, "1 listing an interval, 20 pages").await?;
+    let began = Instant::now();
+    plane.kubectl(User::Admin, &["delete", "im", "--all", "--wait=false", "--namespace", scene.namespace()], "")?;
+    eventually_within(PATIENCE, "nothing is left", || async {
+        let is_empty = scene.scaleway().simulator().resources().is_empty();
+        ensure!(is_empty && scene.list(Kind::InstanceMachine).await?.is_empty());
+        Ok(())
+    })
+    .await?;
+    println!("{:<58} {:.1} s", "  removed, nothing left, after", began.elapsed().as_secs_f64());
     scene.end().await
 }
 

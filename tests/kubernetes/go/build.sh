@@ -35,16 +35,21 @@ build go.etcd.io/etcd/server/v3 etcd
 build k8s.io/kubernetes/cmd/kube-apiserver kube-apiserver "$set_version"
 build k8s.io/kubernetes/cmd/kubectl kubectl "$set_version"
 build sigs.k8s.io/cluster-api cluster-api
+build sigs.k8s.io/cluster-api/bootstrap/kubeadm kubeadm-bootstrap
+build sigs.k8s.io/cluster-api/controlplane/kubeadm kubeadm-control-plane
 build sigs.k8s.io/cluster-api/cmd/clusterctl clusterctl
 build k8s.io/kubernetes/cmd/kube-controller-manager kube-controller-manager "$set_version"
 build helm.sh/helm/v4/cmd/helm helm
 
 # Cluster API's manifests belong to its module: kept beside the programs, for the tests to apply and to publish.
 source=$(go list -m -f '{{ .Dir }}' sigs.k8s.io/cluster-api)
-rm -rf "$binaries/cluster-api-config.new"
-cp -r "$source/config" "$binaries/cluster-api-config.new"
-cp "$source/metadata.yaml" "$binaries/cluster-api-config.new/metadata.yaml"
-go list -m -f '{{ .Version }}' sigs.k8s.io/cluster-api >"$binaries/cluster-api-config.new/version"
-chmod -R u+w "$binaries/cluster-api-config.new"
-rm -rf "$binaries/cluster-api-config"
-mv "$binaries/cluster-api-config.new" "$binaries/cluster-api-config"
+for pair in cluster-api:. kubeadm-bootstrap:bootstrap/kubeadm kubeadm-control-plane:controlplane/kubeadm; do
+    folder="$binaries/${pair%%:*}-config"
+    rm -rf "$folder.new"
+    cp -r "$source/${pair#*:}/config" "$folder.new"
+    cp "$source/metadata.yaml" "$folder.new/metadata.yaml"
+    go list -m -f '{{ .Version }}' sigs.k8s.io/cluster-api >"$folder.new/version"
+    chmod -R u+w "$folder.new"
+    rm -rf "$folder"
+    mv "$folder.new" "$folder"
+done

@@ -6,6 +6,10 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 pub(crate) struct Certificates {
     /// The authority, PEM.
     pub(crate) authority: String,
+    /// Its key, PKCS #8 PEM.
+    pub(crate) authority_key: String,
+    /// Its public key, PEM.
+    pub(crate) authority_public_key: String,
     /// The server's certificate, PEM.
     pub(crate) certificate: String,
     /// Its key, PKCS #8 PEM.
@@ -23,6 +27,7 @@ impl Certificates {
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         authority.distinguished_name.push(DnType::CommonName, "windlass test authority");
         let authority_certificate = authority.self_signed(&authority_key).context("sign the authority")?;
+        let (authority_pem, authority_public_key) = (authority_key.serialize_pem(), authority_key.public_key_pem());
         let issuer = Issuer::new(authority, authority_key);
 
         let key = KeyPair::generate().context("make a key")?;
@@ -32,6 +37,8 @@ impl Certificates {
         let token_key = KeyPair::generate().context("make a key")?;
         Ok(Self {
             authority: authority_certificate.pem(),
+            authority_key: authority_pem,
+            authority_public_key,
             certificate: certificate.pem(),
             key: key.serialize_pem(),
             token_key: token_key.serialize_pem(),

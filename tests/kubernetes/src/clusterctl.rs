@@ -4,8 +4,9 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use crate::cluster_api::CORE;
 use crate::control_plane::{free_port, run};
-use crate::{ControlPlane, User, cluster_api};
+use crate::{ControlPlane, User};
 
 /// The versions of our provider that the repository has; they differ in nothing else.
 const VERSIONS: [&str; 2] = ["v0.1.0", "v0.1.1"];
@@ -33,7 +34,7 @@ impl ControlPlane {
             arguments.extend(["--infrastructure", provider]);
         }
         self.clusterctl(&arguments)?;
-        cluster_api::start(self, port).await
+        CORE.start(self, port).await
     }
 
     /// Runs Cluster API's own tool as the administrator, with the repository of [`ControlPlane::initialise`].
@@ -59,11 +60,11 @@ impl ControlPlane {
         let repository = self.folder().join("repository");
         let core = repository.join("cluster-api").join(core_version(self)?);
         let mut text = String::new();
-        for object in cluster_api::manifests(self, port)? {
+        for object in CORE.manifests(self, port)? {
             text += &format!("---\n{}", serde_norway::to_string(&object)?);
         }
         write(&core, "core-components.yaml", &text)?;
-        std::fs::copy(self.programs().path("cluster-api-config").join("metadata.yaml"), core.join("metadata.yaml"))?;
+        std::fs::copy(CORE.folder(self).join("metadata.yaml"), core.join("metadata.yaml"))?;
 
         let configuration = json!({"providers": [
             {"name": "cluster-api", "type": "CoreProvider", "url": core.join("core-components.yaml")},

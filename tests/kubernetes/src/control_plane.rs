@@ -27,10 +27,15 @@ pub enum User {
     /// The service account of Cluster API's own manifests. May touch our kinds only by the role that ours aggregate to
     /// it.
     ClusterApi,
+    /// That of its kubeadm bootstrap provider.
+    KubeadmBootstrap,
+    /// And of its kubeadm control plane provider.
+    KubeadmControlPlane,
 }
 
 impl User {
-    const ALL: [User; 3] = [User::Admin, User::Controller, User::ClusterApi];
+    const ALL: [User; 5] =
+        [User::Admin, User::Controller, User::ClusterApi, User::KubeadmBootstrap, User::KubeadmControlPlane];
 
     /// Token, user name and groups, as in the API server's file of tokens.
     fn identity(self) -> (&'static str, &'static str, &'static str) {
@@ -45,6 +50,16 @@ impl User {
                 "cluster-api-token",
                 "system:serviceaccount:capi-system:capi-manager",
                 "system:serviceaccounts,system:serviceaccounts:capi-system",
+            ),
+            User::KubeadmBootstrap => (
+                "kubeadm-bootstrap-token",
+                "system:serviceaccount:capi-kubeadm-bootstrap-system:capi-kubeadm-bootstrap-manager",
+                "system:serviceaccounts,system:serviceaccounts:capi-kubeadm-bootstrap-system",
+            ),
+            User::KubeadmControlPlane => (
+                "kubeadm-control-plane-token",
+                "system:serviceaccount:capi-kubeadm-control-plane-system:capi-kubeadm-control-plane-manager",
+                "system:serviceaccounts,system:serviceaccounts:capi-kubeadm-control-plane-system",
             ),
         }
     }
@@ -188,6 +203,16 @@ impl ControlPlane {
         run(command, "")
     }
 
+    /// What `windlass-controller convert` makes of another controller's objects.
+    ///
+    /// # Errors
+    /// When it fails: what it said.
+    pub fn convert(&self, objects: &str) -> Result<String> {
+        let mut command = Command::new(self.programs.controller());
+        command.arg("convert");
+        run(command, objects)
+    }
+
     /// Kills the API server with everything it had in memory, and starts it again on the same address when `meanwhile`
     /// has come to its end.
     ///
@@ -198,6 +223,12 @@ impl ControlPlane {
         meanwhile.await?;
         self.start_api_server()?;
         self.wait_until_ready().await
+    }
+
+    /// The certificate of the authority that signed the API server's, and its public key, both PEM.
+    #[must_use]
+    pub fn authority(&self) -> (&str, &str) {
+        (&self.certificates.authority, &self.certificates.authority_public_key)
     }
 
     pub(crate) fn certificates(&self) -> &Certificates {
@@ -218,7 +249,7 @@ impl ControlPlane {
     }
 
     fn write_files(&self) -> Result<()> {
-        let Certificates { authority, certificate, key, token_key, token_public_key } = &self.certificates;
+        let Certificates { authority, certificate, key, token_key, token_public_key, .. } = &self.certificates;
         let tokens: String = User::ALL
             .map(User::identity)
             .iter()
@@ -271,6 +302,9 @@ impl ControlPlane {
             .arg(format!("--service-account-signing-key-file={}", certificates.join("token.key").display()))
             .arg("--service-account-issuer=https://kubernetes.default")
             .arg(format!("--token-auth-file={}", self.folder.join("tokens.csv").display()))
+            // By which kubeadm's administrators and its joining nodes come in.
+            .arg(format!("--client-ca-file={}", certificates.join("authority.crt").display()))
+            .arg("--enable-bootstrap-token-auth")
             .arg("--authorization-mode=RBAC")
             // As OpenShift and careful clusters have it: owner references need the right to the owner's finalizers.
             .arg("--enable-admission-plugins=OwnerReferencesPermissionEnforcement")

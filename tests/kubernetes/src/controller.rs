@@ -227,10 +227,21 @@ impl Controller {
     /// # Errors
     /// When it is gone.
     pub fn resident_bytes(&self) -> Result<u64> {
+        Ok(self.kernel_says("VmRSS:")? * 1024)
+    }
+
+    /// Its threads.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn threads(&self) -> Result<u64> {
+        self.kernel_says("Threads:")
+    }
+
+    fn kernel_says(&self, field: &str) -> Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS")?;
-        let kibibytes: u64 = line.split_whitespace().nth(1).context("no number")?.parse()?;
-        Ok(kibibytes * 1024)
+        let line = status.lines().find(|line| line.starts_with(field)).context("no such field")?;
+        Ok(line.split_whitespace().nth(1).context("no number")?.parse()?)
     }
 
     /// The processor time that it has used.

@@ -30,7 +30,7 @@ impl ControlPlane {
     pub async fn start(programs: Programs, with_cluster_api: bool) -> Result<Self> {
         let plane = Self::bare(programs).await?;
         if with_cluster_api {
-            cluster_api::install(&plane).await?;
+            cluster_api::CORE.install(&plane).await?;
         }
         plane.install_ours().await?;
         Ok(plane)

@@ -21,6 +21,7 @@ pub enum Kind {
     MachineSet,
     MachineDeployment,
     MachineHealthCheck,
+    KubeadmControlPlane,
     Secret,
     ConfigMap,
     Job,
@@ -48,6 +49,7 @@ impl Kind {
             Self::Cluster | Self::Machine | Self::MachineSet | Self::MachineDeployment | Self::MachineHealthCheck => {
                 ("cluster.x-k8s.io", "v1beta2")
             }
+            Self::KubeadmControlPlane => ("controlplane.cluster.x-k8s.io", "v1beta2"),
             Self::Secret | Self::ConfigMap | Self::Pod => ("", "v1"),
             Self::Job => ("batch", "v1"),
             Self::Event => ("events.k8s.io", "v1"),

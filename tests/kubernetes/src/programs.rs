@@ -28,6 +28,8 @@ impl Programs {
             programs.path("kubectl"),
             programs.path("cluster-api"),
             programs.path("cluster-api-config/version"),
+            programs.path("kubeadm-bootstrap"),
+            programs.path("kubeadm-control-plane"),
             programs.path("clusterctl"),
             programs.path("helm"),
             programs.controller.clone(),

@@ -318,6 +318,20 @@ impl<'plane> Scene<'plane> {
         .await
     }
 
+    /// Makes the Secret by which Cluster API's kubeadm providers take this API server's authority for a cluster's own,
+    /// so that the certificates and tokens that they make let somebody in.
+    ///
+    /// # Errors
+    /// What the API server refuses.
+    pub async fn authority(&self, cluster: &str) -> Result<()> {
+        let certificates = self.plane.certificates();
+        let mut secret = Kind::Secret.object(&format!("{cluster}-ca"));
+        secret["metadata"]["labels"] = json!({"cluster.x-k8s.io/cluster-name": cluster});
+        secret["type"] = json!("cluster.x-k8s.io/secret");
+        secret["stringData"] = json!({"tls.crt": certificates.authority, "tls.key": certificates.authority_key});
+        self.apply(&secret).await.map(drop)
+    }
+
     /// Makes a MachineDeployment with a template of its own name on Apple silicon.
     ///
     /// # Errors
