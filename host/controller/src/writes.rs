@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::Error;
 use crate::action::Action;
-use crate::kinds::{FINALIZER, OperationStatus, conditions};
+use crate::kinds::{Condition, FINALIZER, OperationStatus, conditions};
 use crate::requested::asks_the_same;
 use crate::status::{difference, mirrored};
 
@@ -85,22 +85,45 @@ pub(crate) async fn remove_foreign_condition<K>(api: &Api<K>, object: &K, kind: 
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Serialize + std::fmt::Debug,
 {
-    let reading = "reading the object whose condition is taken away";
+    change_conditions(api, object, |all| all.retain(|condition| condition["type"] != kind)).await
+}
+
+/// Sets a condition that somebody else sets from now on, where there is none of its kind. It is not applied with ours: an
+/// old sight of the object would overwrite theirs. `false` when another write came first.
+pub(crate) async fn add_foreign_condition<K>(api: &Api<K>, object: &K, condition: &Condition) -> Result<bool, Error>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Serialize + std::fmt::Debug,
+{
+    change_conditions(api, object, |all| {
+        if all.iter().all(|known| known["type"] != condition.kind.as_str()) {
+            all.push(json!(condition));
+        }
+    })
+    .await
+}
+
+/// Changes all conditions, whoever set them, under the version that is read here.
+async fn change_conditions<K>(api: &Api<K>, object: &K, change: impl FnOnce(&mut Vec<Value>)) -> Result<bool, Error>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Serialize + std::fmt::Debug,
+{
+    let reading = "reading the object whose conditions change";
     let Some(now) = api.get_opt(&object.name_any()).await.map_err(Error::kubernetes(reading))? else { return Ok(true) };
     let status = serde_json::to_value(&now).unwrap_or_default()["status"].take();
-    let all = status[CONDITIONS].as_array().cloned().unwrap_or_default();
-    let kept: Vec<&Value> = all.iter().filter(|condition| condition["type"] != kind).collect();
-    if kept.len() == all.len() {
+    let before = status[CONDITIONS].as_array().cloned().unwrap_or_default();
+    let mut after = before.clone();
+    change(&mut after);
+    if after == before {
         return Ok(true);
     }
     let patch = json!({
-        "metadata": {"uid": object.uid(), "resourceVersion": now.resource_version()}, "status": {CONDITIONS: kept},
+        "metadata": {"uid": object.uid(), "resourceVersion": now.resource_version()}, "status": {CONDITIONS: after},
     });
     match api.patch_status(&object.name_any(), &PatchParams::default(), &Patch::Merge(&patch)).await {
         Ok(_) => Ok(true),
         Err(error) if is_conflict(&error) => Ok(false),
         Err(error) if is_gone(&error) => Ok(true),
-        Err(error) => Err(Error::kubernetes("taking a condition away")(error)),
+        Err(error) => Err(Error::kubernetes("changing conditions")(error)),
     }
 }
 

@@ -56,10 +56,12 @@ pub enum Behaviour {
     ///
     /// Breaks (assumption: user-data-answers).
     UserDataBody,
+    /// This server type has no price: wherever one would stand, there is 0.
+    Unpriced(String),
 }
 
 /// How each is written.
-const WRITTEN: [&str; 13] = [
+const WRITTEN: [&str; 14] = [
     "tag-filter-ignored",
     "tag-filter-empty",
     "tag-filter-without-equals",
@@ -73,6 +75,7 @@ const WRITTEN: [&str; 13] = [
     "late-rename:<ms>",
     "late-reinstall:<ms>",
     "user-data-body",
+    "unpriced:<type>",
 ];
 
 /// The longest that anything can be late: a day.
@@ -104,6 +107,7 @@ impl fmt::Display for Behaviour {
             Behaviour::LateRename(by) => write!(formatter, "late-rename:{}", by.as_millis()),
             Behaviour::LateReinstall(by) => write!(formatter, "late-reinstall:{}", by.as_millis()),
             Behaviour::UserDataBody => formatter.write_str("user-data-body"),
+            Behaviour::Unpriced(server_type) => write!(formatter, "unpriced:{server_type}"),
         }
     }
 }
@@ -124,6 +128,7 @@ impl FromStr for Behaviour {
             Some(("late-reinstall", ms)) => Behaviour::LateReinstall(time(ms)?),
             Some(("unlisted", text)) => Behaviour::Unlisted(id(text)?),
             Some(("forbidden", text)) => Behaviour::Forbidden(id(text)?),
+            Some(("unpriced", server_type)) if !server_type.is_empty() => Behaviour::Unpriced(server_type.to_owned()),
             Some(_) => return Err(unknown()),
             None => match text {
                 "tag-filter-ignored" => Behaviour::TagFilterIgnored,
@@ -160,9 +165,17 @@ impl Behaviour {
         }
     }
 
+    /// The single thing that it is about.
+    fn subject(&self) -> Option<&str> {
+        match self {
+            Behaviour::Unpriced(server_type) => Some(server_type),
+            other => other.hidden(),
+        }
+    }
+
     /// Whether `other` says something else about the same thing.
     fn is_about_the_same_as(&self, other: &Behaviour) -> bool {
-        match (self.hidden(), other.hidden()) {
+        match (self.subject(), other.subject()) {
             (None, None) => std::mem::discriminant(self) == std::mem::discriminant(other),
             (one, another) => one == another,
         }
@@ -208,6 +221,11 @@ impl Behaviours {
         })
     }
 
+    /// Whether this server type has a price.
+    pub(crate) fn prices(&self, server_type: &str) -> bool {
+        !self.0.iter().any(|behaviour| matches!(behaviour, Behaviour::Unpriced(unpriced) if unpriced == server_type))
+    }
+
     pub(crate) fn late_rename(&self) -> Option<Duration> {
         self.0.iter().find_map(|behaviour| match behaviour {
             Behaviour::LateRename(by) => Some(*by),
@@ -232,7 +250,7 @@ mod tests {
     #[test]
     fn every_behaviour_reads_back_as_it_was_written() {
         for written in WRITTEN {
-            let text = written.replace("<ms>", "5000").replace("<id>", ID);
+            let text = written.replace("<ms>", "5000").replace("<id>", ID).replace("<type>", "DEV1-S");
             let behaviour: Behaviour = text.parse().unwrap();
             assert_eq!(behaviour.to_string(), text);
             assert_eq!(serde_json::from_value::<Behaviour>(serde_json::json!(behaviour)).unwrap(), behaviour);
@@ -241,9 +259,16 @@ mod tests {
 
     #[test]
     fn an_unknown_behaviour_names_all_valid_ones() {
-        for text in
-            ["", "tag-filter", "late-listing", "late-listing:x", "late-rename:86400001", "unlisted:1", "total-off:1"]
-        {
+        for text in [
+            "",
+            "tag-filter",
+            "late-listing",
+            "late-listing:x",
+            "late-rename:86400001",
+            "unlisted:1",
+            "total-off:1",
+            "unpriced:",
+        ] {
             let message = text.parse::<Behaviour>().expect_err(text).to_string();
             assert!(WRITTEN.iter().all(|written| message.contains(written)), "{message}");
         }

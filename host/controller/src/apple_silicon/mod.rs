@@ -27,16 +27,16 @@ use crate::approvals::{self, approved};
 use crate::context::Context;
 use crate::job_kind::JobKind;
 use crate::kinds::{
-    AppleSiliconMachine, BootstrapStatus, MachineAddress, MachineStatus, Phase, SetupState, SetupStatus, annotations,
-    conditions,
+    AppleSiliconMachine, BootstrapStatus, Condition, ConditionStatus, MachineAddress, MachineStatus, Phase, SetupState,
+    SetupStatus, annotations, conditions,
 };
 use crate::names::{ProviderId, claim};
 use crate::outcome::later;
 use crate::owners::{Owners, ProvisioningGate};
 use crate::requested::{requested, retry};
-use crate::status::remove_condition;
+use crate::status::{remove_condition, time};
 use crate::turn::{AT_ONCE, JOB_CHECK, KindStep, Machine, Reconcile, current, is_quiet, mark_of};
-use crate::writes::{mark, write_object};
+use crate::writes::{add_foreign_condition, mark, remove_foreign_condition, write_object};
 use bootstrap::{failures, judged};
 use decide::{Observed, Presence, RECOVERING, TEARING_DOWN, decide};
 use setup::Due;
@@ -44,6 +44,8 @@ use setup::Due;
 /// How many listing intervals lie between two looks whether the Secret of a settled Mac is still there: an hour by
 /// default, so that 500 Macs cost the API server one small read in seven seconds.
 const SECRET_ROUND: u32 = 60;
+/// Why a Mac is not set up where the operator has switched that off.
+const SET_UP_OFF: &str = "SetUpOff";
 
 impl Machine for AppleSiliconMachine {
     const LEAVING: Phase = Phase::Releasing;
@@ -548,18 +550,37 @@ impl Mac<'_> {
         {
             self.turn.say_bootstrapped(done, reason, &message);
         }
-        if object.spec.setup.is_some()
-            && !self.turn.context.settings.set_up
-            && self.turn.status.condition(conditions::BOOTSTRAPPED).is_none()
-        {
-            let message = "spec.setup is not run: the controller runs with --set-up=false. Set the Mac up yourself";
-            self.turn.say_bootstrapped(false, "SetUpOff", message);
-        }
         if object.spec.provider_id.is_none()
             && let Some((zone, id)) = &self.host
         {
             let provider = ProviderId::AppleSilicon { zone: zone.clone(), id: id.clone() };
             write_object(&self.turn.api, object, json!({"spec": {"providerID": provider.to_string()}})).await?;
+        }
+        self.say_set_up_off().await
+    }
+
+    /// Says that the operator has switched set-ups off, as long as nobody else says how the Mac's own goes.
+    async fn say_set_up_off(&self) -> Result<(), Error> {
+        let (turn, kind) = (&self.turn, conditions::BOOTSTRAPPED);
+        let is_wanted = turn.object.spec.setup.is_some();
+        match turn.status.condition(kind) {
+            None if is_wanted && !turn.context.settings.set_up => {
+                let message = "spec.setup is not run: the controller runs with --set-up=false. Set the Mac up yourself";
+                let condition = Condition {
+                    kind: kind.to_owned(),
+                    status: ConditionStatus::False,
+                    reason: SET_UP_OFF.to_owned(),
+                    message: message.to_owned(),
+                    last_transition_time: time(turn.now),
+                    observed_generation: turn.object.metadata.generation,
+                };
+                // Where another write came first, the next look sees it.
+                add_foreign_condition(&turn.api, turn.object, &condition).await?;
+            }
+            Some(known) if !is_wanted && known.reason == SET_UP_OFF => {
+                remove_foreign_condition(&turn.api, turn.object, kind).await?;
+            }
+            _ => {}
         }
         Ok(())
     }

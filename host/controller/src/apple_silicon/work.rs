@@ -10,7 +10,7 @@ use windlass_scaleway::Zone;
 use super::credentials;
 use super::decide::renamed;
 use crate::context::Context;
-use crate::kinds::Order;
+use crate::kinds::{Order, annotations};
 use crate::names::claim_prefix;
 use crate::outcome::Outcome;
 
@@ -145,13 +145,25 @@ pub(super) async fn inspect(
                  Machine, so that another takes its place"
             ),
         },
-        Err(error) => Outcome::Failed { reason: "HostUnreadable", message: error.to_string() },
+        Err(error) => Outcome::Failed { reason: "HostUnreadable", message: words(&error) },
+    }
+}
+
+/// What an error says, and what helps where Scaleway shows a host no more and it does not count as gone for that.
+fn words(error: &LifecycleError) -> String {
+    match error {
+        LifecycleError::Scaleway { source, .. } if source.is_gone_or_not_ours() => format!(
+            "{error}; the host was deleted, or the key may not see it any more, and Windlass cannot tell which: if it \
+             was deleted, set the annotation {} and delete this object, or its Machine",
+            annotations::ABANDON
+        ),
+        _ => error.to_string(),
     }
 }
 
 /// What an error of the lifecycle means for a machine.
 fn failed(error: LifecycleError, reason: &'static str) -> Outcome {
-    let message = error.to_string();
+    let message = words(&error);
     match error {
         LifecycleError::NotBegun => Outcome::CalledOff { message },
         LifecycleError::MachinesLocked { .. } | LifecycleError::HostBusy { .. } => {

@@ -94,7 +94,7 @@ fn route(world: &mut World, call: &Call, segments: &[&str]) -> Outcome {
             vpc::route(world, call, region, rest)
         }
         ["marketplace", "v2", rest @ ..] => marketplace::route(world, call, rest),
-        ["product-catalog", "v2alpha1", rest @ ..] => product_catalog::route(call, rest),
+        ["product-catalog", "v2alpha1", rest @ ..] => product_catalog::route(world, call, rest),
         ["iam", "v1alpha1", rest @ ..] => iam::route(world, call, rest),
         _ => Err(Refusal::unknown_path()),
     }

@@ -10,6 +10,7 @@ use crate::call::Call;
 use crate::catalogue::{ZONES, server_types};
 use crate::paging;
 use crate::refusal::Refusal;
+use crate::world::World;
 
 const PRODUCTS: [&str; 8] = [
     "unknown_product_type",
@@ -24,14 +25,14 @@ const PRODUCTS: [&str; 8] = [
 /// What every simulated product is.
 const STATUS: &str = "general_availability";
 
-pub(super) fn route(call: &Call, path: &[&str]) -> Outcome {
+pub(super) fn route(world: &World, call: &Call, path: &[&str]) -> Outcome {
     match (method(call), path) {
-        ("GET", ["public-catalog", "products"]) => products(call),
+        ("GET", ["public-catalog", "products"]) => products(world, call),
         _ => Err(Refusal::unknown_path()),
     }
 }
 
-fn products(call: &Call) -> Outcome {
+fn products(world: &World, call: &Call) -> Outcome {
     let kinds = call.repeated("product_types");
     if kinds.iter().any(|kind| !PRODUCTS.contains(kind)) {
         return Err(Refusal::invalid("product_types"));
@@ -43,5 +44,7 @@ fn products(call: &Call) -> Outcome {
         && ["global", "region", "datacenter"].iter().all(|place| call.parameter(place).is_none());
     let zones = ZONES.into_iter().filter(|zone| wanted && fits(call.parameter("zone"), zone));
     let kinds = zones.flat_map(|zone| server_types(zone).iter().map(move |kind| (zone, kind))).collect();
-    paging::catalogue_list_of(call, "products", kinds, |(zone, kind)| -> Value { kind.product(zone) })
+    paging::catalogue_list_of(call, "products", kinds, |(zone, kind)| -> Value {
+        kind.product(zone, world.behaviours.prices(&kind.name))
+    })
 }

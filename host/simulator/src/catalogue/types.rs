@@ -380,8 +380,9 @@ impl ServerType {
         (self.ncpus * 55 + self.memory * 58 + gpus * 300) as f64 / 10_000.0
     }
 
-    pub(crate) fn view(&self) -> Value {
-        let hourly = self.hourly_price();
+    /// A server type as the Instance API shows it, with its price or with 0.
+    pub(crate) fn view(&self, priced: bool) -> Value {
+        let hourly = if priced { self.hourly_price() } else { 0.0 };
         let gpu_info = self.gpu.map(
             |(card, _, memory)| json!({"gpu_manufacturer": "NVIDIA", "gpu_name": card, "gpu_memory": memory << 30}),
         );
@@ -423,12 +424,13 @@ impl ServerType {
         })
     }
 
-    /// A server type as the product catalog shows it.
-    pub(crate) fn product(&self, zone: &str) -> Value {
+    /// A server type as the product catalog shows it, with its price or with 0.
+    pub(crate) fn product(&self, zone: &str, priced: bool) -> Value {
         let word = self.name.to_lowercase();
         let range = self.name.split('-').next().unwrap_or(&self.name);
         // Money as the SDK writes it: whole euros and billionths of one.
-        let billionths = (self.hourly_price() * 1_000_000.0).round() as u64 * 1_000;
+        let hourly = if priced { self.hourly_price() } else { 0.0 };
+        let billionths = (hourly * 1_000_000.0).round() as u64 * 1_000;
         let bandwidth = (self.ncpus * 100_000_000).clamp(100_000_000, 20_000_000_000);
         let gpu = self.gpu.map(|(card, count, _)| json!({"description": card, "count": count, "type": card}));
         json!({

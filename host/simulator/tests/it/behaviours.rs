@@ -214,6 +214,25 @@ async fn user_data_is_answered_with_a_body_and_written_all_the_same() {
 }
 
 #[tokio::test]
+async fn a_type_without_a_price_has_0_in_both_catalogues_and_every_other_keeps_its_own() {
+    let caller = caller_of(&["unpriced:DEV1-S", "unpriced:PLAY2-PICO"]);
+    let types = caller.get("/instance/v1/zones/pl-waw-1/products/servers").await.expect(200);
+    let catalog = "/product-catalog/v2alpha1/public-catalog/products?zone=pl-waw-1&page_size=1000";
+    let products = caller.get(catalog).await.expect(200);
+    let of_product = |name: &str| {
+        let product = products["products"].as_array().unwrap().iter().find(|product| product["product"] == name);
+        let price = &product.unwrap()["price"]["retail_price"];
+        price["units"] != 0 || price["nanos"] != 0
+    };
+    for (name, kind) in types["servers"].as_object().unwrap() {
+        let has_price = !["DEV1-S", "PLAY2-PICO"].contains(&name.as_str());
+        let hourly = kind["hourly_price"].as_f64().unwrap() > 0.0;
+        let monthly = kind["monthly_price"].as_f64().unwrap() > 0.0;
+        assert_eq!((hourly, monthly, of_product(name)), (has_price, has_price, has_price), "{name}");
+    }
+}
+
+#[tokio::test]
 async fn behaviours_are_set_shown_and_removed_over_http_and_wrong_ones_name_the_valid() {
     let caller = caller_of(&["total-off"]);
     let path = "/_simulator/behaviours";

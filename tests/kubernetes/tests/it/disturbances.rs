@@ -7,8 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
+use kube::core::DynamicObject;
 use serde_json::json;
-use windlass_simulator::{Effect, FaultKind};
+use windlass_simulator::{Effect, FaultKind, ForcedState};
 use windlass_test_kubernetes::{
     ControlPlane, Controller, ControllerOptions, Kind, MachineOptions, Moment, Nodes, Programs, Scene, User, eventually,
 };
@@ -275,6 +276,85 @@ async fn a_controller_in_which_anything_panics_ends_and_the_next_goes_on() -> Re
         scene.end().await?;
     }
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hosts_gone_together_are_replaced_once_known_or_told_to_be_gone_and_not_before() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "two-gone").await?;
+    scene.scaleway().add_hosts(5, [])?;
+    let mut controller = scene.start(&ControllerOptions::default()).await?;
+    let _nodes = Nodes::join(scene.client().clone(), scene.namespace());
+    scene.cluster("macs").await?;
+    scene.deployment("workers", "macs", 3, &MachineOptions::default()).await?;
+    let mut machines = scene.ready_machines(3).await?;
+    let host = |machine: &DynamicObject| machine.data["status"]["serverID"].as_str().map(str::to_owned);
+    let staying = machines.remove(0);
+    let gone: Vec<String> = machines.iter().map(|machine| host(machine).context("no host")).collect::<Result<_>>()?;
+    let lost: Vec<String> = machines.iter().map(ResourceExt::name_any).collect();
+    let before = scene.scaleway().changes().len();
+    for host in &gone {
+        scene.scaleway().simulator().set_server_state(host, ForcedState::Deleted)?;
+    }
+    let says = async |name: &str, condition: &str, reason: &str| {
+        eventually(&format!("{name} says {reason}, and what helps"), || async {
+            let status = scene.api(Kind::AppleSiliconMachine).get(name).await?.data["status"].clone();
+            let found = status["conditions"].as_array().and_then(|all| all.iter().find(|one| one["type"] == condition));
+            let found = found.with_context(|| format!("{status:#}"))?;
+            let message = found["message"].as_str().unwrap_or_default();
+            ensure!(found["reason"] == reason && message.contains("windlass.dev/abandon"), "{found:#}");
+            ensure!(status["failureReason"].is_null(), "{status:#}");
+            Ok(())
+        })
+        .await
+    };
+    // Both vanish at once, as for a key whose rights were narrowed: neither counts as gone.
+    for name in &lost {
+        says(name, "Ready", "HostUnreadable").await?;
+    }
+    for machine in scene.list(Kind::Machine).await? {
+        if lost.contains(&machine.data["spec"]["infrastructureRef"]["name"].as_str().unwrap_or_default().to_owned()) {
+            scene.delete(Kind::Machine, &machine.name_any()).await?;
+        }
+    }
+    for name in &lost {
+        says(name, "Released", "ReleaseFailed").await?;
+    }
+    ensure!(scene.scaleway().changes().len() == before, "{:?}", scene.scaleway().changes());
+    // Cluster API counts a Machine until it is gone: so long no other takes its place.
+    let replaced = async |count: usize| {
+        eventually(&format!("{count} machines are ready on hosts that there are"), || async {
+            let machines = scene.machines().await?;
+            let ready = machines
+                .iter()
+                .filter(|one| one.data["status"]["ready"] == true && one.metadata.deletion_timestamp.is_none());
+            let hosts: Vec<_> = ready.filter_map(host).collect();
+            ensure!(hosts.len() == count && hosts.iter().all(|host| !gone.contains(host)), "{hosts:?}");
+            Ok(())
+        })
+        .await
+    };
+    // Somebody knows of the first, and says so.
+    let abandon = json!({"metadata": {"annotations": {"windlass.dev/abandon": "deleted by a colleague"}}});
+    scene.patch(Kind::AppleSiliconMachine, &lost[0], abandon).await?;
+    scene.gone(Kind::AppleSiliconMachine, &lost[0]).await?;
+    replaced(2).await?;
+    let waiting = scene.api(Kind::AppleSiliconMachine).get(&lost[1]).await?;
+    ensure!(waiting.metadata.deletion_timestamp.is_some() && !waiting.finalizers().is_empty(), "{waiting:?}");
+    // A controller that did not see the second vanish takes Scaleway's word for it.
+    controller.stop()?;
+    let _controller = scene.start(&ControllerOptions::default()).await?;
+    scene.gone(Kind::AppleSiliconMachine, &lost[1]).await?;
+    replaced(3).await?;
+    let machines = scene.ready_machines(3).await?;
+    let same = |machine: &&DynamicObject| machine.name_any() == staying.name_any();
+    let after = machines.iter().find(same).context("the third is gone, too")?;
+    ensure!(host(after) == host(&staying), "{after:?}");
+    let changes = scene.scaleway().changes().split_off(before);
+    let adoption = |call: &String| call.starts_with("PATCH") && !gone.iter().any(|host| call.contains(host));
+    ensure!(changes.iter().all(adoption), "{changes:?}");
+    scene.check_hosts(&gone).await?;
+    scene.end().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use windlass_simulator::ForcedState;
+use windlass_simulator::{Behaviour, ForcedState};
 use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOptions, Scene, eventually};
 
 fn limited(limit: Value) -> ControllerOptions {
@@ -86,6 +86,30 @@ async fn servers_cost_no_more_in_an_hour_than_the_operator_allows() -> Result<()
     scene.apply(&instance("second", "DEV1-S")).await?;
     says(&scene, Kind::InstanceMachine, "second", "LimitReached", "euros an hour").await?;
     ensure!(scene.scaleway().instances().len() == 1, "{:#?}", scene.scaleway().instances());
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_type_without_a_price_passes_no_cost_limit_until_the_operator_names_its_price() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "unpriced").await?;
+    let unpriced = "PLAY2-PICO";
+    scene.scaleway().simulator().set_behaviour(Behaviour::Unpriced(unpriced.to_owned()))?;
+    let mut controller = scene.start(&limited(json!({"costPerHour": 1.0}))).await?;
+    let mut object = instance("server", "DEV1-S");
+    object["spec"]["types"] = json!(["DEV1-S", unpriced]);
+    scene.apply(&object).await?;
+    let problem = format!("no price for the type {unpriced}");
+    says(&scene, Kind::InstanceMachine, "server", "LimitReached", &problem).await?;
+    let mut cluster = Kind::ServerCluster.object("farm");
+    let group = json!({"name": "web", "count": 1, "types": [unpriced], "image": "ubuntu_noble"});
+    cluster["spec"] = json!({"zone": "fr-par-1", "groups": [group]});
+    scene.apply(&cluster).await?;
+    says(&scene, Kind::ServerCluster, "farm", "Refused", "`prices`").await?;
+    ensure!(scene.scaleway().instances().is_empty(), "{:#?}", scene.scaleway().instances());
+    controller.stop()?;
+    let _controller = scene.start(&limited(json!({"costPerHour": 1.0, "prices": {unpriced: 0.5}}))).await?;
+    ready(&scene, Kind::InstanceMachine, "server").await?;
     scene.end().await
 }
 

@@ -24,7 +24,7 @@ use crate::world::World;
 
 pub(super) fn v1(world: &mut World, call: &Call, zone: &str, path: &[&str]) -> Outcome {
     match (method(call), path) {
-        ("GET", ["products", "servers"]) => product::servers(call, zone),
+        ("GET", ["products", "servers"]) => product::servers(world, call, zone),
         ("GET", ["products", "servers", "availability"]) => product::availability(world, call, zone),
         ("GET", ["products", "volumes"]) => product::volumes(),
         ("GET", ["dashboard"]) => Ok(Answer::ok(&json!({"dashboard": dashboard(world, call, zone)}))),

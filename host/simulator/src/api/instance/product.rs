@@ -10,8 +10,9 @@ use crate::options::Availability;
 use crate::paging;
 use crate::world::World;
 
-pub(super) fn servers(call: &Call, zone: &str) -> Outcome {
-    let types = catalogue::server_types(zone).iter().map(|kind| (kind.name.clone(), kind.view())).collect();
+pub(super) fn servers(world: &World, call: &Call, zone: &str) -> Outcome {
+    let view = |kind: &catalogue::ServerType| kind.view(world.behaviours.prices(&kind.name));
+    let types = catalogue::server_types(zone).iter().map(|kind| (kind.name.clone(), view(kind))).collect();
     paging::instance_map(call, "servers", types)
 }
 
