@@ -78,7 +78,13 @@ impl Arguments {
     /// The command line of this process.
     pub(crate) fn read() -> Result<Self, clap::Error> {
         let mut matches = Self::documented().try_get_matches()?;
-        <Self as clap::FromArgMatches>::from_arg_matches_mut(&mut matches)
+        let mut read = <Self as clap::FromArgMatches>::from_arg_matches_mut(&mut matches)?;
+        // Not clap's to read: it would show an option whose variable is set as a part of each usage.
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let Global { config, state_dir, .. } = &mut read.global;
+        *config = config.take().or_else(|| variable("WINDLASS_CONFIG"));
+        *state_dir = state_dir.take().or_else(|| variable("WINDLASS_STATE_DIR"));
+        Ok(read)
     }
 }
 
@@ -100,6 +106,7 @@ const HABITS: &[(&[&str], &str)] = &[
     (&["completion"], "windlass completions SHELL"),
     (&["ui", "dashboard", "web"], "windlass console"),
     (&["prices", "types"], "windlass type list"),
+    (&["ssh", "connect", "exec"], "windlass server show NAME"),
 ];
 
 /// The command that does what somebody tried at the top level.
@@ -130,11 +137,11 @@ pub(crate) struct Global {
     /// The availability zone, for example fr-par-1 [env: SCW_DEFAULT_ZONE]
     #[arg(long, global = true, value_name = "ZONE", add = ArgValueCandidates::new(completion::zones))]
     pub(crate) zone: Option<String>,
-    /// Windlass's configuration file [default: ~/.config/windlass/config.toml, if it exists]
-    #[arg(long, global = true, value_name = "FILE", env = "WINDLASS_CONFIG", hide_env_values = true)]
+    /// Windlass's configuration file [env: WINDLASS_CONFIG] [default: ~/.config/windlass/config.toml, if it exists]
+    #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// State directory: journal, decision log, caches [default: ~/.local/state/windlass]
-    #[arg(long, global = true, value_name = "DIRECTORY", env = "WINDLASS_STATE_DIR", hide_env_values = true)]
+    /// State directory: journal, decision log, caches [env: WINDLASS_STATE_DIR] [default: ~/.local/state/windlass]
+    #[arg(long, global = true, value_name = "DIRECTORY")]
     pub(crate) state_dir: Option<PathBuf>,
     /// Print more to stderr; repeat up to three times for more detail
     #[arg(long, short, global = true, action = ArgAction::Count, conflicts_with = "quiet")]

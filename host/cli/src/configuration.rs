@@ -1,6 +1,6 @@
 //! Windlass's configuration file: where it is found, what stands in it, and every problem of it at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,8 +12,8 @@ use windlass_inspect::failure::Failure;
 
 use windlass_distribution::{Reference, RegistrySettings, Trust};
 use windlass_lifecycle::{Error as NameError, GroupName, OwnerName};
-use windlass_policy::Policies;
 use windlass_policy::slots::SlotName;
+use windlass_policy::{Policies, plain_toml};
 
 use crate::files::read_text;
 use crate::toml_reader::{Problem, Problems, TableReader, unknown, without_places};
@@ -21,6 +21,8 @@ use crate::units::Size;
 
 /// A configuration larger than this is no configuration.
 const MAX_FILE_BYTES: u64 = 1 << 20;
+/// How many problems of one file are told.
+const MAX_TOLD: usize = 32;
 
 /// What the configuration file says. All of it is optional; an absent file is an empty one.
 #[derive(Debug, Clone, Default)]
@@ -156,9 +158,13 @@ fn base_directory(environment: &Environment, variable: &str, below_home: &str) -
 pub(crate) fn parse(text: &str, file: &Path) -> Result<Configuration, Failure> {
     let (document, syntax_errors) = DeTable::parse_recoverable(text);
     let mut problems = Problems::new(text);
+    let mut lines = BTreeSet::new();
     for error in &syntax_errors {
         let place = error.span().map_or(0, |span| span.start);
-        problems.add(place, "", error.message().to_owned());
+        // The next ones of a line follow from its first.
+        if lines.insert(problems.line(place)) {
+            problems.add(place, "", plain_toml(error.message()));
+        }
     }
     let base = std::path::absolute(file).ok().and_then(|path| path.parent().map(Path::to_path_buf)).unwrap_or_default();
     let mut configuration = Configuration { file: Some(file.to_path_buf()), ..Configuration::default() };
@@ -178,12 +184,20 @@ fn failure(file: &Path, problems: &[Problem]) -> Failure {
     };
     let mut failure = Failure::usage(format!("the configuration has {count}; nothing was done"))
         .at(file.display().to_string())
-        .remedy("correct the file; docs/configuration.md lists every key");
-    for problem in problems {
+        .remedy(match file.extension().and_then(|ending| ending.to_str()) {
+            Some("yaml" | "yml" | "json") => {
+                "write the file as TOML, not YAML or JSON; docs/configuration.md lists every key"
+            }
+            _ => "correct the file; docs/configuration.md lists every key",
+        });
+    for problem in problems.iter().take(MAX_TOLD) {
         let key = if problem.key.is_empty() { String::new() } else { format!("'{}' ", problem.key) };
         failure = failure.because(format!("line {}: {key}{}", problem.line, problem.message));
     }
-    failure
+    match problems.len().saturating_sub(MAX_TOLD) {
+        0 => failure,
+        more => failure.because(format!("line {}: and {more} more", problems[MAX_TOLD].line)),
+    }
 }
 
 fn read<'t>(configuration: &mut Configuration, reader: &mut TableReader<'_, 't>, problems: &mut Problems, base: &Path) {
@@ -263,7 +277,7 @@ fn read_chain(
             DeValue::Table(table) => read_link(table, &path, problems, base),
             other => {
                 let message = format!(
-                    "must be a table [policies.{slot}] or a list of tables [[policies.{slot}]], but is of the type {}",
+                    "must be a table [policies.{slot}] or a list of tables [[policies.{slot}]], not a {}",
                     other.type_str()
                 );
                 problems.add(place, path, message);
@@ -329,7 +343,7 @@ fn read_link(table: &DeTable<'_>, path: &str, problems: &mut Problems, base: &Pa
         let Some(value) = reader.value(key) else { continue };
         let converted = match value.get_ref() {
             DeValue::Table(_) => without_places(value.get_ref()),
-            other => Err(format!("must be a table, but is of the type {}", other.type_str())),
+            other => Err(format!("must be a table, not a {}", other.type_str())),
         };
         match converted {
             Ok(converted) => {

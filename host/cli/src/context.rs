@@ -121,7 +121,10 @@ impl Context {
         let zone = unless_variable(self.global.zone.as_deref(), "SCW_DEFAULT_ZONE", self.configuration.zone.as_ref())
             .map(|zone| zone.parse::<Zone>())
             .transpose()
-            .map_err(|error| Failure::usage(error.to_string()))?;
+            .map_err(|error| {
+                let place = if self.global.zone.is_some() { "--zone" } else { "`zone` in the configuration" };
+                Failure::usage(format!("{place}: {error}"))
+            })?;
         let mut limits = Limits::default();
         let wanted = &self.configuration.limits;
         if let Some(calls) = wanted.requests_per_second.and_then(std::num::NonZeroU32::new) {
@@ -149,13 +152,46 @@ impl Context {
 
     /// The state directory, made where it is missing.
     pub(crate) fn state_directory(&self) -> Result<StateDirectory, Failure> {
-        StateDirectory::open(&self.state_path()?).map_err(|error| {
+        let path = self.state_path()?;
+        if let Some(meant) = misspelt(&path) {
+            let (path, meant) = (path.display(), meant.display());
+            return Err(Failure::usage(format!("there is no state directory {path}; did you mean {meant}?"))
+                .because("with another state directory, what you created before would not be found")
+                .remedy(format!("correct --state-dir, WINDLASS_STATE_DIR or state_dir; for a new one: mkdir {path}")));
+        }
+        StateDirectory::open(&path).map_err(|error| {
             Failure::usage("the state directory cannot be used")
                 .because(error.to_string())
                 .remedy("name another with --state-dir, WINDLASS_STATE_DIR or state_dir in the configuration")
         })
     }
 }
+
+/// The state directory beside this place that was probably meant, where there is nothing at it. Names that differ in
+/// their numbers alone are meant to differ.
+fn misspelt(path: &Path) -> Option<PathBuf> {
+    if path.exists() {
+        return None;
+    }
+    let (folder, name) = (path.parent()?, path.file_name()?.to_str()?);
+    if name.len() < SHORTEST_NAME {
+        return None;
+    }
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let is_used = |entry: &std::fs::DirEntry| entry.path().join(JOURNAL).is_file();
+    let beside = std::fs::read_dir(folder).ok()?.flatten().take(MOST_BESIDE).filter(is_used);
+    let without_numbers = |name: &str| name.replace(|letter: char| letter.is_ascii_digit(), "");
+    let names = beside.filter_map(|entry| entry.file_name().into_string().ok());
+    let names: Vec<String> = names.filter(|other| without_numbers(other) != without_numbers(name)).collect();
+    windlass_policy::nearest(name, names.iter().map(String::as_str)).map(|near| folder.join(near))
+}
+
+/// Shorter names are like each other without any mistake.
+const SHORTEST_NAME: usize = 4;
+/// The file by which a state directory that was used is known.
+const JOURNAL: &str = "journal.sqlite";
+/// Entries of a folder that are looked at for a misspelt name.
+const MOST_BESIDE: usize = 1_000;
 
 /// Servers that are worked on at the same time where nothing is said: as many as may be said.
 pub(crate) const DEFAULT_PARALLEL: usize = 100;
@@ -540,13 +576,26 @@ fn journal_to_read(state: &StateDirectory) -> Result<Option<Journal>, Failure> {
 fn start(mut options: HostOptions) -> Result<Host, Failure> {
     // A policy may be anybody's: what it costs to compile it is bounded in a process of its own.
     options.compiler = Compiler::this_program([COMPILE]).ok();
-    Host::new(options).map_err(|error| Failure::usage("the policy host cannot start").because(error.to_string()))
+    Host::new(options).map_err(|error| {
+        let failure = Failure::usage("the policy host cannot start").because(error.to_string());
+        let PolicyError::StateFolder { source, .. } = &error else { return failure };
+        failure.remedy(match source.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                "make room on the disk of the state directory; `windlass config show` names it"
+            }
+            _ => "name a state directory that can be written: --state-dir, WINDLASS_STATE_DIR or state_dir",
+        })
+    })
 }
 
 /// The zone in force.
 pub(crate) fn required_zone(settings: &Settings) -> Result<Zone, Failure> {
     let zone = settings.require_zone();
-    Ok(zone.map_err(|error| Failure::usage(error.to_string()).remedy("or name it: --zone fr-par-1"))?.clone())
+    Ok(zone
+        .map_err(|error| {
+            Failure::usage(error.to_string()).remedy("name it with --zone fr-par-1; `windlass zone list` lists them")
+        })?
+        .clone())
 }
 
 /// A client with these settings.

@@ -7,10 +7,20 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt as _};
 use windlass_inspect::failure::Failure;
 
-/// A file named on the command line or in the configuration, read whole. Longer than `limit` bytes is an error.
+/// A file named on the command line or in the configuration, read whole; `-` is standard input. Longer than `limit` bytes
+/// is an error.
 pub(crate) fn read_bounded(path: &Path, what: &str, limit: u64) -> Result<Vec<u8>, Failure> {
+    if path.as_os_str() == "-" {
+        return read_stdin(what, limit);
+    }
     let wrong = |error: std::io::Error| {
-        Failure::usage(format!("cannot read {what}")).at(path.display().to_string()).because(error.to_string())
+        let failure = Failure::usage(format!("cannot read {what}")).at(path.display().to_string());
+        match path.to_str().is_some_and(|path| path.contains("://")) {
+            true => failure
+                .because("it is an address, and a file is needed")
+                .remedy("fetch it first; `windlass policy pull` does so with an oci:// reference"),
+            false => failure.because(error.to_string()),
+        }
     };
     // The user's own word is the authority for this one file, so a symbolic link (Kubernetes mounts files by them) or a
     // pipe of the shell (`<(...)`) is as good as a file.

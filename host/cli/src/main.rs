@@ -21,9 +21,9 @@ mod units;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::error::{ContextKind, ContextValue};
 use windlass_inspect::failure::{Exit, Failure};
 use windlass_inspect::output;
+use windlass_inspect::usage::explained;
 
 use crate::arguments::Arguments;
 
@@ -79,21 +79,19 @@ fn main() -> ExitCode {
 }
 
 /// Help and version are answers; everything else that clap says is wrong usage.
-fn usage(mut error: clap::Error) -> ExitCode {
-    if let Some(command) = arguments::habitual(&error) {
-        error.remove(ContextKind::SuggestedSubcommand);
-        let tip = ContextValue::StyledStrs(vec![format!("to do that, run `{command}`").into()]);
-        error.insert(ContextKind::Suggested, tip);
-    }
-    let printed = error.print();
+fn usage(error: clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        return match printed {
+        return match error.print() {
             Err(problem) if problem.kind() != std::io::ErrorKind::BrokenPipe => Exit::Unwritten.into(),
             _ => ExitCode::SUCCESS,
         };
     }
+    let arguments: Vec<String> = std::env::args_os().map(|one| one.to_string_lossy().into_owned()).collect();
+    let habit = arguments::habitual(&error);
+    let words = explained(error, &Arguments::documented(), arguments.iter().map(String::as_str), habit);
+    output::note(&words);
     if wants_json(std::env::args_os()) {
-        let message = anstream::adapter::strip_str(&error.to_string()).to_string();
+        let message = anstream::adapter::strip_str(&words).to_string();
         let first = message.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
         let failure = Failure::usage(first).remedy("windlass --help");
         output::print(&format!("{}\n", failure.document()));

@@ -137,7 +137,7 @@ fn holds(table: &str, key: &str) -> String {
     let text = format!("{head}{key} = 1979-05-27\n");
     let failure = configuration::parse(&text, Path::new("config.toml")).expect_err("no key is a date");
     let cause = failure.causes.first().expect("a cause");
-    match cause.split_once("must be ").and_then(|(_, rest)| rest.split_once(", but")) {
+    match cause.split_once("must be ").and_then(|(_, rest)| rest.rsplit_once(", not ")) {
         Some((words, _)) => words.to_owned(),
         None if cause.contains("a list of names") => "a list of texts in quotes".to_owned(),
         None => "a table".to_owned(),

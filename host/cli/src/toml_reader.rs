@@ -134,11 +134,21 @@ impl<'r, 't> TableReader<'r, 't> {
     }
 
     pub(crate) fn size(&mut self, problems: &mut Problems, key: &'static str) -> Option<Size> {
-        self.checked(problems, key, parse_size)
+        self.with_unit(problems, key, "a size in quotes, for example \"20GB\"", parse_size)
     }
 
     pub(crate) fn duration(&mut self, problems: &mut Problems, key: &'static str) -> Option<Duration> {
-        self.checked(problems, key, parse_duration)
+        self.with_unit(problems, key, "a duration in quotes, for example \"10m\"", parse_duration)
+    }
+
+    fn with_unit<T>(
+        &mut self,
+        problems: &mut Problems,
+        key: &'static str,
+        wanted: &str,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        self.typed(problems, key, |value| value.as_str().map_or_else(|| Err(expected(wanted, value)), parse))
     }
 
     pub(crate) fn number(
@@ -211,7 +221,16 @@ impl<'r, 't> TableReader<'r, 't> {
 }
 
 fn expected(wanted: &str, value: &DeValue<'_>) -> String {
-    format!("must be {wanted}, but is of the type {}", value.type_str())
+    let found = match value {
+        DeValue::String(text) => format!("the text {:?}", text.as_ref()),
+        DeValue::Integer(number) => format!("the number {number}"),
+        DeValue::Float(number) => format!("the number {}", number.as_str()),
+        DeValue::Boolean(truth) => truth.to_string(),
+        DeValue::Datetime(instant) => format!("the date {instant}"),
+        DeValue::Array(_) => "a list".to_owned(),
+        DeValue::Table(_) => "a table".to_owned(),
+    };
+    format!("must be {wanted}, not {found}")
 }
 
 /// The words for something unknown: the nearest valid name when one is near, otherwise all of them.
@@ -297,22 +316,25 @@ mod tests {
 
     #[test]
     fn wrong_types_and_ranges_say_what_is_expected() {
-        let problems = problems_of("owner = 1\ncount = 0\nsize = '20'\nlist = [1]\nt = 'x'", |reader, problems| {
-            reader.text(problems, "owner");
-            reader.number(problems, "count", 1..=9);
-            reader.size(problems, "size");
-            reader.texts(problems, "list");
-            reader.table(problems, "t", |_, _| ());
-        });
+        let problems =
+            problems_of("owner = 1\ncount = 0\nsize = '20'\nlist = [1]\nt = 'x'\nwait = 60", |reader, problems| {
+                reader.text(problems, "owner");
+                reader.number(problems, "count", 1..=9);
+                reader.size(problems, "size");
+                reader.texts(problems, "list");
+                reader.table(problems, "t", |_, _| ());
+                reader.duration(problems, "wait");
+            });
         let messages: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
         assert_eq!(
             messages,
             [
-                "must be a text in quotes, but is of the type integer",
+                "must be a text in quotes, not the number 1",
                 "is 0, but must be a whole number from 1 to 9",
                 "'20' lacks a unit: write 20GB, 20GiB, 20TB, ...",
-                "must be a list of texts, but is of the type integer",
-                "must be a table, but is of the type string",
+                "must be a list of texts, not the number 1",
+                "must be a table, not the text \"x\"",
+                "must be a duration in quotes, for example \"10m\", not the number 60",
             ]
         );
     }

@@ -1,10 +1,14 @@
 //! From a file to a specification: TOML or YAML, with errors that name place and remedy.
 
 use std::io::Read as _;
+use std::ops::Range;
 use std::path::Path;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
+use serde::Deserialize as _;
+use toml::de::{DeArray, DeTable, DeValue, Deserializer};
+use windlass_policy::{plain_serde, plain_toml};
 
 use crate::Error;
 use crate::failure::short;
@@ -12,6 +16,8 @@ use crate::specification::{ClusterSpecification, InvalidSpecification};
 
 /// A specification of 64 groups is some 30 KiB long.
 const MAX_FILE_LEN: u64 = 1024 * 1024;
+/// Mistakes of one file that are told at most.
+const MAX_MISTAKES: usize = 32;
 
 /// How a specification is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,15 +61,17 @@ impl ClusterSpecification {
 
     fn parse_whole(text: &str, format: Format) -> Result<Self, InvalidSpecification> {
         let mut specification: Self = match format {
-            Format::Toml => toml::from_str(text).map_err(|error| {
-                let line = error.span().map_or(1, |span| line_of(text, span.start));
-                InvalidSpecification::new(format!("line {line}"), with_nearest(error.message()))
-            })?,
+            Format::Toml => read_toml(text)?,
             Format::Yaml => serde_norway::from_str(text).map_err(|error| {
                 let line = error.location().map_or(1, |location| location.line());
                 let words = error.to_string();
                 let words = words.split(" at line ").next().unwrap_or(&words);
-                InvalidSpecification::new(format!("line {line}"), with_nearest(words))
+                // The path of the key comes first, where there is one.
+                let (path, words) = match words.split_once(": ") {
+                    Some((path, rest)) if !path.contains(' ') => (format!("`{path}`: "), rest),
+                    _ => (String::new(), words),
+                };
+                InvalidSpecification::new(format!("line {line}"), format!("{path}{}", with_nearest(words)))
             })?,
         };
         specification.normalize();
@@ -110,21 +118,118 @@ pub(crate) fn read_bounded(path: &Path, longest: u64) -> Result<Vec<u8>, String>
     Ok(content)
 }
 
+/// Reads TOML. serde ends at the first mistake: to find the others that one is replaced, or taken out.
+fn read_toml(text: &str) -> Result<ClusterSpecification, InvalidSpecification> {
+    let wrong = |span: Option<Range<usize>>, words: String| {
+        let line = span.map_or(1, |span| line_of(text, span.start));
+        InvalidSpecification::new(format!("line {line}"), words)
+    };
+    let mut document = DeTable::parse(text).map_err(|error| wrong(error.span(), plain_toml(error.message())))?;
+    let mut problems: Vec<(usize, InvalidSpecification)> = Vec::new();
+    let mut repaired = Vec::new();
+    while problems.len() < MAX_MISTAKES {
+        let error = match ClusterSpecification::deserialize(Deserializer::from(document.clone())) {
+            Ok(specification) if problems.is_empty() => return Ok(specification),
+            Ok(_) => break,
+            Err(error) => error,
+        };
+        let (words, span) = (error.message(), error.span().unwrap_or_default());
+        let is_missing = words.starts_with("missing field");
+        let again = repaired.contains(&span);
+        // A key may be missing because it was taken out.
+        if is_missing && !problems.is_empty() {
+            break;
+        }
+        let key = if is_missing { None } else { repair(document.get_mut(), &span, words, again) };
+        if !again {
+            let key = key.as_ref().filter(|_| !words.starts_with("unknown field"));
+            let key = key.map(|key| format!("`{key}`: ")).unwrap_or_default();
+            problems.push((span.start, wrong(error.span(), format!("{key}{}", with_nearest(words)))));
+        }
+        if key.is_none() {
+            break;
+        }
+        repaired.push(span);
+    }
+    problems.sort_by_key(|(start, _)| *start);
+    let problems = problems.into_iter().map(|(_, problem)| problem).collect();
+    InvalidSpecification::all_of(problems).and_then(|()| Err(wrong(None, "it cannot be read".to_owned())))
+}
+
+/// Takes the key or value at this place out, or puts there what can be read, by serde's words about it. The key.
+fn repair(table: &mut DeTable<'_>, span: &Range<usize>, words: &str, take_out: bool) -> Option<String> {
+    let key_at =
+        |table: &DeTable<'_>| table.keys().find(|key| key.span() == *span).map(|key| key.get_ref().to_string());
+    if let Some(key) = key_at(table) {
+        table.remove(key.as_str());
+        return Some(key);
+    }
+    let mut out = None;
+    for (key, value) in table.iter_mut() {
+        if value.span() == *span {
+            match readable(words).filter(|_| !take_out) {
+                Some(readable) => *value.get_mut() = readable,
+                None => out = Some(key.get_ref().to_string()),
+            }
+            if out.is_none() {
+                return Some(key.get_ref().to_string());
+            }
+            break;
+        }
+        let within = match value.get_mut() {
+            DeValue::Table(inner) => repair(inner, span, words, take_out),
+            DeValue::Array(items) => repair_in(items, span, words, take_out, key.get_ref()),
+            _ => None,
+        };
+        if within.is_some() {
+            return within;
+        }
+    }
+    out.inspect(|key| drop(table.remove(key.as_str())))
+}
+
+/// The same in a list that stands under a key: an item that cannot be read is taken out.
+fn repair_in(items: &mut DeArray<'_>, span: &Range<usize>, words: &str, take_out: bool, key: &str) -> Option<String> {
+    if let Some(position) = items.iter().position(|item| item.span() == *span) {
+        let all = std::mem::replace(items, std::iter::empty().collect()).into_iter().enumerate();
+        *items = all.filter(|(at, _)| *at != position).map(|(_, item)| item).collect();
+        return Some(key.to_owned());
+    }
+    items.iter_mut().find_map(|item| match item.get_mut() {
+        DeValue::Table(inner) => repair(inner, span, words, take_out),
+        _ => None,
+    })
+}
+
+/// A value of the type that serde expected.
+fn readable(words: &str) -> Option<DeValue<'static>> {
+    let (_, expected) = words.trim_end().rsplit_once(", expected ")?;
+    let text = match expected {
+        "a string" => "''",
+        "a boolean" => "false",
+        "a sequence" => "[]",
+        number if number.starts_with(['u', 'i']) && number[1..].parse::<u8>().is_ok() => "1",
+        _ => return None,
+    };
+    DeValue::parse(text).ok().map(toml::Spanned::into_inner)
+}
+
 fn line_of(text: &str, offset: usize) -> usize {
     text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// serde's words about an unknown key, with the nearest valid one.
+/// serde's words in plain ones: about an unknown key or word, with the nearest valid one, or all of them.
 fn with_nearest(words: &str) -> String {
-    let words = words.trim_end();
+    let what = match words {
+        _ if words.starts_with("unknown field") => "key",
+        _ if words.starts_with("unknown variant") => "value",
+        _ => return plain_serde(words),
+    };
     let quoted: Vec<&str> = words.split('`').skip(1).step_by(2).collect();
     let Some((unknown, valid)) = quoted.split_first() else { return words.to_owned() };
-    if !words.contains("unknown field") && !words.contains("unknown variant") {
-        return words.to_owned();
-    }
     match windlass_policy::nearest(unknown, valid.iter().copied()) {
-        Some(near) => format!("{words}; did you mean `{near}`?"),
-        None => words.to_owned(),
+        Some(near) => format!("there is no {what} `{unknown}` here; did you mean `{near}`?"),
+        None => format!("there is no {what} `{unknown}` here; there are: {}", valid.join(", ")),
     }
 }
 
@@ -164,6 +269,32 @@ mod tests {
         assert!(words.contains("line ") && words.contains("did you mean `image`?"), "{words}");
         let words = refused(&format!("nmae = 'x'\n{GOOD}"), Format::Toml);
         assert!(words.contains("line 1") && words.contains("did you mean `name`?"), "{words}");
+    }
+
+    #[test]
+    fn all_mistakes_of_a_file_are_told_at_once_in_plain_words_each_with_its_line_and_key() {
+        let text = "nmae = 1\nname = 'farm'\nzone = 'fr-par-1'\nwait_deadline = 60\n[groups.workers]\ncount = '3'\n\
+            typs = 1\ntypes = 'DEV1-S'\nimage = 5\nvolumes = [{ size = 20 }, { szie = '20GB' }]\n";
+        let error = ClusterSpecification::parse(text, Format::Toml).unwrap_err();
+        let mut found: Vec<String> = error.also.iter().map(ToString::to_string).collect();
+        found.insert(0, format!("{}: {}", error.place, error.problem));
+        for (found, expected) in found.iter().zip([
+            "line 1: there is no key `nmae` here; did you mean `name`?",
+            "line 4: `wait_deadline`: the number 60 must be a duration in quotes, for example \"10m\"",
+            "line 6: `count`: the text \"3\" must be a whole number, 0 or more, without quotes",
+            "line 7: there is no key `typs` here; did you mean `types`?",
+            "line 8: `types`: the text \"DEV1-S\" must be a list: [...]",
+            "line 9: `image`: the number 5 must be a text in quotes",
+            "line 10: `size`: the number 20 must be a size in quotes, for example \"20GB\"",
+            "line 10: there is no key `szie` here; did you mean `size`?",
+        ]) {
+            assert_eq!(found, expected);
+        }
+        assert_eq!(found.len(), 8, "{found:#?}");
+        let words = refused(&GOOD.replace("zone = 'fr-par-1'", "zone = fr-par-1"), Format::Toml);
+        assert!(words.contains("line 2: ") && words.contains("a text needs quotes"), "{words}");
+        let words = refused(&SAME_IN_YAML.replace("count: 3", "count: three"), Format::Yaml);
+        assert!(words.contains("line ") && words.contains("must be a whole number"), "{words}");
     }
 
     #[test]

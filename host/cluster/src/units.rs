@@ -1,9 +1,11 @@
 //! Sizes and durations as people write them: `20GB`, `10m`.
 
+use std::fmt;
 use std::time::Duration;
 
 use jiff::{Span, SpanRelativeTo};
-use serde::{Deserialize, Deserializer, Serializer};
+use serde::de::Visitor;
+use serde::{Deserializer, Serializer};
 
 /// Reads a number of bytes: `20GB`, `20 GiB`, `1TB`, in any case.
 ///
@@ -41,7 +43,10 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 /// # Errors
 /// How to write it. A number alone is refused, since its unit would be a guess, and so is what has passed (`1h ago`).
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("'{text}' is no duration: write for example 500ms, 90s, 10m or 1h30m");
+    let wrong = || match text.parse::<u32>() {
+        Ok(number) => format!("'{number}' lacks a unit: write {number}s, {number}m or {number}h"),
+        Err(_) => format!("'{text}' is no duration: write for example 500ms, 90s, 10m or 1h30m"),
+    };
     let span: Span = text.trim().parse().map_err(|_| wrong())?;
     let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|_| wrong())?;
     Duration::try_from(duration).map_err(|_| wrong())
@@ -58,6 +63,21 @@ fn write_duration(duration: Duration) -> String {
     format!("{milliseconds}ms")
 }
 
+/// For serde: a text, and what it is called where something else stands there.
+struct Written(&'static str);
+
+impl Visitor<'_> for Written {
+    type Value = String;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.0)
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<String, E> {
+        Ok(text.to_owned())
+    }
+}
+
 /// For serde: a size in bytes, written as text with its unit.
 pub(crate) mod size {
     use super::*;
@@ -72,7 +92,8 @@ pub(crate) mod size {
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-        parse_size(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+        let text = deserializer.deserialize_str(Written("a size in quotes, for example \"20GB\""))?;
+        parse_size(&text).map_err(serde::de::Error::custom)
     }
 }
 
@@ -101,7 +122,8 @@ pub(crate) mod duration {
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        parse_duration(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+        let text = deserializer.deserialize_str(Written("a duration in quotes, for example \"10m\""))?;
+        parse_duration(&text).map_err(serde::de::Error::custom)
     }
 }
 

@@ -17,7 +17,7 @@ pub enum Error {
         least: usize,
     },
     /// TLS needs a certificate and its key.
-    #[error("TLS needs a certificate and its key; clients' certificates are looked at with these only")]
+    #[error("TLS needs both a certificate and its key, and clients' certificates need TLS")]
     HalfTls,
     /// A file that an operator named cannot be read.
     #[error("{what} cannot be read: {}", path.display())]

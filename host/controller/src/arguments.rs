@@ -43,7 +43,7 @@ pub enum Command {
         #[arg(long, short)]
         namespace: Option<String>,
         /// The namespace of the target controller
-        #[arg(long, value_name = "NAMESPACE", default_value = "windlass-system", value_parser = non_empty)]
+        #[arg(long, value_name = "NAMESPACE", default_value = "windlass-system", value_parser = namespace)]
         controller_namespace: String,
     },
     /// Convert objects of tuist's controller of Mac minis, read from standard input, to objects of this one, with the
@@ -131,7 +131,7 @@ pub(crate) const COMPILE: &str = "compile-policy-for-host";
 #[derive(Clone, Debug, Args)]
 pub struct RunArguments {
     /// The namespace to watch [default: all]
-    #[arg(long, env = "WATCH_NAMESPACE", value_parser = non_empty)]
+    #[arg(long, env = "WATCH_NAMESPACE", value_parser = namespace)]
     pub namespace: Option<String>,
     /// Work only on objects whose label `cluster.x-k8s.io/watch-filter` has this value; all others belong to other
     /// controllers [default: all]
@@ -201,7 +201,7 @@ pub struct RunArguments {
     )]
     pub wait_for_wipe: bool,
     /// A project in which machines may be made with the controller's own key, beside the key's own (repeatable)
-    #[arg(long, env = "WINDLASS_ALLOW_PROJECTS", value_name = "ID", value_delimiter = ',', value_parser = non_empty)]
+    #[arg(long, env = "WINDLASS_ALLOW_PROJECTS", value_name = "ID", value_delimiter = ',', value_parser = project)]
     pub allow_project: Vec<String>,
     /// Work on clusters of servers. Without it ServerCluster objects stay as they are
     #[arg(
@@ -254,7 +254,7 @@ pub struct RunArguments {
     )]
     pub set_up: bool,
     /// A network that webhooks may reach although it is not public: `10.1.0.0/16` (repeatable) [default: none]
-    #[arg(long, env = "WINDLASS_WEBHOOK_NETWORKS", value_name = "NETWORK", value_delimiter = ',')]
+    #[arg(long, env = "WINDLASS_WEBHOOK_NETWORKS", value_name = "NETWORK", value_delimiter = ',', value_parser = network)]
     pub webhook_network: Vec<IpNet>,
     /// What to do with claimed hosts that belong to no object
     #[arg(long, env = "WINDLASS_ORPHANS", value_enum, default_value_t)]
@@ -304,7 +304,7 @@ pub struct RunArguments {
         env = "POD_NAMESPACE",
         value_name = "NAMESPACE",
         default_value = "windlass-system",
-        value_parser = non_empty,
+        value_parser = namespace,
     )]
     pub controller_namespace: String,
     /// The namespace of the Lease: the same for all controllers of a cluster, and one where tenants do not write
@@ -313,7 +313,7 @@ pub struct RunArguments {
         env = "WINDLASS_LEADER_ELECT_NAMESPACE",
         value_name = "NAMESPACE",
         default_value = "kube-system",
-        value_parser = non_empty,
+        value_parser = namespace,
     )]
     pub leader_elect_namespace: String,
     /// The Lease's name [default: derived from what is watched, so that two controllers never watch the same objects]
@@ -424,6 +424,33 @@ fn non_empty(text: &str) -> Result<String, String> {
     if text.is_empty() { Err("it is empty".to_owned()) } else { Ok(text.to_owned()) }
 }
 
+/// The name of a namespace: one that Kubernetes cannot have would silently watch, or allow, nothing.
+fn namespace(text: &str) -> Result<String, String> {
+    match is_namespace(text) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("{text:?} is not a namespace: {NAMESPACE}")),
+    }
+}
+
+/// How a namespace is called.
+pub(crate) const NAMESPACE: &str = "its name has lower-case letters, digits and dashes, at most 63";
+
+pub(crate) fn is_namespace(text: &str) -> bool {
+    let is_within = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=63).contains(&text.len()) && text.bytes().all(is_within) && !text.starts_with('-') && !text.ends_with('-')
+}
+
+fn project(text: &str) -> Result<String, String> {
+    match uuid::Uuid::parse_str(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err("a project's id is a UUID: copy it from the project's settings in Scaleway's console".to_owned()),
+    }
+}
+
+fn network(text: &str) -> Result<IpNet, String> {
+    text.parse().map_err(|_| "a network is an address and the length of its prefix: 10.1.0.0/16".to_owned())
+}
+
 /// The value of a label, as Kubernetes has them, but for the empty one.
 fn label_value(text: &str) -> Result<String, String> {
     let is_at_an_end = |character: Option<char>| character.is_some_and(|it| it.is_ascii_alphanumeric());
@@ -505,6 +532,10 @@ mod tests {
             (vec!["--claim-settle", "1ms"], "below 100ms"),
             (vec!["--orphans", "delete"], "possible values: report, return"),
             (vec!["--naemspace", "x"], "--namespace"),
+            (vec!["--namespace", "Team A"], "is not a namespace"),
+            (vec!["--controller-namespace", "a_b"], "is not a namespace"),
+            (vec!["--allow-project", "web"], "is a UUID"),
+            (vec!["--webhook-network", "10.1.0.0"], "10.1.0.0/16"),
         ] {
             let error = parse(&arguments).unwrap_err();
             assert!(error.contains(part), "{arguments:?}: {error}");

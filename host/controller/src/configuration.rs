@@ -27,12 +27,15 @@ impl Configuration {
     /// Reads YAML or JSON with the keys `policies` and `limits`. An empty file says nothing.
     pub(crate) fn read(path: &Path) -> Result<Self, Error> {
         let problem = |problem: String| Error::Configuration { path: path.to_owned(), problem };
-        let length = std::fs::metadata(path).map_err(|error| problem(error.to_string()))?.len();
+        let unreadable = |error: std::io::Error| problem(format!("cannot read the configuration (--config): {error}"));
+        let length = std::fs::metadata(path).map_err(unreadable)?.len();
         if length > LONGEST {
             return Err(problem(format!("it has {length} bytes, more than {LONGEST}")));
         }
-        let text = std::fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
-        Self::parse(&text).map_err(problem)
+        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        let is_toml = path.extension().is_some_and(|ending| ending == "toml");
+        let instead = if is_toml { "; the controller reads YAML or JSON, not TOML" } else { "" };
+        Self::parse(&text).map_err(|words| problem(format!("{words}{instead}")))
     }
 
     fn parse(text: &str) -> Result<Self, String> {

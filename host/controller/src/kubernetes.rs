@@ -35,6 +35,20 @@ pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Client, Error> 
     Client::try_from(config).map_err(|error| Error::Kubeconfig(error.to_string()))
 }
 
+/// An error of the API server with its causes, of which only the last tells what happened.
+pub(crate) fn words(error: &kube::Error) -> String {
+    let mut words = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(next) = cause {
+        let said = next.to_string();
+        if !words.contains(&said) {
+            words = format!("{words}: {said}");
+        }
+        cause = next.source();
+    }
+    words
+}
+
 /// The objects of a kind in one namespace, or in all.
 pub(crate) fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
 where

@@ -3,10 +3,11 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser as _};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{Arguments, Command, Error, RunArguments};
+use windlass_inspect::usage::explained;
 use windlass_telemetry::Telemetry;
 
 /// Wrong usage or configuration: nothing was touched.
@@ -15,7 +16,16 @@ const WRONG_USAGE: u8 = 2;
 const LAST_EXPORT: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) if !error.use_stderr() => error.exit(),
+        Err(error) => {
+            let line: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+            let words = explained(error, &Arguments::command(), line.iter().map(String::as_str), None);
+            windlass_inspect::output::note(&words);
+            return ExitCode::from(WRONG_USAGE);
+        }
+    };
     if let Some(code) = arguments.command.as_ref().and_then(windlass_controller::look) {
         return ExitCode::from(code);
     }
@@ -83,7 +93,9 @@ fn main() -> ExitCode {
                     | Error::Option { .. }
                     | Error::Scaleway(_)
                     | Error::Kubeconfig(_)
-                    | Error::Lifecycle(windlass_lifecycle::Error::Policy(_))
+                    | Error::Lifecycle(
+                        windlass_lifecycle::Error::Policy(_) | windlass_lifecycle::Error::StateDirectory { .. }
+                    )
             );
             eprintln!("windlass-controller: {error}");
             if wrong { ExitCode::from(WRONG_USAGE) } else { ExitCode::FAILURE }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use windlass_lifecycle::PoolPrefix;
 
 use crate::Error;
+use crate::arguments::{NAMESPACE, is_namespace};
 
 /// The pools that the operator has named: a prefix that anybody may choose would also be the beginning of the names of
 /// hosts that are in use.
@@ -31,12 +32,15 @@ impl Pools {
             let prefix = parse("--pool", prefix)?;
             let namespaces: BTreeSet<String> =
                 namespaces.into_iter().flat_map(|list| list.split(',')).map(str::to_owned).collect();
+            let other = namespaces.iter().find(|namespace| !is_namespace(namespace));
             let problem = if namespaces.contains("") {
-                Some("a namespace in it is empty; expected <prefix> or <prefix>=<namespace>,<namespace>")
+                Some("a namespace in it is empty; expected <prefix> or <prefix>=<namespace>,<namespace>".to_owned())
+            } else if let Some(other) = other {
+                Some(format!("{other:?} is not a namespace: {NAMESPACE}"))
             } else if pools.default.as_ref() == Some(&prefix) {
-                Some("it is also the value of --pool-prefix, which every namespace may use")
+                Some("it is also the value of --pool-prefix, which every namespace may use".to_owned())
             } else if pools.named.insert(prefix, namespaces).is_some() {
-                Some("the pool is named twice")
+                Some("the pool is named twice".to_owned())
             } else {
                 None
             };
@@ -113,6 +117,7 @@ mod tests {
             (&["ci-pool-=x"], "--pool-prefix"),
             (&["a-=x,,y"], "empty"),
             (&["a-="], "empty"),
+            (&["a-=Team_A"], "is not a namespace"),
         ] {
             let error = pools(named).unwrap_err().to_string();
             assert!(error.contains(part), "{named:?}: {error}");

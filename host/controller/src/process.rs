@@ -355,7 +355,8 @@ async fn owner(client: &Client, watch_filter: Option<&str>) -> Result<OwnerName,
             option: "--owner",
             problem: format!(
                 "it is not given, and the namespace kube-system, from which it would be made, cannot be read \
-                 ({error}): set it to a name that no other cluster uses"
+                 ({}): check the API server, or set it to a name that no other cluster uses",
+                crate::kubernetes::words(&error)
             ),
         }),
     }

@@ -27,7 +27,7 @@ pub enum Error {
     },
 
     /// Neither the mirrors nor the registry itself had it.
-    #[error("nobody has it: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    #[error("no registry or mirror has it: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Everywhere(Vec<Error>),
 
     /// The bytes are not those that were asked for.

@@ -96,6 +96,11 @@ impl<'a> GroupArguments<'a> {
                         return Err(ExitCode::from(2));
                     }
                 },
+                (option, _) if option.starts_with("--config=") => read.config = &option["--config=".len()..],
+                // Where other programs take the file.
+                (path, _) if !path.starts_with('-') && (path.ends_with(".toml") || path.contains('/')) => {
+                    read.config = path;
+                }
                 (name, None) if !name.starts_with('-') => read.group = Some(name),
                 (unknown, _) => {
                     eprintln!("{command} knows no {unknown:?}\n\n{USAGE}");

@@ -23,6 +23,8 @@ pub mod policies;
 #[cfg(feature = "terminal")]
 pub mod removals;
 pub mod text;
+#[cfg(feature = "terminal")]
+pub mod usage;
 pub mod words;
 
 #[cfg(feature = "terminal")]

@@ -135,7 +135,8 @@ pub fn ask(text: &str) {
     note(text);
 }
 
-pub(crate) fn note(text: &str) {
+/// Writes on stderr.
+pub fn note(text: &str) {
     let mut stderr = anstream::stderr().lock();
     let _ = stderr.write_all(text.as_bytes());
 }

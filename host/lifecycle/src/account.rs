@@ -186,7 +186,7 @@ impl Lifecycle {
             let mut problems = match self.shared.catalogue(&specification.zone).await {
                 Ok(catalogue) => account_problems(client, specification, &catalogue).await,
                 Err(error) if error.is_not_found() => {
-                    let words = format!("Scaleway offers no servers in a zone {} ({error})", specification.zone);
+                    let words = no_servers_in(&specification.zone);
                     return vec![AccountProblem::new("zone", FailureClass::NotFound, words)];
                 }
                 Err(error) => return vec![AccountProblem::of_error("types", &error)],
@@ -255,6 +255,26 @@ pub async fn account_problems(
     problems
 }
 
+/// That Scaleway knows no such zone, and which it knows.
+#[must_use]
+pub fn no_servers_in(zone: &Zone) -> String {
+    let meant = windlass_policy::nearest(zone.as_str(), Zone::KNOWN);
+    let instead =
+        meant.map_or_else(|| format!("there are {}", Zone::KNOWN.join(", ")), |it| format!("did you mean {it}?"));
+    format!("Scaleway offers no servers in a zone {zone}; {instead}")
+}
+
+/// That there is no image with this label, and what it resembles.
+pub async fn no_image(client: &Client, label: &str) -> String {
+    let known = client.marketplace().images().await.unwrap_or_default();
+    let meant = windlass_policy::nearest(label, known.iter().map(|image| image.label.as_str()));
+    let instead = match meant {
+        Some(meant) => format!("did you mean {meant}?"),
+        None => "a label is like ubuntu_noble, and an image of your own is named by its id".to_owned(),
+    };
+    format!("there is no image with the label {label}; {instead}")
+}
+
 async fn image_problem(client: &Client, wanted: &ServerSpecification, catalogue: &Catalogue) -> Option<AccountProblem> {
     let (zone, image) = (&wanted.zone, &wanted.image);
     let usable: Vec<(&String, &ServerType)> = wanted
@@ -271,7 +291,11 @@ async fn image_problem(client: &Client, wanted: &ServerSpecification, catalogue:
             let any = wanted.types.first().filter(|_| !is_usable);
             for name in usable.into_iter().map(|(name, _)| name).chain(any) {
                 match marketplace.resolve_image(label, zone, name, storage.clone()).await {
-                    Err(error) if is_usable || error.is_not_found() => {
+                    Err(error) if error.is_not_found() => {
+                        let words = no_image(client, label).await;
+                        return Some(AccountProblem::new("image", FailureClass::NotFound, words));
+                    }
+                    Err(error) if is_usable => {
                         return Some(AccountProblem::of_error("image", &error));
                     }
                     _ => {}
@@ -308,8 +332,11 @@ async fn image_problem(client: &Client, wanted: &ServerSpecification, catalogue:
 
 async fn group_problems(client: &Client, wanted: &ServerSpecification) -> Vec<AccountProblem> {
     let (zone, instance) = (&wanted.zone, client.instance(&wanted.zone));
-    let problem = |field, id: &str, error: &windlass_scaleway::Error| match error.is_not_found() {
-        true => AccountProblem::new(field, FailureClass::NotFound, format!("there is no {id} in {zone}")),
+    let problem = |field: &'static str, id: &str, error: &windlass_scaleway::Error| match error.is_not_found() {
+        true => {
+            let words = format!("there is no {} {id} in {zone}", field.replace('_', " "));
+            AccountProblem::new(field, FailureClass::NotFound, words)
+        }
         false => AccountProblem::of_error(field, error),
     };
     let mut problems = Vec::new();

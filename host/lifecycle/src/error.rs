@@ -34,7 +34,7 @@ pub enum Error {
         problem: String,
     },
     /// The state directory or a file in it cannot be used.
-    #[error("{} cannot be used: {source}", path.display())]
+    #[error("{} cannot be used: {}", path.display(), file_words(.source))]
     StateDirectory {
         /// The file or folder.
         path: PathBuf,
@@ -268,6 +268,18 @@ impl std::fmt::Display for OperationFailure {
             self.undone()
         )
     }
+}
+
+/// What a file or folder lacks, and what to do about it.
+fn file_words(source: &io::Error) -> String {
+    let remedy = match source.kind() {
+        io::ErrorKind::NotADirectory => "; it, or a folder above it, is a file",
+        io::ErrorKind::PermissionDenied => "; give it to the user that runs this program",
+        io::ErrorKind::ReadOnlyFilesystem => "; it must be on a disk that can be written",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; make room on its disk",
+        _ => "",
+    };
+    format!("{source}{remedy}")
 }
 
 impl Error {

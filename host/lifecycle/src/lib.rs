@@ -96,7 +96,7 @@ mod watch;
 
 pub use abandon::{AbandonTarget, AbandonedResource, Abandonment, PendingAbandonment};
 pub use absence::read_or_absent;
-pub use account::{AccountProblem, Catalogue, account_problems, volume_problems};
+pub use account::{AccountProblem, Catalogue, account_problems, no_image, no_servers_in, volume_problems};
 pub use aftermath::Aftermath;
 pub use audit::{ClaimedMac, Existing, ListedMachine, Tried};
 pub use cancels::Cancellation;

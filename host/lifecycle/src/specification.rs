@@ -29,6 +29,8 @@ const MAX_TAG_LEN: usize = 4096;
 const MAX_TAG_BYTES: usize = 64 * 1024;
 /// The smallest root volume of an image of the marketplace (assumption: marketplace-root-volume).
 const SMALLEST_ROOT: u64 = 10_000_000_000;
+/// The largest volume of Block Storage, by Scaleway's documentation (assumption: block-volume-size).
+const LARGEST_BLOCK: u64 = 10_000_000_000_000;
 /// Bytes of a server's name at most. Neither a recording nor Scaleway's SDK shows a limit
 /// (assumption: server-text-limits).
 const MAX_NAME_LEN: usize = 128;
@@ -293,6 +295,31 @@ impl CloudInit {
     pub(crate) fn content(&self) -> &[u8] {
         &self.0
     }
+
+    /// Why cloud-init would not take it, as far as its first line tells: it knows what it reads by these words. Other
+    /// systems read other things from the same place, so this is nothing to refuse.
+    #[must_use]
+    pub fn doubt(&self) -> Option<&'static str> {
+        const KNOWN: [&str; 12] = [
+            "#cloud-config",
+            "#cloud-boothook",
+            "#!",
+            "#include",
+            "#part-handler",
+            "#upstart-job",
+            "#ps1",
+            "## template:",
+            "content-type:",
+            "mime-version:",
+            // Ignition, and Talos.
+            "{",
+            "version:",
+        ];
+        let text = std::str::from_utf8(&self.0).ok()?;
+        let begin: String = text.trim_start().chars().take(32).collect::<String>().to_ascii_lowercase();
+        let is_known = KNOWN.iter().any(|word| begin.starts_with(word));
+        (!is_known).then_some("its first line is not `#cloud-config` or `#!/bin/sh`, so cloud-init ignores it")
+    }
 }
 
 impl fmt::Debug for CloudInit {
@@ -333,7 +360,9 @@ impl Problems {
     fn add_id(&mut self, field: &'static str, text: &str, zone: &Zone, of: &str) {
         match zone.local_id(text) {
             Err(elsewhere) => self.add(field, elsewhere.to_string()),
-            Ok(id) if uuid::Uuid::parse_str(id).is_err() => self.add(field, format!("{text:?} is no id of {of}")),
+            Ok(id) if uuid::Uuid::parse_str(id).is_err() => {
+                self.add(field, format!("{text:?} is no id of {of}: write its UUID, as Scaleway's console shows it"));
+            }
             Ok(_) => {}
         }
     }
@@ -375,7 +404,7 @@ impl ServerSpecification {
         self.name.as_deref().unwrap_or(operation.as_str())
     }
 
-    /// Writes everything as Scaleway has it: server types in upper case, and ids without the zone or region that
+    /// Writes everything as Scaleway has it: server types in upper case without the spaces around them, and ids without the zone or region that
     /// Terraform prints before them. What is of another zone or region stays, and is one of the [problems](Self::problems).
     pub fn normalize(&mut self) {
         let zone = &self.zone;
@@ -386,7 +415,7 @@ impl ServerSpecification {
                 *text = id.to_owned();
             }
         };
-        self.types.iter_mut().for_each(|server_type| server_type.make_ascii_uppercase());
+        self.types.iter_mut().for_each(|server_type| *server_type = server_type.trim().to_ascii_uppercase());
         if let ImageChoice::Label(text) | ImageChoice::Id(text) = &mut self.image {
             local(text);
             self.image = ImageChoice::parse(text);
@@ -461,23 +490,26 @@ impl ServerSpecification {
                 problems.add("private_networks", format!("{network:?} is named twice"));
             }
         }
-        for (field, group) in [("security_group", &self.security_group), ("placement_group", &self.placement_group)] {
-            if let Some(Err(elsewhere)) = group.as_ref().map(|group| self.zone.local_id(group)) {
-                problems.add(field, elsewhere.to_string());
+        for (field, group, of) in [
+            ("security_group", &self.security_group, "a security group"),
+            ("placement_group", &self.placement_group, "a placement group"),
+        ] {
+            if let Some(group) = group {
+                problems.add_id(field, group, &self.zone, of);
             }
         }
         self.find_problems_of_tags(problems);
-        if let Some(cloud_init) = &self.cloud_init
-            && cloud_init.content().len() > MAX_CLOUD_INIT_LEN
-        {
-            let length = cloud_init.content().len();
-            problems.add(
+        match self.cloud_init.as_ref().map(|cloud_init| cloud_init.content().len()) {
+            Some(0) => problems.add("cloud_init", "it is empty: leave it out, or name a file with content"),
+            Some(length) if length > MAX_CLOUD_INIT_LEN => problems.add(
                 "cloud_init",
                 format!("{length} bytes are more than the {MAX_CLOUD_INIT_LEN} that Scaleway takes"),
-            );
+            ),
+            _ => {}
         }
         if self.deadline_milliseconds < 1_000 || self.deadline_milliseconds > 24 * 3_600_000 {
-            problems.add("deadline_milliseconds", "it is below a second or above a day");
+            let seconds = self.deadline_milliseconds as f64 / 1_000.0;
+            problems.add("deadline_milliseconds", format!("{seconds} s are not between 1 s and 24 h: 10m is usual"));
         }
     }
 
@@ -501,6 +533,19 @@ impl ServerSpecification {
     fn find_problems_of_volumes(&self, count: usize, problems: &mut Problems) {
         const NO_OPERATIONS: &str = "operations per second can only be chosen on Block Storage";
         let is_wrong = |size: u64| size == 0 || !size.is_multiple_of(512);
+        let mut check_block = |field, kind, size: u64| {
+            if kind == VolumeKind::Block && size > LARGEST_BLOCK {
+                let most = LARGEST_BLOCK / 1_000_000_000;
+                let words = format!("{} GB is more than the {most} GB of a Block Storage volume", size / 1_000_000_000);
+                problems.add(field, words);
+            }
+        };
+        self.root_volume.size.into_iter().for_each(|size| check_block("root_volume", self.root_volume.kind, size));
+        for volume in &self.volumes {
+            if let ExtraVolume::New { kind, size, .. } = volume {
+                check_block("volumes", *kind, *size);
+            }
+        }
         if self.root_volume.kind != VolumeKind::Block && self.root_volume.operations_per_second.is_some() {
             problems.add("root_volume", NO_OPERATIONS);
         }
@@ -731,9 +776,34 @@ mod tests {
     }
 
     #[test]
+    fn a_block_volume_is_no_larger_than_the_largest() {
+        assert_eq!(problems(1, |it| it.root_volume.size = Some(LARGEST_BLOCK)), Vec::<String>::new());
+        let found = problems(1, |it| it.root_volume.size = Some(99_999_000_000_000_000));
+        assert_eq!(found, ["root_volume: 99999000 GB is more than the 10000 GB of a Block Storage volume"]);
+        let kind = VolumeKind::Block;
+        let large = ExtraVolume::New { kind, size: LARGEST_BLOCK + 512, operations_per_second: None };
+        assert!(problems(1, |it| it.volumes = vec![large])[0].starts_with("volumes: "));
+    }
+
+    #[test]
+    fn what_cloud_init_would_ignore_is_doubted_and_what_it_or_others_read_is_not() {
+        for read in
+            ["#cloud-config\n", "\n #!/bin/sh\n", "## template: jinja\n", "MIME-Version: 1.0", "{\"ignition\": {}}"]
+        {
+            assert_eq!(CloudInit::new(read).doubt(), None, "{read}");
+        }
+        assert_eq!(CloudInit::new(vec![0x1f, 0x8b]).doubt(), None, "gzip");
+        for ignored in ["packages: [docker.io]\n", "# cloud-config\n", "#cloudconfig\n"] {
+            assert!(CloudInit::new(ignored).doubt().is_some(), "{ignored}");
+        }
+        let found = problems(1, |it| it.cloud_init = Some(CloudInit::new("")));
+        assert!(found.len() == 1 && found[0].contains("it is empty"), "{found:?}");
+    }
+
+    #[test]
     fn server_types_are_written_in_upper_case() {
         let mut it = good();
-        it.types = vec!["dev1-s".to_owned(), "Pro2-XS".to_owned()];
+        it.types = vec!["dev1-s".to_owned(), " Pro2-XS".to_owned()];
         it.normalize();
         assert_eq!(it.types, ["DEV1-S", "PRO2-XS"]);
     }

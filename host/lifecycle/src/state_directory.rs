@@ -36,7 +36,11 @@ impl StateDirectory {
         let mut builder = std::fs::DirBuilder::new();
         builder.recursive(true);
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(path).map_err(failed)?;
+        builder.create(path).map_err(|error| match error.kind() {
+            // Said of a file that stands there; the same words as where it stands above.
+            io::ErrorKind::AlreadyExists => failed(io::ErrorKind::NotADirectory.into()),
+            _ => failed(error),
+        })?;
         let directory = Dir::open_ambient_dir(path, ambient_authority()).map_err(failed)?;
         let path = std::fs::canonicalize(path).map_err(failed)?;
         Ok(Self { directory: Arc::new(directory), path })

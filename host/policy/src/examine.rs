@@ -160,7 +160,7 @@ fn not_a_component(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
         }
         _ if bytes.trim_ascii_start().starts_with(b"<") => ("an HTML or XML page", "was an error page downloaded?"),
         _ if std::str::from_utf8(&bytes[..bytes.len().min(512)]).is_ok_and(|text| !text.contains('\0')) => {
-            ("text", WRONG_FILE)
+            ("text", "if it holds rules, its name must end in .rules.toml; else: is `path` the right file?")
         }
         _ => ("no WebAssembly", WRONG_FILE),
     })

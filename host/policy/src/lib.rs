@@ -69,6 +69,7 @@ mod kept;
 mod limits;
 mod load;
 pub mod metric_names;
+mod plain;
 mod policy;
 mod policy_log;
 mod replay;
@@ -129,5 +130,6 @@ pub use shadow::ShadowOptions;
 pub use direct::Asked;
 pub use trial::Trial;
 // Words in an error, for all floors above.
+pub use plain::{plain_serde, plain_toml};
 pub use text::cut;
 pub use windlass_contract::nearest;

@@ -13,6 +13,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use windlass_contract::nearest;
 
+use crate::plain::{plain_serde, plain_toml};
 use crate::slot_name::SlotName;
 use crate::source::Source;
 use crate::text::{is_control, short, unknown_key};
@@ -110,7 +111,7 @@ impl RulesFile {
         let line = |offset: usize| line_of(contents, offset);
         let table = DeTable::parse(text).map_err(|error| {
             let line = error.span().map_or(1, |span| line(span.start));
-            vec![format!("line {line}: it is not TOML: {}", short(error.message()))]
+            vec![format!("line {line}: it is not TOML: {}", short(&plain_toml(error.message())))]
         })?;
         let mut problems = Vec::new();
         let mut slot = None;
@@ -223,10 +224,42 @@ impl RulesFile {
             let rule = self.rules.get(position)?;
             let (_, line) = rule.keys.iter().find(|(known, _)| known == key)?;
             let name = rule.name.as_ref().map(|(name, _)| format!(" (`{}`)", short(name))).unwrap_or_default();
+            let when = self.settings["rules"][position]["when"].as_str().unwrap_or_default();
+            let problem = plain_serde(problem).replace(UNENDED, "it ends where more is expected")
+                + &milliseconds_of(problem)
+                + quotes_for(problem, when);
             Some((*line, format!("line {line}, rule {}{name}: `{key}`: {problem}", position + 1)))
         };
         place().unwrap_or_else(|| (usize::MAX, words.to_owned()))
     }
+}
+
+/// What the parser of CEL says where a condition is not whole.
+const UNENDED: &str = "mismatched input '<EOF>' expecting expression";
+
+/// What is said besides about a name that does not exist, and is a part of a word with dashes: `out-of-stock`.
+fn quotes_for(problem: &str, when: &str) -> &'static str {
+    let name = problem.strip_prefix("there is no `").and_then(|rest| rest.split('`').next());
+    let is_part = |name: &str| when.contains(&format!("{name}-")) || when.contains(&format!("-{name}"));
+    if name.is_some_and(is_part) { "; a text needs quotes: 'out-of-stock'" } else { "" }
+}
+
+/// What to write for a text with a unit where milliseconds are expected.
+fn milliseconds_of(problem: &str) -> String {
+    let number = || {
+        let (_, after) = problem.split_once("string \"")?;
+        let (text, expected) = after.split_once('"')?;
+        let digits = text.find(|letter: char| !letter.is_ascii_digit())?;
+        let factor = match text[digits..].trim() {
+            "ms" => 1,
+            "s" => 1_000,
+            "m" | "min" => 60_000,
+            "h" => 3_600_000,
+            _ => return None,
+        };
+        expected.starts_with(", expected u").then_some(text[..digits].parse::<u64>().ok()?.checked_mul(factor)?)
+    };
+    number().map(|number| format!("; times are in milliseconds: write {number}")).unwrap_or_default()
 }
 
 /// The names of the rules in the settings of what evaluates them, as records have them: that of a rule without a name
@@ -327,7 +360,7 @@ fn read_rule(
         }
         lines.keys.push((key.to_owned(), at));
         if key != "answer" && !value.get_ref().is_str() {
-            wrong(at, format!("`{key}`: expected a text"));
+            wrong(at, format!("`{key}`: it must be a text in quotes"));
             continue;
         }
         if key == "name" {
@@ -430,7 +463,7 @@ answer = "give-up"
             ),
             (
                 "slot = \"retry\"\n[[rules]]\nanswer = \"defer\"\nwhen = true\n",
-                "line 4: rule 1: `when`: expected a text",
+                "line 4: rule 1: `when`: it must be a text in quotes",
             ),
             (
                 "slot = \"retry\"\n[[rules]]\nwhen = \"true\"\nanswer = 1.5\n",
@@ -464,7 +497,7 @@ answer = "defer"
             "line 2: unknown key `rulez`; did you mean `rules`?",
             "line 4: rule 1: unknown key `wehn`; did you mean `when`?",
             "line 5: rule 1: `answer`: no slot has fractions",
-            "line 8: rule 2: `name`: expected a text",
+            "line 8: rule 2: `name`: it must be a text in quotes",
         ];
         assert_eq!(places.len(), expected.len(), "{places:?}");
         for (told, expected) in places.iter().zip(expected) {
@@ -522,6 +555,24 @@ answer = "defer"
         ] {
             assert_eq!(RulesFile::is_named(Path::new(path)), holds, "{path}");
         }
+    }
+
+    #[test]
+    fn the_components_words_about_a_mistake_become_what_to_write() {
+        let text = "slot = 'retry'\n[[rules]]\nwhen = 'failure.class == out-of-stock'\nanswer = { wait = '60s' }\n";
+        let told = RulesFile::read(text.as_bytes()).unwrap().explain([
+            "rules[0].when: there is no `out`; there are `now`",
+            "rules[0].when: it is not CEL: mismatched input '<EOF>' expecting expression (character 10)",
+            "rules[0].answer: invalid type: string \"60s\", expected u64",
+        ]);
+        for (told, end) in told.iter().zip([
+            "a text needs quotes: 'out-of-stock'",
+            "it ends where more is expected (character 10)",
+            "must be a whole number, 0 or more, without quotes; times are in milliseconds: write 60000",
+        ]) {
+            assert!(told.ends_with(end), "{told}");
+        }
+        assert_eq!(told.len(), 3, "{told:?}");
     }
 
     #[test]

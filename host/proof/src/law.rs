@@ -15,8 +15,8 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use windlass_policy::LoadedPolicy;
 use windlass_policy::slots::SlotName;
+use windlass_policy::{LoadedPolicy, plain_serde, plain_toml};
 
 use crate::expression::{Expression, ExpressionError};
 use crate::slot::{ProvedSlot, same_verdicts};
@@ -150,8 +150,8 @@ pub(crate) enum Judgement {
 #[non_exhaustive]
 pub enum LawsError {
     /// It is no TOML, or has other keys.
-    #[error("it is no file of laws: {}", .0.message())]
-    Toml(#[source] toml::de::Error),
+    #[error("it is no file of laws: {0}")]
+    Toml(String),
     /// It has no law, so it would prove nothing.
     #[error("it has no law: write [[law]] with a name and one of the keys always, never, only-defers-or")]
     Empty,
@@ -202,7 +202,11 @@ impl Laws {
     /// # Errors
     /// See [`LawsError`].
     pub fn parse(text: &str) -> Result<Laws, LawsError> {
-        let file: File = toml::from_str(text).map_err(LawsError::Toml)?;
+        let file: File = toml::from_str(text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let words = plain_serde(&plain_toml(error.message()));
+            LawsError::Toml(format!("line {}: {words}", before.matches('\n').count() + 1))
+        })?;
         if file.law.is_empty() {
             return Err(LawsError::Empty);
         }

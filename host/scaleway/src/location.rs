@@ -15,11 +15,12 @@ pub struct Zone(String);
 
 /// A text that is not the name of a zone or a region.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not the name of a {kind}; one looks like `{example}`")]
+#[error("`{text}` is not the name of a {kind}; {instead}")]
 pub struct InvalidLocation {
     text: String,
     kind: &'static str,
-    example: &'static str,
+    /// What to write instead.
+    instead: String,
 }
 
 /// An id of another zone or region than the one where it is used.
@@ -90,6 +91,15 @@ fn is_region(text: &str) -> bool {
         && bytes.iter().enumerate().all(|(index, byte)| index == 2 || byte.is_ascii_lowercase())
 }
 
+fn is_zone(text: &str) -> bool {
+    text.rsplit_once('-').is_some_and(|(region, number)| {
+        is_region(region)
+            && matches!(number.len(), 1 | 2)
+            && !number.starts_with('0')
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
 /// Quotes at most 64 characters of what somebody typed, without control characters.
 fn quoted(text: &str) -> String {
     text.chars().take(64).map(|character| if character.is_control() { '?' } else { character }).collect()
@@ -102,7 +112,8 @@ impl FromStr for Region {
         if is_region(text) {
             Ok(Region(text.to_owned()))
         } else {
-            Err(InvalidLocation { text: quoted(text), kind: "region", example: "fr-par" })
+            let instead = format!("the regions are {}", Region::KNOWN.join(", "));
+            Err(InvalidLocation { text: quoted(text), kind: "region", instead })
         }
     }
 }
@@ -111,17 +122,19 @@ impl FromStr for Zone {
     type Err = InvalidLocation;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let valid = text.rsplit_once('-').is_some_and(|(region, number)| {
-            is_region(region)
-                && matches!(number.len(), 1 | 2)
-                && !number.starts_with('0')
-                && number.bytes().all(|byte| byte.is_ascii_digit())
-        });
-        if valid {
-            Ok(Zone(text.to_owned()))
-        } else {
-            Err(InvalidLocation { text: quoted(text), kind: "zone", example: "fr-par-1" })
+        if is_zone(text) {
+            return Ok(Zone(text.to_owned()));
         }
+        let plain = text.trim().to_ascii_lowercase();
+        let of_region =
+            Zone::KNOWN.into_iter().filter(|zone| zone.strip_prefix(&plain).is_some_and(|it| it.len() == 2));
+        let of_region: Vec<&str> = of_region.collect();
+        let instead = match () {
+            () if is_zone(&plain) => format!("write `{plain}`"),
+            () if !of_region.is_empty() => format!("the zones of that region are {}", of_region.join(", ")),
+            () => format!("the zones are {}", Zone::KNOWN.join(", ")),
+        };
+        Err(InvalidLocation { text: quoted(text), kind: "zone", instead })
     }
 }
 
@@ -186,6 +199,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_zone_is_told_with_what_to_write_instead() {
+        for (text, instead) in [
+            ("FR-PAR-1", "write `fr-par-1`"),
+            (" fr-par-1\n", "write `fr-par-1`"),
+            ("nl-ams", "the zones of that region are nl-ams-1, nl-ams-2, nl-ams-3"),
+            ("eu-west-1", "the zones are fr-par-1, fr-par-2"),
+            ("", "the zones are fr-par-1, fr-par-2"),
+        ] {
+            let words = text.parse::<Zone>().unwrap_err().to_string();
+            assert!(words.contains(instead), "{words}");
+        }
+    }
+
+    #[test]
     fn a_zone_of_tomorrow_is_accepted() {
         assert_eq!("de-fra-12".parse::<Zone>().unwrap().region().as_str(), "de-fra");
     }
@@ -209,11 +236,5 @@ mod tests {
         for text in ["", "fr", "fr-par-1", "fr_par", "fr-p/r"] {
             assert!(text.parse::<Region>().is_err(), "{text:?}");
         }
-    }
-
-    #[test]
-    fn the_error_shows_what_a_zone_looks_like() {
-        let error = "paris".parse::<Zone>().unwrap_err();
-        assert_eq!(error.to_string(), "`paris` is not the name of a zone; one looks like `fr-par-1`");
     }
 }

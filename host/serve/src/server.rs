@@ -261,12 +261,23 @@ fn why(ended: &Ended, most: usize) -> Option<proto::Error> {
     match ended {
         Ended::Quietly => None,
         Ended::TooLarge(bytes) => {
-            let why = format!("the request has {bytes} bytes, and at most {most} are allowed");
+            let why = match is_text(*bytes) {
+                true => "the request begins with text: this socket takes messages of protobuf, each after its length \
+                         in four bytes, as the clients for Go, Python and Node.js send them"
+                    .to_owned(),
+                false => format!("the request has {bytes} bytes, and at most {most} are allowed"),
+            };
             Some(error(Code::TooLarge, why))
         }
         Ended::TooSlow => Some(error(Code::Timeout, "the request did not come in time")),
         Ended::NoRoom => Some(error(Code::Busy, "there is no room for a large request now")),
     }
+}
+
+/// Whether a length is made of four letters, as of `GET ` or `{"id`: somebody speaks another protocol.
+fn is_text(length: usize) -> bool {
+    let bytes = u32::try_from(length).unwrap_or_default().to_be_bytes();
+    bytes.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
 }
 
 /// Tells a peer why it is not served, if it can be told at once.
@@ -291,6 +302,19 @@ mod tests {
             peer.holds(limits.request_bytes + limits.response_bytes).unwrap_or_else(|_| panic!("{users} users"));
         }
         assert_eq!(limits.share(1).bytes, limits.held_bytes);
+    }
+
+    #[test]
+    fn a_peer_that_sends_text_is_told_what_this_socket_takes() {
+        for (begin, expected) in [
+            (*b"GET ", "the request begins with text"),
+            (*b"{\"id", "the request begins with text"),
+            ([0, 32, 0, 0], "the request has 2097152 bytes"),
+        ] {
+            let ended = Ended::TooLarge(u32::from_be_bytes(begin) as usize);
+            let told = why(&ended, 1 << 20).unwrap().message;
+            assert!(told.contains(expected), "{told}");
+        }
     }
 
     #[test]

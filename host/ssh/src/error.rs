@@ -16,7 +16,7 @@ pub enum Error {
         expected: String,
     },
     /// The machine did not let the user in.
-    #[error("was not let in: the key or password is not accepted for user {user}")]
+    #[error("could not log in: the key or password is not accepted for user {user}")]
     LoginRefused {
         /// Who tried.
         user: String,

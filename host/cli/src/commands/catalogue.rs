@@ -6,7 +6,7 @@ use windlass_inspect::listing::Listing;
 use windlass_scaleway::types::instance::{ListImages as OwnImages, ServerType, Stock};
 use windlass_scaleway::{Client, Error, Zone};
 
-use super::lifecycle::no_servers_in;
+use super::lifecycle::{no_servers_in, scaleway_failure};
 use crate::arguments::{ListImages, ListTypes};
 use crate::context::{Context, client, required_zone};
 use crate::units::Size;
@@ -136,9 +136,8 @@ pub(super) async fn images(context: &Context, arguments: &ListImages) -> Result<
         .collect();
     if !arguments.own {
         // It is the same for all zones, so that its absence says nothing about one.
-        let public = client.marketplace().images().await.map_err(|error| {
-            Failure::undone("the images of the marketplace cannot be listed").because(error.to_string())
-        })?;
+        const WHAT: &str = "the images of the marketplace cannot be listed";
+        let public = client.marketplace().images().await.map_err(|error| scaleway_failure(WHAT, None, &error))?;
         let public = public.into_iter().filter(|image| !image.label.is_empty());
         images.extend(public.map(|image| Image {
             image: image.label,
@@ -201,7 +200,7 @@ fn client_and_zone(context: &Context) -> Result<(Client, Zone), Failure> {
 
 fn unreadable(what: &str, zone: &Zone, error: &Error) -> Failure {
     match error.is_not_found() {
-        true => no_servers_in(zone, error),
-        false => Failure::undone(what).because(error.to_string()),
+        true => no_servers_in(zone),
+        false => scaleway_failure(what, None, error),
     }
 }

@@ -11,7 +11,7 @@ use windlass_scaleway::Client;
 
 use crate::arguments;
 use crate::confirmation::Confirmation;
-use crate::context::Context;
+use crate::context::{Context, required_zone};
 use crate::interrupt::{self, Words};
 
 /// A run keeps no journal: the second interruption ends the removal.
@@ -29,8 +29,7 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Conformance) ->
     }
     let confirmation = Confirmation::source(arguments.yes, "conformance", "--list")?;
     let settings = context.settings(None)?;
-    let zone = settings.require_zone().cloned();
-    let zone = zone.map_err(|error| Failure::usage(error.to_string()).remedy("or name it: --zone fr-par-1"))?;
+    let zone = required_zone(&settings)?;
     let api = settings.api_url().to_string();
     let client = Client::new(settings)
         .map_err(|error| Failure::usage("the client cannot be made").because(error.to_string()))?;

@@ -68,18 +68,17 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Console) -> Res
 
 /// Why there is no console, and what helps.
 fn refused(error: Error) -> Failure {
-    let remedy = match &error {
-        Error::Unguarded { .. } | Error::ShortToken { .. } => format!(
+    let failure = match std::error::Error::source(&error) {
+        Some(cause) => Failure::usage(error.to_string()).because(cause.to_string()),
+        None => Failure::usage(error.to_string()),
+    };
+    match &error {
+        Error::Unguarded { .. } | Error::ShortToken { .. } => failure.remedy(format!(
             "--token-file FILE, whose first line has at least {LEAST_TOKEN_CHARACTERS} characters: openssl rand -hex \
              32 > FILE; or --client-ca FILE with --tls-certificate and --tls-key"
-        ),
-        Error::Serve { .. } => "choose another address with --listen; port 0 takes a free one".to_owned(),
-        _ => return Failure::usage(error.to_string()),
-    };
-    let failure = Failure::usage(error.to_string()).remedy(remedy);
-    match std::error::Error::source(&error) {
-        Some(cause) => failure.because(cause.to_string()),
-        None => failure,
+        )),
+        Error::Serve { .. } => failure.remedy("choose another address with --listen; port 0 takes a free one"),
+        _ => failure,
     }
 }
 

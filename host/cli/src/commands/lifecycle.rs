@@ -14,6 +14,7 @@ use windlass_inspect::words::counted;
 use windlass_lifecycle::{
     Control, Error, Left, Operation, OperationFilter, OperationId, OperationState, Report, ResourceName, Resumed,
 };
+use windlass_scaleway::ErrorClass;
 
 use crate::context::{Context, Work};
 
@@ -161,21 +162,15 @@ pub(super) fn noted(mut document: Value, notes: &[String]) -> Value {
 }
 
 /// A zone of which Scaleway knows nothing.
-pub(super) fn no_servers_in(zone: &windlass_scaleway::Zone, source: &windlass_scaleway::Error) -> Failure {
-    Failure::usage(format!("zone: Scaleway offers no servers in a zone {zone} ({source})"))
+pub(super) fn no_servers_in(zone: &windlass_scaleway::Zone) -> Failure {
+    Failure::usage(format!("zone: {}", windlass_lifecycle::no_servers_in(zone)))
         .remedy("list the zones with `windlass zone list`")
 }
 
 /// An error of the lifecycle that is not about a single server.
 pub(super) fn lifecycle_failure(what: &str, error: &Error) -> Failure {
     let failure = match error {
-        Error::Scaleway { what: doing, source } => {
-            let failure = Failure::undone(format!("{what}: {doing}")).caused_by(source.as_ref());
-            match (source.method(), source.path()) {
-                (Some(method), Some(path)) => failure.at(format!("{method} {path}")),
-                _ => failure,
-            }
-        }
+        Error::Scaleway { what: doing, source } => scaleway_failure(what, Some(doing), source),
         Error::Specification { .. } | Error::Name { .. } => Failure::usage(error.to_string()),
         Error::HistoryMoved { path, evidence } => {
             let path = path.display();
@@ -199,6 +194,42 @@ pub(super) fn lifecycle_failure(what: &str, error: &Error) -> Failure {
     match failure.exit {
         Exit::Left if failure.remedy.is_none() => failure.remedy("windlass operation resume"),
         _ => failure,
+    }
+}
+
+/// A call to Scaleway that failed while something was done: where, why, and what to do about it.
+pub(super) fn scaleway_failure(what: &str, doing: Option<&str>, error: &windlass_scaleway::Error) -> Failure {
+    let place = error.method().zip(error.path()).map(|(method, path)| format!("{method} {path}"));
+    let words = error.to_string();
+    let of_place = place.as_ref().and_then(|place| words.strip_prefix(place)?.strip_prefix(": "));
+    let why = of_place.unwrap_or(&words);
+    let mut failure =
+        Failure::undone(what).because(doing.map_or_else(|| why.to_owned(), |doing| format!("{doing}: {why}")));
+    failure.place = place;
+    failure.remedy = remedy(error.class()).map(str::to_owned);
+    failure
+}
+
+/// What to do about a refused or lost call, where that is the same whatever was called.
+fn remedy(class: ErrorClass) -> Option<&'static str> {
+    match class {
+        ErrorClass::AuthenticationDenied => Some(
+            "the secret key is wrong, expired or deleted: correct SCW_SECRET_KEY or the profile, then: windlass doctor",
+        ),
+        ErrorClass::PermissionDenied => Some(
+            "give the key's application this right in Scaleway's console, under IAM, policies; `windlass doctor` shows \
+             which rights are missing",
+        ),
+        ErrorClass::RateLimited => {
+            Some("try again in a minute, or lower requests_per_second in [limits] of the configuration")
+        }
+        ErrorClass::ServerError | ErrorClass::Gateway | ErrorClass::Timeout => {
+            Some("try again later; https://status.scaleway.com shows whether Scaleway has a problem")
+        }
+        ErrorClass::Connection | ErrorClass::MalformedAnswer => {
+            Some("check --api-url, SCW_API_URL and the proxy; `windlass doctor` shows what answers")
+        }
+        _ => None,
     }
 }
 

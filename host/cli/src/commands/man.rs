@@ -23,7 +23,11 @@ pub(crate) fn run(output: Output, arguments: &arguments::Man) -> Result<(), Fail
     let failed = |error: std::io::Error| {
         Failure::usage("the manual pages cannot be written")
             .at(folder.display().to_string())
-            .because(error.to_string())
+            .because(match error.kind() {
+                // Said of a file where the folder would be.
+                std::io::ErrorKind::AlreadyExists => "it is a file, and a folder is needed".to_owned(),
+                _ => error.to_string(),
+            })
             .remedy("name a folder that you may write with --out")
     };
     Dir::create_ambient_dir_all(folder, ambient_authority()).map_err(failed)?;

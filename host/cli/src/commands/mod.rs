@@ -53,9 +53,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         }
         Command::Zone(ZoneCommand::List) => catalogue::zones(&Context::load(global)?),
         Command::Simulator(simulator) => runtime()?.block_on(simulator::run(global.output(), simulator)),
-        Command::Server(server) => on_state(global, async |context| server::run(context, server).await),
-        Command::Cluster(cluster) => on_state(global, async |context| cluster::run(context, cluster).await),
-        Command::Operation(operation) => on_state(global, async |context| operation::run(context, operation).await),
+        Command::Server(server) => on_state(global, true, async |context| server::run(context, server).await),
+        Command::Cluster(cluster) => on_state(global, true, async |context| cluster::run(context, cluster).await),
+        Command::Operation(operation) => {
+            on_state(global, true, async |context| operation::run(context, operation).await)
+        }
         Command::State(state) => runtime()?.block_on(state::run(&Context::load(global)?, state)),
         Command::Init(init) => runtime()?.block_on(init::run(global, init)),
         Command::Config(ConfigCommand::Show) => config::run(&Context::load(global)?),
@@ -73,19 +75,24 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
             runtime.shutdown_background();
             ended
         }
-        Command::Decision(decision) => on_state(global, async |context| decision::run(context, decision).await),
+        Command::Decision(decision) => on_state(global, false, async |context| decision::run(context, decision).await),
         Command::Demo(demo) => runtime()?.block_on(demo::run(global.output(), &demo)),
     }
 }
 
-/// Runs a command on a state directory. Where that has nothing of the name that was asked for, it says where it may be.
-fn on_state(global: Global, command: impl AsyncFnOnce(&Context) -> Result<(), Failure>) -> Result<(), Failure> {
+/// Runs a command on a state directory. Where that has nothing of the name that was asked for, it says where it may be:
+/// `of_owners`, too, where an owner has it.
+fn on_state(
+    global: Global,
+    of_owners: bool,
+    command: impl AsyncFnOnce(&Context) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     runtime()?.block_on(async {
         let context = Context::load(global)?;
         match command(&context).await {
             Err(mut failure) if failure.is_unknown => {
                 if let Ok(state) = context.state_directory() {
-                    failure.causes.extend(context.other_owners(&state, true).await);
+                    failure.causes.extend(context.other_owners(&state, of_owners).await);
                 }
                 Err(failure)
             }

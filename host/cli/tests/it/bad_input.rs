@@ -17,7 +17,7 @@ fn version_and_help_are_answers() {
 fn wrong_usage_is_exit_code_2_with_the_nearest_valid_word() {
     let home = tempfile::tempdir().unwrap();
     let ran = |arguments: &[&str]| Ran::of(bare(home.path()).args(arguments));
-    ran(&["server", "lst"]).expect(2).says("'list'");
+    ran(&["server", "lst"]).expect(2).says("`windlass server list`").says("'windlass server --help'");
     ran(&["server", "list", "--outptu", "json"]).expect(2).says("--output");
     let json = ran(&["server", "delete", "--output", "json"]).expect(2).json();
     assert_eq!(json["error"]["exit_code"], 2);
@@ -68,6 +68,33 @@ fn an_unreachable_api_is_told_with_its_call_and_cause() {
     ran.says("error: the servers cannot be listed").says("GET /instance/v1/zones/fr-par-1/servers");
     let ran = world.run(&["server", "list", "--api-url", "not a url"]).expect(2);
     ran.says("is not an address like https://api.scaleway.com");
+}
+
+#[test]
+fn a_misspelt_group_or_state_directory_is_told_before_it_is_taken_for_a_new_one() {
+    let world = World::new("50");
+    world.create("1").expect(0);
+    let ran = world.run(&["server", "list", "--group", "cj"]).expect(0);
+    assert!(ran.stdout.contains("did you mean ci?"), "{}", ran.stdout);
+    let ran = world.run(&["server", "delete", "--yes", "--group", "cj"]).expect(0);
+    assert!(ran.stdout.contains("did you mean ci?"), "{}", ran.stdout);
+    let beside = world.home.path().join(".local/state/windlas");
+    let ran = world.run(&["server", "list", "--state-dir", beside.to_str().unwrap()]).expect(2);
+    ran.says("there is no state directory").says("did you mean").says("mkdir");
+    assert!(!beside.exists(), "nothing was made");
+    // A file where a directory is needed.
+    let file = world.home.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    world.run(&["server", "list", "--state-dir", file.to_str().unwrap()]).expect(2).says("is a file");
+}
+
+#[test]
+fn a_refused_or_lost_call_is_told_once_with_what_to_do() {
+    let world = World::new("50");
+    world.configure(IMPATIENT);
+    let ran = world.run(&["server", "list", "--api-url", "http://127.0.0.1:1"]).expect(1);
+    assert_eq!(ran.stderr.matches("GET /instance").count(), 1, "{}", ran.stderr);
+    ran.says("127.0.0.1:1 (check this address").says("windlass doctor");
 }
 
 #[test]

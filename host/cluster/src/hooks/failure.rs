@@ -55,7 +55,7 @@ pub enum HookProblem {
     #[error("lost its connection before it ended: {0}")]
     ConnectionLost(String),
     /// What ran it is gone without a result: how it ended is not known.
-    #[error("has no known end: {0}")]
+    #[error("ended, and its result is not known: {0}")]
     Vanished(String),
     /// The webhook's answer was not 2xx.
     #[error("was answered with HTTP {status}{}", .location.as_deref().map(|to| format!(" (a redirect to {to}, which is \
@@ -67,7 +67,7 @@ pub enum HookProblem {
         location: Option<String>,
     },
     /// The node did not let the user in.
-    #[error("was not let in: the node does not accept the key for user {user}")]
+    #[error("could not log in: the node does not accept the key for user {user}")]
     LoginRefused {
         /// Who tried.
         user: String,

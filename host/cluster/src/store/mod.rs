@@ -90,7 +90,7 @@ pub enum StoreError {
     #[error("table {table}, row {row}: {problem}")]
     Row { table: &'static str, row: String, problem: String },
     /// The cluster is not stored any more.
-    #[error("the cluster is not stored any more")]
+    #[error("the cluster was removed meanwhile")]
     Gone,
     /// The operation was to be done, and somebody has cancelled it.
     #[error("the operation was cancelled")]

@@ -109,8 +109,8 @@ mod tests {
             "types": ["PRO2-XS", "DEV1-S"], "image": "ubuntu_noble",
             "rootVolume": {"type": "sbs_volume", "sizeGB": 20, "iops": 15000},
             "additionalVolumes": [{"type": "l_ssd", "sizeGB": 10}],
-            "publicIPs": ["routed_ipv4", "routed_ipv6"], "privateNetworks": ["fr-par/11111111-2222-4333-8444-555555555555"], "securityGroup": "g",
-            "placementGroup": "p",
+            "publicIPs": ["routed_ipv4", "routed_ipv6"], "privateNetworks": ["fr-par/11111111-2222-4333-8444-555555555555"], "securityGroup": "aaaaaaaa-1111-4111-8111-111111111111",
+            "placementGroup": "bbbbbbbb-1111-4111-8111-111111111111",
             "project": "q", "tags": ["team"], "createDeadlineSeconds": 300,
         }))
         .unwrap();
@@ -123,7 +123,10 @@ mod tests {
             [ExtraVolume::New { kind: VolumeKind::Local, size: 10 * GIGABYTE, operations_per_second: None }]
         );
         assert_eq!(wanted.addresses, [AddressKind::Ipv4, AddressKind::Ipv6]);
-        assert_eq!((wanted.security_group.as_deref(), wanted.placement_group.as_deref()), (Some("g"), Some("p")));
+        assert_eq!(
+            (wanted.security_group.as_deref(), wanted.placement_group.as_deref()),
+            (Some("aaaaaaaa-1111-4111-8111-111111111111"), Some("bbbbbbbb-1111-4111-8111-111111111111"))
+        );
         assert_eq!((wanted.project.as_deref(), wanted.deadline_milliseconds), (Some("q"), 300_000));
         assert_eq!((wanted.private_networks.len(), wanted.tags.len()), (1, 1));
     }

@@ -157,8 +157,8 @@ mod tests {
                 "name": "web", "count": 3, "types": ["PRO2-XS", "DEV1-S"], "image": "ubuntu_noble",
                 "rootVolume": {"type": "sbs_volume", "sizeGB": 20, "iops": 15000},
                 "additionalVolumes": [{"type": "l_ssd", "sizeGB": 10}],
-                "publicIPs": ["routed_ipv4", "routed_ipv6"], "privateNetworks": [network], "securityGroup": "g",
-                "placementGroup": "p", "tags": ["team"],
+                "publicIPs": ["routed_ipv4", "routed_ipv6"], "privateNetworks": [network], "securityGroup": "aaaaaaaa-1111-4111-8111-111111111111",
+                "placementGroup": "bbbbbbbb-1111-4111-8111-111111111111", "tags": ["team"],
             }],
             "hooks": {
                 "configure": {"job": {"image": "example.org/join:1"}, "timeLimitSeconds": 60},
@@ -174,7 +174,10 @@ mod tests {
         assert_eq!((web.volumes[0].kind, web.volumes[0].size), (VolumeKind::Local, Some(10 * GIGABYTE)));
         assert_eq!(web.addresses, [AddressKind::Ipv4, AddressKind::Ipv6]);
         assert_eq!(web.private_networks, [network]);
-        assert_eq!((web.security_group.as_deref(), web.placement_group.as_deref()), (Some("g"), Some("p")));
+        assert_eq!(
+            (web.security_group.as_deref(), web.placement_group.as_deref()),
+            (Some("aaaaaaaa-1111-4111-8111-111111111111"), Some("bbbbbbbb-1111-4111-8111-111111111111"))
+        );
         assert_eq!(web.tags, ["team"]);
         let configure = wanted.hooks.configure.unwrap();
         assert_eq!(configure.to_string(), "job with the image example.org/join:1");

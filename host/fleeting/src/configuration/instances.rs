@@ -1,6 +1,6 @@
 use std::fmt;
 
-use windlass_lifecycle::ServerSpecification;
+use windlass_lifecycle::{CloudInit, ServerSpecification};
 use windlass_scaleway::Zone;
 
 use super::common::Common;
@@ -22,6 +22,23 @@ pub struct Configuration {
     pub max_parallel_creates: u32,
     /// Whether instances can be suspended (`stop_in_place`; a server stopped in place is still billed).
     pub suspend: bool,
+}
+
+/// Servers take longer than this to boot, in milliseconds.
+const SHORTEST_BOOT: u64 = 30_000;
+
+impl Configuration {
+    /// What is probably not meant, although it can be.
+    pub fn doubts(&self) -> Vec<String> {
+        let cloud_init = self.server.cloud_init.as_ref().and_then(CloudInit::doubt);
+        let timeout = self.server.deadline_milliseconds;
+        let is_short = timeout < SHORTEST_BOOT;
+        let short = is_short.then(|| {
+            let seconds = timeout / 1_000;
+            format!("create_timeout: servers take longer than {seconds} s to boot, so each creation would fail")
+        });
+        cloud_init.map(|doubt| format!("cloud_init: {doubt}")).into_iter().chain(short).collect()
+    }
 }
 
 /// Without cloud-init and tags, which may hold secrets.

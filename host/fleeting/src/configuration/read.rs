@@ -297,26 +297,23 @@ fn settings(reader: &mut Reader<'_>, default_zone: Option<&str>) -> (Option<Sett
     let zone_is_wrong = zones.is_none();
     let zones = zones.unwrap_or_default();
     let secret_key = reader.text_or_variable(&["secret_key"], "SCW_SECRET_KEY");
-    let secret_key = match secret_key {
-        None => None,
-        Some(key) => match key.trim().parse::<SecretKey>() {
-            Ok(key) => Some(key),
-            Err(error) => {
-                reader.wrong("secret_key", error.to_string());
-                return (None, zones);
-            }
-        },
-    };
+    let secret_key = secret_key.map(|key| key.trim().parse::<SecretKey>()).transpose();
     let mut explicit = ExplicitSettings::default();
     explicit.profile = reader.text("profile");
     explicit.access_key = reader.text_or_variable(&["access_key"], "SCW_ACCESS_KEY");
-    explicit.secret_key = secret_key;
     explicit.organization_id = reader.text_or_variable(&["organization", "organization_id"], "SCW_ORGANIZATION_ID");
     explicit.project_id = reader.text_or_variable(&["project", "project_id"], "SCW_PROJECT_ID");
     explicit.zone = zones.first().cloned();
     explicit.api_url = reader.text_or_variable(&["endpoint"], "SCW_API_URL");
     explicit.limits = calls_per_second(reader);
     explicit.user_agent = Some(format!("fleeting-plugin-scaleway/{}", crate::version::VERSION));
+    explicit.secret_key = match secret_key {
+        Ok(key) => key,
+        Err(error) => {
+            reader.wrong("secret_key", error.to_string());
+            return (None, zones);
+        }
+    };
     match Settings::load(&explicit, &reader.process_environment.for_client()) {
         Ok(settings) => {
             let mut zones = zones;
@@ -353,7 +350,8 @@ fn server(
     group: Option<&GroupName>,
     zones: &[Zone],
 ) -> Option<(ServerSpecification, ZonalIds)> {
-    let types: Vec<String> = reader.texts("server_type").into_iter().map(|name| name.to_ascii_uppercase()).collect();
+    let types: Vec<String> =
+        reader.texts("server_type").into_iter().map(|name| name.trim().to_ascii_uppercase()).collect();
     if types.is_empty() {
         reader.wrong(
             "server_type",
@@ -375,7 +373,7 @@ fn server(
     }
     let image = image(reader);
     let cloud_init = reader.text_or_file([("cloud_init", "cloud_init_file"), ("user_data", "user_data_file")]);
-    let size = reader.number("volume_size", SMALLEST_VOLUME_GB, MAX_VOLUME_GB).map(|size| size * GIGABYTE);
+    let size = reader.gigabytes("volume_size", SMALLEST_VOLUME_GB, MAX_VOLUME_GB).map(|size| size * GIGABYTE);
     let (kind, operations) = volume(reader, "volume_type", "volume_iops");
     let volumes = extra_volumes(reader);
     let (private_networks, networks_of_regions) = zones::private_networks(reader, zones);
@@ -528,7 +526,7 @@ fn extra_volumes(reader: &mut Reader<'_>) -> Vec<ExtraVolume> {
             if !table.object.contains_key("size") {
                 table.wrong("size", "say how large it is, in GB");
             }
-            let size = table.number("size", SMALLEST_EXTRA_VOLUME_GB, MAX_VOLUME_GB)? * GIGABYTE;
+            let size = table.gigabytes("size", SMALLEST_EXTRA_VOLUME_GB, MAX_VOLUME_GB)? * GIGABYTE;
             Some(ExtraVolume::New { kind, size, operations_per_second })
         }));
     }

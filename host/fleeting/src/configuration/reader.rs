@@ -140,12 +140,21 @@ impl Reader<'_> {
     }
 
     pub(super) fn number(&mut self, key: &str, from: u64, to: u64) -> Option<u64> {
+        self.number_of("a whole number", key, from, to)
+    }
+
+    pub(super) fn gigabytes(&mut self, key: &str, from: u64, to: u64) -> Option<u64> {
+        self.number_of("gigabytes, as a whole number", key, from, to)
+    }
+
+    fn number_of(&mut self, what: &str, key: &str, from: u64, to: u64) -> Option<u64> {
         match self.take(key)? {
             Value::Number(number) if number.as_u64().is_some_and(|number| (from..=to).contains(&number)) => {
                 number.as_u64()
             }
             other => {
-                self.wrong(key, format!("expected a whole number from {from} to {to}, found {}", shown(&other)));
+                let quotes = if other.is_string() { " without quotes" } else { "" };
+                self.wrong(key, format!("expected {what} from {from} to {to}{quotes}, found {}", shown(&other)));
                 None
             }
         }

@@ -246,6 +246,8 @@ fn a_missing_secret_key_names_the_variable_and_never_shows_a_wrong_one() {
     configuration["secret_key"] = "not-a-uuid-but-secret".into();
     let text = problems(&configuration).join("\n");
     assert!(text.starts_with("secret_key: ") && !text.contains("not-a-uuid"), "{text}");
+    configuration["project"] = "7d0e3a4c-0000-4000-8000-000000000001".into();
+    assert_eq!(problems(&configuration).len(), 1, "the other keys are no mistakes: {:?}", problems(&configuration));
 }
 
 #[test]
@@ -334,7 +336,7 @@ fn extra_volumes_are_read_with_their_types_and_speeds() {
         (json!({"size": 50}), "extra_volumes: expected a list like [{ size = 50 }], found a table"),
         (json!([50]), "extra_volumes[0]: expected a table like { size = 50 }, found a number"),
         (json!([{"size": 50}, {"type": "l_ssd"}]), "extra_volumes[1].size: say how large it is, in GB"),
-        (json!([{"size": 0}]), "extra_volumes[0].size: expected a whole number from 1 to 10000, found 0"),
+        (json!([{"size": 0}]), "extra_volumes[0].size: expected gigabytes, as a whole number from 1 to 10000, found 0"),
         (json!([{"size": 5, "iops": 7}]), "extra_volumes[0].iops: expected 5000 or 15000, found 7"),
         (
             json!([{"size": 5, "iops": 5000, "type": "l_ssd"}]),

@@ -36,7 +36,11 @@ pub(super) fn zones(reader: &mut Reader<'_>) -> Option<Vec<Zone>> {
         reader.wrong(KEYS[1], words);
     }
     match reader.process_environment.get_with_file(VARIABLE) {
-        Ok(Some(zone)) if texts.len() < 2 => texts = vec![zone],
+        Ok(Some(zone)) if texts.len() < 2 => {
+            // What it replaces is read as well: the mistake shows where the variable is not set.
+            texts.iter().for_each(|text| drop(reader.parsed::<Zone>(KEYS[0], text)));
+            texts = vec![zone];
+        }
         Ok(_) => {}
         Err(words) => reader.wrong(KEYS[0], words),
     }

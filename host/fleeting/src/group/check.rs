@@ -72,12 +72,13 @@ pub async fn check(
         }
         checked.push(found);
     }
-    if let Some(last) = checked.last_mut().filter(|_| file.concurrent() < jobs) {
-        last.notes.push(format!(
-            "concurrent = {} at the top of the file is less than the {jobs} jobs that max_instances allow together: \
-             instances wait, and cost, without a job",
-            file.concurrent()
-        ));
+    match (file.concurrent(), checked.last_mut()) {
+        (Err(words), Some(last)) => last.problems.push(words),
+        (Ok(concurrent), Some(last)) if concurrent < jobs => last.notes.push(format!(
+            "concurrent = {concurrent} at the top of the file is less than the {jobs} jobs that max_instances allow \
+             together: instances wait, and cost, without a job"
+        )),
+        _ => {}
     }
     Ok(checked)
 }
@@ -89,6 +90,11 @@ async fn check_group(
 ) -> CheckedGroup {
     let mut found =
         CheckedGroup { name: group.name().to_owned(), problems: Vec::new(), notes: Vec::new(), facts: Vec::new() };
+    found.problems.extend(group.mistakes());
+    if let Some(words) = group.without_plugin_config() {
+        found.problems.push(words);
+        return found;
+    }
     let json = group.plugin_config().to_string();
     let configuration = match GroupConfiguration::read(json.as_bytes(), process_environment) {
         Ok(configuration) => configuration,
@@ -129,7 +135,8 @@ async fn check_group(
         Err(errors) => found.problems.extend(errors.problems().iter().map(ToString::to_string)),
     }
     if let Err(words) = check_policies(common, client, asker, compiler).await {
-        found.problems.push(problem("policies", words).to_string());
+        let words = words.strip_prefix("policies: ").map_or(words.as_str(), |rest| rest);
+        found.problems.push(problem("policies", words.to_owned()).to_string());
     }
     found
 }

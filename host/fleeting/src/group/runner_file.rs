@@ -1,6 +1,7 @@
 //! The runner's `config.toml`, as far as this plugin's groups stand in it: for commands, which no runner starts.
 
 use serde_json::Value;
+use windlass_policy::{nearest, plain_toml};
 
 use crate::configuration::read_file;
 
@@ -11,8 +12,8 @@ pub enum RunnerFileError {
     #[error("{0}; say where the runner's configuration is with --config")]
     Unreadable(String),
     /// It is no configuration.
-    #[error("the runner's configuration is no TOML")]
-    Toml(#[from] toml::de::Error),
+    #[error("the runner's configuration is no TOML: {0}")]
+    Toml(String),
     /// None of its groups is meant, or it is not clear which.
     #[error("{wanted}; the groups of this plugin in the runner's configuration are: {found}")]
     Group {
@@ -26,9 +27,12 @@ pub enum RunnerFileError {
 /// A runner's configuration.
 pub(super) struct RunnerFile(Value);
 
-/// A group of this plugin.
+/// A group of this plugin: its runner.
 #[derive(Clone, Copy)]
 pub(super) struct Autoscaler<'f>(&'f Value);
+
+/// The executors that start a plugin.
+const EXECUTORS: [&str; 2] = ["docker-autoscaler", "instance"];
 
 impl RunnerFile {
     pub(super) fn read(path: &str) -> Result<Self, RunnerFileError> {
@@ -36,19 +40,30 @@ impl RunnerFile {
     }
 
     fn parse(text: &str) -> Result<Self, RunnerFileError> {
-        Ok(Self(toml::from_str(text)?))
+        let read = toml::from_str(text).map_err(|error| {
+            let before = error.span().map_or("", |span| text.get(..span.start).unwrap_or_default());
+            let line = before.matches('\n').count() + 1;
+            RunnerFileError::Toml(format!("line {line}: {}", plain_toml(error.message())))
+        });
+        Ok(Self(read?))
     }
 
     /// Jobs at once, of all groups.
-    pub(super) fn concurrent(&self) -> u64 {
-        self.0["concurrent"].as_u64().unwrap_or(1)
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn concurrent(&self) -> Result<u64, String> {
+        match &self.0["concurrent"] {
+            Value::Null => Ok(1),
+            set => set.as_u64().ok_or_else(|| format!("concurrent = {set} at the top of the file {NO_NUMBER}")),
+        }
     }
 
     /// The groups of this plugin, or the one with this name.
     pub(super) fn groups(&self, name: Option<&str>) -> Result<Vec<Autoscaler<'_>>, RunnerFileError> {
-        let autoscalers = self.0["runners"].as_array().into_iter().flatten().map(|runner| &runner["autoscaler"]);
-        let ours = autoscalers.filter(|it| it["plugin"].as_str().is_some_and(|plugin| plugin.contains("scaleway")));
-        let all: Vec<Autoscaler<'_>> = ours.map(Autoscaler).collect();
+        let runners = self.0["runners"].as_array().into_iter().flatten().map(Autoscaler);
+        let is_ours = |it: &Autoscaler<'_>| it.own()["plugin"].as_str().is_some_and(|it| it.contains("scaleway"));
+        let all: Vec<Autoscaler<'_>> = runners.filter(is_ours).collect();
         let meant: Vec<_> = all.iter().filter(|it| name.is_none_or(|name| it.name() == name)).copied().collect();
         let wanted = match (meant.len(), name) {
             (1, Some(_)) | (1.., None) => return Ok(meant),
@@ -75,15 +90,60 @@ impl RunnerFileError {
     }
 }
 
+/// Of a value that should be a number.
+const NO_NUMBER: &str = "must be a whole number, 0 or more, without quotes";
+
 impl<'f> Autoscaler<'f> {
+    /// `[runners.autoscaler]`.
+    fn own(&self) -> &'f Value {
+        &self.0["autoscaler"]
+    }
+
+    /// What is wrong with the runner's own keys, as far as the plugin or its group would never work.
+    pub(super) fn mistakes(&self) -> Vec<String> {
+        let mut mistakes = Vec::new();
+        if let Some(executor) = self.0["executor"].as_str().filter(|executor| !EXECUTORS.contains(executor)) {
+            let words = EXECUTORS.join("\" or \"");
+            mistakes.push(format!("executor = \"{executor}\" starts no plugin: it must be \"{words}\""));
+        }
+        for key in ["capacity_per_instance", "max_instances", "max_use_count"] {
+            let set = &self.own()[key];
+            if !set.is_null() && set.as_u64().is_none() {
+                mistakes.push(format!("{key} = {set} {NO_NUMBER}"));
+            }
+        }
+        if self.number("capacity_per_instance") == Some(0) {
+            mistakes.push("capacity_per_instance = 0 leaves no room for a job: it must be at least 1".to_owned());
+        }
+        for policy in self.own()["policy"].as_array().into_iter().flatten() {
+            let idle_time = &policy["idle_time"];
+            if !idle_time.is_null() && !idle_time.as_str().is_some_and(is_duration) {
+                mistakes.push(format!("policy.idle_time = {idle_time} must be a duration like \"20m\" or \"1h30m\""));
+            }
+        }
+        mistakes
+    }
+
+    /// Why there is no `plugin_config`, where there is none.
+    pub(super) fn without_plugin_config(&self) -> Option<String> {
+        const KEY: &str = "plugin_config";
+        let own = self.own().as_object()?;
+        if own.contains_key(KEY) {
+            return None;
+        }
+        let near = own.keys().find(|key| nearest(key, [KEY]).is_some());
+        let near = near.map(|near| format!("; `{near}` is no key of the runner's")).unwrap_or_default();
+        Some(format!("there is no table [runners.autoscaler.{KEY}], which says what to create{near}"))
+    }
+
     /// Empty where it is not set.
     pub(super) fn name(&self) -> &'f str {
-        self.0["plugin_config"]["name"].as_str().unwrap_or_default()
+        self.own()["plugin_config"]["name"].as_str().unwrap_or_default()
     }
 
     /// `plugin_config` as the runner hands it over. Empty where there is none.
     pub(super) fn plugin_config(&self) -> Value {
-        match &self.0["plugin_config"] {
+        match &self.own()["plugin_config"] {
             Value::Null => Value::Object(serde_json::Map::new()),
             configured => configured.clone(),
         }
@@ -91,18 +151,59 @@ impl<'f> Autoscaler<'f> {
 
     /// A setting of `connector_config`. Empty where it is not set.
     pub(super) fn connector(&self, key: &str) -> String {
-        self.0["connector_config"][key].as_str().unwrap_or_default().to_owned()
+        self.own()["connector_config"][key].as_str().unwrap_or_default().to_owned()
     }
 
     /// A number of the autoscaler's own.
     pub(super) fn number(&self, key: &str) -> Option<u64> {
-        self.0[key].as_u64()
+        self.own()[key].as_u64()
     }
+}
+
+/// Whether Go reads it as a duration: `1h30m`, `1.5h`.
+fn is_duration(text: &str) -> bool {
+    let mut rest = text;
+    while !rest.is_empty() {
+        let number = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(rest.len());
+        let after = &rest[number..];
+        let unit = after.find(|letter: char| letter.is_ascii_digit()).unwrap_or(after.len());
+        if rest[..number].parse::<f64>().is_err() || !["h", "m", "s", "ms", "us", "ns"].contains(&&after[..unit]) {
+            return text == "0";
+        }
+        rest = &after[unit..];
+    }
+    !text.is_empty()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mistakes_in_the_runners_own_keys_are_told_where_no_job_would_ever_run() {
+        let text = "concurrent = '20'\n[[runners]]\nexecutor = 'docker'\n[runners.autoscaler]\nplugin = 'scaleway'\n\
+            capacity_per_instance = 0\nmax_instances = '5'\n[runners.autoscaler.plugin-config]\nname = 'ci'\n\
+            [[runners.autoscaler.policy]]\nidle_time = '20 minutes'\n[[runners.autoscaler.policy]]\nidle_time = '1h30m'\n";
+        let file = RunnerFile::parse(text).unwrap();
+        assert!(
+            file.concurrent().unwrap_err().starts_with("concurrent = \"20\" at the top of the file must be a whole")
+        );
+        let group = file.group(None).unwrap();
+        let mistakes = group.mistakes();
+        for (mistake, words) in mistakes.iter().zip([
+            "executor = \"docker\" starts no plugin: it must be \"docker-autoscaler\" or \"instance\"",
+            "max_instances = \"5\" must be a whole number",
+            "capacity_per_instance = 0 leaves no room",
+            "policy.idle_time = \"20 minutes\" must be a duration like",
+        ]) {
+            assert!(mistake.starts_with(words), "{mistake}");
+        }
+        assert_eq!(mistakes.len(), 4, "{mistakes:?}");
+        let missing = group.without_plugin_config().unwrap();
+        assert!(missing.ends_with("`plugin-config` is no key of the runner's"), "{missing}");
+        let error = RunnerFile::parse("a = 1\nb = \"x\n").err().unwrap().to_string();
+        assert!(error.ends_with("line 2: the text has no closing quote"), "{error}");
+    }
 
     #[test]
     fn the_group_that_is_meant_is_found_in_a_runners_configuration_or_said_not_to_be_clear() {

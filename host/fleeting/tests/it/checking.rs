@@ -84,19 +84,24 @@ async fn all_mistakes_of_all_groups_are_told_at_once() {
         group("ci", 31, &format!("{SERVERS}\n{policy}")),
         group("types", 0, &types),
         group("keys", 1, "server_typ = 'DEV1-S'\nimag = 'ubuntu_noble'"),
+        group("doubts", 1, &format!("{SERVERS}\ncloud_init = 'packages: []'\ncreate_timeout = 10")),
     ]
     .concat();
     let (is_good, said) = operator.check(&config, &[]).await;
     assert!(!is_good, "{said}");
+    let path = operator.folder.path().join("config.toml");
+    assert_eq!(operator.check(&config, &[path.to_str().unwrap()]).await, (false, said.clone()), "a path is the file");
     for words in [
         "group ci: 2 mistakes",
         "max_instances = 31 is above max_size = 30",
         "missing.wasm",
         "DEV1-SS does not exist in fr-par-1; did you mean DEV1-S?",
-        "there is no image with the label \"ubuntu_nobel\"",
+        "there is no image with the label ubuntu_nobel; did you mean ubuntu_noble?",
         "note: max_instances is not set",
         "server_typ",
         "imag",
+        "cloud_init: its first line is not `#cloud-config`",
+        "create_timeout: servers take longer than 10 s to boot",
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }

@@ -370,7 +370,13 @@ fn field(path: &str) -> String {
 }
 
 fn unopened(path: &Path, error: rusqlite::Error) -> Error {
-    Error::JournalOpen { path: path.to_owned(), problem: error.to_string() }
+    let remedy = match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
+            "; it is damaged, or another file: restore the state directory from a backup, or name another one"
+        }
+        _ => "",
+    };
+    Error::JournalOpen { path: path.to_owned(), problem: format!("{error}{remedy}") }
 }
 
 fn unread(error: rusqlite::Error) -> Error {

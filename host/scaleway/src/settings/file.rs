@@ -88,7 +88,12 @@ pub(super) fn read(place: &ConfigPath) -> Result<Option<ConfigFile>, Configurati
         // The parser's own words can quote values, secrets among them: the place is enough.
         problem: match error.location() {
             Some(location) => {
-                format!("not a Scaleway configuration (YAML) at line {}, column {}", location.line(), location.column())
+                format!(
+                    "not a Scaleway configuration (YAML) at line {}, column {}; the line is not shown, because it may \
+                     hold a key",
+                    location.line(),
+                    location.column()
+                )
             }
             None => "not a Scaleway configuration (YAML): every key of a profile takes one text, `insecure` true or \
                      false, and `profiles` holds profiles by name"

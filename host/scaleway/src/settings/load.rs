@@ -168,7 +168,7 @@ fn active_profile(
     looked_in_file: &str,
 ) -> Result<(Profile, String), ConfigurationError> {
     let asked = match (&explicit.profile, environment.get("SCW_PROFILE")) {
-        (Some(profile), _) => Some((profile.clone(), "the given option")),
+        (Some(profile), _) => Some((profile.clone(), "an option or the configuration")),
         (None, Some(profile)) => Some((profile.to_owned(), "SCW_PROFILE")),
         (None, None) => None,
     };
@@ -343,7 +343,10 @@ fn identifier(found: Found<String>) -> Result<String, ConfigurationError> {
     if is_uuid(&found.value) {
         Ok(found.value)
     } else {
-        Err(ConfigurationError::Invalid { place: found.place, problem: "is not a UUID".to_owned() })
+        Err(ConfigurationError::Invalid {
+            place: found.place,
+            problem: "is not a UUID: copy the id, not the name, from Scaleway's console".to_owned(),
+        })
     }
 }
 
@@ -364,13 +367,13 @@ pub(super) fn api_url(text: &str, place: &str) -> Result<Url, ConfigurationError
     let invalid = |problem: &str| ConfigurationError::Invalid { place: place.to_owned(), problem: problem.to_owned() };
     let url = Url::parse(text.trim()).map_err(|_| invalid("is not an address like https://api.scaleway.com"))?;
     if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-        return Err(invalid("is not an http or https address"));
+        return Err(invalid("is not an http or https address: write https://api.scaleway.com, or leave it out"));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(invalid("holds a user name or password, which belong nowhere in an address"));
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Err(invalid("holds a query or a fragment"));
+        return Err(invalid("holds a query or a fragment: leave out what begins with ? or #"));
     }
     Ok(url)
 }

@@ -75,12 +75,24 @@ impl Transport for HttpTransport {
     }
 }
 
+/// To where no connection could be made.
+#[derive(Debug, thiserror::Error)]
+#[error("{host} (check this address, the proxy and the firewall)")]
+struct Unreached {
+    host: String,
+    source: reqwest::Error,
+}
+
 fn classify(error: reqwest::Error) -> TransportError {
+    let host = error.url().map(|url| url[url::Position::BeforeHost..url::Position::AfterPort].to_owned());
     let error = error.without_url();
     if error.is_connect() && is_about_certificate(&error) {
         TransportError::Untrusted(error.into())
     } else if error.is_connect() {
-        TransportError::NotConnected(error.into())
+        TransportError::NotConnected(match host {
+            Some(host) => Unreached { host, source: error }.into(),
+            None => error.into(),
+        })
     } else if error.is_builder() {
         TransportError::Unsendable(error.into())
     } else {

@@ -113,10 +113,9 @@ async fn a_refused_connection_was_not_sent() {
     let error = client.instance(&zone()).create_server(&Default::default()).await.unwrap_err();
     assert!(matches!(error, Error::Transport { source: TransportError::NotConnected(_), .. }), "{error}");
     assert!(!error.is_ambiguous() && error.class() == ErrorClass::Connection);
-    assert!(
-        error.to_string().contains("was not sent") && error.to_string().to_lowercase().contains("refused"),
-        "{error}"
-    );
+    let words = error.to_string();
+    assert!(words.contains("was not sent") && words.to_lowercase().contains("refused"), "{words}");
+    assert!(words.contains(&format!("127.0.0.1:{port} (check this address")), "{words}");
 }
 
 #[tokio::test]

@@ -140,7 +140,7 @@ pub(super) async fn examine(context: &Context) -> Vec<Check> {
         return stopped(vec![credentials, in_zone, reach], "the API was not reached");
     };
     if answer.status == 404 {
-        in_zone = Check::failed(ZONE, format!("Scaleway offers no servers in a zone {zone} (404)"))
+        in_zone = Check::failed(ZONE, windlass_lifecycle::no_servers_in(&zone))
             .remedy("name another: --zone fr-par-1, or SCW_DEFAULT_ZONE=fr-par-1");
     }
     let clock = match answer.date.as_deref().and_then(instant_of) {

@@ -16,7 +16,7 @@ use crate::arguments::{self, CreateServer};
 use crate::commands::lifecycle::{take_up, unverified};
 use crate::configuration::VolumeType;
 use crate::context::{Context, Work};
-use crate::files::{read_bounded, read_stdin};
+use crate::files::read_bounded;
 use crate::interrupt;
 use crate::progress::Progress;
 
@@ -107,6 +107,9 @@ pub(super) async fn create(context: &Context, arguments: CreateServer) -> Result
         _ => mistake.to_string(),
     };
     refuse(mistakes.iter().map(mistake).chain(missing.map(ToString::to_string)))?;
+    if let Some(doubt) = specification.cloud_init.as_ref().and_then(CloudInit::doubt) {
+        context.output.say(&format!("note: the cloud-init file: {doubt}"));
+    }
 
     interrupted.begins();
     let progress = Progress::follow(events, count, context.output, context.verbose());
@@ -324,9 +327,5 @@ fn extra_volume(volume: &arguments::ExtraVolume) -> ExtraVolume {
 
 fn cloud_init(path: &Path) -> Result<CloudInit, Failure> {
     const WHAT: &str = "the cloud-init file";
-    let content = match path.to_str() {
-        Some("-") => read_stdin(WHAT, MAX_CLOUD_INIT_BYTES)?,
-        _ => read_bounded(path, WHAT, MAX_CLOUD_INIT_BYTES)?,
-    };
-    Ok(CloudInit::new(content))
+    Ok(CloudInit::new(read_bounded(path, WHAT, MAX_CLOUD_INIT_BYTES)?))
 }

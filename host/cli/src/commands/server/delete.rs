@@ -12,7 +12,7 @@ use windlass_policy::Mode;
 use windlass_policy::slots::SlotName;
 use windlass_policy::slots::release::Requested;
 
-use super::find::{group_name, machines};
+use super::find::{group_name, machines, other_group};
 use super::subject::{Deletion, Subject, Subjects, named, of_group};
 use crate::arguments::DeleteServers;
 use crate::commands::lifecycle::{left_open_words, noted, take_up, undone_line, unverified};
@@ -50,6 +50,7 @@ pub(super) async fn delete(context: &Context, arguments: &DeleteServers) -> Resu
         notes.push("the release policy is asked about each server, and may keep it".to_owned());
     }
     if subjects.is_empty() {
+        notes.extend(other_group(Some(work.lifecycle.journal()), group.as_ref()));
         notes.extend(context.other_owners(&work.state, true).await);
     } else {
         notes.iter().for_each(|note| context.output.say(&format!("note: {note}")));

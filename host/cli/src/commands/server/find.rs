@@ -1,13 +1,31 @@
 //! Which server a text names, and why none is found.
 
+use std::collections::BTreeSet;
+
 use windlass_inspect::failure::Failure;
-use windlass_lifecycle::{Error, GroupName, Journal, KnownServer, Machine, MachineReader, Operation, OwnerName};
+use windlass_lifecycle::{
+    Error, GroupName, Journal, KnownServer, Machine, MachineReader, Operation, OperationFilter, OwnerName,
+};
 use windlass_scaleway::Zone;
 
 use crate::commands::lifecycle::{lifecycle_failure, no_servers_in};
 
 pub(super) fn group_name(text: Option<&String>) -> Result<Option<GroupName>, Failure> {
     text.map(|group| group.parse()).transpose().map_err(|error: Error| Failure::usage(error.to_string()))
+}
+
+/// Operations in which the groups of this state directory are looked for.
+const MOST_OPERATIONS: u32 = 10_000;
+
+/// What is said where a group has no servers, of which the journal knows nothing but one of almost its name.
+pub(super) fn other_group(journal: Option<&Journal>, group: Option<&GroupName>) -> Option<String> {
+    let (journal, group) = (journal?, group?.as_str());
+    let mut filter = OperationFilter::default();
+    filter.limit = Some(MOST_OPERATIONS);
+    let operations = journal.operations(&filter).ok()?;
+    let groups: BTreeSet<&str> = operations.iter().map(|operation| operation.group.as_str()).collect();
+    let near = windlass_policy::nearest(group, groups.iter().copied()).filter(|_| !groups.contains(group))?;
+    Some(format!("no server was ever created in a group {group} with this state directory; did you mean {near}?"))
 }
 
 pub(super) async fn machines(
@@ -17,7 +35,7 @@ pub(super) async fn machines(
 ) -> Result<Vec<Machine>, Failure> {
     let listed = reader.list(std::slice::from_ref(zone), group).await;
     listed.map_err(|error| match &error {
-        Error::Scaleway { source, .. } if source.is_not_found() => no_servers_in(zone, source),
+        Error::Scaleway { source, .. } if source.is_not_found() => no_servers_in(zone),
         _ => lifecycle_failure("the servers cannot be listed", &error),
     })
 }

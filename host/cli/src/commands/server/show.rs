@@ -7,7 +7,9 @@ use windlass_inspect::listing::Listing;
 use windlass_inspect::output::fields;
 use windlass_lifecycle::{Machine, Operation};
 
-use super::find::{find, group_name, known_servers, local_id, machines, made_elsewhere, no_such_server, not_in};
+use super::find::{
+    find, group_name, known_servers, local_id, machines, made_elsewhere, no_such_server, not_in, other_group,
+};
 use crate::arguments::{ListServers, ShowServer};
 use crate::commands::lifecycle::lifecycle_failure;
 use crate::context::{Context, Look};
@@ -32,7 +34,11 @@ pub(super) async fn list(context: &Context, arguments: &ListServers) -> Result<(
             machines(work.lifecycle.machine_reader(), &work.zone, group.as_ref()).await?
         }
     };
-    let notes = if servers.is_empty() { context.other_owners(&look.state, true).await } else { Vec::new() };
+    let mut notes = Vec::new();
+    if servers.is_empty() {
+        notes.extend(other_group(look.journal.as_ref(), group.as_ref()));
+        notes.extend(context.other_owners(&look.state, true).await);
+    }
     let listing = Servers { servers, notes };
     let of_group = group.as_ref().map(|group| format!(" in group {group}")).unwrap_or_default();
     let of_owner = look.owner.as_ref().map(|owner| format!(" of {owner}")).unwrap_or_default();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
-use windlass_lifecycle::{AddressPool, ImageChoice, ServerSpecification, volume_problems};
+use windlass_lifecycle::{AddressPool, ImageChoice, ServerSpecification, no_image, volume_problems};
 use windlass_scaleway::types::instance::{Architecture, IpType, ListImages, ListIps, ServerType};
 use windlass_scaleway::{Client, ErrorClass, Zone};
 
@@ -36,6 +36,9 @@ struct OfZone {
 ///
 /// A zone that cannot be asked does not keep the others from being used: what is configured for it counts as good.
 pub(super) async fn check(client: &Client, configuration: &Configuration) -> Result<Learned, ConfigurationErrors> {
+    for doubt in configuration.doubts() {
+        tracing::warn!("{doubt}");
+    }
     let asked = join_all(configuration.common.zones.iter().map(|zone| ask(client, configuration, zone))).await;
     let (mut problems, mut silent, mut of_zones) = (Vec::new(), Vec::new(), Vec::new());
     for (zone, answer) in configuration.common.zones.iter().zip(asked) {
@@ -227,7 +230,7 @@ async fn check_image(
                 && let Err(error) = marketplace.resolve_image(label, &server.zone, any, storage.clone()).await
                 && error.is_not_found()
             {
-                return Err(no_image(label));
+                return Err(problem("image", no_image(client, label).await));
             }
             let resolved = join_all(
                 types.iter().map(|(name, _)| marketplace.resolve_image(label, &server.zone, name, storage.clone())),
@@ -236,7 +239,7 @@ async fn check_image(
             for (resolved, (server_type, _)) in resolved.iter().zip(types) {
                 match resolved {
                     Err(error) if error.is_not_found() => {
-                        return Err(no_image(label));
+                        return Err(problem("image", no_image(client, label).await));
                     }
                     Err(error) => {
                         return Err(problem(
@@ -259,10 +262,6 @@ async fn check_image(
         ImageChoice::Name(name) => check_own_image(client, server, types, &format!("called {name:?}")).await,
         ImageChoice::Tag(tag) => check_own_image(client, server, types, &format!("with the tag {tag:?}")).await,
     }
-}
-
-fn no_image(label: &str) -> Problem {
-    problem("image", format!("there is no image with the label {label:?}"))
 }
 
 /// There is an image of the project's own, `what`, for each of the types. Which one is used is seen at each creation.
@@ -367,7 +366,7 @@ async fn check_groups(client: &Client, server: &ServerSpecification) -> Vec<Prob
         .flatten()
         .map(|(key, id, error)| {
             if error.is_not_found() {
-                problem(key, format!("there is no {id} in {}", server.zone))
+                problem(key, format!("there is no {} {id} in {}", key.replace('_', " "), server.zone))
             } else {
                 problem(key, words(&error))
             }
@@ -388,7 +387,7 @@ async fn check_networks(client: &Client, server: &ServerSpecification) -> Vec<Pr
             Ok(answer) if answer.status == 404 => {
                 problems.push(problem(
                     "private_networks",
-                    format!("there is no {id} in {region}, where {} is", server.zone),
+                    format!("there is no private network {id} in {region}, where {} is", server.zone),
                 ));
             }
             Ok(answer) if answer.status == 403 => tracing::warn!(
@@ -399,7 +398,7 @@ async fn check_networks(client: &Client, server: &ServerSpecification) -> Vec<Pr
             Err(error) if error.is_not_found() => {
                 problems.push(problem(
                     "private_networks",
-                    format!("there is no {id} in {region}, where {} is", server.zone),
+                    format!("there is no private network {id} in {region}, where {} is", server.zone),
                 ));
             }
             Err(error) => tracing::warn!(network = id, error = &error as &dyn std::error::Error, "not checked"),

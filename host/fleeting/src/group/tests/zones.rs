@@ -516,18 +516,18 @@ async fn ids_that_are_valid_in_one_zone_only_are_refused_for_the_others_by_name(
     })
     .await;
     for problem in [
-        format!("security_group: there is no {} in nl-ams-1", security_groups[0]),
-        format!("placement_group: there is no {} in fr-par-1", placement_groups[1]),
-        format!("private_networks: there is no {} in nl-ams, where nl-ams-1 is", networks[0]),
+        format!("security_group: there is no security group {} in nl-ams-1", security_groups[0]),
+        format!("placement_group: there is no placement group {} in fr-par-1", placement_groups[1]),
+        format!("private_networks: there is no private network {} in nl-ams, where nl-ams-1 is", networks[0]),
         "image: there is no image 99999999-2222-4333-8444-555555555555 in fr-par-1".to_owned(),
         "image: there is no image 99999999-2222-4333-8444-555555555555 in nl-ams-1".to_owned(),
     ] {
         assert!(words.contains(&problem), "{problem} is not in {words}");
     }
     for wrong in [
-        format!("there is no {} in fr-par-1", security_groups[0]),
-        format!("there is no {} in nl-ams-1", placement_groups[1]),
-        format!("there is no {} in fr-par,", networks[0]),
+        format!("there is no security group {} in fr-par-1", security_groups[0]),
+        format!("there is no placement group {} in nl-ams-1", placement_groups[1]),
+        format!("there is no private network {} in fr-par,", networks[0]),
     ] {
         assert!(!words.contains(&wrong), "{wrong} is in {words}");
     }

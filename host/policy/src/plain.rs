@@ -1,0 +1,104 @@
+//! What parsers say about a mistake, in words for the people who made it.
+
+/// What the parser of TOML says about a line. Its own words name what it tried last, such as the truth value `false`
+/// for a text without quotes.
+pub fn plain_toml(words: &str) -> String {
+    const PLAIN: [(&str, &str); 9] = [
+        ("invalid basic string", "the text has no closing quote"),
+        ("invalid literal string", "the text has no closing quote"),
+        ("invalid boolean", "this value is no number, date, true or false; a text needs quotes"),
+        ("string values must be quoted", "a text needs quotes"),
+        ("key with no value", "a line is written as KEY = VALUE"),
+        ("missing assignment between key-value pairs", "a line is written as KEY = VALUE"),
+        ("invalid key-value pair", "a line is written as KEY = VALUE"),
+        ("invalid unquoted key", "a key has letters, digits, - and _, and other keys need quotes"),
+        ("duplicate key", "the key is there twice; keep one"),
+    ];
+    let plain = PLAIN.iter().find(|(said, _)| words.starts_with(said));
+    plain.map_or(words, |(_, plain)| plain).to_owned()
+}
+
+/// What serde says about a value that does not fit, whose types are those of this program.
+pub fn plain_serde(words: &str) -> String {
+    let words = words.trim_end();
+    if let Some(key) = words.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
+        return format!("the key `{key}` is missing");
+    }
+    let wrong = words.strip_prefix("invalid type: ").or_else(|| words.strip_prefix("invalid value: "));
+    match wrong.and_then(|wrong| wrong.rsplit_once(", expected ")) {
+        Some((found, expected)) => format!("{} must be {}", found_words(found), expected_words(expected)),
+        None => words.to_owned(),
+    }
+}
+
+fn found_words(found: &str) -> String {
+    let quoted = |kind: &str| found.strip_prefix(kind).map(|rest| rest.trim_matches('`'));
+    if let Some(text) = quoted("string ") {
+        return format!("the text {text}");
+    }
+    if let Some(number) = quoted("integer ").or_else(|| quoted("floating point ")) {
+        return format!("the number {number}");
+    }
+    match found {
+        "sequence" => "the list".to_owned(),
+        "map" => "the table".to_owned(),
+        "null" | "unit value" => "this empty value".to_owned(),
+        _ => found.strip_prefix("boolean ").unwrap_or(found).trim_matches('`').to_owned(),
+    }
+}
+
+fn expected_words(expected: &str) -> &str {
+    match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, 0 or more, without quotes",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number, without quotes",
+        "f32" | "f64" => "a number, without quotes",
+        "a string" | "string" | "str" => "a text in quotes",
+        "a boolean" => "true or false",
+        "a sequence" => "a list: [...]",
+        "a map" => "a table",
+        other if other.starts_with("struct ") => "a table",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_parser_says_of_a_mistake_is_told_without_its_own_terms() {
+        for (text, expected) in [
+            ("a = \"x\n", "the text has no closing quote"),
+            ("a = fr-par-1\n", "a text needs quotes"),
+            ("a = par\n", "a text needs quotes"),
+            ("a: 1\n", "a line is written as KEY = VALUE"),
+            ("{\"a\": 1}\n", "a line is written as KEY = VALUE"),
+            ("a = 1\na = 2\n", "the key is there twice"),
+        ] {
+            let error = toml::de::DeTable::parse(text).expect_err(text);
+            let words = plain_toml(error.message());
+            assert!(words.contains(expected), "{text}: {words} ({})", error.message());
+        }
+        #[derive(Debug, serde::Deserialize)]
+        #[allow(dead_code, reason = "only read")]
+        struct Wanted {
+            count: u32,
+            names: Vec<String>,
+        }
+        for (json, expected) in [
+            (r#"{"count": "3", "names": []}"#, "the text \"3\" must be a whole number, 0 or more, without quotes"),
+            (r#"{"count": -3, "names": []}"#, "the number -3 must be a whole number, 0 or more"),
+            (r#"{"count": 3, "names": "a"}"#, "the text \"a\" must be a list: [...]"),
+            (r#"{"count": 3, "names": [5]}"#, "the number 5 must be a text in quotes"),
+            (r#"{"count": null, "names": []}"#, "this empty value must be a whole number"),
+            (r#"{"names": []}"#, "the key `count` is missing"),
+            (r#""x""#, "the text \"x\" must be a table"),
+        ] {
+            // Through a value, whose errors have no place.
+            let value: serde_json::Value = serde_json::from_str(json).expect(json);
+            let error = serde_json::from_value::<Wanted>(value).expect_err(json).to_string();
+            let words = plain_serde(&error);
+            assert!(words.contains(expected), "{json}: {words} ({error})");
+        }
+    }
+}
