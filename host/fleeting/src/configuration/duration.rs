@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Reads Go's notation with the units h, m, s and ms.
-pub(super) fn parse(text: &str) -> Option<Duration> {
+pub(crate) fn parse(text: &str) -> Option<Duration> {
     let mut rest = text.trim();
     let mut total = Duration::ZERO;
     if rest.is_empty() {

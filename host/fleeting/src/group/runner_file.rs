@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::configuration::read_file;
+use crate::protocol::ConnectorConfig;
 
 /// Why a runner's configuration is not used.
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +27,7 @@ pub enum RunnerFileError {
 /// A runner's configuration.
 pub(super) struct RunnerFile(Value);
 
-/// A group of this plugin.
+/// A group of this plugin: an entry of `[[runners]]`.
 #[derive(Clone, Copy)]
 pub(super) struct Autoscaler<'f>(&'f Value);
 
@@ -35,7 +36,7 @@ impl RunnerFile {
         Self::parse(&read_file(path).map_err(RunnerFileError::Unreadable)?)
     }
 
-    fn parse(text: &str) -> Result<Self, RunnerFileError> {
+    pub(super) fn parse(text: &str) -> Result<Self, RunnerFileError> {
         Ok(Self(toml::from_str(text)?))
     }
 
@@ -46,9 +47,9 @@ impl RunnerFile {
 
     /// The groups of this plugin, or the one with this name.
     pub(super) fn groups(&self, name: Option<&str>) -> Result<Vec<Autoscaler<'_>>, RunnerFileError> {
-        let autoscalers = self.0["runners"].as_array().into_iter().flatten().map(|runner| &runner["autoscaler"]);
-        let ours = autoscalers.filter(|it| it["plugin"].as_str().is_some_and(|plugin| plugin.contains("scaleway")));
-        let all: Vec<Autoscaler<'_>> = ours.map(Autoscaler).collect();
+        let all = self.0["runners"].as_array().into_iter().flatten().map(Autoscaler);
+        let is_ours = |it: &Autoscaler<'_>| it.table()["plugin"].as_str().is_some_and(|it| it.contains("scaleway"));
+        let all: Vec<Autoscaler<'_>> = all.filter(is_ours).collect();
         let meant: Vec<_> = all.iter().filter(|it| name.is_none_or(|name| it.name() == name)).copied().collect();
         let wanted = match (meant.len(), name) {
             (1, Some(_)) | (1.., None) => return Ok(meant),
@@ -76,27 +77,44 @@ impl RunnerFileError {
 }
 
 impl<'f> Autoscaler<'f> {
+    /// `[runners.autoscaler]`.
+    pub(super) fn table(&self) -> &'f Value {
+        &self.0["autoscaler"]
+    }
+
+    /// The most jobs at once of this entry, where it is set.
+    pub(super) fn limit(&self) -> Option<u64> {
+        self.0["limit"].as_u64()
+    }
+
     /// Empty where it is not set.
     pub(super) fn name(&self) -> &'f str {
-        self.0["plugin_config"]["name"].as_str().unwrap_or_default()
+        self.table()["plugin_config"]["name"].as_str().unwrap_or_default()
     }
 
     /// `plugin_config` as the runner hands it over. Empty where there is none.
     pub(super) fn plugin_config(&self) -> Value {
-        match &self.0["plugin_config"] {
+        match &self.table()["plugin_config"] {
             Value::Null => Value::Object(serde_json::Map::new()),
             configured => configured.clone(),
         }
     }
 
-    /// A setting of `connector_config`. Empty where it is not set.
-    pub(super) fn connector(&self, key: &str) -> String {
-        self.0["connector_config"][key].as_str().unwrap_or_default().to_owned()
+    /// `connector_config`, as far as this plugin reads it.
+    pub(super) fn connector(&self) -> ConnectorConfig {
+        let text = |key: &str| self.table()["connector_config"][key].as_str().unwrap_or_default().to_owned();
+        ConnectorConfig {
+            operating_system: text("os"),
+            architecture: text("arch"),
+            protocol: text("protocol"),
+            username: text("username"),
+            ..ConnectorConfig::default()
+        }
     }
 
     /// A number of the autoscaler's own.
     pub(super) fn number(&self, key: &str) -> Option<u64> {
-        self.0[key].as_u64()
+        self.table()[key].as_u64()
     }
 }
 
