@@ -20,5 +20,9 @@ pub use configuration::{
     OperatingSystem, Problem, ProcessEnvironment, ZonalIds,
 };
 pub use connect::KeyError;
-pub use group::{AdoptError, CheckedGroup, Dependencies, RunnerFileError, ScalewayGroup, StartError, adopt, check};
+pub use group::{
+    AdoptError, CheckedGroup, Dependencies, Hour, Left, Limits, Outcome, Pattern, PricedPlace, Provisioner,
+    RunnerFileError, ScalewayGroup, SimulateCommand, SimulateError, SimulateOptions, StartError, Totals, Waited, adopt,
+    check, simulate,
+};
 pub use observe::{MetricsError, names, start_logging};

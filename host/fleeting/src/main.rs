@@ -1,11 +1,15 @@
 //! `fleeting-plugin-scaleway`: started by GitLab Runner, which names it in `[runners.autoscaler]`.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_fleeting::protocol::{EndReason, Handshake, serve};
-use windlass_fleeting::{ProcessEnvironment, ScalewayGroup, adopt, bootstrap, check, start_logging, version};
+use windlass_fleeting::{
+    ProcessEnvironment, ScalewayGroup, SimulateCommand, SimulateError, SimulateOptions, adopt, bootstrap, check,
+    simulate, start_logging, version,
+};
 use windlass_policy::{Compiler, compile_for_host};
 use windlass_telemetry::Telemetry;
 
@@ -42,6 +46,7 @@ fn main() -> ExitCode {
         },
         ["adopt", rest @ ..] => GroupArguments::read("adopt", rest).map_or_else(|code| code, adopt_group),
         ["check", rest @ ..] => GroupArguments::read("check", rest).map_or_else(|code| code, check_groups),
+        ["simulate", rest @ ..] => simulate_group(rest),
         ["help" | "-help" | "-h" | "--help"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS
@@ -61,6 +66,10 @@ The runner starts it; by hand it knows:
                           whether the groups of the runner's configuration could start, and what they could cost: reads
                           the file and asks Scaleway, and changes nothing. Exits with 1 where something is wrong. Run it
                           with the runner's environment, which may hold the credentials
+  simulate [<group>] [--config <file>] [options]
+                          what the plugin and the runner would do with that configuration in a day of drawn jobs: how
+                          long jobs wait, and what it costs. It needs no account, no network and no runner, takes
+                          seconds, and changes nothing. `simulate --help` names the options
   adopt [<group>] [--config <file>]
                           takes over the servers or Macs of a group that its state_dir knows nothing of, because it was
                           lost: once, as `adopt = true` does at each start. Only where no other host works on them, and
@@ -68,6 +77,33 @@ The runner starts it; by hand it knows:
                           <group> the `name` in its plugin_config, where there are several
   bootstrap <repository>  installs it into $FLEETING_PLUGIN_PATH (default /plugins)
   serve                   what the runner does (also without a command)";
+
+const SIMULATE_USAGE: &str = "Simulates the runner and this plugin with a config.toml, in simulated time
+
+Examples:
+  fleeting-plugin-scaleway simulate --config config.toml
+  fleeting-plugin-scaleway simulate --config config.toml --pattern burst --jobs-per-hour 100 --hours 8
+  fleeting-plugin-scaleway simulate ci --hours 168 --output json
+
+Usage: fleeting-plugin-scaleway simulate [<group>] [options]
+
+  <group>               the `name` in its plugin_config, where there are several
+  --config <file>       the runner's configuration (default /etc/gitlab-runner/config.toml)
+  --pattern <pattern>   when jobs come (default office-hours):
+                          office-hours  Monday to Friday from 8:00 to 18:00; a twentieth at other times
+                          burst         those of an hour all at once, at some minute of it
+                          steady        at any time
+                          nightly       from 1:00 to 5:00; a twentieth at other times
+  --hours <n>           how long jobs come, from a Monday's midnight on (default 24, at most 744)
+  --jobs-per-hour <n>   how many come in an hour of the pattern (default 20)
+  --job-minutes <n>     how long they run on average: from half of it to one and a half times (default 5)
+  --ready-seconds <n>   from running until instance_ready_command succeeds (default 30 where it is set, otherwise 0)
+  --hourly-price <eur>  what an hour of a server costs (default: the simulator's prices, see the documentation)
+  --seed <n>            decides everything that is drawn: the same seed, the same result (default 1)
+  --output <format>     text or json (default text)
+
+Exits with 0 when all that was created is gone at the end, with 1 when something is left, or when something in the
+file is wrong, and with 2 on wrong usage.";
 
 /// The runner's configuration, unless it is said otherwise.
 const CONFIG: &str = "/etc/gitlab-runner/config.toml";
@@ -152,6 +188,38 @@ fn adopt_group(GroupArguments { group, config }: GroupArguments<'_>) -> ExitCode
             Err(error) => fail(&error),
         }
     })
+}
+
+fn simulate_group(arguments: &[&str]) -> ExitCode {
+    let options = match SimulateOptions::parse(arguments, CONFIG) {
+        Ok(SimulateCommand::Run(options)) => options,
+        Ok(SimulateCommand::Help) => {
+            println!("{SIMULATE_USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        Err(wrong) => {
+            wrong.iter().for_each(|words| eprintln!("{words}"));
+            eprintln!("\n`fleeting-plugin-scaleway simulate --help` shows how it is called");
+            return ExitCode::from(2);
+        }
+    };
+    match simulate(&options, &ProcessEnvironment::of_process(), Compiler::this_program([COMPILE]).ok()) {
+        Ok(outcome) => {
+            let told = match options.json {
+                true => serde_json::to_string(&outcome).unwrap_or_default() + "\n",
+                false => outcome.to_string(),
+            };
+            // Whoever reads may have seen enough.
+            let _ = std::io::stdout().write_all(told.as_bytes());
+            if outcome.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(SimulateError::Wrong(found)) => {
+            eprint!("{found}");
+            ExitCode::FAILURE
+        }
+        Err(SimulateError::Interrupted) => ExitCode::from(130),
+        Err(error) => fail(&error),
+    }
 }
 
 /// An error and its causes, on one line.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use windlass_distribution::{Registries, RegistryOptions};
-use windlass_policy::{Asker, Brake, Compiler, Host, HostOptions, Policies, Watch};
+use windlass_policy::{Asker, Brake, Compiler, DecisionLogOptions, Host, HostOptions, Policies, Watch};
 use windlass_scaleway::Client;
 
 use crate::state_directory::StateDirectory;
@@ -25,6 +25,8 @@ pub struct RuntimeOptions {
     pub brake: Brake,
     /// What compiles components. Absent: this process compiles its own, and refuses others.
     pub compiler: Option<Compiler>,
+    /// The bounds of the decision log.
+    pub decision_log: DecisionLogOptions,
 }
 
 impl RuntimeOptions {
@@ -32,7 +34,8 @@ impl RuntimeOptions {
     #[must_use]
     pub fn new(client: Client, state: StateDirectory, asker: Asker) -> Self {
         let (policies, policy_folder, brake) = (Policies::built_in(), PathBuf::from("."), Brake::default());
-        Self { client, state, asker, policies, policy_folder, brake, compiler: None }
+        let decision_log = DecisionLogOptions::default();
+        Self { client, state, asker, policies, policy_folder, brake, compiler: None, decision_log }
     }
 }
 
@@ -52,7 +55,7 @@ impl Runtime {
     /// [`Error::Policy`] when a policy is refused, [`Error::Registries`] when registries cannot be used, and
     /// [`Error::StateDirectory`].
     pub fn build(options: RuntimeOptions) -> Result<Self, Error> {
-        let RuntimeOptions { client, state, asker, policies, policy_folder, brake, compiler } = options;
+        let RuntimeOptions { client, state, asker, policies, policy_folder, brake, compiler, decision_log } = options;
         let failed = |source| Error::StateDirectory { path: state.path().to_owned(), source };
         let (registries, trust) = (policies.registries().clone(), policies.trust().cloned());
         let mut registries =
@@ -60,6 +63,7 @@ impl Runtime {
         registries.folder.clone_from(&policy_folder);
         let mut host = HostOptions::new(state.handle().try_clone().map_err(failed)?);
         (host.policy_folder, host.asker, host.brake, host.compiler) = (policy_folder, Some(asker), brake, compiler);
+        host.decision_log = decision_log;
         host.capabilities = scaleway_capabilities(&client);
         host.registries = Some(Arc::new(Registries::new(registries)?));
         let host = Host::new(host).map_err(Box::new)?;

@@ -5,8 +5,8 @@ use tokio::time::Instant as TokioInstant;
 /// Microseconds of simulated time since the simulator was made.
 pub(crate) type Micros = u64;
 
-/// 2026-08-01T00:00:00Z, the date at which every simulation begins.
-const EPOCH_SECONDS: i64 = 1_785_542_400;
+/// 2026-08-01T00:00:00Z in seconds since 1970: the date at which every simulation begins.
+pub const EPOCH_SECONDS: i64 = 1_785_542_400;
 
 /// Simulated time: tokio's time, scaled, and what was added by hand.
 #[derive(Debug)]

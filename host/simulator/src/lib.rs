@@ -40,6 +40,8 @@ mod world;
 
 pub use apple_silicon::{AppleSilicon, AppleSiliconPool, FloorRefusal, InvalidPool};
 pub use behaviour::{Behaviour, UnknownBehaviour};
+pub use catalogue::{LABELS as IMAGE_LABELS, recorded_price};
+pub use clock::EPOCH_SECONDS;
 pub use control_error::ControlError;
 pub use fault::{Effect, Fault, FaultKind, FaultRule, UnknownFaultKind};
 pub use forced_state::{ForcedState, UnknownState};

@@ -349,7 +349,7 @@ impl DayWorld {
             }
             Ended::Increased(accepted) => {
                 let accepted = accepted?;
-                self.world.runner.lock().pending += accepted as usize;
+                self.world.runner.lock().provisioner.increased(accepted as usize);
                 Ok(json!(accepted))
             }
             Ended::Decreased(accepted) => Ok(json!(accepted)),
@@ -508,11 +508,10 @@ impl DayWorld {
             if told != believed {
                 self.problems.push(format!("the runner knows {believed:?} and was told of {told:?}"));
             }
-            if runner.pending != belief.pending {
-                self.problems.push(format!(
-                    "the runner waits for {}, not {} that were accepted",
-                    belief.pending, runner.pending
-                ));
+            let pending = runner.provisioner.pending();
+            if pending != belief.pending {
+                self.problems
+                    .push(format!("the runner waits for {}, not {pending} that were accepted", belief.pending));
             }
         }
         if !belief.others.is_empty() {

@@ -1,6 +1,7 @@
-//! A stand-in for GitLab's runner: the loop that scales a group by what it is told, as fleeting's source has it.
+//! A stand-in for GitLab's runner: the loop that scales a group by what it is told, with the plugin's own copy of
+//! GitLab's provisioner.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use windlass_fleeting::protocol::{ConnectorConfig, InstanceGroup, Report, State};
-use windlass_fleeting::{Common, Configuration, Dependencies, GroupConfiguration, ScalewayGroup, StartError, ZonalIds};
+use windlass_fleeting::{
+    Common, Configuration, Dependencies, GroupConfiguration, Provisioner, ScalewayGroup, StartError, ZonalIds,
+};
 use windlass_lifecycle::{AddressKind, ImageChoice, ServerSpecification};
 use windlass_scaleway::Zone;
 
@@ -23,8 +26,6 @@ const MOST: usize = 6;
 const INTERVALS: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
 /// An instance that was asked to go and is still there is asked for again.
 const ASKED_AGAIN: Duration = Duration::from_secs(60);
-/// Updates that an instance may be missing from before the runner forgets it.
-const MAX_MISSED: u32 = 5;
 
 /// The folder of the group's journal below its state directory.
 pub(crate) fn folder_of_group(state_directory: PathBuf) -> PathBuf {
@@ -91,22 +92,13 @@ pub(crate) async fn start(
     ScalewayGroup::start_on(configuration, connector, dependencies).await
 }
 
-/// What the runner knows of an instance.
-#[derive(Clone, Debug)]
-struct Instance {
-    state: State,
-    missed: u32,
-    asked: Option<Instant>,
-}
-
 /// What the runner wants and believes. The demand outlives its process, what it believes does not.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Runner {
     /// How many instances are wanted.
     pub(crate) demand: usize,
-    /// Accepted and never seen.
-    pub(crate) pending: usize,
-    instances: BTreeMap<String, Instance>,
+    /// What it believes.
+    pub(crate) provisioner: Provisioner,
     /// Instances that were reported as running, ever.
     pub(crate) given: BTreeSet<String>,
     /// Instances whose removal was asked for, ever.
@@ -115,88 +107,85 @@ pub(crate) struct Runner {
     pub(crate) returned: BTreeSet<String>,
 }
 
+impl Default for Runner {
+    fn default() -> Self {
+        Self::wanting(0)
+    }
+}
+
 impl Runner {
     /// One that wants so many instances.
     pub(crate) fn wanting(demand: usize) -> Self {
-        Self { demand, ..Self::default() }
+        Self {
+            demand,
+            provisioner: Provisioner::new(MOST),
+            given: BTreeSet::new(),
+            unwanted: BTreeSet::new(),
+            returned: BTreeSet::new(),
+        }
     }
 
     /// A new process knows nothing.
     pub(crate) fn restart(&mut self) {
-        self.pending = 0;
-        self.instances.clear();
+        self.provisioner.restart();
     }
 
     /// The ids of what it has.
     pub(crate) fn instances(&self) -> BTreeSet<&str> {
-        self.instances.keys().map(String::as_str).collect()
+        self.provisioner.instances().map(|(id, ..)| id).collect()
     }
 
     /// An update has arrived.
     pub(crate) fn take(&mut self, reports: &[Report]) {
-        for report in reports {
-            if matches!(report.state, State::Deleted | State::Timeout) {
-                self.instances.remove(&report.instance);
-                continue;
+        for Report { instance, state } in reports {
+            if *state == State::Running {
+                self.given.insert(instance.clone());
             }
-            if report.state == State::Running {
-                self.given.insert(report.instance.clone());
-            }
-            match self.instances.get_mut(&report.instance) {
-                Some(known) => {
-                    if known.state == State::Deleting && report.state != State::Deleting {
-                        self.returned.insert(report.instance.clone());
-                    }
-                    (known.state, known.missed) = (report.state, 0);
-                }
-                None => {
-                    self.pending = self.pending.saturating_sub(1);
-                    let instance = Instance { state: report.state, missed: 0, asked: None };
-                    self.instances.insert(report.instance.clone(), instance);
-                }
+            let is_there = !matches!(state, State::Deleting | State::Deleted | State::Timeout);
+            if is_there && self.provisioner.state(instance) == Some(State::Deleting) {
+                self.returned.insert(instance.clone());
             }
         }
-        let told: BTreeSet<&str> = reports.iter().map(|report| report.instance.as_str()).collect();
-        self.instances.retain(|id, instance| {
-            if told.contains(id.as_str()) {
-                return true;
-            }
-            instance.missed += 1;
-            instance.state != State::Deleting && instance.asked.is_none() && instance.missed <= MAX_MISSED
-        });
+        self.provisioner.take(reports);
     }
 
     /// Whether it was told last that this one runs.
     pub(crate) fn believes_running(&self, id: &str) -> bool {
-        self.instances.get(id).is_some_and(|instance| instance.state == State::Running)
+        self.provisioner.state(id) == Some(State::Running)
+    }
+
+    /// The ids of those that stay.
+    fn serving(&self) -> Vec<String> {
+        let stays = |&(_, state, removing): &(&str, State, bool)| state != State::Deleting && !removing;
+        self.provisioner.instances().filter(stays).map(|(id, ..)| id.to_owned()).collect()
     }
 
     /// How many more it wants.
     fn missing(&self) -> usize {
-        let serving = self.instances.values().filter(|it| it.state != State::Deleting && it.asked.is_none()).count();
-        let room = MOST.saturating_sub(self.pending + self.instances.len());
-        self.demand.saturating_sub(self.pending + serving).min(room)
+        let has = self.provisioner.pending() + self.serving().len();
+        self.demand.saturating_sub(has).min(self.provisioner.room())
     }
 
     /// Which it wants no more: those that are too many, and those that were asked to go and are still there.
-    fn surplus(&self, now: Instant) -> Vec<String> {
-        let serving =
-            self.instances.iter().filter(|(_, it)| it.state != State::Deleting && it.asked.is_none()).map(|(id, _)| id);
-        let too_many = (self.pending + serving.clone().count()).saturating_sub(self.demand);
-        let again = self.instances.iter().filter(|(_, it)| {
-            it.state != State::Deleting && it.asked.is_some_and(|asked| now.duration_since(asked) >= ASKED_AGAIN)
-        });
-        serving.take(too_many).chain(again.map(|(id, _)| id)).cloned().collect()
+    fn surplus(&mut self, now: Instant) -> Vec<String> {
+        let serving = self.serving();
+        let too_many = (self.provisioner.pending() + serving.len()).saturating_sub(self.demand);
+        for id in serving.iter().take(too_many) {
+            self.provisioner.delete(id);
+        }
+        self.provisioner.removals(now, ASKED_AGAIN)
     }
 
     /// What is not as the runner wants it.
     pub(crate) fn unsettled(&self) -> Option<String> {
-        let settled = self.pending == 0
-            && self.instances.len() == self.demand
-            && self.instances.values().all(|it| it.state == State::Running && it.asked.is_none());
+        let instances = self.provisioner.instances();
+        let settled = self.provisioner.pending() == 0
+            && instances.len() == self.demand
+            && self.provisioner.instances().all(|(_, state, removing)| state == State::Running && !removing);
         (!settled).then(|| {
-            let states: Vec<String> = self.instances.iter().map(|(id, it)| format!("{id} {}", it.state)).collect();
-            format!("the runner wants {}, {} are pending, it has [{}]", self.demand, self.pending, states.join(", "))
+            let states: Vec<String> = instances.map(|(id, state, _)| format!("{id} {state}")).collect();
+            let pending = self.provisioner.pending();
+            format!("the runner wants {}, {pending} are pending, it has [{}]", self.demand, states.join(", "))
         })
     }
 }
@@ -205,10 +194,7 @@ impl Runner {
 pub(crate) async fn work(group: Arc<ScalewayGroup>, runner: Arc<Mutex<Runner>>) {
     loop {
         scale(&group, &runner).await;
-        let expects = {
-            let runner = runner.lock();
-            runner.pending > 0 || runner.instances.values().any(|it| it.state != State::Running)
-        };
+        let expects = runner.lock().provisioner.expects();
         tokio::time::sleep(if expects { INTERVALS.0 } else { INTERVALS.1 }).await;
     }
 }
@@ -224,7 +210,7 @@ async fn scale(group: &ScalewayGroup, runner: &Mutex<Runner>) {
     if missing > 0
         && let Ok(accepted) = group.increase(u32::try_from(missing).unwrap_or(0)).await
     {
-        runner.lock().pending += accepted as usize;
+        runner.lock().provisioner.increased(accepted as usize);
     }
     let surplus = runner.lock().surplus(Instant::now());
     if surplus.is_empty() {
@@ -233,12 +219,7 @@ async fn scale(group: &ScalewayGroup, runner: &Mutex<Runner>) {
     // Whatever becomes of the call: from here on the instance may go.
     runner.lock().unwanted.extend(surplus.iter().cloned());
     if let Ok(accepted) = group.decrease(surplus).await {
-        let mut runner = runner.lock();
-        for id in accepted {
-            if let Some(instance) = runner.instances.get_mut(&id) {
-                instance.asked = Some(Instant::now());
-            }
-        }
+        runner.lock().provisioner.removal_accepted(&accepted, Instant::now());
     }
 }
 
@@ -252,44 +233,26 @@ mod tests {
         runner.take(&reports);
     }
 
-    #[test]
-    fn an_instance_is_pending_until_it_is_seen_and_a_first_sight_as_deleted_is_none() {
-        let mut runner = Runner { demand: 1, pending: 1, ..Runner::default() };
-        told(&mut runner, &[("a", State::Deleted)]);
-        assert_eq!((runner.pending, runner.missing()), (1, 0));
-        told(&mut runner, &[("a", State::Creating)]);
-        assert_eq!(runner.pending, 0);
-        assert!(runner.unsettled().is_some());
-        told(&mut runner, &[("a", State::Running)]);
-        assert_eq!(runner.unsettled(), None);
-    }
-
-    #[test]
-    fn what_is_left_out_is_forgotten_at_once_where_it_was_going_and_after_five_more_updates_otherwise() {
-        let mut runner = Runner { demand: 2, ..Runner::default() };
-        told(&mut runner, &[("a", State::Deleting), ("b", State::Running)]);
-        told(&mut runner, &[]);
-        assert_eq!(runner.instances(), BTreeSet::from(["b"]));
-        for _ in 0..4 {
-            told(&mut runner, &[]);
-        }
-        assert_eq!(runner.instances().len(), 1);
-        told(&mut runner, &[]);
-        assert_eq!(runner.instances().len(), 0);
-        assert_eq!(runner.missing(), 2, "its capacity is back");
-    }
-
     #[tokio::test(start_paused = true)]
-    async fn what_is_too_much_is_asked_to_go_and_asked_again_when_it_stays() {
-        let mut runner = Runner { demand: 0, ..Runner::default() };
-        told(&mut runner, &[("a", State::Running)]);
+    async fn it_asks_for_what_is_missing_and_has_what_is_too_much_removed() {
+        let mut runner = Runner::wanting(2);
+        assert_eq!(runner.missing(), 2);
+        runner.provisioner.increased(1);
+        assert_eq!(runner.missing(), 1);
+        told(&mut runner, &[("a", State::Creating)]);
+        assert_eq!(runner.missing(), 1);
+        assert!(runner.unsettled().is_some());
+        told(&mut runner, &[("a", State::Running), ("b", State::Running)]);
+        assert_eq!((runner.missing(), runner.unsettled()), (0, None));
+        runner.demand = 1;
         assert_eq!(runner.surplus(Instant::now()), ["a"]);
-        if let Some(instance) = runner.instances.get_mut("a") {
-            instance.asked = Some(Instant::now());
-        }
+        runner.provisioner.removal_accepted(&["a".to_owned()], Instant::now());
         assert!(runner.surplus(Instant::now()).is_empty());
-        assert_eq!(runner.surplus(Instant::now() + ASKED_AGAIN), ["a"]);
-        told(&mut runner, &[("a", State::Deleting)]);
-        assert!(runner.surplus(Instant::now() + ASKED_AGAIN).is_empty(), "it goes");
+        told(&mut runner, &[("a", State::Deleting), ("b", State::Running)]);
+        told(&mut runner, &[("b", State::Running)]);
+        assert_eq!(runner.unsettled(), None);
+        told(&mut runner, &[("b", State::Deleting)]);
+        told(&mut runner, &[("b", State::Running)]);
+        assert_eq!(runner.returned, BTreeSet::from(["b".to_owned()]));
     }
 }

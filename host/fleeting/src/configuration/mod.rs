@@ -24,6 +24,7 @@ mod tests;
 
 pub use apple_silicon::{AppleSiliconConfiguration, OperatingSystem};
 pub use common::Common;
+pub(crate) use duration::parse as parse_duration;
 pub use environment::ProcessEnvironment;
 pub(crate) use environment::read_file;
 pub use instances::Configuration;

@@ -18,7 +18,7 @@ use super::places::Place;
 use super::runner_file::{Autoscaler, RunnerFile, RunnerFileError};
 use super::start::{problem, refuse_protocol};
 use crate::configuration::{Common, GroupConfiguration, ProcessEnvironment};
-use crate::protocol::{ConnectorConfig, Failure};
+use crate::protocol::Failure;
 
 /// What was found about one group.
 #[derive(Debug)]
@@ -31,6 +31,13 @@ pub struct CheckedGroup {
     pub notes: Vec<String>,
     /// What it would make, where, and for how much.
     pub facts: Vec<String>,
+}
+
+impl CheckedGroup {
+    /// The group of this name, of which nothing was found yet.
+    pub(super) fn of(name: &str) -> Self {
+        Self { name: name.to_owned(), problems: Vec::new(), notes: Vec::new(), facts: Vec::new() }
+    }
 }
 
 impl fmt::Display for CheckedGroup {
@@ -88,8 +95,7 @@ async fn check_group(
     process_environment: &ProcessEnvironment,
     compiler: Option<Compiler>,
 ) -> CheckedGroup {
-    let mut found =
-        CheckedGroup { name: group.name().to_owned(), problems: Vec::new(), notes: Vec::new(), facts: Vec::new() };
+    let mut found = CheckedGroup::of(group.name());
     found.problems.extend(group.mistakes());
     if let Some(words) = group.without_plugin_config() {
         found.problems.push(words);
@@ -104,13 +110,7 @@ async fn check_group(
         }
     };
     let common: &Common = configuration.as_ref();
-    let connector = ConnectorConfig {
-        operating_system: group.connector("os"),
-        architecture: group.connector("arch"),
-        protocol: group.connector("protocol"),
-        username: group.connector("username"),
-        ..ConnectorConfig::default()
-    };
+    let connector = group.connector();
     found.problems.extend(refuse_protocol(&connector).err().map(|error| error.to_string()));
     let client = match Client::new(common.settings.clone()) {
         Ok(client) => client,
@@ -142,7 +142,7 @@ async fn check_group(
 }
 
 /// How many instances there can be at once: the smaller one of the runner's limit and the plugin's.
-fn size(group: Autoscaler<'_>, common: &Common, found: &mut CheckedGroup) -> u32 {
+pub(super) fn size(group: Autoscaler<'_>, common: &Common, found: &mut CheckedGroup) -> u32 {
     let most = group.number("max_instances").and_then(|most| u32::try_from(most).ok()).filter(|most| *most > 0);
     match most {
         None => found.notes.push(format!(
@@ -201,14 +201,18 @@ async fn check_policies(
 }
 
 /// A state directory that is removed at the end.
-struct Scratch {
+pub(super) struct Scratch {
     parent: Dir,
     name: String,
     state: StateDirectory,
 }
 
 impl Scratch {
-    fn new() -> Result<Self, StartError> {
+    pub(super) fn state(&self) -> &StateDirectory {
+        &self.state
+    }
+
+    pub(super) fn new() -> Result<Self, StartError> {
         let path = std::env::temp_dir();
         let failed = |source| windlass_lifecycle::Error::StateDirectory { path: path.clone(), source };
         let parent = Dir::open_ambient_dir(&path, ambient_authority()).map_err(failed)?;

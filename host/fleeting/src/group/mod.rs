@@ -6,7 +6,7 @@
 //!   state-mapping policy, and reports; `looks` is what was seen last, for updates and heartbeats.
 //! - `start` is Init: checks, and taking up what an earlier process left. `claim` sees to it that one process works on
 //!   a group.
-//! - `adopt` and `check` are commands that no runner starts; `runner_file` reads its configuration for them.
+//! - `adopt`, `check` and `simulate` are commands that no runner starts; `runner_file` reads its configuration for them.
 //! - `kind` is what differs between the two kinds of groups: `instances` and `apple_silicon`.
 //! - `closed` are the zones that are closed for good.
 //! - `places` are the zones with their server types: what failed where, and where the policy has instances made.
@@ -28,6 +28,7 @@ mod looks;
 mod pause;
 mod places;
 mod runner_file;
+mod simulate;
 mod start;
 mod update;
 
@@ -54,6 +55,10 @@ use instances::Instances;
 use kind::Direction;
 pub(crate) use places::Place;
 pub use runner_file::RunnerFileError;
+pub use simulate::{
+    Hour, Left, Limits, Outcome, Pattern, PricedPlace, Provisioner, SimulateCommand, SimulateError, SimulateOptions,
+    Totals, Waited, simulate,
+};
 pub use start::Dependencies;
 
 /// The group that the plugin serves. Before Init it knows nothing and loads nothing, so the handshake is quick.

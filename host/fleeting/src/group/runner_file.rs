@@ -3,7 +3,8 @@
 use serde_json::Value;
 use windlass_policy::{nearest, plain_toml};
 
-use crate::configuration::read_file;
+use crate::configuration::{duration, read_file};
+use crate::protocol::ConnectorConfig;
 
 /// Why a runner's configuration is not used.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +28,7 @@ pub enum RunnerFileError {
 /// A runner's configuration.
 pub(super) struct RunnerFile(Value);
 
-/// A group of this plugin: its runner.
+/// A group of this plugin: an entry of `[[runners]]`.
 #[derive(Clone, Copy)]
 pub(super) struct Autoscaler<'f>(&'f Value);
 
@@ -39,7 +40,7 @@ impl RunnerFile {
         Self::parse(&read_file(path).map_err(RunnerFileError::Unreadable)?)
     }
 
-    fn parse(text: &str) -> Result<Self, RunnerFileError> {
+    pub(super) fn parse(text: &str) -> Result<Self, RunnerFileError> {
         let read = toml::from_str(text).map_err(|error| {
             let before = error.span().map_or("", |span| text.get(..span.start).unwrap_or_default());
             let line = before.matches('\n').count() + 1;
@@ -61,9 +62,9 @@ impl RunnerFile {
 
     /// The groups of this plugin, or the one with this name.
     pub(super) fn groups(&self, name: Option<&str>) -> Result<Vec<Autoscaler<'_>>, RunnerFileError> {
-        let runners = self.0["runners"].as_array().into_iter().flatten().map(Autoscaler);
-        let is_ours = |it: &Autoscaler<'_>| it.own()["plugin"].as_str().is_some_and(|it| it.contains("scaleway"));
-        let all: Vec<Autoscaler<'_>> = runners.filter(is_ours).collect();
+        let all = self.0["runners"].as_array().into_iter().flatten().map(Autoscaler);
+        let is_ours = |it: &Autoscaler<'_>| it.table()["plugin"].as_str().is_some_and(|it| it.contains("scaleway"));
+        let all: Vec<Autoscaler<'_>> = all.filter(is_ours).collect();
         let meant: Vec<_> = all.iter().filter(|it| name.is_none_or(|name| it.name() == name)).copied().collect();
         let wanted = match (meant.len(), name) {
             (1, Some(_)) | (1.., None) => return Ok(meant),
@@ -95,7 +96,7 @@ const NO_NUMBER: &str = "must be a whole number, 0 or more, without quotes";
 
 impl<'f> Autoscaler<'f> {
     /// `[runners.autoscaler]`.
-    fn own(&self) -> &'f Value {
+    pub(super) fn table(&self) -> &'f Value {
         &self.0["autoscaler"]
     }
 
@@ -107,7 +108,7 @@ impl<'f> Autoscaler<'f> {
             mistakes.push(format!("executor = \"{executor}\" starts no plugin: it must be \"{words}\""));
         }
         for key in ["capacity_per_instance", "max_instances", "max_use_count"] {
-            let set = &self.own()[key];
+            let set = &self.table()[key];
             if !set.is_null() && set.as_u64().is_none() {
                 mistakes.push(format!("{key} = {set} {NO_NUMBER}"));
             }
@@ -115,9 +116,9 @@ impl<'f> Autoscaler<'f> {
         if self.number("capacity_per_instance") == Some(0) {
             mistakes.push("capacity_per_instance = 0 leaves no room for a job: it must be at least 1".to_owned());
         }
-        for policy in self.own()["policy"].as_array().into_iter().flatten() {
+        for policy in self.table()["policy"].as_array().into_iter().flatten() {
             let idle_time = &policy["idle_time"];
-            if !idle_time.is_null() && !idle_time.as_str().is_some_and(is_duration) {
+            if !idle_time.is_null() && !idle_time.as_str().is_some_and(|time| time == "0" || duration::parse(time).is_some()) {
                 mistakes.push(format!("policy.idle_time = {idle_time} must be a duration like \"20m\" or \"1h30m\""));
             }
         }
@@ -127,7 +128,7 @@ impl<'f> Autoscaler<'f> {
     /// Why there is no `plugin_config`, where there is none.
     pub(super) fn without_plugin_config(&self) -> Option<String> {
         const KEY: &str = "plugin_config";
-        let own = self.own().as_object()?;
+        let own = self.table().as_object()?;
         if own.contains_key(KEY) {
             return None;
         }
@@ -136,43 +137,40 @@ impl<'f> Autoscaler<'f> {
         Some(format!("there is no table [runners.autoscaler.{KEY}], which says what to create{near}"))
     }
 
+    /// The most jobs at once of this entry, where it is set.
+    pub(super) fn limit(&self) -> Option<u64> {
+        self.0["limit"].as_u64()
+    }
+
     /// Empty where it is not set.
     pub(super) fn name(&self) -> &'f str {
-        self.own()["plugin_config"]["name"].as_str().unwrap_or_default()
+        self.table()["plugin_config"]["name"].as_str().unwrap_or_default()
     }
 
     /// `plugin_config` as the runner hands it over. Empty where there is none.
     pub(super) fn plugin_config(&self) -> Value {
-        match &self.own()["plugin_config"] {
+        match &self.table()["plugin_config"] {
             Value::Null => Value::Object(serde_json::Map::new()),
             configured => configured.clone(),
         }
     }
 
-    /// A setting of `connector_config`. Empty where it is not set.
-    pub(super) fn connector(&self, key: &str) -> String {
-        self.own()["connector_config"][key].as_str().unwrap_or_default().to_owned()
+    /// `connector_config`, as far as this plugin reads it.
+    pub(super) fn connector(&self) -> ConnectorConfig {
+        let text = |key: &str| self.table()["connector_config"][key].as_str().unwrap_or_default().to_owned();
+        ConnectorConfig {
+            operating_system: text("os"),
+            architecture: text("arch"),
+            protocol: text("protocol"),
+            username: text("username"),
+            ..ConnectorConfig::default()
+        }
     }
 
     /// A number of the autoscaler's own.
     pub(super) fn number(&self, key: &str) -> Option<u64> {
-        self.own()[key].as_u64()
+        self.table()[key].as_u64()
     }
-}
-
-/// Whether Go reads it as a duration: `1h30m`, `1.5h`.
-fn is_duration(text: &str) -> bool {
-    let mut rest = text;
-    while !rest.is_empty() {
-        let number = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(rest.len());
-        let after = &rest[number..];
-        let unit = after.find(|letter: char| letter.is_ascii_digit()).unwrap_or(after.len());
-        if rest[..number].parse::<f64>().is_err() || !["h", "m", "s", "ms", "us", "ns"].contains(&&after[..unit]) {
-            return text == "0";
-        }
-        rest = &after[unit..];
-    }
-    !text.is_empty()
 }
 
 #[cfg(test)]

@@ -5,4 +5,5 @@
 mod checking;
 mod console;
 mod plugin;
+mod simulating;
 mod traces;

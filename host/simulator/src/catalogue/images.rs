@@ -51,7 +51,7 @@ const OFFERS: &[Offer] = &[
 ];
 
 /// Every label of the catalogue.
-pub(crate) const LABELS: [&str; 10] = [
+pub const LABELS: [&str; 10] = [
     "almalinux_9",
     "debian_bookworm",
     "debian_bullseye",

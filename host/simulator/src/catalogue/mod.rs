@@ -5,7 +5,9 @@ pub(crate) mod apple_silicon;
 mod images;
 mod types;
 
-pub(crate) use images::{LABELS, LocalImage, PublicImages};
+pub use images::LABELS;
+pub(crate) use images::{LocalImage, PublicImages};
+pub use types::recorded_price;
 pub(crate) use types::{ServerType, server_type, server_types};
 
 /// The zones that exist [SDK].

@@ -102,6 +102,45 @@ const FAMILIES: &[Family] = &[
     family("X64-", X86, &["15GB"], AMSTERDAM_1),
 ];
 
+/// What an hour of these types costs, in euros: recorded in fr-par-1, fr-par-2 and nl-ams-1. All other prices are
+/// invented.
+const RECORDED_PRICES: &[(&str, f64)] = &[
+    ("B300-SXM-2-288G", 18.96),
+    ("B300-SXM-4-288G", 34.08),
+    ("B300-SXM-8-288G", 60.0),
+    ("BASIC2-A12C-24G", 0.1578),
+    ("BASIC2-A12C-48G", 0.1807),
+    ("BASIC2-A16C-32G", 0.2067),
+    ("DEV1-L", 0.042_84),
+    ("DEV1-M", 0.020_196),
+    ("DEV1-S", 0.008_976),
+    ("H100-SXM-4-80G", 12.771),
+    ("H100-SXM-8-80G", 25.3308),
+    ("L4-1-24G", 0.7875),
+    ("MEMORY3-X2C-16G", 0.1133),
+    ("MEMORY3-X32C-256G", 1.8128),
+    ("MEMORY3-X48C-384G", 2.717),
+    ("MEMORY3-X6C-48G", 0.3399),
+    ("MEMORY3-X8C-64G", 0.4532),
+    ("PLAY2-MICRO", 0.055_08),
+    ("PLAY2-PICO", 0.014_28),
+    ("POP2-HM-32C-256G", 1.648),
+    ("POP2-HM-48C-384G", 2.47),
+    ("POP2-HM-4C-32G", 0.206),
+    ("PRO2-XS", 0.1122),
+    ("PRO2-XXS", 0.0561),
+    ("RENDER-S", 1.221),
+    ("STANDARD2-A64C-256G", 2.0142),
+    ("STANDARD2-A6C-24G", 0.1533),
+    ("STANDARD2-A8C-32G", 0.2343),
+];
+
+/// What an hour of a server type costs at Scaleway, in euros, where that was recorded. The simulator invents the others.
+#[must_use]
+pub fn recorded_price(server_type: &str) -> Option<f64> {
+    RECORDED_PRICES.iter().find(|(name, _)| *name == server_type).map(|(_, price)| *price)
+}
+
 /// Types whose size is a word: name, CPUs, GiB of memory, GB of local storage.
 const NAMED: &[(&str, u64, u64, u64)] = &[
     ("DEV1-S", 2, 2, 20),
@@ -370,10 +409,10 @@ impl ServerType {
         Self { name, arch: family.arch, ncpus, memory, gpu, local_storage: storage * 1_000_000_000, scratch }
     }
 
-    /// What a server type costs in an hour, in euros. Invented but for DEV1-S, whose price was recorded.
+    /// What a server type costs in an hour, in euros. Invented where it was not recorded.
     fn hourly_price(&self) -> f64 {
-        if self.name == "DEV1-S" {
-            return 0.008_976;
+        if let Some(price) = recorded_price(&self.name) {
+            return price;
         }
         let gpus = self.gpu.map_or(0, |(_, count, memory)| count * memory);
         // Tenths of a thousandth of a euro, so that sums stay exact.

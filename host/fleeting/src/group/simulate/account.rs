@@ -1,0 +1,94 @@
+//! The simulated account that a group works in: what its configuration names is there, or something in its place.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use windlass_lifecycle::{AddressKind, ImageChoice};
+use windlass_scaleway::{Client, Region};
+
+use crate::configuration::{Configuration, ProcessEnvironment};
+use crate::protocol::Failure;
+
+/// A key that opens the simulator, and nothing else.
+const KEY: &str = "00000000-0000-4000-8000-000000000000";
+/// The image that stands in for those of the user's own account.
+const IMAGE: &str = "ubuntu_noble";
+/// Keys that say who asks Scaleway. The simulator is asked by nobody in particular.
+const CREDENTIALS: [&str; 8] =
+    ["access_key", "endpoint", "organization", "organization_id", "profile", "project", "project_id", "secret_key"];
+
+/// Makes a configuration one that needs no account and no folder of its own.
+pub(super) fn without_account(plugin_config: &mut Value, state_directory: &str) {
+    if let Value::Object(keys) = plugin_config {
+        for key in CREDENTIALS {
+            keys.remove(key);
+        }
+        keys.insert("state_dir".to_owned(), state_directory.into());
+    }
+}
+
+/// The environment with which it is read: no credentials, and nothing that leads to any.
+pub(super) fn environment(process_environment: &ProcessEnvironment) -> ProcessEnvironment {
+    let zone = ["SCW_DEFAULT_ZONE", "SCW_DEFAULT_ZONE_FILE"];
+    let kept = zone.into_iter().filter_map(|name| Some((name, process_environment.get(name)?)));
+    kept.chain([("SCW_SECRET_KEY", KEY)]).collect()
+}
+
+/// Puts something in the place of what only the user's account has. Says what.
+pub(super) async fn furnish(client: &Client, configuration: &mut Configuration) -> Result<Vec<String>, Failure> {
+    let mut notes = Vec::new();
+    let common = &mut configuration.common;
+    // Nobody else is there to be shown anything, and nothing that was there before.
+    (common.metrics, common.console, common.adopt) = (None, None, None);
+    let server = &mut configuration.server;
+    let image = match &server.image {
+        ImageChoice::Label(label) if windlass_simulator::IMAGE_LABELS.contains(&label.as_str()) => None,
+        ImageChoice::Label(label) => Some(format!("{label:?}")),
+        ImageChoice::Id(id) => Some(id.clone()),
+        ImageChoice::Name(name) => Some(format!("called {name:?}")),
+        ImageChoice::Tag(tag) => Some(format!("with the tag {tag:?}")),
+    };
+    if let Some(image) = image {
+        notes.push(format!(
+            "image: the simulator has none {image}, so {IMAGE} stands in; `check` says whether Scaleway has it"
+        ));
+        server.image = ImageChoice::Label(IMAGE.to_owned());
+    }
+    let zonal = &mut configuration.zonal;
+    let groups = [
+        ("security_group", server.security_group.take().is_some() | !zonal.security_groups.is_empty()),
+        ("placement_group", server.placement_group.take().is_some() | !zonal.placement_groups.is_empty()),
+        ("reserved_ips", server.address_pool.take().is_some()),
+    ];
+    zonal.security_groups.clear();
+    zonal.placement_groups.clear();
+    let left_out: Vec<&str> = groups.iter().filter(|(_, is_set)| *is_set).map(|(key, _)| *key).collect();
+    if left_out.contains(&"reserved_ips") && !server.addresses.contains(&AddressKind::Ipv4) {
+        server.addresses.push(AddressKind::Ipv4);
+    }
+    if !left_out.is_empty() {
+        notes.push(format!("{}: of your account, and left out", left_out.join(", ")));
+    }
+    let regions: std::collections::BTreeSet<Region> = common.zones.iter().map(|zone| zone.region()).collect();
+    for region in regions {
+        let named = zonal.private_networks.get(&region).map_or(server.private_networks.len(), Vec::len);
+        let mut networks = Vec::new();
+        for _ in 0..named {
+            networks.push(network(client, &region).await?);
+        }
+        zonal.private_networks.insert(region, networks);
+    }
+    server.private_networks.clear();
+    Ok(notes)
+}
+
+/// A new private network.
+async fn network(client: &Client, region: &Region) -> Result<String, Failure> {
+    let body = Bytes::from(json!({"name": "simulated", "tags": [], "subnets": []}).to_string());
+    let path = format!("/vpc/v2/regions/{region}/private-networks");
+    let answer = client.send_raw("POST", &path, Some(body)).await.map_err(|error| Failure::from_error(&error))?;
+    let network: Value = serde_json::from_slice(&answer.body).map_err(|error| Failure::from_error(&error))?;
+    network["id"]
+        .as_str()
+        .map(str::to_owned)
+        .ok_or_else(|| Failure(format!("the simulator makes no network: {network}")))
+}

@@ -1,0 +1,228 @@
+//! GitLab's provisioner: what a runner knows of its instances, and what it asks the plugin for. It follows
+//! `provisioner.go` of `gitlab.com/gitlab-org/fleeting/fleeting` (v0.0.0-20260630131728-ef4ba33c8ab8), without
+//! suspension. `tests/fleeting-go` holds what it knows against GitLab's own over days of simulated time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::protocol::{Report, State};
+
+/// Updates that an instance may be missing from before it is forgotten.
+const MAX_MISSED: u32 = 5;
+
+/// What is known of an instance.
+#[derive(Clone, Debug)]
+struct Known {
+    state: State,
+    missed: u32,
+    /// Whether it is to be removed.
+    removing: bool,
+    /// When the plugin last accepted that.
+    accepted: Option<Instant>,
+}
+
+/// A runner's knowledge of its group. Pure data: whoever has it makes the calls, in this order in each round: Decrease
+/// of the [`removals`](Self::removals), Update, and where that did not fail, Increase of the [`demand`](Self::demand).
+#[derive(Debug)]
+pub struct Provisioner {
+    max_instances: usize,
+    /// Wanted and not accepted yet. GitLab's provisioner never withdraws one.
+    requested: usize,
+    /// Accepted and never seen.
+    pending: usize,
+    instances: BTreeMap<String, Known>,
+}
+
+impl Provisioner {
+    /// One that has so many instances at most.
+    #[must_use]
+    pub fn new(max_instances: usize) -> Self {
+        Self { max_instances, requested: 0, pending: 0, instances: BTreeMap::new() }
+    }
+
+    /// Wants so many more.
+    pub fn request(&mut self, count: usize) {
+        self.requested += count;
+    }
+
+    /// How many are wanted, and accepted but never seen.
+    #[must_use]
+    pub fn awaited(&self) -> usize {
+        self.requested + self.pending
+    }
+
+    /// How many were accepted and never seen.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.pending
+    }
+
+    /// How many there can be beside those that are known or pending: what is going holds its place until it is gone.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.max_instances.saturating_sub(self.pending + self.instances.len())
+    }
+
+    /// How many to ask the plugin for now.
+    #[must_use]
+    pub fn demand(&self) -> usize {
+        self.requested.min(self.room())
+    }
+
+    /// The plugin accepted so many.
+    pub fn increased(&mut self, accepted: usize) {
+        self.requested = self.requested.saturating_sub(accepted);
+        self.pending += accepted;
+    }
+
+    /// Wants an instance removed.
+    pub fn delete(&mut self, id: &str) {
+        if let Some(known) = self.instances.get_mut(id) {
+            known.removing = true;
+        }
+    }
+
+    /// Wants nothing any more, as a runner that stops.
+    pub fn delete_all(&mut self) {
+        self.requested = 0;
+        self.instances.values_mut().for_each(|known| known.removing = true);
+    }
+
+    /// Which the plugin is to be asked to remove now: again where that was accepted longer than `retry` ago, and had no
+    /// effect.
+    #[must_use]
+    pub fn removals(&self, now: Instant, retry: Duration) -> Vec<String> {
+        let due = |known: &Known| {
+            let waits = known.accepted.is_some_and(|accepted| now.duration_since(accepted) <= retry);
+            known.removing && known.state != State::Deleting && !waits
+        };
+        self.instances.iter().filter(|(_, known)| due(known)).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// The plugin accepted the removal of these.
+    pub fn removal_accepted(&mut self, ids: &[String], now: Instant) {
+        for id in ids {
+            if let Some(known) = self.instances.get_mut(id) {
+                known.accepted = Some(now);
+            }
+        }
+    }
+
+    /// An update has arrived as a whole.
+    pub fn take(&mut self, reports: &[Report]) {
+        for report in reports {
+            if matches!(report.state, State::Deleted | State::Timeout) {
+                self.instances.remove(&report.instance);
+            } else if let Some(known) = self.instances.get_mut(&report.instance) {
+                (known.state, known.missed) = (report.state, 0);
+            } else {
+                self.pending = self.pending.saturating_sub(1);
+                let known = Known { state: report.state, missed: 0, removing: false, accepted: None };
+                self.instances.insert(report.instance.clone(), known);
+            }
+        }
+        let told: BTreeSet<&str> = reports.iter().map(|report| report.instance.as_str()).collect();
+        self.instances.retain(|id, known| {
+            if told.contains(id.as_str()) {
+                return true;
+            }
+            known.missed += 1;
+            known.state != State::Deleting && !known.removing && known.missed <= MAX_MISSED
+        });
+    }
+
+    /// Whether something is about to change, so that the next update comes soon.
+    #[must_use]
+    pub fn expects(&self) -> bool {
+        let changes = |known: &Known| known.removing || !matches!(known.state, State::Running | State::Suspended);
+        self.awaited() > 0 || self.instances.values().any(changes)
+    }
+
+    /// The state of an instance that is known.
+    #[must_use]
+    pub fn state(&self, id: &str) -> Option<State> {
+        self.instances.get(id).map(|known| known.state)
+    }
+
+    /// Every instance that is known, with its state, and whether it is to be removed.
+    pub fn instances(&self) -> impl ExactSizeIterator<Item = (&str, State, bool)> {
+        self.instances.iter().map(|(id, known)| (id.as_str(), known.state, known.removing))
+    }
+
+    /// Begins anew, as a runner's new process does: nothing is known.
+    pub fn restart(&mut self) {
+        *self = Self::new(self.max_instances);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RETRY: Duration = Duration::from_secs(60);
+
+    fn told(provisioner: &mut Provisioner, reports: &[(&str, State)]) {
+        let report = |&(id, state): &(&str, State)| Report { instance: id.to_owned(), state };
+        provisioner.take(&reports.iter().map(report).collect::<Vec<_>>());
+    }
+
+    fn ids(provisioner: &Provisioner) -> Vec<&str> {
+        provisioner.instances().map(|(id, ..)| id).collect()
+    }
+
+    #[test]
+    fn an_instance_is_pending_until_it_is_seen_and_a_first_sight_as_deleted_is_none() {
+        let mut provisioner = Provisioner::new(3);
+        provisioner.request(2);
+        assert_eq!(provisioner.demand(), 2);
+        provisioner.increased(1);
+        assert_eq!((provisioner.demand(), provisioner.pending(), provisioner.awaited()), (1, 1, 2));
+        told(&mut provisioner, &[("a", State::Deleted)]);
+        assert_eq!(provisioner.pending(), 1);
+        told(&mut provisioner, &[("a", State::Creating)]);
+        assert_eq!((provisioner.pending(), provisioner.awaited()), (0, 1));
+        assert!(provisioner.expects());
+    }
+
+    #[test]
+    fn what_is_going_holds_its_place_until_it_is_left_out() {
+        let mut provisioner = Provisioner::new(1);
+        told(&mut provisioner, &[("a", State::Deleting)]);
+        provisioner.request(1);
+        assert_eq!(provisioner.demand(), 0);
+        told(&mut provisioner, &[]);
+        assert_eq!(provisioner.demand(), 1);
+    }
+
+    #[test]
+    fn what_is_left_out_is_forgotten_at_once_where_it_was_going_and_after_five_more_updates_otherwise() {
+        let mut provisioner = Provisioner::new(3);
+        told(&mut provisioner, &[("a", State::Deleting), ("b", State::Running), ("c", State::Running)]);
+        provisioner.delete("c");
+        told(&mut provisioner, &[]);
+        assert_eq!(ids(&provisioner), ["b"]);
+        for _ in 0..4 {
+            told(&mut provisioner, &[]);
+        }
+        assert_eq!(ids(&provisioner), ["b"]);
+        told(&mut provisioner, &[]);
+        assert!(ids(&provisioner).is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_removal_is_asked_for_until_it_is_accepted_and_again_when_it_has_no_effect() {
+        let (mut provisioner, now) = (Provisioner::new(1), Instant::now());
+        told(&mut provisioner, &[("a", State::Running)]);
+        assert!(provisioner.removals(now, RETRY).is_empty() && !provisioner.expects());
+        provisioner.delete("a");
+        assert_eq!(provisioner.removals(now, RETRY), ["a"]);
+        assert_eq!(provisioner.removals(now, RETRY), ["a"], "it was not accepted");
+        provisioner.removal_accepted(&["a".to_owned()], now);
+        assert!(provisioner.removals(now + RETRY, RETRY).is_empty() && provisioner.expects());
+        assert_eq!(provisioner.removals(now + RETRY + Duration::from_millis(1), RETRY), ["a"]);
+        told(&mut provisioner, &[("a", State::Deleting)]);
+        assert!(provisioner.removals(now + 2 * RETRY, RETRY).is_empty(), "it goes");
+    }
+}
