@@ -3,7 +3,7 @@
 use serde_json::Value;
 use windlass_policy::{nearest, plain_toml};
 
-use crate::configuration::{duration, read_file};
+use crate::configuration::{parse_duration, read_file};
 use crate::protocol::ConnectorConfig;
 
 /// Why a runner's configuration is not used.
@@ -118,7 +118,9 @@ impl<'f> Autoscaler<'f> {
         }
         for policy in self.table()["policy"].as_array().into_iter().flatten() {
             let idle_time = &policy["idle_time"];
-            if !idle_time.is_null() && !idle_time.as_str().is_some_and(|time| time == "0" || duration::parse(time).is_some()) {
+            if !idle_time.is_null()
+                && !idle_time.as_str().is_some_and(|time| time == "0" || parse_duration(time).is_some())
+            {
                 mistakes.push(format!("policy.idle_time = {idle_time} must be a duration like \"20m\" or \"1h30m\""));
             }
         }

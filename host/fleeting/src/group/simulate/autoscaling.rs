@@ -195,12 +195,16 @@ impl Autoscaling {
             })
             .collect();
         let limit = group.limit().filter(|limit| *limit > 0).unwrap_or(u64::MAX);
+        let concurrent = file.concurrent().unwrap_or_else(|words| {
+            problems.push(problem("concurrent", words));
+            u64::MAX
+        });
         let ready = if group.table()["instance_ready_command"].is_string() { READY } else { Duration::ZERO };
         Self {
             capacity_per_instance: capacity.max(1) as usize,
             max_use_count: (uses > 0).then_some(uses),
             max_instances,
-            most_jobs: usize::try_from(file.concurrent().min(limit)).unwrap_or(usize::MAX),
+            most_jobs: usize::try_from(concurrent.min(limit)).unwrap_or(usize::MAX),
             update_interval: or(update_interval, Duration::from_secs(60)),
             update_interval_when_expecting: or(update_interval_when_expecting, Duration::from_secs(2)),
             deletion_retry_interval,
