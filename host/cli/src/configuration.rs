@@ -21,6 +21,8 @@ use crate::units::Size;
 
 /// A configuration larger than this is no configuration.
 const MAX_FILE_BYTES: u64 = 1 << 20;
+/// Lines with mistakes of TOML itself that are told.
+const MAX_SYNTAX_ERRORS: usize = 5;
 /// How many problems of one file are told.
 const MAX_TOLD: usize = 32;
 
@@ -161,8 +163,8 @@ pub(crate) fn parse(text: &str, file: &Path) -> Result<Configuration, Failure> {
     let mut lines = BTreeSet::new();
     for error in &syntax_errors {
         let place = error.span().map_or(0, |span| span.start);
-        // The next ones of a line follow from its first.
-        if lines.insert(problems.line(place)) {
+        // The next ones of a line follow from its first; a file with many is no TOML at all.
+        if lines.len() < MAX_SYNTAX_ERRORS && lines.insert(problems.line(place)) {
             problems.add(place, "", plain_toml(error.message()));
         }
     }

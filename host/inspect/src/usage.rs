@@ -23,9 +23,10 @@ pub fn explained<'a>(
         None => tip(&error, &path, command),
     };
     if let Some(tip) = tip {
-        let suggested = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue];
-        for kind in suggested {
-            error.remove(kind);
+        error.remove(ContextKind::SuggestedSubcommand);
+        if error.remove(ContextKind::SuggestedArg).is_some() {
+            // It shows what clap takes for meant.
+            error.remove(ContextKind::Usage);
         }
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
@@ -74,8 +75,9 @@ fn tip(error: &clap::Error, path: &str, command: &Command) -> Option<String> {
             negative if is_number_below_zero(negative) => "a value cannot be negative".to_owned(),
             option if option.starts_with('-') => {
                 let long = option.trim_start_matches('-').split('=').next().unwrap_or_default();
-                let shown = || command.get_arguments().filter(|one| !one.is_hide_set());
-                match nearest(long, shown().filter_map(Arg::get_long)).filter(|_| long.len() > 1) {
+                let longs = || command.get_arguments().filter(|one| !one.is_hide_set()).filter_map(Arg::get_long);
+                let near = nearest(long, longs()).or_else(|| longs().find(|one| one.starts_with(long)));
+                match near.filter(|_| long.len() > 1) {
                     Some(near) => format!("a similar option exists: --{near}"),
                     None => options_of(path, command),
                 }
@@ -100,6 +102,9 @@ fn is_number_below_zero(written: &str) -> bool {
     written.strip_prefix('-').is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
 }
 
+/// Options that are listed at most.
+const MOST_OPTIONS: usize = 16;
+
 /// The options that are this command's own.
 fn options_of(path: &str, command: &Command) -> String {
     let own = command.get_arguments().filter(|one| !one.is_hide_set() && !one.is_global_set());
@@ -107,7 +112,10 @@ fn options_of(path: &str, command: &Command) -> String {
     let own: Vec<String> = own.map(|long| format!("--{long}")).collect();
     match own.len() {
         0 => format!("`{path}` has no options of its own"),
-        _ => format!("the options of `{path}` are: {}", own.join(", ")),
+        1..=MOST_OPTIONS => format!("the options of `{path}` are: {}", own.join(", ")),
+        more => {
+            format!("`{path}` has {}, and {} more options", own[..MOST_OPTIONS].join(", "), more - MOST_OPTIONS)
+        }
     }
 }
 
@@ -171,6 +179,7 @@ mod tests {
             ("run frobnicate", "the commands of `run` are: server, decision, version"),
             ("run server lst", "a similar command exists: `run server list`"),
             ("run server list --grup a", "a similar option exists: --group"),
+            ("run server list --lis a", "a similar option exists: --listen"),
             ("run server list --all", "the options of `run server list` are: --group, --limit, --listen, --each"),
             ("run server list -f", "the options of `run server list` are: --group"),
             ("run server delete --all", "`run server delete` has no options of its own"),

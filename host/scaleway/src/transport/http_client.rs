@@ -77,10 +77,11 @@ impl Transport for HttpTransport {
 
 /// To where no connection could be made.
 #[derive(Debug, thiserror::Error)]
-#[error("{host} (check this address, the proxy and the firewall)")]
+#[error("{host} (check this address, the proxy and the firewall): {words}")]
 struct Unreached {
     host: String,
-    source: reqwest::Error,
+    /// The error and its causes. Not its source, of which the outermost words say nothing more.
+    words: String,
 }
 
 fn classify(error: reqwest::Error) -> TransportError {
@@ -90,7 +91,12 @@ fn classify(error: reqwest::Error) -> TransportError {
         TransportError::Untrusted(error.into())
     } else if error.is_connect() {
         TransportError::NotConnected(match host {
-            Some(host) => Unreached { host, source: error }.into(),
+            Some(host) => {
+                let words = chain(&error);
+                let words = words.trim_start_matches("error sending request: ");
+                let words = words.trim_start_matches("client error (Connect): ").to_owned();
+                Unreached { host, words }.into()
+            }
             None => error.into(),
         })
     } else if error.is_builder() {

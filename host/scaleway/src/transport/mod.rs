@@ -56,17 +56,13 @@ pub enum TransportError {
 /// What lies under a transport error: words, or another error.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// An error and its causes in one line; reqwest and hyper say the interesting part only in the innermost one, and
-/// in the outermost ones that there is one.
+/// An error and its causes in one line; reqwest and hyper say the interesting part only in the innermost one.
 fn chain(cause: &dyn std::error::Error) -> String {
-    const EMPTY: [&str; 2] = ["error sending request", "client error (Connect)"];
     let mut words = cause.to_string();
     let mut next = cause.source();
     while let Some(error) = next {
         let error_words = error.to_string();
-        if EMPTY.contains(&words.as_str()) {
-            words = error_words;
-        } else if !words.ends_with(&error_words) && !EMPTY.contains(&error_words.as_str()) {
+        if !words.ends_with(&error_words) {
             words.push_str(": ");
             words.push_str(&error_words);
         }
