@@ -160,7 +160,9 @@ mod tests {
 
     #[test]
     fn what_is_not_said_is_an_office_day_of_twenty_jobs_an_hour() {
-        assert_eq!(parse(&[]), Ok(SimulateCommand::Run(SimulateOptions::of("config.toml"))));
+        let Ok(SimulateCommand::Run(day)) = parse(&[]) else { panic!("nothing is needed") };
+        assert_eq!((day.config.as_str(), day.pattern, day.group), ("config.toml", Pattern::OfficeHours, None));
+        assert_eq!((day.hours, day.jobs_per_hour, day.job_minutes, day.seed, day.json), (24, 20, 5, 1, false));
         let Ok(SimulateCommand::Run(read)) = parse(&["ci", "--config", "x", "--hours=168", "--pattern", "burst"])
         else {
             panic!("it is well written");
