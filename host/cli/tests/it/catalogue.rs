@@ -56,5 +56,5 @@ fn what_people_type_out_of_habit_is_answered_with_the_command() {
     let listed = world.json(&["server", "ls"]);
     let name = listed["servers"][0]["name"].as_str().unwrap_or_else(|| panic!("{listed}"));
     world.run(&["server", "get", name]).expect(0);
-    world.run(&["server", "create", "--ipv4", "-1"]).expect(2).says("-1 is not in 0..=5");
+    world.run(&["server", "create", "--ipv4", "-1"]).expect(2).says("it must be from 0 to 5");
 }
