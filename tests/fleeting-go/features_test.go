@@ -61,7 +61,7 @@ func TestAnInstanceInAPrivateNetworkHasAnInternalAddress(t *testing.T) {
 
 	unknown := cloud.config(t, map[string]any{"private_networks": []string{"99999999-2222-4333-8444-555555555555"}})
 	_, err = tryRunner(t, unknown)
-	require.ErrorContains(t, err, "private_networks: there is no 99999999")
+	require.ErrorContains(t, err, "private_networks: there is no private network 99999999")
 }
 
 // Addresses that people have reserved outlive the instances that they serve; volumes that were made for these do not.

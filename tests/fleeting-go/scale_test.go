@@ -16,7 +16,7 @@ func TestEveryMistakeOfAConfigurationIsReportedAtOnceThroughTheWire(t *testing.T
 	cloud := startSimulator(t)
 	_, err := tryRunner(t, cloud.config(t, map[string]any{"server_typ": "X", "volume_size": 3, "image": ""}))
 	require.ErrorContains(t, err, "did you mean `server_type`?")
-	require.ErrorContains(t, err, "volume_size: expected a whole number from 10")
+	require.ErrorContains(t, err, "volume_size: expected gigabytes, as a whole number from 10")
 	require.ErrorContains(t, err, "image: say what boots")
 }
 
@@ -29,8 +29,8 @@ func TestInitAsksScalewayWhetherWhatIsNamedExists(t *testing.T) {
 		"security_group": "44444444-2222-4333-8444-555555555555",
 	}))
 	require.ErrorContains(t, err, "DEV1-Z does not exist in fr-par-1")
-	require.ErrorContains(t, err, `there is no image with the label "ubuntu_nobel"`)
-	require.ErrorContains(t, err, "security_group: there is no 44444444")
+	require.ErrorContains(t, err, "there is no image with the label ubuntu_nobel; did you mean ubuntu_noble?")
+	require.ErrorContains(t, err, "security_group: there is no security group 44444444")
 	require.Empty(t, cloud.servers())
 }
 

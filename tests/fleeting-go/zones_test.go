@@ -169,7 +169,7 @@ func TestWhatIsConfiguredForOneZoneOnlyIsRefusedAtTheStart(t *testing.T) {
 	config := cloud.config(t, map[string]any{"zone": zones, "security_group": made.SecurityGroup.ID})
 	_, err := tryRunner(t, config)
 	for _, zone := range []string{zones[0], zones[2]} {
-		require.ErrorContains(t, err, fmt.Sprintf("security_group: there is no %s in %s", made.SecurityGroup.ID, zone))
+		require.ErrorContains(t, err, fmt.Sprintf("security_group: there is no security group %s in %s", made.SecurityGroup.ID, zone))
 	}
 	require.NotContains(t, err.Error(), "in fr-par-2")
 }

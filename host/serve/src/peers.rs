@@ -11,7 +11,8 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 /// How long a connection that has asked nothing yet may take for it, before it counts as one that keeps the server
-/// waiting: on a busy machine a client that has just connected may not run for so long.
+/// waiting: on a busy machine a client that has just connected may not run for so long. It counts at once where half of
+/// the connections have asked nothing: silent ones do not displace those that ask.
 const MOMENT: Duration = Duration::from_secs(1);
 /// What a message may have without counting: each connection may hold so much.
 pub(crate) const SMALL_BYTES: usize = 64 << 10;
@@ -69,10 +70,11 @@ struct Entry {
 }
 
 impl Entry {
-    /// The order in which connections make room. Those that are busy are alike, and so is one that has just come.
-    fn class(&self, now: Instant) -> Phase {
+    /// The order in which connections make room. Those that are busy are alike, and so is one that came less than a
+    /// `moment` ago.
+    fn class(&self, now: Instant, moment: Duration) -> Phase {
         match self.phase {
-            Phase::Fresh if now.duration_since(self.since) < MOMENT => Phase::Queued,
+            Phase::Fresh if now.duration_since(self.since) < moment => Phase::Queued,
             phase => phase.min(Phase::Queued),
         }
     }
@@ -118,7 +120,9 @@ impl Peers {
 /// as few as possible.
 fn first_to_close(connections: &mut [(u64, &Entry)]) -> Option<u64> {
     let now = Instant::now();
-    connections.sort_unstable_by_key(|(_, entry)| (entry.class(now), entry.since));
+    let fresh = connections.iter().filter(|(_, entry)| entry.phase == Phase::Fresh).count();
+    let moment = if fresh * 2 < connections.len() { MOMENT } else { Duration::ZERO };
+    connections.sort_unstable_by_key(|(_, entry)| (entry.class(now, moment), entry.since));
     let is_unread = |entry: &Entry| matches!(entry.phase, Phase::Fresh | Phase::Idle) && (entry.is_unread)();
     let first = connections.iter().find(|(_, entry)| !is_unread(entry));
     first.or_else(|| connections.iter().min_by_key(|(_, entry)| entry.since)).map(|(id, _)| *id)
@@ -261,16 +265,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_has_just_connected_is_not_closed_before_the_idle() {
-        let peers = peers(2, 0);
-        let idle = admitted(&peers, OTHER);
-        idle.enters(Phase::Idle);
+        let peers = peers(3, 0);
+        let mut idle = Vec::new();
+        for _ in 0..2 {
+            idle.push(admitted(&peers, OTHER));
+            idle.last().unwrap().enters(Phase::Idle);
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
         let fresh = admitted(&peers, OTHER);
+        tokio::time::advance(Duration::from_millis(1)).await;
         let next = admitted(&peers, OTHER);
-        assert!(!is_open(&idle) && is_open(&fresh) && is_open(&next));
-        tokio::time::advance(MOMENT).await;
-        next.enters(Phase::Idle);
+        assert!(!is_open(&idle[0]) && is_open(&idle[1]) && is_open(&fresh) && is_open(&next));
         let _newest = admitted(&peers, OTHER);
-        assert!(!is_open(&fresh) && is_open(&next), "it had its moment");
+        assert!(is_open(&idle[1]) && !is_open(&fresh), "silent ones do not displace who has asked");
+        next.enters(Phase::Idle);
+        tokio::time::advance(MOMENT).await;
+        let _last = admitted(&peers, OTHER);
+        assert!(is_open(&idle[1]) && is_open(&next), "the newest had its moment");
     }
 
     #[test]
