@@ -70,11 +70,11 @@ struct Entry {
 }
 
 impl Entry {
-    /// The order in which connections make room. Those that are busy are alike, and so is one that came less than a
-    /// `moment` ago.
+    /// The order in which connections make room. Those that are busy are alike; one that came less than a `moment` ago
+    /// counts as idle since then.
     fn class(&self, now: Instant, moment: Duration) -> Phase {
         match self.phase {
-            Phase::Fresh if now.duration_since(self.since) < moment => Phase::Queued,
+            Phase::Fresh if now.duration_since(self.since) < moment => Phase::Idle,
             phase => phase.min(Phase::Queued),
         }
     }
