@@ -115,7 +115,7 @@ impl ControlPlane {
 
 /// The version of the core, which `go/build.sh` noted beside its configuration.
 fn core_version(plane: &ControlPlane) -> Result<String> {
-    let file = plane.programs().path("cluster-api-config").join("version");
+    let file = CORE.folder(plane).join("version");
     Ok(std::fs::read_to_string(&file).with_context(|| file.display().to_string())?.trim().to_owned())
 }
 
