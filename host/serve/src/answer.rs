@@ -388,7 +388,7 @@ mod tests {
         let large = proto::Question { slot: Some(question::Slot::StateMapping(large)) };
         let none = proto::Question::default();
         let decide = proto::Decide { questions: vec![none.clone(), large, none], ..Default::default() };
-        let (peer, _) = answers.peers.admit(USER, || false);
+        let (peer, _) = answers.peers.admit(USER, None, || false);
         let outcomes = answers.decide(decide.encode_to_vec().into(), 0, &peer).await.unwrap();
         let codes = outcomes.into_iter().map(|outcome| match proto::Outcome::decode(outcome).unwrap().outcome {
             Some(outcome::Outcome::Error(error)) => error.code(),

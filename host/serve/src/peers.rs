@@ -1,5 +1,6 @@
-//! What the peers share: connections and memory. Each user has a share of both that no other can take, and within a
-//! share whoever keeps the server waiting longest makes room.
+//! What the peers share: connections and memory. Each user has a share of both that no other can take. Within a full
+//! share of connections, the process with the most makes room, and of its connections the one that keeps the server
+//! waiting longest.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -59,6 +60,7 @@ pub(crate) struct Peers {
 
 struct Entry {
     user: u32,
+    process: Option<i32>,
     phase: Phase,
     /// Since when it is idle, or is served with the request that it has.
     since: Instant,
@@ -90,20 +92,27 @@ impl Peers {
         self.open.lock().len()
     }
 
-    /// Lets a connection of this user in; also returns whether another one made room for it. `is_unread` tells whether
-    /// something has come from it that nobody has read yet: then it isn't idle, however long ago it was heard.
-    pub(crate) fn admit(self: &Arc<Peers>, user: u32, is_unread: impl Fn() -> bool + Send + 'static) -> (Peer, bool) {
+    /// Lets a connection of this user and process in; also returns whether another one made room for it. Processes that
+    /// the kernel names no number of count as one. `is_unread` tells whether something has come from it that nobody has
+    /// read yet: then it isn't idle, however long ago it was heard.
+    pub(crate) fn admit(
+        self: &Arc<Peers>,
+        user: u32,
+        process: Option<i32>,
+        is_unread: impl Fn() -> bool + Send + 'static,
+    ) -> (Peer, bool) {
         let mut open = self.open.lock();
-        let mut mine: Vec<(u64, &Entry)> =
+        let mine: Vec<(u64, &Entry)> =
             open.iter().filter(|(_, entry)| entry.user == user).map(|(id, entry)| (*id, entry)).collect();
         let is_full = mine.len() >= self.share.connections;
         if is_full {
-            let longest = first_to_close(&mut mine);
-            longest.into_iter().for_each(|id| displace(&mut open, id));
+            let first = first_to_close(&mut of_the_largest_process(mine, process));
+            first.into_iter().for_each(|id| displace(&mut open, id));
         }
         let (id, displaced) = (self.next.fetch_add(1, Ordering::Relaxed), CancellationToken::new());
         let entry = Entry {
             user,
+            process,
             phase: Phase::Fresh,
             since: Instant::now(),
             bytes: 0,
@@ -113,6 +122,16 @@ impl Peers {
         open.insert(id, entry);
         (Peer { peers: Arc::clone(self), id, user, displaced }, is_full)
     }
+}
+
+/// The connections of the process with the most of them, counting the one that `newcomer` has just made; of several
+/// processes with as many, all of theirs. So a process that opens hundreds closes none of another's.
+fn of_the_largest_process(mut connections: Vec<(u64, &Entry)>, newcomer: Option<i32>) -> Vec<(u64, &Entry)> {
+    let mut counts = BTreeMap::from([(newcomer, 1_usize)]);
+    connections.iter().for_each(|(_, entry)| *counts.entry(entry.process).or_default() += 1);
+    let most = counts.values().copied().max();
+    connections.retain(|(_, entry)| counts.get(&entry.process).copied() == most);
+    connections
 }
 
 /// The connection that is closed before the others: one that keeps the server waiting, else the one that has been busy
@@ -239,7 +258,7 @@ mod tests {
     }
 
     fn admitted(peers: &Arc<Peers>, user: u32) -> Peer {
-        peers.admit(user, || false).0
+        peers.admit(user, Some(1), || false).0
     }
 
     fn is_open(peer: &Peer) -> bool {
@@ -296,9 +315,28 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_process_with_many_connections_closes_none_of_another_process() {
+        let peers = peers(4, 0);
+        let of = |process| peers.admit(OTHER, process, || false).0;
+        let [silent, busy] = [of(Some(1)), of(Some(2))];
+        busy.enters(Phase::Answering);
+        tokio::time::advance(2 * MOMENT).await;
+        let mut many: Vec<Peer> = (0..10).map(|_| of(Some(3))).collect();
+        many.iter().for_each(|peer| peer.enters(Phase::Answering));
+        assert!(is_open(&silent) && is_open(&busy), "the flood displaces itself");
+        assert_eq!(many.iter().filter(|peer| is_open(peer)).count(), 2);
+        many.retain(is_open);
+        let more: Vec<Peer> = (0..5).map(|_| of(None)).collect();
+        assert!(is_open(&silent) && is_open(&busy) && is_open(&many[1]) && !is_open(&many[0]), "down to one each");
+        assert_eq!(more.iter().filter(|peer| is_open(peer)).count(), 1, "without a number they count as one process");
+        let _newest = of(Some(4));
+        assert!(!is_open(&silent) && is_open(&busy), "where each has one, who keeps the server waiting makes room");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn who_keeps_the_server_busy_longest_makes_room_where_nobody_is_idle() {
         let peers = peers(3, 0);
-        let [slow, queued, unread] = [0, 1, 2].map(|_| peers.admit(OTHER, || true).0);
+        let [slow, queued, unread] = [0, 1, 2].map(|_| peers.admit(OTHER, Some(1), || true).0);
         slow.enters(Phase::Answering);
         tokio::time::advance(Duration::from_millis(1)).await;
         queued.enters(Phase::Answering);
@@ -315,7 +353,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_has_said_something_that_nobody_has_read_is_not_idle() {
         let peers = peers(2, 0);
-        let unread = peers.admit(OTHER, || true).0;
+        let unread = peers.admit(OTHER, Some(1), || true).0;
         let silent = admitted(&peers, OTHER);
         tokio::time::advance(MOMENT).await;
         let _newest = admitted(&peers, OTHER);
@@ -332,7 +370,7 @@ mod tests {
                 asked.fetch_add(1, Ordering::Relaxed);
                 is_unread
             };
-            peers.admit(OTHER, ask).0
+            peers.admit(OTHER, Some(1), ask).0
         };
         let unread = [(); 2].map(|()| admit(true));
         let silent: Vec<Peer> = (0..18).map(|_| admit(false)).collect();

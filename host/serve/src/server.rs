@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::net::{RecvFlags, recv};
 use tokio::net::UnixStream;
+use tokio::net::unix::UCred;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use windlass_policy::{Host, LineRoom};
@@ -50,8 +51,8 @@ impl Default for ServeOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServeLimits {
-    /// Connections at the same time, in equal shares for each of the users. For one more than a user's share, that one
-    /// is closed that has kept the server waiting, or else busy, for longest. Default 256.
+    /// Connections at the same time, in equal shares for each of the users. For one more than a user's share, one of the
+    /// process with the most is closed: the one that has kept the server waiting, or else busy, for longest. Default 256.
     pub connections: usize,
     /// The size of a request, in bytes. Default 1 MiB: some 25,000 servers of the slot `state-mapping`.
     pub request_bytes: usize,
@@ -167,7 +168,7 @@ impl Server {
         let stream = Arc::new(stream);
         let refusal = match stream.peer_cred() {
             Ok(peer) if self.options.users.contains(&peer.uid()) => {
-                let (peer, another_made_room) = self.admit(peer.uid(), &stream);
+                let (peer, another_made_room) = self.admit(peer, &stream);
                 if another_made_room {
                     count(&counters.busy_connections);
                 }
@@ -187,13 +188,13 @@ impl Server {
         refuse(&stream, refusal);
     }
 
-    fn admit(&self, user: u32, stream: &Arc<UnixStream>) -> (Peer, bool) {
+    fn admit(&self, peer: UCred, stream: &Arc<UnixStream>) -> (Peer, bool) {
         let stream = Arc::clone(stream);
         let is_unread = move || {
             let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
             recv(&*stream, &mut [0; 1], flags).is_ok_and(|(bytes, _)| bytes > 0)
         };
-        self.answers.peers.admit(user, is_unread)
+        self.answers.peers.admit(peer.uid(), peer.pid(), is_unread)
     }
 
     async fn connection(&self, stream: &UnixStream, peer: Peer) {
@@ -298,7 +299,7 @@ mod tests {
     fn the_largest_request_with_the_largest_answer_fits_into_each_share() {
         let limits = ServeLimits::default();
         for users in [0, 1, 2, 17, 1_000] {
-            let (peer, _) = Peers::new(limits.share(users)).admit(1, || false);
+            let (peer, _) = Peers::new(limits.share(users)).admit(1, None, || false);
             peer.holds(limits.request_bytes + limits.response_bytes).unwrap_or_else(|_| panic!("{users} users"));
         }
         assert_eq!(limits.share(1).bytes, limits.held_bytes);

@@ -3,11 +3,15 @@
 //! The laws: each of the good peer's questions is decided rightly, by its policy, with no fallback, within a client's
 //! time-out; `policy status` answers; each of its decisions is in the log; the server's memory stays within
 //! [`MEMORY_BYTES`], what it says on stderr within [`LINES`]; it ends within five seconds of SIGTERM, whatever is open.
+//!
+//! Each peer is a process of its own, as the server gives each process of a user its part.
 
 mod harm;
+mod process;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -16,7 +20,8 @@ use anyhow::Context as _;
 use crate::Options;
 use crate::good::Good;
 use crate::log::Follower;
-use crate::peers::harm::Peer;
+use crate::peers::process::Peer;
+pub use crate::peers::process::{Orders, attack};
 use crate::server::Server;
 
 /// The most memory that the server's process may have had. `docs/policy-server.md` says so.
@@ -50,7 +55,7 @@ pub struct Report {
     /// Of the records of all decisions, those that were never written.
     lost_records: u64,
     /// How often each harm was done.
-    pub harms: BTreeMap<&'static str, u64>,
+    pub harms: BTreeMap<String, u64>,
 }
 
 impl fmt::Display for Report {
@@ -71,11 +76,11 @@ impl fmt::Display for Report {
     }
 }
 
-/// Sets peers upon a server.
+/// Sets peers upon a server. `peer` is a command that calls [`attack`] with the orders that are in its environment.
 ///
 /// # Errors
-/// The server can't be started, or this machine refuses something to the test itself.
-pub fn run(options: &Options) -> anyhow::Result<Report> {
+/// The server or a peer can't be started, or this machine refuses something to the test itself.
+pub fn run(options: &Options, peer: impl Fn() -> Command) -> anyhow::Result<Report> {
     let client_time = if options.is_timed { CLIENT_TIME } else { PATIENCE };
     let mut server = Server::start(&options.program, "")?;
     let mut report = Report::default();
@@ -90,20 +95,11 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
     harm::eight_large_requests(server.socket());
     report.memory[1] = server.peak_bytes()?;
 
+    let orders = |number| Orders { socket: server.socket().into(), seed: options.seed, number };
+    let mut peers =
+        (0..PEERS).map(|number| Peer::start(peer(), &orders(number))).collect::<anyhow::Result<Vec<Peer>>>()?;
     let stop = AtomicBool::new(false);
-    // The peers stay connected until the server has ended.
-    let peers = std::thread::scope(|scope| {
-        let harming: Vec<_> = (0..PEERS)
-            .map(|number| {
-                let (mut peer, stop) = (Peer::new(server.socket(), options.seed, number), &stop);
-                scope.spawn(move || {
-                    while !stop.load(Ordering::Relaxed) {
-                        peer.harm();
-                    }
-                    peer
-                })
-            })
-            .collect();
+    std::thread::scope(|scope| {
         let following = scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 follower.read();
@@ -125,17 +121,19 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
             std::thread::sleep(Duration::from_millis(1));
         }
         stop.store(true, Ordering::Relaxed);
-        let peers: Vec<Peer> = harming.into_iter().map(|peer| peer.join().expect("no peer panics")).collect();
         report.broken.extend(looking.join().expect("nobody panics who looks"));
         following.join().expect("nobody panics who follows");
-        peers
     });
+    for peer in &mut peers {
+        for (harm, times) in peer.stop()? {
+            *report.harms.entry(harm).or_default() += times;
+        }
+    }
     report.memory[2] = server.peak_bytes()?;
     report.lost_records = good.lost_records();
     report.ending = server.end(PATIENCE).context("after SIGTERM")?;
-    for (harm, times) in peers.iter().flat_map(Peer::done) {
-        *report.harms.entry(harm).or_default() += times;
-    }
+    // The peers stay connected until the server has ended.
+    drop(peers);
     follower.read();
 
     report.beside = good.take_times();

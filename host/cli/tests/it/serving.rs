@@ -175,9 +175,22 @@ fn what_cannot_be_served_is_told_before_anything_is_done() {
 }
 
 #[test]
+#[ignore = "a process of another test"]
+fn a_peer_that_means_harm() {
+    if let Some(orders) = peers::Orders::of_this_process().unwrap() {
+        peers::attack(&orders).unwrap();
+    }
+}
+
+#[test]
 fn peers_that_mean_harm_harm_nobody_else() {
     let options = Options { program: BINARY.into(), seed: 31, time: Duration::from_secs(8), is_timed: false };
-    let report = peers::run(&options).unwrap();
+    let peer = || {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "serving::a_peer_that_means_harm", "--ignored", "--nocapture"]);
+        command
+    };
+    let report = peers::run(&options, peer).unwrap();
     assert!(report.broken.is_empty(), "{:#?}\n{report}", report.broken);
     assert!(report.harms.len() > 8, "{report}");
 }

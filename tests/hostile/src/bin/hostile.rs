@@ -1,7 +1,7 @@
 //! Runs a generator of harm against a living host for a while, and tells which laws were broken.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Parser, Subcommand};
@@ -51,8 +51,17 @@ impl Search {
 }
 
 fn main() -> ExitCode {
+    match peers::Orders::of_this_process() {
+        Ok(None) => search(),
+        Ok(Some(orders)) => peers::attack(&orders).map_or_else(failed, |()| ExitCode::SUCCESS),
+        Err(error) => failed(error),
+    }
+}
+
+fn search() -> ExitCode {
+    let this = || Command::new(std::env::current_exe().unwrap_or_default());
     let searched = match Arguments::parse().kind {
-        Kind::Peers(search) => peers::run(&search.options()).map(|report| (report.to_string(), report.broken)),
+        Kind::Peers(search) => peers::run(&search.options(), this).map(|report| (report.to_string(), report.broken)),
         Kind::Policies(search) => policies::run(&search.options()).map(|report| (report.to_string(), report.broken)),
     };
     match searched {
@@ -61,9 +70,11 @@ fn main() -> ExitCode {
             broken.iter().for_each(|broken| println!("BROKEN: {broken}"));
             if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
-        Err(error) => {
-            println!("{error:#}");
-            ExitCode::from(2)
-        }
+        Err(error) => failed(error),
     }
+}
+
+fn failed(error: anyhow::Error) -> ExitCode {
+    eprintln!("{error:#}");
+    ExitCode::from(2)
 }
