@@ -13,13 +13,14 @@ mod fuzz;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use windlass_scaleway::Zone;
 
 use note::{ABANDONED, CANCELLED, KEPT, TAKEN_UP};
 pub(crate) use record::Closing;
@@ -27,7 +28,7 @@ pub use record::{Entry, Operation, OperationFilter, OperationKind, OperationStat
 
 use crate::Error;
 use crate::clock::Randomness;
-use crate::identifier::{OperationId, push_digits};
+use crate::identifier::{OperationId, OwnerName, push_digits};
 use crate::log::{Change, Condition, Durability, Fence, Lease, Log, LogEntry, Query, SqliteLog, Stream, Target, Write};
 use crate::state_directory::StateDirectory;
 
@@ -566,6 +567,30 @@ impl Journal {
         let kinds = Condition::one_of("kind", &[AdoptMachine, OrderMachine, ReleaseMachine]);
         let claimed = Condition::is("specification.claim", text);
         self.matching(&operations_where(vec![kinds, Condition::Any(vec![of, claimed])]))
+    }
+
+    /// The hosts of a zone that this owner has claimed or ordered, and that were neither released nor abandoned.
+    pub(crate) fn claimed_hosts(&self, owner: &OwnerName, zone: &Zone) -> Result<BTreeSet<String>, Error> {
+        let claims = operations_where(vec![
+            Condition::one_of("kind", &[OperationKind::AdoptMachine, OperationKind::OrderMachine]),
+            Condition::one_of("state", &[OperationState::Done, OperationState::Kept]),
+            Condition::Known("ended_by").not(),
+            Condition::is("owner", owner.as_str()),
+            Condition::is("zone", zone.as_str()),
+        ]);
+        let claims = self.log.streams(&claims)?.into_iter().map(|stream| stream.id).collect();
+        let seen = vec![
+            Condition::In("id", claims),
+            Condition::is("resource.kind", ResourceKind::AppleSiliconServer.as_str()),
+        ];
+        // A claim that others were quicker with went on to another host: the last one counts.
+        let mut hosts = BTreeMap::new();
+        for entry in self.found(seen, false)? {
+            let host = resources(std::slice::from_ref(&entry)).next();
+            hosts.extend(host.map(|host| (entry.id, host)));
+        }
+        let abandoned = self.abandoned()?;
+        Ok(hosts.into_values().filter(|host| !abandoned.contains(host)).collect())
     }
 }
 

@@ -1,6 +1,7 @@
 //! One host: whether it is there, and changing its name so that the outcome is known.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -35,7 +36,8 @@ pub(crate) fn resource(zone: &Zone, id: &str) -> ResourceName {
 /// Reads a host. What stands for "not found" in this API (403 `permissions_denied`, recorded) is also what a key is
 /// told that may not see the host, and such a key's lists leave it out. So that one is gone is believed only when,
 /// beside that answer, two lists a moment apart agree and do not hold it, and every other host that was listed beside
-/// it is still listed: a key whose rights were narrowed loses more than one. (assumption: mac-listing-complete)
+/// it is still listed: a key whose rights were narrowed loses more than one. A process that has just begun takes the
+/// hosts that the journal knows to be claimed for those others. (assumption: mac-listing-complete)
 async fn read(shared: &Shared, control: &Control, zone: &Zone, id: &str) -> Result<Presence, windlass_scaleway::Error> {
     let api = shared.client.apple_silicon(zone);
     let error = match api.get_server(id).await {
@@ -53,7 +55,19 @@ async fn read(shared: &Shared, control: &Control, zone: &Zone, id: &str) -> Resu
     if first != second || second.contains(id) {
         return Err(error);
     }
-    if !shared.machines.hosts.others_remain(zone, id, &second) {
+    let hosts = &shared.machines.hosts;
+    let others = match hosts.others(zone, id) {
+        Some(others) => others,
+        None if hosts.is_young() => match shared.journal.claimed_hosts(&shared.owner, zone) {
+            Ok(claimed) => Arc::new(claimed),
+            Err(unread) => {
+                tracing::warn!(host = id, %zone, error = %unread, "whether other hosts are still listed is not known");
+                return Err(error);
+            }
+        },
+        None => Arc::default(),
+    };
+    if !others.iter().all(|other| other == id || second.contains(other)) {
         tracing::warn!(host = id, %zone, "a host is not listed any more, and others with it: whether this key may \
             still see them is not known, so it does not count as gone");
         return Err(error);

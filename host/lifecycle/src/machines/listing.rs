@@ -108,12 +108,13 @@ struct Slot<T> {
 
 /// The latest listings of all zones.
 pub(crate) struct Listings<T> {
+    began: Instant,
     zones: Mutex<BTreeMap<Zone, Arc<Slot<T>>>>,
 }
 
 impl<T> Default for Listings<T> {
     fn default() -> Self {
-        Self { zones: Mutex::default() }
+        Self { began: Instant::now(), zones: Mutex::default() }
     }
 }
 
@@ -213,20 +214,24 @@ impl<T: Listed> Listings<T> {
         outcome.map_err(|error| Error::scaleway("listing the machines of a zone", error))
     }
 
-    /// Whether all that were listed beside a machine when it was listed last are listed still. Yes where it is not
-    /// known.
-    pub(crate) fn others_remain(&self, zone: &Zone, id: &str, listed: &BTreeSet<String>) -> bool {
+    /// Those that were listed beside a machine when it was listed last, and were to stay. None: this process has not
+    /// seen it listed within the last hour.
+    pub(crate) fn others(&self, zone: &Zone, id: &str) -> Option<Arc<BTreeSet<String>>> {
         let slot = self.slot(zone);
         let latest = slot.latest.lock().as_ref().map(|kept| Arc::clone(&kept.listing));
-        let others = match latest.filter(|listing| listing.get(id).is_some()) {
-            Some(listing) => Arc::new(staying(&listing.machines)),
+        match latest.filter(|listing| listing.get(id).is_some()) {
+            Some(listing) => Some(Arc::new(staying(&listing.machines))),
             None => {
                 let departed = slot.departed.lock();
                 let known = departed.get(id).filter(|known| known.at.elapsed() < REMEMBERED);
-                known.map(|known| Arc::clone(&known.others)).unwrap_or_default()
+                known.map(|known| Arc::clone(&known.others))
             }
-        };
-        others.iter().all(|other| other == id || listed.contains(other))
+        }
+    }
+
+    /// Whether this process has not run for as long as it remembers what it saw: one before it may have seen more.
+    pub(crate) fn is_young(&self) -> bool {
+        self.began.elapsed() < REMEMBERED
     }
 
     /// Takes over what a call of ours has just changed, so that the next look at the same listing sees it.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use windlass_lifecycle::{Control, Error, ReleaseOutcome, RequestedBy};
+use windlass_lifecycle::{AbandonTarget, Abandonment, Control, Error, ReleaseOutcome, RequestedBy};
 use windlass_simulator::{FaultKind, FaultRule, ForcedState};
 
 use super::support::{Macs, PREFIX, adopt, claim, pool, release_of};
@@ -159,6 +159,52 @@ fn a_host_that_the_key_may_not_see_any_more_is_not_gone() {
         }
         assert!(lifecycle.host(&zone(), &id).await.is_err());
         assert_eq!(macs.name(&id), claim("a").as_str());
+    });
+}
+
+#[test]
+fn a_process_that_never_saw_the_hosts_believes_no_narrowed_key_for_an_hour() {
+    run(async {
+        let macs = Macs::new(3);
+        let before = macs.start();
+        let mut hosts = Vec::new();
+        for name in ["a", "b"] {
+            hosts.push(adopt(&before, &claim(name)).await);
+        }
+        drop(before);
+        for id in &hosts {
+            macs.simulator.set_server_state(id, ForcedState::Deleted).unwrap();
+        }
+        let lifecycle = macs.start();
+        for _ in 0..3 {
+            assert!(lifecycle.host(&zone(), &hosts[0]).await.is_err(), "the other one is not listed, either");
+            // The host that is left is all that this process sees.
+            lifecycle.hosts(&zone()).await.unwrap();
+            tokio::time::sleep(MINUTE).await;
+        }
+        tokio::time::sleep(60 * MINUTE).await;
+        assert!(lifecycle.host(&zone(), &hosts[0]).await.unwrap().is_none());
+    });
+}
+
+#[test]
+fn a_process_that_never_saw_a_host_believes_that_it_is_gone_where_its_other_claims_are_listed() {
+    run(async {
+        let macs = Macs::new(4);
+        let before = macs.start();
+        let [gone, staying, released, abandoned] = ["a", "b", "c", "d"].map(claim);
+        let id = adopt(&before, &gone).await;
+        adopt(&before, &staying).await;
+        let ended = adopt(&before, &released).await;
+        before.release(&release_of(&ended, &released), &Control::new()).await.unwrap();
+        let left = adopt(&before, &abandoned).await;
+        let target = AbandonTarget::Host { zone: zone(), host: Some(left.clone()), claim: abandoned };
+        before.abandon_machine(&target, &Abandonment { by: "ada".into(), reason: None }).await.unwrap();
+        drop(before);
+        for id in [&id, &ended, &left] {
+            macs.simulator.set_server_state(id, ForcedState::Deleted).unwrap();
+        }
+        assert!(macs.start().host(&zone(), &id).await.unwrap().is_none());
     });
 }
 
