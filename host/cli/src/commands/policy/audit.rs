@@ -12,7 +12,7 @@ use windlass_lifecycle::{GroupName, ListedMachine, MachineReader};
 use windlass_policy::slots::release::MachineKind;
 use windlass_policy::slots::state_mapping::{self, Action, Report};
 use windlass_policy::slots::{Release, SlotName, StateMapping};
-use windlass_policy::{Host, Link, PinnedPolicies, PolicyIdentity};
+use windlass_policy::{Host, Link, PinnedPolicies, Policies, PolicyIdentity};
 use windlass_scaleway::Zone;
 
 use crate::arguments::AuditPolicy;
@@ -61,23 +61,30 @@ pub(super) async fn run(context: &Context, arguments: &AuditPolicy) -> Result<()
     let file = &arguments.load.file;
     let slot = slot_of(file, arguments.slot)?;
     let candidate = link(context, slot, &arguments.load)?;
-    let host = trial_host(context)?;
     let look = context.look()?;
-    let refused = |error: windlass_policy::Error| {
-        Failure::usage("the policies cannot be used").at(file.display().to_string()).because(error.to_string())
+    // What was never loaded is compiled for as long as thousands of machines are listed.
+    let loading = {
+        let (context, file) = (context.again(), file.clone());
+        tokio::task::spawn_blocking(move || {
+            let host = trial_host(&context)?;
+            let (today, then, policy) = load(&host, &context.configuration.policies, slot, &file, &candidate)?;
+            // The context holds the host's folder.
+            Ok::<_, Failure>((context, host, today, then, policy))
+        })
     };
-    let policies = &context.configuration.policies;
-    let pinned = |candidate: Option<&Link>| {
-        host.configure(&chain_with(policies, slot, candidate.map(|link| (file.as_path(), link)))).map_err(refused)?;
-        Ok::<_, Failure>(host.pin())
+    let loaded = async {
+        let defect =
+            |error: tokio::task::JoinError| Failure::undone("the audit ended by a defect").because(error.to_string());
+        loading.await.map_err(defect)?
     };
-    let (today, then) = (pinned(None)?, pinned(Some(&candidate))?);
-    let policy = host.load(slot, &candidate).map_err(refused)?.identity().clone();
-    let machines = match look.machines() {
-        Some(reader) => reader.existing(&look.zone, arguments.group.as_ref()).await,
-        None => Ok(Vec::new()),
+    let machines = async {
+        let listed = match look.machines() {
+            Some(reader) => reader.existing(&look.zone, arguments.group.as_ref()).await,
+            None => Ok(Vec::new()),
+        };
+        listed.map_err(|error| lifecycle_failure("the machines cannot be listed", &error))
     };
-    let machines = machines.map_err(|error| lifecycle_failure("the machines cannot be listed", &error))?;
+    let ((_context, host, today, then, policy), machines) = tokio::try_join!(loaded, machines)?;
     let (without_price, before, after) = match look.machines() {
         Some(reader) => {
             let asked = Asked { reader, host: &host, machines: &machines, policy: &policy, now: ago(Duration::ZERO) };
@@ -112,6 +119,26 @@ pub(super) async fn run(context: &Context, arguments: &AuditPolicy) -> Result<()
         ));
     }
     Ok(())
+}
+
+/// Loads the policies that decide today, and those that would decide with the candidate, whose identity comes last.
+fn load(
+    host: &Host,
+    policies: &Policies,
+    slot: SlotName,
+    file: &Path,
+    candidate: &Link,
+) -> Result<(PinnedPolicies, PinnedPolicies, PolicyIdentity), Failure> {
+    let refused = |error: windlass_policy::Error| {
+        Failure::usage("the policies cannot be used").at(file.display().to_string()).because(error.to_string())
+    };
+    let pinned = |candidate: Option<&Link>| {
+        host.configure(&chain_with(policies, slot, candidate.map(|link| (file, link)))).map_err(refused)?;
+        Ok::<_, Failure>(host.pin())
+    };
+    let (today, then) = (pinned(None)?, pinned(Some(candidate))?);
+    let identity = host.load(slot, candidate).map_err(refused)?.identity().clone();
+    Ok((today, then, identity))
 }
 
 /// The slot that is asked about: the one that the policy decides, where that is about what exists.
