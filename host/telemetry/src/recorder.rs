@@ -53,6 +53,7 @@ impl<T: Default> Series<T> {
 
 #[derive(Clone, Default)]
 pub(crate) struct Description {
+    #[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "Prometheus' text has no units"))]
     pub(crate) unit: Option<Unit>,
     pub(crate) words: SharedString,
 }
