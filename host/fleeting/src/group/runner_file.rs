@@ -100,21 +100,27 @@ impl<'f> Autoscaler<'f> {
         &self.0["autoscaler"]
     }
 
-    /// What is wrong with the runner's own keys, as far as the plugin or its group would never work.
-    pub(super) fn mistakes(&self) -> Vec<String> {
-        let mut mistakes = Vec::new();
+    /// Values of the runner's own keys that are valid, but with which no job would ever run.
+    pub(super) fn contradictions(&self) -> Vec<String> {
+        let mut found = Vec::new();
         if let Some(executor) = self.0["executor"].as_str().filter(|executor| !EXECUTORS.contains(executor)) {
             let words = EXECUTORS.join("\" or \"");
-            mistakes.push(format!("executor = \"{executor}\" starts no plugin: it must be \"{words}\""));
+            found.push(format!("executor = \"{executor}\" starts no plugin: it must be \"{words}\""));
         }
+        if self.number("capacity_per_instance") == Some(0) {
+            found.push("capacity_per_instance = 0 leaves no room for a job: it must be at least 1".to_owned());
+        }
+        found
+    }
+
+    /// All mistakes in the runner's own keys with which the plugin or its group would never work.
+    pub(super) fn mistakes(&self) -> Vec<String> {
+        let mut mistakes = self.contradictions();
         for key in ["capacity_per_instance", "max_instances", "max_use_count"] {
             let set = &self.table()[key];
             if !set.is_null() && set.as_u64().is_none() {
                 mistakes.push(format!("{key} = {set} {NO_NUMBER}"));
             }
-        }
-        if self.number("capacity_per_instance") == Some(0) {
-            mistakes.push("capacity_per_instance = 0 leaves no room for a job: it must be at least 1".to_owned());
         }
         for policy in self.table()["policy"].as_array().into_iter().flatten() {
             let idle_time = &policy["idle_time"];
@@ -192,8 +198,8 @@ mod tests {
         let mistakes = group.mistakes();
         for (mistake, words) in mistakes.iter().zip([
             "executor = \"docker\" starts no plugin: it must be \"docker-autoscaler\" or \"instance\"",
-            "max_instances = \"5\" must be a whole number",
             "capacity_per_instance = 0 leaves no room",
+            "max_instances = \"5\" must be a whole number",
             "policy.idle_time = \"20 minutes\" must be a duration like",
         ]) {
             assert!(mistake.starts_with(words), "{mistake}");

@@ -150,10 +150,12 @@ fn all_mistakes_of_the_file_are_told_at_once_and_nothing_is_simulated() {
     }
     let policies = "[runners.autoscaler.plugin_config.policies.retry]\npath = 'missing.wasm'";
     let wrong = config("max_instances = 31", &format!("max_size = 30\n{policies}"), "idle_count = 1")
-        .replace("DEV1-S", "DEV1-SS");
+        .replace("DEV1-S", "DEV1-SS")
+        .replace("[[runners]]\n", "[[runners]]\nexecutor = 'docker'\n");
     let Simulated { code, warned, .. } = simulate(&wrong, &["--config", "config.toml"]);
     assert_eq!(code, Some(1));
-    for words in ["did you mean DEV1-S?", "max_instances = 31 is above max_size = 30", "missing.wasm"] {
+    let executor = "executor = \"docker\" starts no plugin";
+    for words in ["did you mean DEV1-S?", "max_instances = 31 is above max_size = 30", "missing.wasm", executor] {
         assert!(warned.contains(words), "{words}: {warned}");
     }
     let Simulated { code, warned, .. } = simulate(&wrong, &["other", "--config", "config.toml"]);

@@ -1,4 +1,4 @@
-//! The simulated account that a group works in: what its configuration names is there, or something in its place.
+//! The simulated account of a group. It has what the configuration names, or a substitute.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -8,15 +8,15 @@ use windlass_scaleway::{Client, Region};
 use crate::configuration::{Configuration, ProcessEnvironment};
 use crate::protocol::Failure;
 
-/// A key that opens the simulator, and nothing else.
+/// A key that only the simulator accepts.
 const KEY: &str = "00000000-0000-4000-8000-000000000000";
-/// The image that stands in for those of the user's own account.
+/// The image that replaces images of the user's own account.
 const IMAGE: &str = "ubuntu_noble";
-/// Keys that say who asks Scaleway. The simulator is asked by nobody in particular.
+/// Keys that identify the user to Scaleway. The simulator needs none of them.
 const CREDENTIALS: [&str; 8] =
     ["access_key", "endpoint", "organization", "organization_id", "profile", "project", "project_id", "secret_key"];
 
-/// Makes a configuration one that needs no account and no folder of its own.
+/// Removes credentials from a configuration, and gives it a temporary state directory.
 pub(super) fn without_account(plugin_config: &mut Value, state_directory: &str) {
     if let Value::Object(keys) = plugin_config {
         for key in CREDENTIALS {
@@ -26,18 +26,18 @@ pub(super) fn without_account(plugin_config: &mut Value, state_directory: &str) 
     }
 }
 
-/// The environment with which it is read: no credentials, and nothing that leads to any.
+/// The environment for reading the configuration: without credentials.
 pub(super) fn environment(process_environment: &ProcessEnvironment) -> ProcessEnvironment {
     let zone = ["SCW_DEFAULT_ZONE", "SCW_DEFAULT_ZONE_FILE"];
     let kept = zone.into_iter().filter_map(|name| Some((name, process_environment.get(name)?)));
     kept.chain([("SCW_SECRET_KEY", KEY)]).collect()
 }
 
-/// Puts something in the place of what only the user's account has. Says what.
+/// Replaces what only the user's account has. Returns a note for each.
 pub(super) async fn furnish(client: &Client, configuration: &mut Configuration) -> Result<Vec<String>, Failure> {
     let mut notes = Vec::new();
     let common = &mut configuration.common;
-    // Nobody else is there to be shown anything, and nothing that was there before.
+    // No metrics or console are served, and there is nothing to adopt.
     (common.metrics, common.console, common.adopt) = (None, None, None);
     let server = &mut configuration.server;
     let image = match &server.image {

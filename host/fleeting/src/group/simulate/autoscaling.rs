@@ -12,19 +12,18 @@ use crate::configuration::{Problem, parse_duration};
 use crate::group::runner_file::{Autoscaler, RunnerFile};
 use crate::group::start::problem;
 
-/// An instance takes so long from `running` until its `instance_ready_command` has succeeded, unless it is said
-/// otherwise.
+/// Default of `--ready-seconds` with an `instance_ready_command`.
 const READY: Duration = Duration::from_secs(30);
 
 /// How the runner scales the group.
 #[derive(Clone, Debug)]
 pub(super) struct Autoscaling {
     pub(super) capacity_per_instance: usize,
-    /// Absent: any number.
+    /// Absent: no limit.
     pub(super) max_use_count: Option<u32>,
-    /// 0: as many as the plugin takes.
+    /// 0: the plugin's own limit.
     pub(super) max_instances: u32,
-    /// The most jobs that the runner has at once, by `concurrent` and `limit`.
+    /// The most jobs at once, by `concurrent` and `limit`.
     pub(super) most_jobs: usize,
     pub(super) update_interval: Duration,
     pub(super) update_interval_when_expecting: Duration,
@@ -44,22 +43,22 @@ struct Policy {
     idle: Idle,
 }
 
-/// What is to be idle now.
+/// What a policy wants to be idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Idle {
     /// Jobs, not instances.
     count: usize,
     pub(super) time: Duration,
     factor: f64,
-    /// 0: none.
+    /// 0: no limit.
     limit: usize,
-    /// Whether jobs are only requested when an instance waits for one.
+    /// Whether the runner requests a job only if an instance is free.
     pub(super) preemptive: bool,
 }
 
 impl Idle {
-    /// For how many jobs there is to be room, beside those that run: with a factor, `idle_count` is the least and
-    /// `scale_factor_limit` the most.
+    /// How many further jobs there must be room for. With a factor, `idle_count` is the minimum and
+    /// `scale_factor_limit` the maximum.
     pub(super) fn target(&self, running: usize) -> usize {
         if self.factor <= 0.0 {
             return self.count;
@@ -70,7 +69,7 @@ impl Idle {
     }
 }
 
-/// Takes values out of a table, and notes what is wrong.
+/// Reads values from a table, and collects problems.
 struct Reader<'v> {
     table: &'v Value,
     place: String,
@@ -106,7 +105,7 @@ impl Reader<'_> {
     fn duration(&mut self, key: &str, otherwise: Duration) -> Duration {
         let read = match &self.table[key] {
             Value::Null => Some(otherwise),
-            // Go reads a number as nanoseconds, which nobody means but for none.
+            // Go reads a number as nanoseconds. Only 0 is meant.
             Value::Number(number) if number.as_u64() == Some(0) => Some(Duration::ZERO),
             Value::String(text) => parse_duration(text),
             _ => None,
@@ -153,8 +152,8 @@ impl Reader<'_> {
 }
 
 impl Autoscaling {
-    /// Reads it. What is wrong is added to `problems`. A policy without a time zone has that of the first one that
-    /// names any, or UTC: what is simulated must not depend on where.
+    /// Reads the tables, and adds mistakes to `problems`. A policy without a time zone gets the first one that any
+    /// policy names, else UTC, so that the result does not depend on the machine.
     pub(super) fn read(
         file: &RunnerFile,
         group: Autoscaler<'_>,
@@ -216,12 +215,12 @@ impl Autoscaling {
         }
     }
 
-    /// The time zone in which the hours of a simulation are told.
+    /// The time zone of the hours in the output.
     pub(super) fn zone(&self) -> &TimeZone {
         &self.zone
     }
 
-    /// What is to be idle at a time: what the last policy says that holds then. Nothing where none does.
+    /// What must be idle at a time: the last policy that applies decides. Nothing if none applies.
     pub(super) fn idle_at(&self, at: Timestamp) -> Idle {
         let holds = |policy: &&Policy| {
             let local: DateTime = policy.zone.to_datetime(at);
@@ -230,19 +229,19 @@ impl Autoscaling {
         self.policies.iter().rev().find(holds).map(|policy| policy.idle).unwrap_or_default()
     }
 
-    /// Whether an instance that was used so often takes no job any more.
+    /// Whether an instance has reached `max_use_count`.
     pub(super) fn is_worn(&self, uses: u32) -> bool {
         self.max_use_count.is_some_and(|most| uses >= most)
     }
 
-    /// For how many jobs more an instance has room that runs so many and was used so often.
+    /// How many further jobs an instance has room for.
     pub(super) fn free(&self, running: usize, uses: u32) -> usize {
         let left = self.max_use_count.map_or(usize::MAX, |most| most.saturating_sub(uses) as usize);
         self.capacity_per_instance.saturating_sub(running).min(left)
     }
 }
 
-/// The runner takes none for its default.
+/// The runner uses the default for a duration of zero.
 fn or(duration: Duration, otherwise: Duration) -> Duration {
     if duration.is_zero() { otherwise } else { duration }
 }
@@ -260,7 +259,7 @@ impl Policy {
         }
         let count = reader.number("idle_count", 0) as usize;
         let preemptive = match &reader.table["preemptive_mode"] {
-            // As it was before there was this key.
+            // The default before this key existed.
             Value::Null => count > 0,
             Value::Bool(preemptive) => *preemptive,
             _ => {

@@ -8,23 +8,23 @@ use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
 const HOUR: Duration = Duration::from_secs(3_600);
-/// From 8:00 on, of the jobs of an hour: they are ten together.
+/// Share of `jobs_per_hour` in each hour from 8:00. The ten shares add up to 10.
 const WORKING_HOURS: [f64; 10] = [0.8, 1.2, 1.3, 1.1, 0.6, 0.9, 1.2, 1.2, 1.0, 0.7];
-/// At all other hours of the pattern, of the jobs of an hour.
+/// Share of `jobs_per_hour` in every other hour.
 const QUIET: f64 = 0.05;
 
 /// When jobs come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
-    /// From Monday to Friday between 8:00 and 18:00, with a morning and an afternoon; a twentieth at all other times.
+    /// Monday to Friday from 8:00 to 18:00, with more jobs in the morning and the afternoon. 5 % at other times.
     #[default]
     OfficeHours,
-    /// Those of an hour all at once, at some minute of it.
+    /// All jobs of an hour at once, at a random minute.
     Burst,
-    /// Equally likely at all times.
+    /// At random times.
     Steady,
-    /// Between 1:00 and 5:00; a twentieth at all other times.
+    /// From 1:00 to 5:00. 5 % at other times.
     Nightly,
 }
 
@@ -37,7 +37,7 @@ impl Pattern {
         ("nightly", Self::Nightly),
     ];
 
-    /// How many of the jobs of an hour come in an hour of a week, whose first is Monday's.
+    /// The share of jobs in an hour of the week. Hour 0 is Monday's first.
     fn share(self, hour: u32) -> f64 {
         let (day, hour) = (hour / 24 % 7, hour as usize % 24);
         match self {
@@ -58,16 +58,16 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// A job that nobody has begun.
+/// A job to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Job {
-    /// When it comes, since the simulation's begin.
+    /// Time since the simulation's start.
     pub(super) comes: Duration,
     /// How long it runs.
     pub(super) length: Duration,
 }
 
-/// Draws the jobs of so many hours, in the order in which they come. Each runs between half of and one and a half times
+/// Draws the jobs of some hours, in the order in which they come. A job runs between half and one and a half times
 /// `length`.
 pub(super) fn draw(pattern: Pattern, hours: u32, per_hour: u32, length: Duration, seed: u64) -> Vec<Job> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -80,7 +80,7 @@ pub(super) fn draw(pattern: Pattern, hours: u32, per_hour: u32, length: Duration
             continue;
         }
         let expected = f64::from(per_hour) * pattern.share(hour);
-        // The time between two that come independently of each other is distributed exponentially.
+        // The time between two independent arrivals has an exponential distribution.
         let mut at = 0.0;
         loop {
             at -= (1.0 - random.random_range(0.0..1.0_f64)).ln() / expected;

@@ -1,10 +1,9 @@
-//! `simulate`: what a runner would do with its configuration, in simulated time. The plugin is the real one, on a
-//! simulated Scaleway; the jobs are drawn.
-//!
-//! - `options` reads the command line, `autoscaling` the runner's file with its `period`s; `account` makes what the file
-//!   names.
-//! - `jobs` draws what comes; `scaler` gives it to instances and `provisioner` asks the plugin for them, as GitLab's
-//!   runner does. `outcome` is what is told.
+//! `simulate`: shows what a runner would do with its configuration, in simulated time. It runs the real plugin against
+//! the simulator, with random jobs.
+//! - `options` reads the command line, `autoscaling` and `period` read the runner's file, and `account` creates what the
+//!   file names.
+//! - `jobs` draws the jobs. `scaler` assigns them to instances and `provisioner` requests instances from the plugin, as
+//!   GitLab's runner does. `outcome` is the result.
 
 mod account;
 mod autoscaling;
@@ -45,40 +44,40 @@ pub use outcome::{Hour, Left, Limits, Outcome, PricedPlace, Totals, Waited};
 pub use provisioner::Provisioner;
 use scaler::Scaler;
 
-/// The first Monday of the simulator's time.
+/// The first Monday after the simulator's epoch.
 const MONDAY: Date = date(2026, 8, 3);
-/// How often the runner looks whether something is to be done.
+/// How often the runner checks whether there is work.
 const TICK: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
-/// How long jobs may take to end when no more come.
+/// How long jobs may run on after the last one has come.
 const UNFINISHED: Duration = Duration::from_secs(24 * 3_600);
-/// How long what the runner no longer wants may take to be gone. Second looks at what calls left open come later than
+/// How long the removal of the last resources may take. The second look after a call without an answer comes later than
 /// removals.
 const REST: Duration = Duration::from_secs(2 * 3_600);
-/// How long the plugin may take to leave.
+/// How long the plugin may take to end.
 const LEAVE: Duration = Duration::from_secs(2);
-/// API calls take so long, in milliseconds, and up to as much more.
+/// The least latency of an API call, in milliseconds. Up to the same again is added at random.
 const LATENCY: u64 = 100;
 
-/// Why nothing was simulated.
+/// Why a simulation could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulateError {
-    /// The runner's configuration says not which group is meant.
+    /// The runner's configuration cannot be read, or it is not clear which group is meant.
     #[error(transparent)]
     RunnerFile(#[from] RunnerFileError),
     /// Something configured is wrong.
     #[error("{0}")]
     Wrong(Box<CheckedGroup>),
-    /// As at Init.
+    /// The group did not start.
     #[error(transparent)]
     Start(Box<StartError>),
-    /// The simulator did not do what it was told to.
+    /// The simulator could not be prepared.
     #[error("the simulation cannot be set up: {0}")]
     SetUp(#[from] Failure),
-    /// There is no runtime.
+    /// The asynchronous runtime could not be created.
     #[error("the simulation cannot be set up")]
     Runtime(#[from] std::io::Error),
-    /// It was called off.
+    /// The user interrupted it.
     #[error("interrupted")]
     Interrupted,
 }
@@ -95,8 +94,8 @@ impl From<CheckedGroup> for SimulateError {
     }
 }
 
-/// Simulates a group of the runner's `config.toml`. It blocks this thread, and touches nothing but a folder that is
-/// removed at the end.
+/// Simulates one group of the runner's `config.toml`. Blocks this thread. Writes only to a temporary folder, which it
+/// removes at the end.
 ///
 /// # Errors
 /// When the file cannot be read, has no such group, or something in it is wrong; and when it was interrupted.
@@ -106,7 +105,7 @@ pub fn simulate(
     compiler: Option<Compiler>,
 ) -> Result<Outcome, SimulateError> {
     let file = RunnerFile::read(&options.config)?;
-    // Time stands still while anything is to be done, and jumps to what comes next otherwise.
+    // The clock stops while a task can run, and then jumps to the next timer.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
     runtime.block_on(async {
         tokio::select! {
@@ -179,7 +178,7 @@ async fn run(
     Ok(day.told(options, found, limits))
 }
 
-/// A Scaleway at this time.
+/// A simulated Scaleway whose clock shows this time.
 fn simulator(seed: u64, at: Timestamp) -> Simulator {
     let simulator = Simulator::new(windlass_simulator::Options {
         seed,
@@ -197,7 +196,7 @@ fn milliseconds(at: Timestamp) -> u64 {
     u64::try_from(at.as_millisecond()).unwrap_or_default()
 }
 
-/// A group in whose configuration nothing is wrong.
+/// A group whose configuration has no mistakes.
 struct Ready {
     configuration: Configuration,
     connector: ConnectorConfig,
@@ -208,7 +207,7 @@ struct Ready {
     found: CheckedGroup,
 }
 
-/// Finds everything that is wrong with the group, as `check` does, on a simulated Scaleway.
+/// Finds all mistakes of the group, as `check` does, against a simulated Scaleway.
 async fn prepare(
     group: Autoscaler<'_>,
     mut found: CheckedGroup,
@@ -217,6 +216,11 @@ async fn prepare(
     process_environment: &ProcessEnvironment,
     compiler: Option<Compiler>,
 ) -> Result<Ready, SimulateError> {
+    if let Some(words) = group.without_plugin_config() {
+        found.problems.push(words);
+        return Err(found.into());
+    }
+    found.problems.extend(group.contradictions());
     let mut plugin_config = group.plugin_config();
     account::without_account(&mut plugin_config, &scratch.state().path().to_string_lossy());
     let environment = account::environment(process_environment);
@@ -254,7 +258,7 @@ async fn prepare(
     }
 }
 
-/// The policies, as Init would load them, in a folder of their own. Nobody reads what was decided.
+/// Loads the policies as Init would, in a temporary folder. The decision log is off, because nobody reads it.
 async fn load_policies(
     common: &Common,
     client: &Client,
@@ -274,7 +278,7 @@ async fn load_policies(
     }
 }
 
-/// The types whose price the simulator makes up.
+/// A note about the types whose price the simulator invents.
 fn invented(prices: &BTreeMap<Place, f64>) -> Option<String> {
     let types = prices.keys().map(|place| place.server_type.as_str());
     let types: BTreeSet<&str> = types.filter(|name| windlass_simulator::recorded_price(name).is_none()).collect();
@@ -284,12 +288,12 @@ fn invented(prices: &BTreeMap<Place, f64>) -> Option<String> {
     })
 }
 
-/// Sums over time.
+/// Costs and use over time.
 struct Meter {
     prices: BTreeMap<Place, f64>,
-    /// The hours in which jobs come, and after them what follows.
+    /// One entry for each hour in which jobs come, and a last one for the time after.
     hours: Vec<Hour>,
-    /// Up to when it is summed up.
+    /// The end of the time that is summed up.
     until: Duration,
     /// The servers that there are since then, and on how many instances a job runs.
     servers: BTreeMap<Place, usize>,
@@ -312,7 +316,7 @@ struct Day {
 }
 
 impl Day {
-    /// Lets all jobs come and end, and then everything go.
+    /// Runs until all jobs have ended and everything is removed.
     async fn live(&mut self, group: &ScalewayGroup) {
         let over = self.meter.over();
         let mut looked: Option<Instant> = None;
@@ -353,7 +357,7 @@ impl Day {
                     return;
                 }
             }
-            // Where a round took longer than a tick, those in between are left out.
+            // If a round took longer than a tick, skip the ticks that are over.
             while tick <= Instant::now() {
                 tick += TICK;
             }
@@ -364,26 +368,31 @@ impl Day {
     /// One round of GitLab's provisioner.
     async fn round(&mut self, group: &ScalewayGroup) {
         let removals = self.provisioner.removals(Instant::now(), self.scaler.rules.deletion_retry_interval);
-        if !removals.is_empty()
-            && let Ok(accepted) = group.decrease(removals).await
-        {
-            self.provisioner.removal_accepted(&accepted, Instant::now());
+        if !removals.is_empty() {
+            match group.decrease(removals).await {
+                Ok(accepted) => self.provisioner.removal_accepted(&accepted, Instant::now()),
+                Err(failure) => self.scaler.counts.call_failed("decrease", &failure),
+            }
         }
-        // Where nothing can be said about the group, nothing is asked for either.
-        let Ok(update) = group.update().await else { return };
+        let update = match group.update().await {
+            Ok(update) => update,
+            // A runner requests nothing then.
+            Err(failure) => return self.scaler.counts.call_failed("update", &failure),
+        };
         self.provisioner.take(&update.reports);
         if let Some(delivered) = update.delivered {
             delivered();
         }
         let demand = self.provisioner.demand();
-        if demand > 0
-            && let Ok(accepted) = group.increase(u32::try_from(demand).unwrap_or(u32::MAX)).await
-        {
-            self.provisioner.increased(accepted as usize);
+        if demand > 0 {
+            match group.increase(u32::try_from(demand).unwrap_or(u32::MAX)).await {
+                Ok(accepted) => self.provisioner.increased(accepted as usize),
+                Err(failure) => self.scaler.counts.call_failed("increase", &failure),
+            }
         }
     }
 
-    /// Notes how much there is at once.
+    /// Records the maxima of this hour.
     fn note(&mut self, age: Duration) {
         let (mut running, mut creating) = (0, self.provisioner.awaited());
         for (_, state, _) in self.provisioner.instances() {
@@ -398,10 +407,13 @@ impl Day {
         hour.creating = hour.creating.max(creating);
     }
 
-    fn told(self, options: &SimulateOptions, found: CheckedGroup, autoscaler: Limits) -> Outcome {
+    fn told(self, options: &SimulateOptions, mut found: CheckedGroup, autoscaler: Limits) -> Outcome {
         let starts_at = milliseconds(self.starts_at);
         let time_zone = self.scaler.rules.zone().iana_name().unwrap_or("UTC").to_owned();
         let counts = self.scaler.counts;
+        for (call, (count, last)) in &counts.failed_calls {
+            found.notes.push(format!("failed calls of {call}: {count}; the last error: {last}"));
+        }
         let Meter { prices, server_seconds, used_seconds, mut hours, .. } = self.meter;
         for (hour, at) in hours.iter_mut().zip((starts_at..).step_by(3_600_000)) {
             hour.at = at;
@@ -457,19 +469,19 @@ impl Meter {
         }
     }
 
-    /// When no more jobs come.
+    /// The time when the last job may come.
     fn over(&self) -> Duration {
         HOUR * u32::try_from(self.hours.len() - 1).unwrap_or_default()
     }
 
-    /// The hour of this time, or what follows the last one.
+    /// The entry of this time.
     fn hour(&mut self, age: Duration) -> &mut Hour {
         let last = self.hours.len() - 1;
         let index = usize::try_from(age.as_secs() / HOUR.as_secs()).unwrap_or(last);
         &mut self.hours[index.min(last)]
     }
 
-    /// Time has passed until now, with the servers that were there.
+    /// Adds the time since the last call, with the servers of that time.
     fn pass(&mut self, age: Duration, used: usize) {
         let seconds = age.saturating_sub(self.until).as_secs_f64();
         let mut cost = 0.0;
@@ -483,7 +495,7 @@ impl Meter {
         (self.until, self.used) = (age, used);
     }
 
-    /// Counts the servers that there are.
+    /// Counts the servers that exist.
     fn count(&mut self, simulator: &Simulator) {
         self.servers.clear();
         for server in simulator.resources().servers {
@@ -495,7 +507,7 @@ impl Meter {
     }
 }
 
-/// What is at Scaleway.
+/// What still exists at Scaleway.
 fn left(simulator: &Simulator) -> Vec<Left> {
     let resources = simulator.resources();
     let lists = [

@@ -1,4 +1,4 @@
-//! How `simulate` is called.
+//! The command line of `simulate`.
 
 use std::time::Duration;
 
@@ -18,51 +18,51 @@ const OPTIONS: [&str; 10] = [
     "--output",
     "--help",
 ];
-/// The most hours: a month.
+/// The largest `--hours`: a month.
 const MOST_HOURS: u64 = 31 * 24;
-/// The most jobs of an hour: more than a large GitLab has on one runner.
+/// The largest `--jobs-per-hour`.
 const MOST_JOBS: u64 = 10_000;
-/// The longest job, in minutes: a day.
+/// The largest `--job-minutes`: a day.
 const MOST_MINUTES: u64 = 24 * 60;
-/// The longest that an instance may take from `running` until it is ready, in seconds.
+/// The largest `--ready-seconds`: an hour.
 const MOST_READY: u64 = 3_600;
 
 /// What is to be simulated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimulateOptions {
-    /// The group's `name`, where there are several.
+    /// The group's `name`. Required if the file has several groups.
     pub group: Option<String>,
     /// The runner's configuration.
     pub config: String,
     /// When jobs come.
     pub pattern: Pattern,
-    /// How long they come.
+    /// For how many hours jobs come.
     pub hours: u32,
-    /// How many of them.
+    /// How many jobs come in an hour of the pattern.
     pub jobs_per_hour: u32,
     /// How many minutes they run on average.
     pub job_minutes: u32,
-    /// From `running` until an instance is ready. Absent: half a minute with an `instance_ready_command`, or none.
+    /// Time from `running` until an instance is ready. Absent: 30 seconds with an `instance_ready_command`, else none.
     pub ready_after: Option<Duration>,
     /// What an hour of each server costs, in euros. Absent: the simulator's prices.
     pub hourly_price: Option<f64>,
-    /// Decides the jobs, and everything that is drawn in a simulation.
+    /// The seed of all random numbers.
     pub seed: u64,
     /// Whether the result is written as JSON.
     pub json: bool,
 }
 
-/// What was written on the command line.
+/// The parsed command line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SimulateCommand {
     /// Simulate.
     Run(SimulateOptions),
-    /// Say how it is called.
+    /// Print the usage.
     Help,
 }
 
 impl SimulateOptions {
-    /// Those that hold where nothing is said.
+    /// The defaults.
     #[must_use]
     pub fn of(config: &str) -> Self {
         Self {
@@ -79,7 +79,7 @@ impl SimulateOptions {
         }
     }
 
-    /// Reads the arguments after `simulate`. `config` is the file where none is named.
+    /// Parses the arguments after `simulate`. `config` is the default file.
     ///
     /// # Errors
     /// Everything that is wrong, in words.
@@ -105,6 +105,8 @@ impl SimulateOptions {
                     Some(near) => format!("there is no option {name}; did you mean {near}?"),
                     None => format!("there is no option {name}; the options are {}", OPTIONS.join(", ")),
                 }),
+                // A path is the file, as for `check` and `adopt`.
+                path if path.ends_with(".toml") || path.contains('/') => path.clone_into(&mut options.config),
                 name if options.group.is_none() => options.group = Some(name.to_owned()),
                 name => wrong.push(format!("one group is simulated at a time, and {name:?} is a second one")),
             }
@@ -169,6 +171,10 @@ mod tests {
         };
         assert_eq!((read.group.as_deref(), read.config.as_str(), read.hours), (Some("ci"), "x", 168));
         assert_eq!(read.pattern, Pattern::Burst);
+        let Ok(SimulateCommand::Run(path)) = parse(&["/etc/runner/other.toml", "ci"]) else {
+            panic!("a path is the file")
+        };
+        assert_eq!((path.group.as_deref(), path.config.as_str()), (Some("ci"), "/etc/runner/other.toml"));
         assert_eq!(parse(&["--hours", "x", "-h"]), Ok(SimulateCommand::Help));
     }
 

@@ -1,4 +1,4 @@
-//! What came of a simulation, for people and for programs.
+//! The result of a simulation, as text and as JSON.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::jobs::Pattern;
 
-/// In what a simulation differs from what will be.
+/// How a simulation differs from a real day.
 pub(super) const SIMPLIFIED: [&str; 5] = [
     "Scaleway is Windlass' simulator: servers start in the recorded median time, and stock never ends",
     "GitLab's taskscaler is rebuilt from the runner's documentation, its provisioner from its source",
@@ -59,9 +59,9 @@ pub struct Outcome {
 pub struct Limits {
     /// The most instances: the smaller one of `max_instances` and `max_size`.
     pub max_instances: u32,
-    /// Jobs that run on an instance at a time.
+    /// Jobs at a time on an instance.
     pub capacity_per_instance: usize,
-    /// Jobs that an instance is used for. Absent: any number.
+    /// Jobs in the life of an instance. Absent: no limit.
     pub max_use_count: Option<u32>,
     /// From `running` until an instance takes jobs.
     pub ready_seconds: u64,
@@ -78,7 +78,7 @@ pub struct PricedPlace {
     pub hourly_price: f64,
 }
 
-/// What happened in an hour. All but `jobs` and `cost` are the most at once.
+/// What happened in an hour. `jobs` and `cost` are sums, the others maxima.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Hour {
     /// Its begin, in milliseconds since 1970.
@@ -91,7 +91,7 @@ pub struct Hour {
     pub running: usize,
     /// Instances that ran.
     pub instances: usize,
-    /// Instances that were being created, or were asked for.
+    /// Instances that were requested or being created.
     pub creating: usize,
     /// Euros.
     pub cost: f64,
@@ -100,11 +100,11 @@ pub struct Hour {
 /// How long jobs waited.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Waited {
-    /// Half of them no longer than this.
+    /// The median.
     pub p50_ms: u64,
-    /// Nineteen of twenty no longer than this.
+    /// The 95th percentile.
     pub p95_ms: u64,
-    /// None longer than this.
+    /// The longest.
     pub worst_ms: u64,
 }
 
@@ -124,25 +124,25 @@ impl Waited {
 pub struct Totals {
     /// Jobs that came.
     pub jobs: usize,
-    /// Jobs that ended.
+    /// Jobs that finished.
     pub finished: usize,
     /// Jobs that found no instance within `instance_acquire_timeout`.
     pub timed_out: usize,
     /// Jobs whose instance went away.
     pub lost: usize,
-    /// Jobs that had not begun, or not ended, a day after the last hour.
+    /// Jobs that had not finished a day after the last hour.
     pub unfinished: usize,
     /// How long jobs waited, from when they came until they began.
     pub waited: Waited,
-    /// Hours of servers, from their creation on.
+    /// Server hours, from the creation on.
     pub server_hours: f64,
-    /// The part of them in which no job ran.
+    /// The share of server hours without a running job.
     pub idle_share: f64,
     /// Euros, without volumes, addresses and traffic.
     pub cost: f64,
     /// Instances that were created.
     pub creations: usize,
-    /// Of them those that never ran.
+    /// Created instances that never ran.
     pub failures: usize,
 }
 

@@ -1,5 +1,5 @@
-//! `periods` of a policy, as GitLab Runner documents them: five fields of cron, which say when a policy holds, not when
-//! something begins. ("Periods syntax" in the runner's `advanced-configuration.md`.)
+//! `periods` of a policy: five cron fields that say when the policy applies. ("Periods syntax" in the runner's
+//! `advanced-configuration.md`.)
 
 use jiff::civil::DateTime;
 
@@ -10,7 +10,7 @@ const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Field(u64);
 
-/// When a policy holds.
+/// When a policy applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Period {
     minutes: Field,
@@ -18,7 +18,7 @@ pub(super) struct Period {
     days: Field,
     months: Field,
     weekdays: Field,
-    /// Whether both kinds of days are restricted: then either is enough, as in every cron.
+    /// Whether both kinds of days are restricted. Then one of them is enough, as in cron.
     either_day: bool,
 }
 
@@ -39,7 +39,7 @@ impl Period {
             Field::parse(text, from, to, names).map_err(|words| format!("{what} {text:?}: {words}"))
         };
         let mut sundays = field("day of week", weekdays, 0, 7, &WEEKDAYS)?;
-        // 7 is another word for 0.
+        // 7 means Sunday, like 0.
         sundays.0 |= (sundays.0 >> 7) & 1;
         Ok(Self {
             minutes: field("minute", minutes, 0, 59, &[])?,

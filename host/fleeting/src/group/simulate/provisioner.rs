@@ -9,17 +9,17 @@ use tokio::time::Instant;
 
 use crate::protocol::{Report, State};
 
-/// Updates that an instance may be missing from before it is forgotten.
+/// After this many updates without it, an instance is forgotten.
 const MAX_MISSED: u32 = 5;
 
-/// What is known of an instance.
+/// What the provisioner knows of an instance.
 #[derive(Clone, Debug)]
 struct Known {
     state: State,
     missed: u32,
-    /// Whether it is to be removed.
+    /// Whether it must be removed.
     removing: bool,
-    /// When the plugin last accepted that.
+    /// When the plugin last accepted the removal.
     accepted: Option<Instant>,
 }
 
@@ -28,9 +28,9 @@ struct Known {
 #[derive(Debug)]
 pub struct Provisioner {
     max_instances: usize,
-    /// Wanted and not accepted yet. GitLab's provisioner never withdraws one.
+    /// Requested and not accepted yet. GitLab's provisioner never withdraws a request.
     requested: usize,
-    /// Accepted and never seen.
+    /// Accepted and not listed yet.
     pending: usize,
     instances: BTreeMap<String, Known>,
 }
@@ -42,56 +42,56 @@ impl Provisioner {
         Self { max_instances, requested: 0, pending: 0, instances: BTreeMap::new() }
     }
 
-    /// Wants so many more.
+    /// Requests further instances.
     pub fn request(&mut self, count: usize) {
         self.requested += count;
     }
 
-    /// How many are wanted, and accepted but never seen.
+    /// Requested instances, and accepted ones that no update has listed.
     #[must_use]
     pub fn awaited(&self) -> usize {
         self.requested + self.pending
     }
 
-    /// How many were accepted and never seen.
+    /// Accepted instances that no update has listed.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.pending
     }
 
-    /// How many there can be beside those that are known or pending: what is going holds its place until it is gone.
+    /// How many more instances there may be. An instance that is being removed counts until it is gone.
     #[must_use]
     pub fn room(&self) -> usize {
         self.max_instances.saturating_sub(self.pending + self.instances.len())
     }
 
-    /// How many to ask the plugin for now.
+    /// How many instances to request now.
     #[must_use]
     pub fn demand(&self) -> usize {
         self.requested.min(self.room())
     }
 
-    /// The plugin accepted so many.
+    /// The plugin accepted this many.
     pub fn increased(&mut self, accepted: usize) {
         self.requested = self.requested.saturating_sub(accepted);
         self.pending += accepted;
     }
 
-    /// Wants an instance removed.
+    /// Marks an instance for removal.
     pub fn delete(&mut self, id: &str) {
         if let Some(known) = self.instances.get_mut(id) {
             known.removing = true;
         }
     }
 
-    /// Wants nothing any more, as a runner that stops.
+    /// Marks every instance for removal and drops all requests, as a runner that stops.
     pub fn delete_all(&mut self) {
         self.requested = 0;
         self.instances.values_mut().for_each(|known| known.removing = true);
     }
 
-    /// Which the plugin is to be asked to remove now: again where that was accepted longer than `retry` ago, and had no
-    /// effect.
+    /// The instances whose removal to request now. A removal is requested again if it was accepted longer than `retry`
+    /// ago without effect.
     #[must_use]
     pub fn removals(&self, now: Instant, retry: Duration) -> Vec<String> {
         let due = |known: &Known| {
@@ -110,7 +110,7 @@ impl Provisioner {
         }
     }
 
-    /// An update has arrived as a whole.
+    /// Applies a complete update.
     pub fn take(&mut self, reports: &[Report]) {
         for report in reports {
             if matches!(report.state, State::Deleted | State::Timeout) {
@@ -133,7 +133,7 @@ impl Provisioner {
         });
     }
 
-    /// Whether something is about to change, so that the next update comes soon.
+    /// Whether a change is expected. Then the next update comes soon.
     #[must_use]
     pub fn expects(&self) -> bool {
         let changes = |known: &Known| known.removing || !matches!(known.state, State::Running | State::Suspended);
@@ -146,12 +146,12 @@ impl Provisioner {
         self.instances.get(id).map(|known| known.state)
     }
 
-    /// Every instance that is known, with its state, and whether it is to be removed.
+    /// All known instances, with their state and whether they are marked for removal.
     pub fn instances(&self) -> impl ExactSizeIterator<Item = (&str, State, bool)> {
         self.instances.iter().map(|(id, known)| (id.as_str(), known.state, known.removing))
     }
 
-    /// Begins anew, as a runner's new process does: nothing is known.
+    /// Forgets everything, like a new process of the runner.
     pub fn restart(&mut self) {
         *self = Self::new(self.max_instances);
     }

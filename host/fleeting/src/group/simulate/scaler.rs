@@ -10,9 +10,9 @@ use tokio::time::Instant;
 
 use super::autoscaling::{Autoscaling, Idle};
 use super::provisioner::Provisioner;
-use crate::protocol::{InstanceGroup, State};
+use crate::protocol::{Failure, InstanceGroup, State};
 
-/// A job that has come and not begun.
+/// A job that has not started.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     came: Instant,
@@ -21,42 +21,52 @@ struct Waiting {
     length: Duration,
 }
 
-/// An instance, as far as jobs are concerned.
+/// What the scaler knows of an instance.
 #[derive(Debug)]
 struct Slot {
     running_since: Option<Instant>,
     ready: bool,
-    /// When each job ends that runs.
+    /// When each running job ends.
     jobs: Vec<Instant>,
     uses: u32,
-    /// Heartbeats that failed in a row.
+    /// Failed heartbeats in a row.
     failures: u32,
     idle_since: Instant,
     deleted: bool,
 }
 
-/// What has happened so far.
+/// Totals so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
     /// How long each job waited that has begun.
     pub(super) waited: Vec<Duration>,
     pub(super) finished: usize,
-    /// Jobs that found no instance in time.
+    /// Jobs that timed out while they waited for an instance.
     pub(super) timed_out: usize,
-    /// Jobs whose instance went away under them.
+    /// Jobs whose instance disappeared.
     pub(super) lost: usize,
-    /// Instances that were seen.
+    /// Instances that an update listed.
     pub(super) created: usize,
-    /// Instances that went away before they ran, although nobody wanted that.
+    /// Instances that disappeared before they ran, although the runner did not remove them.
     pub(super) failed: usize,
+    /// By the call of the plugin: how often it failed, and with which error the last time.
+    pub(super) failed_calls: BTreeMap<&'static str, (usize, String)>,
 }
 
-/// See the module.
+impl Counts {
+    pub(super) fn call_failed(&mut self, call: &'static str, failure: &Failure) {
+        let (count, last) = self.failed_calls.entry(call).or_default();
+        *count += 1;
+        last.clone_from(&failure.0);
+    }
+}
+
+/// The runner's scaler.
 pub(super) struct Scaler {
     pub(super) rules: Autoscaling,
-    /// At GitLab.
+    /// Jobs that wait at GitLab.
     queue: VecDeque<Waiting>,
-    /// Those that the runner has taken, and that wait for an instance.
+    /// Jobs that the runner has taken and that wait for an instance.
     taken: VecDeque<Waiting>,
     slots: BTreeMap<String, Slot>,
     pub(super) counts: Counts,
@@ -91,7 +101,7 @@ impl Scaler {
         self.slots.values().filter(|slot| !slot.jobs.is_empty()).count()
     }
 
-    /// Does what is due.
+    /// One round.
     pub(super) async fn tick(
         &mut self,
         now: Instant,
@@ -107,7 +117,7 @@ impl Scaler {
         self.scale(now, idle, provisioner);
     }
 
-    /// Takes in which instances there are.
+    /// Learns which instances exist.
     fn see(&mut self, now: Instant, provisioner: &Provisioner) {
         let mut there = BTreeSet::new();
         for (id, state, _) in provisioner.instances() {
@@ -151,7 +161,7 @@ impl Scaler {
         }
     }
 
-    /// What the runner does before an instance gets its first job.
+    /// Waits until an instance is ready, then asks the plugin how to connect to it.
     async fn prepare(&mut self, now: Instant, provisioner: &mut Provisioner, group: &impl InstanceGroup) {
         for (id, slot) in &mut self.slots {
             let due = slot.running_since.is_some_and(|since| now.duration_since(since) >= self.rules.ready_after);
@@ -160,12 +170,16 @@ impl Scaler {
             }
             match group.connect_info(id.clone()).await {
                 Ok(_) => slot.ready = true,
-                Err(_) => slot.delete(id, provisioner),
+                Err(failure) => {
+                    self.counts.call_failed("connect_info", &failure);
+                    slot.delete(id, provisioner);
+                }
             }
         }
     }
 
-    /// Takes jobs from GitLab: those for which there can be an instance; in preemptive mode those for which one waits.
+    /// Takes jobs from GitLab: as many as instances may exist for; in preemptive mode only as many as instances are
+    /// free for.
     fn take(&mut self, now: Instant, idle: Idle) {
         let most = match self.rules.max_instances {
             0 => usize::MAX,
@@ -180,12 +194,13 @@ impl Scaler {
         }
     }
 
-    /// Gives jobs to instances. Those that wait too long fail.
+    /// Assigns jobs to instances. A job that has waited too long fails.
     async fn assign(&mut self, now: Instant, provisioner: &mut Provisioner, group: &impl InstanceGroup) {
         for (id, slot) in &mut self.slots {
             while slot.ready && slot.free(&self.rules) > 0 {
                 let Some(job) = self.taken.front().copied() else { break };
-                if group.heartbeat(id.clone()).await.is_err() {
+                if let Err(failure) = group.heartbeat(id.clone()).await {
+                    self.counts.call_failed("heartbeat", &failure);
                     slot.failures += 1;
                     if slot.failures >= self.rules.failure_threshold {
                         slot.delete(id, provisioner);
@@ -204,7 +219,7 @@ impl Scaler {
         self.counts.timed_out += before - self.taken.len();
     }
 
-    /// Asks for what is missing, and removes what has been idle for long.
+    /// Requests missing instances, and removes those that were idle for too long.
     fn scale(&mut self, now: Instant, idle: Idle, provisioner: &mut Provisioner) {
         let capacity = self.rules.capacity_per_instance;
         let wanted = self.taken.len() + idle.target(self.running());
