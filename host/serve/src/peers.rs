@@ -92,9 +92,9 @@ impl Peers {
         self.open.lock().len()
     }
 
-    /// Lets a connection of this user and process in; also returns whether another one made room for it. Processes that
-    /// the kernel names no number of count as one. `is_unread` tells whether something has come from it that nobody has
-    /// read yet: then it isn't idle, however long ago it was heard.
+    /// Admits a connection of this user and process; also returns whether another one made room for it. All processes
+    /// whose id the kernel does not tell count as one. `is_unread` tells whether something has come from it that nobody
+    /// has read yet: then it isn't idle, however long ago it was heard.
     pub(crate) fn admit(
         self: &Arc<Peers>,
         user: u32,
@@ -124,8 +124,8 @@ impl Peers {
     }
 }
 
-/// The connections of the process with the most of them, counting the one that `newcomer` has just made; of several
-/// processes with as many, all of theirs. So a process that opens hundreds closes none of another's.
+/// The connections of the process with the most, counting the one that `newcomer` has just made. If several processes
+/// have as many, those of all of them. So a process that opens hundreds closes none of another's.
 fn of_the_largest_process(mut connections: Vec<(u64, &Entry)>, newcomer: Option<i32>) -> Vec<(u64, &Entry)> {
     let mut counts = BTreeMap::from([(newcomer, 1_usize)]);
     connections.iter().for_each(|(_, entry)| *counts.entry(entry.process).or_default() += 1);

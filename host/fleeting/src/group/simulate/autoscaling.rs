@@ -43,7 +43,7 @@ struct Policy {
     idle: Idle,
 }
 
-/// What a policy wants to be idle.
+/// The idle capacity that a policy asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Idle {
     /// Jobs, not instances.
@@ -220,7 +220,7 @@ impl Autoscaling {
         &self.zone
     }
 
-    /// What must be idle at a time: the last policy that applies decides. Nothing if none applies.
+    /// The idle capacity at a time, by the last policy that applies. None if no policy applies.
     pub(super) fn idle_at(&self, at: Timestamp) -> Idle {
         let holds = |policy: &&Policy| {
             let local: DateTime = policy.zone.to_datetime(at);
