@@ -113,7 +113,7 @@ func TestEveryCommandOfThePageForThreeInTheMorningRuns(t *testing.T) {
 		return string(output), err
 	}
 	first := func(list string) string {
-		output, err := run(list + ` --output json | grep -oE '"id": ?"[^"]+' | cut -d'"' -f4 | head -n 1`)
+		output, err := run(list + " --output name | head -n 1")
 		require.NoError(t, err, output)
 		require.NotEmpty(t, strings.TrimSpace(output), list)
 		return strings.TrimSpace(output)

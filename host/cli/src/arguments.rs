@@ -6,6 +6,7 @@
 mod catalogue;
 mod cluster;
 mod conformance;
+mod example;
 mod examples;
 mod policy_audit;
 mod policy_author;
@@ -35,6 +36,7 @@ use crate::units::{Size, parse_duration, parse_size};
 
 pub(crate) use catalogue::{ImageCommand, ListImages, ListTypes, TypeCommand, ZoneCommand};
 pub(crate) use conformance::Conformance;
+pub(crate) use example::Example;
 pub(crate) use policy_author::{BuildPolicy, Language, NewPolicy, PolicySchema, SchemaOf, TestPolicy};
 pub(crate) use policy_proof::{BenchPolicy, DiffPolicies, ProvePolicy, SpaceOptions};
 
@@ -78,7 +80,16 @@ impl Arguments {
     /// The command line of this process.
     pub(crate) fn read() -> Result<Self, clap::Error> {
         let mut matches = Self::documented().try_get_matches()?;
+        let mut words = Vec::new();
+        let mut innermost = &matches;
+        while let Some((word, below)) = innermost.subcommand() {
+            words.push(word);
+            innermost = below;
+        }
+        // Once in each process.
+        let document: &'static str = words.join(" ").leak();
         let mut read = <Self as clap::FromArgMatches>::from_arg_matches_mut(&mut matches)?;
+        read.global.document = document;
         // Not clap's to read: it would show an option whose variable is set as a part of each usage.
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let Global { config, state_dir, .. } = &mut read.global;
@@ -106,6 +117,7 @@ const HABITS: &[(&[&str], &str)] = &[
     (&["completion"], "windlass completions SHELL"),
     (&["ui", "dashboard", "web"], "windlass console"),
     (&["prices", "types"], "windlass type list"),
+    (&["examples", "template", "sample"], "windlass example"),
     (&["ssh", "connect", "exec"], "windlass server show NAME"),
 ];
 
@@ -149,12 +161,14 @@ pub(crate) struct Global {
     /// Print only errors to stderr
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
+    #[arg(skip)]
+    pub(crate) document: &'static str,
 }
 
 impl Global {
     /// How this invocation writes.
     pub(crate) fn output(&self) -> Output {
-        Output { format: self.output, quiet: self.quiet }
+        Output { document: self.document, format: self.output, quiet: self.quiet }
     }
 }
 
@@ -206,6 +220,8 @@ pub(crate) enum Command {
     Conformance(Conformance),
     /// Serve a simulated Scaleway API; prints its URL first
     Simulator(Simulator),
+    /// Print an example file: a cluster, a hook, a configuration, rules
+    Example(Example),
     /// Print a shell's completion script
     Completions(Completions),
     /// Write manual pages, one per command, into a folder
@@ -226,6 +242,7 @@ impl Command {
             Command::Policy(command) => matches!(command, PolicyCommand::List | PolicyCommand::Status),
             Command::Decision(command) => matches!(command, DecisionCommand::List(_)),
             Command::Conformance(conformance) => conformance.list,
+            Command::Example(example) => example.name.is_none(),
             Command::Config(ConfigCommand::Show)
             | Command::Type(TypeCommand::List(_))
             | Command::Image(ImageCommand::List(_))

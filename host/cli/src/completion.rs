@@ -13,6 +13,7 @@ use windlass_lifecycle::{Journal, Operation, OperationFilter, OperationKind, Sta
 use windlass_policy::{DecisionFilter, DecisionReader};
 use windlass_scaleway::Zone;
 
+use crate::commands::example::EXAMPLES;
 use crate::configuration::{self, environment_of_process};
 
 /// By this variable, which names the shell, a script of `windlass completions --names` asks for candidates.
@@ -86,6 +87,11 @@ pub(crate) fn decisions() -> Vec<CompletionCandidate> {
     let log = state().and_then(|state| DecisionReader::open(state.handle()).ok());
     let found = log.and_then(|log| log.list(&filter).ok());
     candidates(found.into_iter().flat_map(|found| found.decisions).map(|decision| decision.id.to_string()))
+}
+
+/// The names of example files.
+pub(crate) fn examples() -> Vec<CompletionCandidate> {
+    candidates(EXAMPLES.iter().map(|example| example.name.to_owned()))
 }
 
 /// The zones that are known, and those in use.

@@ -21,8 +21,9 @@ mod units;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::ValueEnum as _;
 use windlass_inspect::failure::{Exit, Failure};
-use windlass_inspect::output;
+use windlass_inspect::output::{self, Output, OutputFormat};
 use windlass_inspect::usage::explained;
 
 use crate::arguments::Arguments;
@@ -90,21 +91,23 @@ fn usage(error: clap::Error) -> ExitCode {
     let habit = arguments::habitual(&error);
     let words = explained(error, &Arguments::documented(), arguments.iter().map(String::as_str), habit);
     output::note(&words);
-    if wants_json(std::env::args_os()) {
+    if let Some(format) = wanted_document(std::env::args_os()) {
         let message = anstream::adapter::strip_str(&words).to_string();
         let first = message.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
         let failure = Failure::usage(first).remedy("windlass --help");
-        output::print(&format!("{}\n", failure.document()));
+        Output { document: "error", format, quiet: false }.document(&failure.document());
     }
     Exit::Usage.into()
 }
 
-/// Whether JSON was asked for on a command line that clap could not read.
-fn wants_json(arguments: impl Iterator<Item = std::ffi::OsString>) -> bool {
-    let arguments: Vec<_> = arguments.collect();
-    let named = |argument: &std::ffi::OsStr| argument == "json" || argument == "json-lines";
-    arguments.iter().any(|argument| {
-        let text = argument.to_string_lossy();
-        ["--output=", "-o=", "-o"].iter().any(|option| text.strip_prefix(option).is_some_and(|it| named(it.as_ref())))
-    }) || arguments.windows(2).any(|pair| (pair[0] == "--output" || pair[0] == "-o") && named(&pair[1]))
+/// The form of documents that was asked for on a command line that clap could not read.
+fn wanted_document(arguments: impl Iterator<Item = std::ffi::OsString>) -> Option<OutputFormat> {
+    let arguments: Vec<String> = arguments.map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let together = arguments
+        .iter()
+        .filter_map(|argument| ["--output=", "-o=", "-o"].iter().find_map(|option| argument.strip_prefix(option)));
+    let apart =
+        arguments.windows(2).filter(|pair| pair[0] == "--output" || pair[0] == "-o").map(|pair| pair[1].as_str());
+    let mut formats = together.chain(apart).filter_map(|name| OutputFormat::from_str(name, false).ok());
+    formats.find(|format| matches!(format, OutputFormat::Json | OutputFormat::JsonLines | OutputFormat::Yaml))
 }

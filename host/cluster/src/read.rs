@@ -1,5 +1,7 @@
 //! From a file to a specification: TOML or YAML, with errors that name place and remedy.
 
+mod yaml;
+
 use std::io::Read as _;
 use std::ops::Range;
 use std::path::Path;
@@ -7,6 +9,7 @@ use std::path::Path;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use serde::Deserialize as _;
+use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue, Deserializer};
 use windlass_policy::{plain_serde, plain_toml};
 
@@ -62,17 +65,7 @@ impl ClusterSpecification {
     fn parse_whole(text: &str, format: Format) -> Result<Self, InvalidSpecification> {
         let mut specification: Self = match format {
             Format::Toml => read_toml(text)?,
-            Format::Yaml => serde_norway::from_str(text).map_err(|error| {
-                let line = error.location().map_or(1, |location| location.line());
-                let words = error.to_string();
-                let words = words.split(" at line ").next().unwrap_or(&words);
-                // The path of the key comes first, where there is one.
-                let (path, words) = match words.split_once(": ") {
-                    Some((path, rest)) if !path.contains(' ') => (format!("`{path}`: "), rest),
-                    _ => (String::new(), words),
-                };
-                InvalidSpecification::new(format!("line {line}"), format!("{path}{}", with_nearest(words)))
-            })?,
+            Format::Yaml => yaml::read(text)?,
         };
         specification.normalize();
         specification.check()?;
@@ -118,14 +111,22 @@ pub(crate) fn read_bounded(path: &Path, longest: u64) -> Result<Vec<u8>, String>
     Ok(content)
 }
 
-/// Reads TOML. serde ends at the first mistake: to find the others that one is replaced, or taken out.
 fn read_toml(text: &str) -> Result<ClusterSpecification, InvalidSpecification> {
-    let wrong = |span: Option<Range<usize>>, words: String| {
-        let line = span.map_or(1, |span| line_of(text, span.start));
-        InvalidSpecification::new(format!("line {line}"), words)
-    };
-    let mut document = DeTable::parse(text).map_err(|error| wrong(error.span(), plain_toml(error.message())))?;
-    let mut problems: Vec<(usize, InvalidSpecification)> = Vec::new();
+    let line = |span: Option<Range<usize>>| span.map_or(1, |span| line_of(text, span.start));
+    let document = DeTable::parse(text).map_err(|error| {
+        InvalidSpecification::new(format!("line {}", line(error.span())), plain_toml(error.message()))
+    })?;
+    read_document(document, &line)
+}
+
+/// Reads a document whose places have these lines. serde ends at the first mistake: to find the others that one is
+/// replaced, or taken out.
+fn read_document(
+    mut document: Spanned<DeTable<'_>>,
+    line: &dyn Fn(Option<Range<usize>>) -> usize,
+) -> Result<ClusterSpecification, InvalidSpecification> {
+    let wrong = |line: usize, words: String| InvalidSpecification::new(format!("line {line}"), words);
+    let mut problems: Vec<((usize, usize), InvalidSpecification)> = Vec::new();
     let mut repaired = Vec::new();
     while problems.len() < MAX_MISTAKES {
         let error = match ClusterSpecification::deserialize(Deserializer::from(document.clone())) {
@@ -144,16 +145,17 @@ fn read_toml(text: &str) -> Result<ClusterSpecification, InvalidSpecification> {
         if !again {
             let key = key.as_ref().filter(|_| !words.starts_with("unknown field"));
             let key = key.map(|key| format!("`{key}`: ")).unwrap_or_default();
-            problems.push((span.start, wrong(error.span(), format!("{key}{}", with_nearest(words)))));
+            let line = line(error.span());
+            problems.push(((line, span.start), wrong(line, format!("{key}{}", with_nearest(words)))));
         }
         if key.is_none() {
             break;
         }
         repaired.push(span);
     }
-    problems.sort_by_key(|(start, _)| *start);
+    problems.sort_by_key(|(place, _)| *place);
     let problems = problems.into_iter().map(|(_, problem)| problem).collect();
-    InvalidSpecification::all_of(problems).and_then(|()| Err(wrong(None, "it cannot be read".to_owned())))
+    InvalidSpecification::all_of(problems).and_then(|()| Err(wrong(1, "it cannot be read".to_owned())))
 }
 
 /// Takes the key or value at this place out, or puts there what can be read, by serde's words about it. The key.
@@ -211,7 +213,7 @@ fn readable(words: &str) -> Option<DeValue<'static>> {
         number if number.starts_with(['u', 'i']) && number[1..].parse::<u8>().is_ok() => "1",
         _ => return None,
     };
-    DeValue::parse(text).ok().map(toml::Spanned::into_inner)
+    DeValue::parse(text).ok().map(Spanned::into_inner)
 }
 
 fn line_of(text: &str, offset: usize) -> usize {
@@ -295,6 +297,43 @@ mod tests {
         assert!(words.contains("line 2: ") && words.contains("a text needs quotes"), "{words}");
         let words = refused(&SAME_IN_YAML.replace("count: 3", "count: three"), Format::Yaml);
         assert!(words.contains("line ") && words.contains("must be a whole number"), "{words}");
+    }
+
+    #[test]
+    fn all_mistakes_of_yaml_and_of_json_are_told_at_once_as_those_of_toml() {
+        let yaml = "nmae: 1\nname: farm\nzone: fr-par-1\nwait_deadline: 60\ngroups:\n  workers:\n    count: '3'\n    \
+            typs: 1\n    types: DEV1-S\n    image: 5\n    volumes:\n      - size: 20\n      - szie: 20GB\n";
+        let json = "{\n \"nmae\": 1, \"name\": \"farm\", \"zone\": \"fr-par-1\",\n \"groups\": {\"workers\": {\n  \
+            \"count\": \"3\",\n  \"types\": [\"DEV1-S\"], \"image\": 5}}\n}\n";
+        let all = |text: &str| {
+            let error = ClusterSpecification::parse(text, Format::Yaml).unwrap_err();
+            let more = error.also.iter().map(ToString::to_string);
+            std::iter::once(format!("{}: {}", error.place, error.problem)).chain(more).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            all(yaml),
+            [
+                "line 1: there is no key `nmae` here; did you mean `name`?",
+                "line 4: `wait_deadline`: the number 60 must be a duration in quotes, for example \"10m\"",
+                "line 7: `count`: the text \"3\" must be a whole number, 0 or more, without quotes",
+                "line 8: there is no key `typs` here; did you mean `types`?",
+                "line 9: `types`: the text \"DEV1-S\" must be a list: [...]",
+                "line 10: `image`: the number 5 must be a text in quotes",
+                "line 12: `size`: the number 20 must be a size in quotes, for example \"20GB\"",
+                "line 13: there is no key `szie` here; did you mean `size`?",
+            ]
+        );
+        assert_eq!(
+            all(json),
+            [
+                "line 2: there is no key `nmae` here; did you mean `name`?",
+                "line 4: `count`: the text \"3\" must be a whole number, 0 or more, without quotes",
+                "line 5: `image`: the number 5 must be a text in quotes",
+            ]
+        );
+        let without = SAME_IN_YAML.replace("image: ubuntu_noble", "image:");
+        assert_eq!(all(&without), ["line 4: the key `image` is missing"]);
+        assert_eq!(all("name: farm\n  zone: b\n").len(), 1, "no YAML");
     }
 
     #[test]

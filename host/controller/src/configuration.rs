@@ -46,21 +46,23 @@ impl Configuration {
             _ => return Err("expected a mapping with the keys policies and limits".to_owned()),
         };
         let mut configuration = Self::default();
-        for (key, value) in map {
-            match key.as_str() {
-                "policies" => configuration.policies = Policies::from_value(value)?,
-                "limits" => {
-                    configuration.limits = serde_json::from_value(value).map_err(|error| format!("limits: {error}"))?;
-                }
-                _ => {
-                    return Err(match nearest(&key, KEYS) {
-                        Some(meant) => format!("unknown key `{key}`; did you mean `{meant}`?"),
-                        None => format!("unknown key `{key}`; the keys are {}", KEYS.join(" and ")),
-                    });
-                }
+        let wrong: Vec<String> =
+            map.into_iter().filter_map(|(key, value)| configuration.read_key(&key, value).err()).collect();
+        if wrong.is_empty() { Ok(configuration) } else { Err(wrong.join("; ")) }
+    }
+
+    fn read_key(&mut self, key: &str, value: Value) -> Result<(), String> {
+        match key {
+            "policies" => self.policies = Policies::from_value(value)?,
+            "limits" => self.limits = serde_json::from_value(value).map_err(|error| format!("limits: {error}"))?,
+            _ => {
+                return Err(match nearest(key, KEYS) {
+                    Some(meant) => format!("unknown key `{key}`; did you mean `{meant}`?"),
+                    None => format!("unknown key `{key}`; the keys are {}", KEYS.join(" and ")),
+                });
             }
         }
-        Ok(configuration)
+        Ok(())
     }
 }
 
@@ -101,6 +103,15 @@ mod tests {
         ] {
             let error = Configuration::parse(text).unwrap_err();
             assert!(error.contains(message), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_mistakes_of_all_keys_are_told_at_once() {
+        let text = "zone: fr-par-1\nlimits:\n- server: 1\npolicies:\n  realese: {}\n  retry:\n    mode: on\n";
+        let error = Configuration::parse(text).unwrap_err();
+        for words in ["unknown key `zone`", "limits: unknown field", "did you mean `release`?", "policies.retry.mode"] {
+            assert!(error.contains(words), "{words}: {error}");
         }
     }
 

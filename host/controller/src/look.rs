@@ -22,7 +22,15 @@ pub fn look(command: &Command) -> Option<u8> {
         return None;
     };
     let LookArguments { output: format, state_dir } = look;
-    let output = Output { format: *format, quiet: false };
+    // As `windlass` calls what it prints of the same.
+    let document = match command {
+        Command::Decisions { decision: Some(_), .. } => "decision show",
+        Command::Decisions { .. } => "decision list",
+        Command::Operations { operation: Some(_), .. } => "operation show",
+        Command::Operations { .. } => "operation list",
+        _ => "policy status",
+    };
+    let output = Output { document, format: *format, quiet: false };
     let result = open(state_dir).and_then(|state| {
         let inspector = Inspector { state: &state, output, commands: COMMANDS };
         match command {

@@ -10,6 +10,7 @@ use windlass_fleeting::{
     ProcessEnvironment, ScalewayGroup, SimulateCommand, SimulateError, SimulateOptions, adopt, bootstrap, check,
     simulate, start_logging, version,
 };
+use windlass_inspect::document::Document;
 use windlass_policy::{Compiler, compile_for_host};
 use windlass_telemetry::Telemetry;
 
@@ -206,7 +207,11 @@ fn simulate_group(arguments: &[&str]) -> ExitCode {
     match simulate(&options, &ProcessEnvironment::of_process(), Compiler::this_program([COMPILE]).ok()) {
         Ok(outcome) => {
             let told = match options.json {
-                true => serde_json::to_string(&outcome).unwrap_or_default() + "\n",
+                true => match Document::new("simulate", &outcome).and_then(|document| serde_json::to_string(&document))
+                {
+                    Ok(document) => document + "\n",
+                    Err(error) => return fail(&error),
+                },
                 false => outcome.to_string(),
             };
             // Whoever reads may have seen enough.

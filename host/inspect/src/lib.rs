@@ -7,6 +7,7 @@
 pub mod audit;
 #[cfg(feature = "terminal")]
 pub mod decisions;
+pub mod document;
 pub mod explain;
 #[cfg(feature = "terminal")]
 pub mod failure;

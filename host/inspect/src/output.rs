@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
+use crate::document::Document;
 use crate::text::{dim, printable};
 
 /// How results are written on stdout.
@@ -42,6 +43,8 @@ pub enum Color {
 /// How this invocation speaks.
 #[derive(Debug, Clone, Copy)]
 pub struct Output {
+    /// What this invocation's documents are called: the words of its command.
+    pub document: &'static str,
     /// The form of results, on stdout.
     pub format: OutputFormat,
     /// Whether nothing but errors is said on stderr.
@@ -76,17 +79,45 @@ impl Output {
         }
     }
 
+    /// A file's content, which has a form of its own and so no envelope; or the text for people.
+    pub fn file(self, content: &impl Serialize, text: impl FnOnce() -> String) {
+        match self.is_document() {
+            true => self.write(content),
+            false => print(&text()),
+        }
+    }
+
+    /// The first line of a program that goes on. Programs read it, so it comes at once and is alone on its line.
+    pub fn first_line(self, document: &impl Serialize, text: &str) {
+        match self.is_document() {
+            true => Output { format: OutputFormat::JsonLines, ..self }.document(document),
+            false => print(&format!("{text}\n")),
+        }
+    }
+
+    /// What happened before there is a result: a line of its own.
+    pub fn event(self, name: &'static str, event: &impl Serialize) {
+        Output { document: name, ..self }.document(event);
+    }
+
     /// A document on stdout: in lines, one of them.
-    pub fn document(self, document: &impl Serialize) {
+    pub fn document(self, fields: &impl Serialize) {
+        match Document::new(self.document, fields) {
+            Ok(document) => self.write(&document),
+            Err(error) => note(&format!("the result cannot be written as a document: {error}\n")),
+        }
+    }
+
+    fn write(self, content: &impl Serialize) {
         let text = match self.format {
             OutputFormat::Yaml => {
-                return match serde_norway::to_string(document) {
+                return match serde_norway::to_string(content) {
                     Ok(text) => print(&format!("---\n{text}")),
                     Err(error) => note(&format!("the result cannot be written as YAML: {error}\n")),
                 };
             }
-            OutputFormat::Json if std::io::stdout().is_terminal() => serde_json::to_string_pretty(document),
-            _ => serde_json::to_string(document),
+            OutputFormat::Json if std::io::stdout().is_terminal() => serde_json::to_string_pretty(content),
+            _ => serde_json::to_string(content),
         };
         match text {
             Ok(text) => print(&format!("{text}\n")),

@@ -373,49 +373,48 @@ impl Policies {
     /// Reads the table `policies`.
     ///
     /// # Errors
-    /// A sentence that names the key, its place, and the nearest valid key or what was expected.
+    /// For each key that is wrong a sentence: the key, its place, and the nearest valid key or what was expected.
     pub fn from_value(value: Value) -> Result<Policies, String> {
         let Value::Object(map) = value else {
             return Err(format!("policies: expected a table with a key for each slot, found {}", kind(&value)));
         };
         let mut policies = Policies::default();
-        for (key, value) in map {
-            let place = |problem: String| format!("policies.{key}: {problem}");
-            match key.as_str() {
-                TRUST => {
-                    policies.trust = Some(Arc::new(Trust::from_value(value).map_err(place)?));
-                    continue;
-                }
-                REGISTRIES => {
-                    policies.registries = RegistrySettings::from_value(value).map_err(place)?;
-                    continue;
-                }
-                LABELS => {
-                    policies.labels = Self::read_labels(value).map_err(place)?;
-                    continue;
-                }
-                _ => {}
-            }
-            let names = SlotName::ALL.map(SlotName::as_str);
-            let names: Vec<&str> = names.into_iter().chain([TRUST, REGISTRIES, LABELS]).collect();
-            let Ok(slot) = key.parse::<SlotName>() else {
-                return Err(format!("policies: {}", unknown_key(&key, &names)));
-            };
-            let place = format!("policies.{slot}");
-            let links = match value {
-                Value::Array(links) => {
-                    if links.len() > MAX_LINKS {
-                        return Err(format!("{place}: {} links, and at most {MAX_LINKS} are allowed", links.len()));
-                    }
-                    let read = |(index, link)| Link::from_value(link, &format!("{place}[{index}]"));
-                    links.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?
-                }
-                link => vec![Link::from_value(link, &place)?],
-            };
-            policies.chains.insert(slot, links);
+        let wrong: Vec<String> = map.into_iter().filter_map(|(key, value)| policies.read(&key, value).err()).collect();
+        if !wrong.is_empty() {
+            return Err(wrong.join("; "));
         }
         policies.check()?;
         Ok(policies)
+    }
+
+    /// Reads what stands under one key of the table.
+    fn read(&mut self, key: &str, value: Value) -> Result<(), String> {
+        let place = |problem: String| format!("policies.{key}: {problem}");
+        match key {
+            TRUST => self.trust = Some(Arc::new(Trust::from_value(value).map_err(place)?)),
+            REGISTRIES => self.registries = RegistrySettings::from_value(value).map_err(place)?,
+            LABELS => self.labels = Self::read_labels(value).map_err(place)?,
+            _ => {
+                let names = SlotName::ALL.map(SlotName::as_str);
+                let names: Vec<&str> = names.into_iter().chain([TRUST, REGISTRIES, LABELS]).collect();
+                let Ok(slot) = key.parse::<SlotName>() else {
+                    return Err(format!("policies: {}", unknown_key(key, &names)));
+                };
+                let place = format!("policies.{slot}");
+                let links = match value {
+                    Value::Array(links) if links.len() > MAX_LINKS => {
+                        return Err(format!("{place}: {} links, and at most {MAX_LINKS} are allowed", links.len()));
+                    }
+                    Value::Array(links) => {
+                        let read = |(index, link)| Link::from_value(link, &format!("{place}[{index}]"));
+                        links.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?
+                    }
+                    link => vec![Link::from_value(link, &place)?],
+                };
+                self.chains.insert(slot, links);
+            }
+        }
+        Ok(())
     }
 
     /// The built-in default never defers, so nothing after it would ever be asked.

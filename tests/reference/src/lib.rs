@@ -1,11 +1,13 @@
-//! Pages of the documentation that are made of the code, and held to it. Knows no page; each crate has those about
+//! Pages and schemas of the documentation that are made of the code, and held to it. Knows no page; each crate has those about
 //! itself made by its own tests.
 
 mod commands;
+mod documents;
 
 use std::path::{Path, PathBuf};
 
 pub use commands::commands;
+pub use documents::{Documents, check_document, contradictions};
 
 /// The repository.
 pub fn repository() -> PathBuf {

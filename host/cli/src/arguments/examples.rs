@@ -27,6 +27,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("image list", &["windlass image list", "windlass image list --own -o name"]),
     ("zone list", &["windlass zone list"]),
     ("version", &["windlass version"]),
+    ("example", &["windlass example", "windlass example farm.toml", "windlass example config.toml --out example.toml"]),
     ("server delete", &["windlass server delete web-1", "windlass server delete --group ci --yes"]),
     ("cluster create", &["windlass cluster create farm.toml --dry-run", "windlass cluster create farm.toml"]),
     (

@@ -10,7 +10,6 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_console::{Candidates, Endpoint, Error, LEAST_TOKEN_CHARACTERS, Prices, ServeOptions};
 use windlass_inspect::failure::Failure;
-use windlass_inspect::output::print;
 use windlass_lifecycle::StateDirectory;
 use windlass_policy::Source;
 use windlass_scaleway::Client;
@@ -47,11 +46,7 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Console) -> Res
         asking = Some(tokio::spawn(ask_for_prices(client(settings)?, prices)));
     }
     let mut ends = EndSignals::listen()?;
-    // Programs read this line and go on, so it must come first and be alone on its line.
-    match context.output.is_document() {
-        true => print(&format!("{}\n", json!({ "url": url }))),
-        false => print(&format!("{url}\n")),
-    }
+    context.output.first_line(&json!({ "url": url }), &url);
     context.output.say(&format!("showing {}; it changes nothing. End: Ctrl-C", state.path().display()));
     let end = CancellationToken::new();
     let serving = endpoint.serve(console, end.clone());

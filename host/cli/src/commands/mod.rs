@@ -10,6 +10,7 @@ mod decision;
 mod demo;
 pub(crate) mod detach;
 mod doctor;
+pub(crate) mod example;
 mod init;
 mod lifecycle;
 mod man;
@@ -42,6 +43,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     match command {
         Command::Completions(completions) => completions::run(&completions),
         Command::Man(man) => man::run(global.output(), &man),
+        Command::Example(example) => example::run(global.output(), &example),
         Command::Version => {
             let version = env!("CARGO_PKG_VERSION");
             global.output().result(&serde_json::json!({ "version": version }), || format!("windlass {version}\n"));

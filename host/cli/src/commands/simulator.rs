@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::json;
 use tokio::net::TcpListener;
 use windlass_inspect::failure::Failure;
-use windlass_inspect::output::{Output, print};
+use windlass_inspect::output::Output;
 use windlass_simulator::{AppleSilicon, Latency, Options, RequestLimit, Simulator};
 
 use crate::arguments;
@@ -40,11 +40,7 @@ pub(crate) async fn run(output: Output, arguments: arguments::Simulator) -> Resu
         ..Options::default()
     });
 
-    // Programs read this line and go on, so it must come first and be alone on its line.
-    match output.is_document() {
-        true => print(&format!("{}\n", json!({ "url": url, "seed": seed, "time_scale": arguments.time_scale }))),
-        false => print(&format!("{url}\n")),
-    }
+    output.first_line(&json!({ "url": url, "seed": seed, "time_scale": arguments.time_scale }), &url);
     output.say(&format!(
         "simulating Scaleway (seed {seed}, time scale {}). Any UUID is a secret key:",
         arguments.time_scale

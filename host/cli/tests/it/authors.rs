@@ -136,9 +136,13 @@ fn recorded_decisions_become_fixtures_one_for_each_combination() {
 #[test]
 fn schemas_are_told_or_written() {
     let world = World::new("50");
-    let all = world.json(&["policy", "schema", "--slot", "retry"]);
+    let schema = |more: &[&str]| {
+        let line = ["policy", "schema", "--slot", "retry", "--output", "json"];
+        world.run(&[&line[..], more].concat()).expect(0).file()
+    };
+    let all = schema(&[]);
     for of in ["question", "answer", "fixture", "rules"] {
-        let one = world.json(&["policy", "schema", "--slot", "retry", "--of", of]);
+        let one = schema(&["--of", of]);
         assert_eq!(one["$schema"], "https://json-schema.org/draft/2020-12/schema");
         assert_eq!(one, all[of]);
     }

@@ -38,8 +38,9 @@ const COMMANDS: [&[&str]; 17] = [
 ];
 
 /// What changes neither the account nor the journal, or, like `demo`, works on an account of its own.
-const OTHERS: [&str; 52] = [
+const OTHERS: [&str; 53] = [
     "version",
+    "example",
     "type list",
     "image list",
     "zone list",

@@ -95,7 +95,7 @@ fn a_call_that_may_still_take_effect_is_told_with_exit_code_3_until_it_was_looke
     let document = ran.json();
     assert_eq!(document["error"]["left"][0]["kind"], "unverified");
     let id = document["failures"][0]["operation"].as_str().unwrap();
-    let look_at = document["failures"][0]["report"]["look_at"].as_u64().unwrap();
+    let look_at = document["failures"][0]["report"]["look_at"].as_str().unwrap();
     let shown = world.json(&["operation", "show", id]);
     assert_eq!(shown["operation"]["state"], "unverified");
     assert_eq!(shown["operation"]["look_at"], look_at);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use windlass_test_guests::KEEP_NEW_NODES_FOR_INSPECTION;
+use windlass_test_reference::repository;
 
 use crate::support::{IMPATIENT, Ran, World, bare, new_home};
 
@@ -40,22 +41,6 @@ const LAST: [&str; 6] = [
     "windlass sweep --yes",
     "windlass init",
 ];
-
-/// The specification of which the examples speak.
-const FARM: &str = "
-name = 'farm'
-zone = 'fr-par-1'
-
-[groups.workers]
-count = 3
-types = ['DEV1-S']
-image = 'ubuntu_noble'
-
-[groups.cache]
-count = 0
-types = ['DEV1-S']
-image = 'ubuntu_noble'
-";
 
 /// Each command's help is asked for, and its examples are collected.
 fn examples(path: &[String], found: &mut Vec<String>) {
@@ -96,7 +81,7 @@ fn each_example_of_each_help_does_what_it_shows() {
     let world = World::new("100");
     let folder = world.home.path().join("folder");
     std::fs::create_dir(&folder).unwrap();
-    std::fs::write(folder.join("farm.toml"), FARM).unwrap();
+    std::fs::copy(repository().join("docs/examples/farm.toml"), folder.join("farm.toml")).unwrap();
     KEEP_NEW_NODES_FOR_INSPECTION.write_to(&folder).unwrap();
     let keep = "slot = \"release\"\n[[rules]]\nwhen = \"true\"\nanswer = \"keep\"\n";
     std::fs::write(folder.join("keep-all.rules.toml"), keep).unwrap();

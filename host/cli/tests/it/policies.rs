@@ -276,7 +276,7 @@ fn bench_measures_a_policy_beside_the_default() {
     let file = world.write("keep.wasm", KEEP_VOLUMES_FOR_INSPECTION.bytes);
     let benched = world.json(&["policy", "bench", file.to_str().unwrap(), "--decisions", "100"]);
     assert_eq!(benched["slot"], "rollback");
-    assert!(benched["policy"]["p50-ns"].as_u64().unwrap() > 0 && benched["default"]["fuel-p50"].as_u64().unwrap() > 0);
+    assert!(benched["policy"]["p50_ns"].as_u64().unwrap() > 0 && benched["default"]["fuel_p50"].as_u64().unwrap() > 0);
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn status_shows_what_a_running_host_says_of_its_policies_and_forgets_one_that_di
     let refused = eventually("the host says what it refused", || {
         link(&statuses()).filter(|link| link["error"].as_str().is_some_and(|error| error.contains("it is text")))
     });
-    assert!(refused["refused-at-ms"].as_u64() >= refused["loaded-at-ms"].as_u64(), "{refused}");
+    assert!(refused["refused_at"].as_str() >= refused["loaded_at"].as_str(), "{refused}");
     let text = world.run(&["policy", "status"]).expect(0).stdout;
     assert!(
         text.contains("windlass (process ") && text.contains("not replaced") && text.contains("it is text"),

@@ -139,7 +139,7 @@ fn it_ends_without_asking_a_shadow_about_all_decisions_that_wait_for_it() {
     let report = served.world.json(&["policy", "shadow"]);
     let shadow = &report["shadows"][0];
     // Were they all asked, it would be suspended after the fifth failure.
-    assert!(shadow["failed"].as_u64().unwrap() < 5 && shadow["not-asked"].as_u64().unwrap() > 10, "{report}");
+    assert!(shadow["failed"].as_u64().unwrap() < 5 && shadow["not_asked"].as_u64().unwrap() > 10, "{report}");
 }
 
 #[test]

@@ -180,8 +180,17 @@ impl Ran {
         Running::start(command).end()
     }
 
-    /// The one JSON document on stdout.
+    /// The one document on stdout.
+    #[track_caller]
     pub fn json(&self) -> Value {
+        let document = self.file();
+        crate::documents::check(&document);
+        document
+    }
+
+    /// A file's content on stdout, which has no envelope.
+    #[track_caller]
+    pub fn file(&self) -> Value {
         serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("{error}\nstdout: {}\nstderr: {}", self.stdout, self.stderr))
     }
@@ -282,6 +291,7 @@ impl World {
         Ran::of(&mut self.command(arguments))
     }
 
+    #[track_caller]
     pub fn json(&self, arguments: &[&str]) -> Value {
         self.run(&[arguments, &["--output", "json"]].concat()).expect(0).json()
     }

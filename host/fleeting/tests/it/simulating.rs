@@ -4,7 +4,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use windlass_test_reference::{hold, repository};
+use windlass_test_reference::{Documents, check_document, hold, repository};
 
 const PAGE: &str = "docs/gitlab-runner-simulate.md";
 
@@ -34,7 +34,9 @@ fn outcome(config: &str, arguments: &[&str]) -> Value {
     let all = [&["--config", "config.toml", "--output", "json"], arguments].concat();
     let Simulated { code, said, warned } = simulate(config, &all);
     assert_eq!(code, Some(0), "{said}{warned}");
-    serde_json::from_str(&said).unwrap()
+    let outcome = serde_json::from_str(&said).unwrap();
+    check_document(&outcome);
+    outcome
 }
 
 /// A configuration with this in its autoscaler and its plugin_config.
@@ -74,6 +76,15 @@ fn the_page_of_the_simulation_shows_what_it_says_of_the_documented_runner() {
 }
 
 #[test]
+fn the_published_schema_is_that_of_what_is_printed() {
+    let mut documents = Documents::default();
+    for arguments in [&["--hours", "1"][..], &["--hours", "2", "--pattern", "burst"]] {
+        documents.add(&outcome(&documented(), arguments));
+    }
+    documents.hold("docs/gitlab-runner-simulate.schema.json", "What `fleeting-plugin-scaleway simulate` prints");
+}
+
+#[test]
 fn a_seed_says_everything_that_happens_and_nothing_is_left_in_the_end() {
     let config = config("max_instances = 10\nmax_use_count = 1", "", "idle_count = 1\nidle_time = '10m'");
     let steady = ["--pattern", "steady", "--hours", "2", "--jobs-per-hour", "30", "--seed", "7"];
@@ -92,7 +103,9 @@ fn a_seed_says_everything_that_happens_and_nothing_is_left_in_the_end() {
     let hours = totals["server_hours"].as_f64().unwrap();
     assert!((cost - hours * 0.008_976).abs() < 1e-6 && hours > 2.0, "{totals}");
     assert_eq!(first["hours"].as_array().unwrap().len(), 2);
-    assert_eq!(first["hours"][1]["at"].as_u64().unwrap() - first["hours"][0]["at"].as_u64().unwrap(), 3_600_000);
+    let at = |hour: usize| first["hours"][hour]["at"].as_str().unwrap().to_owned();
+    assert_eq!((at(0), &first["starts_at"]), ("2026-08-03T00:00:00.000Z".to_owned(), &first["hours"][0]["at"]));
+    assert_eq!(at(1), "2026-08-03T01:00:00.000Z");
 }
 
 #[test]

@@ -102,7 +102,7 @@ pub(crate) async fn export(context: &Context, arguments: &ExportCluster) -> Resu
     };
     let text = toml::to_string(&specification)
         .map_err(|error| Failure::undone("the specification cannot be written as TOML").because(error.to_string()))?;
-    context.output.result(&specification, || text);
+    context.output.file(&specification, || text);
     Ok(())
 }
 

@@ -32,7 +32,7 @@ async fn draw(mut events: UnboundedReceiver<ClusterEvent>, output: Output, nodes
     while let Some(event) = events.recv().await {
         let lines = view.lines(&event);
         if output.is_lines() {
-            output.document(&event);
+            output.event("cluster event", &event);
         }
         bar.set_message(view.summary());
         for line in lines {

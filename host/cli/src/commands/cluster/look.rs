@@ -142,7 +142,7 @@ async fn watch(
             seen = event.sequence;
             let lines = view.lines(event);
             if context.output.is_lines() {
-                context.output.document(event);
+                context.output.event("cluster event", event);
             } else {
                 lines.iter().for_each(|line| context.output.say(line));
             }

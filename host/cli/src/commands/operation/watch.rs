@@ -141,7 +141,8 @@ impl Watching {
                     _ => self.doing.remove(id.as_str()),
                 };
                 if context.output.is_lines() {
-                    context.output.document(&json!({ "operation": id, "kind": operation.kind, "entry": entry }));
+                    let event = json!({ "operation": id, "kind": operation.kind, "entry": entry });
+                    context.output.event("operation entry", &event);
                 } else if intents_too || entry.phase != Phase::Intent {
                     lines.push(format!("{id}{}", entry_words(&operation, entry)));
                 }

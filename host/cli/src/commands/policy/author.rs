@@ -112,7 +112,7 @@ pub(super) fn schema(context: &Context, arguments: &PolicySchema) -> Result<(), 
             Value::Object(SchemaOf::ALL.into_iter().map(one).collect::<Result<Map<_, _>, Failure>>()?)
         }
     };
-    context.output.result(&document, || pretty(&document));
+    context.output.file(&document, || pretty(&document));
     Ok(())
 }
 

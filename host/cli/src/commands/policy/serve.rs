@@ -4,7 +4,6 @@ use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use windlass_inspect::failure::Failure;
-use windlass_inspect::output::print;
 use windlass_policy::Host;
 use windlass_serve::{ServeOptions, Socket, serve};
 
@@ -45,11 +44,8 @@ pub(super) async fn run(context: &Context, arguments: ServePolicies) -> Result<(
     options.users.extend(allow_uid);
     options.limits.connections = max_connections.into();
 
-    // Programs read this line and go on, so it must come first and be alone on its line.
-    match context.output.is_document() {
-        true => print(&format!("{}\n", json!({ "listen": format!("unix:{}", path.display()) }))),
-        false => print(&format!("unix:{}\n", path.display())),
-    }
+    let listen = format!("unix:{}", path.display());
+    context.output.first_line(&json!({ "listen": listen }), &listen);
     context.output.say(&format!(
         "deciding; decisions are recorded in {}. SIGHUP reads the configuration again. End: Ctrl-C",
         state.path().display()

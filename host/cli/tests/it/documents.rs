@@ -1,0 +1,213 @@
+//! The documents of all commands: the published schema of each, made of what is printed. `just reference` writes it
+//! anew, and `git diff` shows what that changes for scripts.
+
+use std::sync::LazyLock;
+
+use serde_json::Value;
+use windlass_inspect::document::VERBATIM;
+use windlass_test_reference::{Documents, check_document, contradictions, repository};
+
+use crate::support::{IMPATIENT, Ran, Running, World};
+
+const SCHEMA: &str = "docs/json-output.schema.json";
+
+const FARM: &str = "
+name = 'farm'
+zone = 'fr-par-1'
+
+[groups.web-servers]
+count = 2
+types = ['DEV1-S']
+image = 'ubuntu_noble'
+";
+
+/// The retry slot, since a failure has put questions to it.
+const RULES: &str = "slot = 'retry'\n[[rules]]\nname = 'stock'\nwhen = \"failure.class == 'out-of-stock'\"\n\
+                     answer = { wait = 1000 }\n";
+
+/// What is asked of a world that has a server, a cluster of two nodes, and a creation that was undone, in this order.
+/// ID stands for the server's name, LAST for the newest operation, DECISION for the newest decision.
+const ASKED: &[&str] = &[
+    "version",
+    "example",
+    "example farm.toml",
+    "example laws.toml --out laws.toml",
+    "zone list",
+    "type list",
+    "image list",
+    "server list",
+    "server show ID",
+    "cluster list",
+    "cluster status farm",
+    "cluster refresh farm",
+    "cluster history farm",
+    "cluster diff other.toml",
+    "cluster apply other.toml --dry-run",
+    "cluster validate farm.toml",
+    "cluster replace farm --group web-servers --dry-run",
+    "cluster scale farm web-servers=1 --dry-run",
+    "cluster cancel farm",
+    "cluster resume",
+    "cluster watch farm",
+    "operation list",
+    "operation show LAST",
+    "operation watch",
+    "operation resume",
+    "operation abandon LAST --dry-run",
+    "state show",
+    "sweep --dry-run",
+    "config show",
+    "doctor",
+    "policy list",
+    "policy status",
+    "policy shadow",
+    "policy audit keep.rules.toml",
+    "policy new patient --slot retry --language rules",
+    "policy test patient",
+    "policy schema --slot retry --folder schemas",
+    "policy inspect retry.rules.toml",
+    "policy check retry.rules.toml",
+    "policy run retry.rules.toml --slot retry --example",
+    "policy prove retry.rules.toml --slot retry --questions 100 --random 0 --save laws",
+    "policy diff default retry.rules.toml --slot retry --questions 100 --random 0",
+    "policy bench retry.rules.toml --decisions 100",
+    "decision list --slot retry",
+    "decision show DECISION",
+    "decision replay DECISION",
+    "decision replay --since 1h",
+    "conformance --list",
+    "man --out man1",
+    "server delete ID --dry-run",
+    "server delete ID --yes",
+    "server show ID",
+    "cluster scale farm web-servers=1 --yes",
+    "cluster abandon farm --dry-run",
+    "cluster terminate farm --yes",
+    "state take-over --yes",
+];
+
+/// Programs that go on after their first line.
+const SERVING: [&[&str]; 3] = [
+    &["simulator", "--listen", "127.0.0.1:0"],
+    &["console", "--listen", "127.0.0.1:0"],
+    &["policy", "serve", "--listen", "unix:policy.sock"],
+];
+
+/// Commands whose documents other tests look at alone, or that print none.
+const OTHERS: [&str; 14] = [
+    // What they attach to.
+    "cluster attach",
+    "operation attach",
+    // A file's content.
+    "cluster export",
+    "report",
+    "completions",
+    // They need a compiler, a registry, a key, or a while.
+    "demo",
+    "policy build",
+    "policy lock",
+    "policy pull",
+    "policy push",
+    "policy sign",
+    "policy verify",
+    // They need an account of their own.
+    "init",
+    "operation cancel",
+];
+
+static PUBLISHED: LazyLock<Value> = LazyLock::new(|| {
+    let text = std::fs::read_to_string(repository().join(SCHEMA)).expect("it is published");
+    serde_json::from_str(&text).expect("JSON")
+});
+
+/// Looks at a document that any test has had printed.
+#[track_caller]
+pub fn check(document: &Value) {
+    check_document(document);
+    let name = document["document"].as_str().expect("it was checked");
+    // A command line that could not be read is nobody's.
+    if name != "error" && !OTHERS.contains(&name) {
+        let found = contradictions(&PUBLISHED, document);
+        assert!(found.is_empty(), "{name}: {found:#?}\n{document}");
+    }
+}
+
+#[test]
+fn the_published_schemas_are_those_of_what_is_printed() {
+    let world = World::new("100");
+    world.configure(IMPATIENT);
+    world.write("farm.toml", FARM.as_bytes());
+    world.write("other.toml", FARM.replace("count = 2", "count = 3").as_bytes());
+    world.write("retry.rules.toml", RULES.as_bytes());
+    world.write("keep.rules.toml", b"slot = \"release\"\n[[rules]]\nwhen = \"true\"\nanswer = \"keep\"\n");
+    let mut documents = Documents::default();
+    let mut ask = |line: &[&str], code: i32| {
+        let mut command = world.command(&[line, &["--output", "json-lines"]].concat());
+        let ran = Ran::of(command.current_dir(world.home.path())).expect(code);
+        let lines = ran.stdout.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let printed: Vec<Value> = lines.inspect(|document| documents.add(document)).collect();
+        printed.last().expect("a document").clone()
+    };
+    let create = ["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble"];
+    ask(&["cluster", "create", "farm.toml", "--dry-run"], 0);
+    ask(&["cluster", "create", "farm.toml"], 0);
+    world.fault("POST", "/instance/v1/zones/*/servers/*/action", "internal-server-error");
+    ask(&create, 1);
+    world.control("DELETE", "faults", "");
+    let created = ask(&create, 0);
+    let decision = ask(&["decision", "list", "--slot", "retry"], 0)["decisions"][0]["id"].clone();
+    for line in ASKED {
+        let words = line.split(' ').map(|word| match word {
+            "ID" => created["servers"][0]["name"].as_str().expect("a name"),
+            "LAST" => created["servers"][0]["operation"].as_str().expect("an operation"),
+            "DECISION" => decision.as_str().expect("a decision"),
+            word => word,
+        });
+        ask(&words.collect::<Vec<_>>(), 0);
+    }
+    ask(&["server", "show", "nobody"], 2);
+    for line in SERVING {
+        let mut command = world.command(&[line, &["--output", "json"]].concat());
+        let serving = Running::start(command.current_dir(world.home.path()));
+        documents.add(&serde_json::from_str(&serving.first_line()).expect("JSON"));
+        serving.signal("TERM");
+        serving.end().expect(0);
+    }
+    documents.hold(SCHEMA, "Documents that windlass prints");
+
+    let reference = include_str!("../../../../docs/commands.md");
+    let commands: Vec<&str> =
+        reference.lines().filter_map(|line| line.strip_prefix("## `windlass ")?.strip_suffix('`')).collect();
+    for command in &commands {
+        let is_group = commands.iter().any(|other| other.starts_with(&format!("{command} ")));
+        let is_known = documents.names().any(|name| name == *command) || OTHERS.contains(command);
+        assert!(
+            is_group || is_known,
+            "{command}: add it to ASKED, or to OTHERS where it prints no document of its own"
+        );
+    }
+}
+
+#[test]
+fn the_page_names_every_value_that_keeps_its_own_spelling() {
+    let page = std::fs::read_to_string(repository().join("docs/json-output.md")).expect("a page");
+    let (_, page) = page.split_once("| value of | is spelt as |").expect("a table");
+    let (table, _) = page.split_once("\n\n").expect("its end");
+    for key in VERBATIM {
+        assert!(table.contains(&format!("`{key}`")), "{key}");
+    }
+}
+
+#[test]
+fn yaml_is_the_same_document_and_a_files_content_has_no_envelope() {
+    let world = World::new("100");
+    world.configure(IMPATIENT);
+    world.fault("POST", "/instance/v1/zones/*/servers/*/action", "internal-server-error");
+    world.create("1").expect(1);
+    let yaml = world.run(&["decision", "list", "--output", "yaml"]).expect(0).stdout;
+    let same: Value = serde_norway::from_str(&yaml).expect("YAML");
+    assert_eq!(same, world.json(&["decision", "list"]));
+    assert!(yaml.starts_with("---\ndocument: decision list\nformat_version: 1\n"), "{yaml}");
+    let schema = world.run(&["policy", "schema", "--slot", "retry", "--of", "answer", "-o", "json"]).expect(0).file();
+    assert!(schema["$schema"].is_string() && schema["document"].is_null(), "{schema}");
+}
