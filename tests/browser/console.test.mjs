@@ -223,13 +223,13 @@ test("text from outside never becomes markup", async () => {
         "html", "head", "meta", "title", "link", "script", "body", "a", "header", "p", "nav", "main", "h1", "h2",
         "h3", "h4", "ul", "ol", "li", "section", "div", "table", "thead", "tbody", "tr", "th", "td", "span", "time",
         "dl", "dt", "dd", "details", "summary", "pre", "code", "strong", "svg", "rect", "line", "g", "text", "meter",
-        "form", "input", "button", "figure", "figcaption", "desc"
+        "form", "input", "button", "figure", "figcaption", "desc", "path"
       ]);
       const attributes = new Set([
         "lang", "charset", "name", "content", "rel", "href", "type", "src", "defer", "class", "id", "title",
         "aria-label", "aria-labelledby", "aria-current", "aria-hidden", "role", "tabindex", "scope", "datetime",
         "viewBox", "width", "height", "x", "y", "x1", "x2", "y1", "y2", "rx", "focusable", "min", "max", "value",
-        "action", "method", "maxlength", "placeholder", "preserveAspectRatio"
+        "action", "method", "maxlength", "placeholder", "preserveAspectRatio", "d"
       ]);
       const strange = [];
       for (const element of document.querySelectorAll("*")) {

@@ -7,7 +7,8 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::sync::oneshot;
 use windlass_inspect::failure::{Exit, Failure};
-use windlass_inspect::output::{ask, table};
+use windlass_inspect::listing::Listing;
+use windlass_inspect::output::ask;
 use windlass_inspect::text::bold;
 
 use crate::interrupt::EndSignals;
@@ -93,9 +94,15 @@ fn on_terminal() -> bool {
 
 /// What would go, as a table.
 pub(crate) fn rows(planned: &[Planned]) -> String {
-    let cells =
-        planned.iter().map(|one| [&one.kind, &one.id, &one.name, &one.state, &one.why].map(Clone::clone).to_vec());
-    table(&["kind", "id", "name", "state", "why"], cells)
+    let planned = Listing::new(planned, "", |one: &Planned| one.id.clone())
+        .column("kind", |one| one.kind.clone())
+        .column("id", |one| one.id.clone())
+        .column("name", |one| one.name.clone())
+        .spare(1)
+        .column("state", |one| one.state.clone())
+        .spare(2)
+        .column("why", |one| one.why.clone());
+    planned.table(false)
 }
 
 /// `y` or `yes`, in any case; nothing else.

@@ -18,14 +18,12 @@ use cap_std::fs::Dir;
 use http_body_util::BodyExt as _;
 use tower::ServiceExt as _;
 use windlass_console::{Access, Candidates, Console, Endpoint, ServeOptions};
-use windlass_lifecycle::{Durability, Journal, StateDirectory};
+use windlass_lifecycle::{Clock, Durability, Journal, StateDirectory};
 use windlass_policy::slots::{Retry, Slot as _, SlotName};
 use windlass_policy::{Host, HostOptions, built_in_component};
 
 const OPERATIONS: u64 = 100_000;
 const DECISIONS: u64 = 5_000_000;
-/// 2026-11-01T00:00:00Z.
-const BEGAN: u64 = 1_793_491_200_000;
 /// Lines of a segment, which has some 4 MiB then, as in a host.
 const LINES: u64 = 9_000;
 const ROUNDS: usize = 20;
@@ -36,11 +34,14 @@ fn main() {
     let decisions = std::env::var("WINDLASS_DECISIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(DECISIONS);
     let folder = tempfile::tempdir().unwrap();
     let state = StateDirectory::open(folder.path()).unwrap();
-    write_operations(&state);
-    let bytes = write_decisions(folder.path(), decisions);
+    let now = Clock::System.now();
+    // One a second, so that most are of the last day; and decisions, one a millisecond.
+    write_operations(&state, now - OPERATIONS * 1_000);
+    let began = now - decisions;
+    let bytes = write_decisions(folder.path(), decisions, began);
     println!("{OPERATIONS} operations, {decisions} decisions ({} MB)", bytes / 1_000_000);
     let middle = decisions / 2 / WITH_QUESTION * WITH_QUESTION;
-    let middle = id_of(BEGAN + middle, middle / LINES, middle);
+    let middle = id_of(began + middle, middle / LINES, middle);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(pages(state.clone(), &middle));
     beside(state, &middle);
@@ -57,6 +58,8 @@ async fn pages(state: StateDirectory, middle: &str) {
         "/operations".to_owned(),
         format!("/operations?before={}", operation_id(OPERATIONS / 2)),
         "/operations?state=left".to_owned(),
+        "/operations?group=ci".to_owned(),
+        "/operations?group=rare".to_owned(),
         format!("/operations/{}", operation_id(OPERATIONS / 3)),
         "/decisions".to_owned(),
         format!("/decisions?before={middle}"),
@@ -171,7 +174,7 @@ fn operation_id(number: u64) -> String {
 }
 
 /// The journal's own tables, filled by hand: operations one after the other would take an hour.
-fn write_operations(state: &StateDirectory) {
+fn write_operations(state: &StateDirectory, began: u64) {
     drop(Journal::open(state, Durability::Process).unwrap());
     let mut connection = rusqlite::Connection::open(state.path().join("journal.sqlite")).unwrap();
     let transaction = connection.transaction().unwrap();
@@ -200,7 +203,7 @@ fn write_operations(state: &StateDirectory) {
             };
             // Of a thousand, five are there still.
             let ended_by = (number % 200 != 0).then(|| operation_id(number));
-            let at = i64::try_from(BEGAN + number * 1_000).unwrap();
+            let at = i64::try_from(began + number * 1_000).unwrap();
             operation.execute((operation_id(number), state, ended_by, at)).unwrap();
             for (step, phase) in [
                 ("create-ip", "intent"),
@@ -221,7 +224,7 @@ fn id_of(at: u64, segment: u64, sequence: u64) -> String {
 }
 
 /// Segments as hosts write them, one decision a millisecond. How many bytes they have.
-fn write_decisions(folder: &std::path::Path, count: u64) -> u64 {
+fn write_decisions(folder: &std::path::Path, count: u64, began: u64) -> u64 {
     let folder = folder.join("decisions");
     std::fs::create_dir(&folder).unwrap();
     let digest = "ab".repeat(32);
@@ -230,13 +233,13 @@ fn write_decisions(folder: &std::path::Path, count: u64) -> u64 {
     for segment in 0..count.div_ceil(LINES) {
         let first = segment * LINES;
         let file = |slot: &str| {
-            let name = format!("{:012x}-{:08x}-{segment:08x}.{slot}.jsonl", BEGAN + first, segment % 2);
+            let name = format!("{:012x}-{:08x}-{segment:08x}.{slot}.jsonl", began + first, segment % 2);
             BufWriter::new(std::fs::File::create(folder.join(name)).unwrap())
         };
         let (mut retry, mut release) = (file("retry"), None);
         for number in first..(first + LINES).min(count) {
             let slot = if number % 100_000 == 7 { "release" } else { "retry" };
-            let at = BEGAN + number;
+            let at = began + number;
             let policy = format!(
                 r#"{{"slot":"{slot}","name":"windlass-guest-{slot}","version":"0.1.0","component":"{digest}","settings":"{digest}"}}"#
             );

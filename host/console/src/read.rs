@@ -30,7 +30,7 @@ mod day;
 mod search;
 #[cfg(feature = "clusters")]
 pub(crate) use clusters::ClusterView;
-pub(crate) use day::{Asked, Day, Deciding, Hour};
+pub(crate) use day::{Asked, Day, Deciding, Hour, Incident, Level, SPANS_OF_HOUR, What, failures_of};
 pub(crate) use search::Search;
 
 /// Rows of a page.
@@ -281,6 +281,7 @@ impl Source {
         let open = of_states(&[OperationState::Open])?;
         let (machines, more_machines) = self.machines(&open)?;
         let cost = self.prices.as_ref().map(|_| cost_of(&machines));
+        let (day, deciding) = self.day()?;
         let mut under_way = Vec::new();
         for operation in open {
             let Some(journal) = self.journal()? else { continue };
@@ -302,8 +303,8 @@ impl Source {
             hosts: self.hosts()?,
             elsewhere: self.elsewhere()?,
             moved: self.state.moved_with(self.journal()?.as_ref()).map_err(Error::Journal)?,
-            day: self.day()?,
-            deciding: self.deciding()?,
+            day,
+            deciding,
         })
     }
 
@@ -389,18 +390,6 @@ impl Source {
         &self,
         mut filter: OperationFilter,
     ) -> Result<(Vec<Operation>, Option<OperationId>), Error> {
-        // The journal has no index of groups: of a group that is rare, a page may have few operations and a next one.
-        if let Some(group) = filter.group.take() {
-            filter.limit = Some(Search::OPERATIONS);
-            let mut operations = self.list(&filter)?;
-            let is_whole = operations.len() < Search::OPERATIONS as usize;
-            let oldest = operations.last().map(|operation| operation.id.clone()).filter(|_| !is_whole);
-            operations.retain(|operation| operation.group == group);
-            let more = operations.len() > PAGE;
-            operations.truncate(PAGE);
-            let last = operations.last().filter(|_| more).map(|operation| operation.id.clone());
-            return Ok((operations, last.or(oldest)));
-        }
         filter.limit = Some(PAGE as u32 + 1);
         let mut operations = self.list(&filter)?;
         let more = operations.len() > PAGE;

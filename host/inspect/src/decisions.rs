@@ -46,11 +46,15 @@ impl Inspector<'_> {
         let decisions = Listing::new(&decisions, "no decisions", |row: &Listed| row.decision.id.to_string())
             .column("decision", |row| row.decision.id.to_string())
             .column("at", |row| instant(row.decision.at_ms))
+            .spare(6)
             .wide("age", |row| age(row.decision.at_ms))
             .column("slot", |row| row.decision.slot.to_string())
+            .spare(1)
             .column("subject", |row| row.brief.subject.clone())
+            .spare(2)
             .column("verdict", |row| row.brief.verdict.clone())
             .column("decided by", |row| row.brief.deciders.join(", "))
+            .spare(4)
             .wide("asked", |row| {
                 let asked = row.decision.asked.iter().map(|asked| asked.policy.to_string());
                 asked.collect::<Vec<_>>().join(", ")
@@ -63,7 +67,9 @@ impl Inspector<'_> {
                 });
                 fallback.unwrap_or_default()
             })
+            .spare(3)
             .column("reason", |row| row.decision.reason.clone().unwrap_or_default())
+            .spare(5)
             .notes(notes);
         self.output.listing(&document, &decisions);
     }

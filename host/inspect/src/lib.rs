@@ -23,6 +23,8 @@ pub mod output;
 pub mod policies;
 #[cfg(feature = "terminal")]
 pub mod removals;
+#[cfg(feature = "terminal")]
+mod table;
 pub mod text;
 #[cfg(feature = "terminal")]
 pub mod usage;

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::output::{Output, OutputFormat, print, table};
+use crate::output::{Output, OutputFormat, print};
+use crate::table::{Head, laid_out, terminal_width};
 use crate::text::printable;
 
 /// Rows with their columns, and what each row is called.
@@ -22,6 +23,7 @@ struct Column<'r, T> {
     narrow: Option<Cell<'r, T>>,
     /// Absent: as in narrow tables.
     wide: Option<Cell<'r, T>>,
+    spare: Option<u8>,
 }
 
 impl<'r, T> Listing<'r, T> {
@@ -38,13 +40,13 @@ impl<'r, T> Listing<'r, T> {
 
     /// A column of every table.
     pub fn column(mut self, title: &'static str, cell: impl Fn(&T) -> String + 'r) -> Self {
-        self.columns.push(Column { title, narrow: Some(Box::new(cell)), wide: None });
+        self.columns.push(Column { title, narrow: Some(Box::new(cell)), wide: None, spare: None });
         self
     }
 
     /// A column of wide tables only.
     pub fn wide(mut self, title: &'static str, cell: impl Fn(&T) -> String + 'r) -> Self {
-        self.columns.push(Column { title, narrow: None, wide: Some(Box::new(cell)) });
+        self.columns.push(Column { title, narrow: None, wide: Some(Box::new(cell)), spare: None });
         self
     }
 
@@ -55,7 +57,15 @@ impl<'r, T> Listing<'r, T> {
         short: impl Fn(&T) -> String + 'r,
         whole: impl Fn(&T) -> String + 'r,
     ) -> Self {
-        self.columns.push(Column { title, narrow: Some(Box::new(short)), wide: Some(Box::new(whole)) });
+        self.columns.push(Column { title, narrow: Some(Box::new(short)), wide: Some(Box::new(whole)), spare: None });
+        self
+    }
+
+    /// The last column is left out of a table for which a terminal has no room: those of the highest rank first.
+    pub fn spare(mut self, rank: u8) -> Self {
+        if let Some(last) = self.columns.last_mut() {
+            last.spare = Some(rank);
+        }
         self
     }
 
@@ -66,10 +76,12 @@ impl<'r, T> Listing<'r, T> {
         }
         let cells = self.columns.iter().filter_map(|column| {
             let cell = if wide { column.wide.as_ref().or(column.narrow.as_ref()) } else { column.narrow.as_ref() };
-            cell.map(|cell| (column.title, cell))
+            cell.map(|cell| (Head { title: column.title, spare: column.spare }, cell))
         });
-        let (header, cells): (Vec<&str>, Vec<&Cell<'r, T>>) = cells.unzip();
-        table(&header, self.rows.iter().map(|row| cells.iter().map(|cell| cell(row)).collect()))
+        let (heads, cells): (Vec<Head<'_>>, Vec<&Cell<'r, T>>) = cells.unzip();
+        // What is asked for whole is whole, however narrow the terminal is.
+        let width = if wide { None } else { terminal_width() };
+        laid_out(&heads, self.rows.iter().map(|row| cells.iter().map(|cell| cell(row)).collect()), width)
     }
 
     fn say_notes(&self, output: Output) {

@@ -4,10 +4,10 @@ use std::io::{IsTerminal, Write};
 use std::sync::OnceLock;
 
 use clap::ValueEnum;
-use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
 use crate::document::Document;
+use crate::table::{Head, laid_out, terminal_width};
 use crate::text::{dim, printable};
 
 /// How results are written on stdout.
@@ -172,20 +172,10 @@ pub fn note(text: &str) {
     let _ = stderr.write_all(text.as_bytes());
 }
 
-/// A table without borders, as wide as the terminal where there is one.
+/// A table without borders. Where a terminal is too narrow, sentences are cut.
 pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    if let Some((terminal_size::Width(width), _)) = terminal_size::terminal_size_of(std::io::stdout()) {
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_width(width);
-    }
-    table.set_header(header.iter().map(|title| title.to_uppercase()).collect::<Vec<_>>());
-    table.add_rows(rows.into_iter().map(|row| row.iter().map(|cell| printable(cell)).collect::<Vec<_>>()));
-    if let Some(first) = table.column_mut(0) {
-        first.set_padding((0, 1));
-    }
-    table.trim_fmt() + "\n"
+    let heads: Vec<Head<'_>> = header.iter().map(|title| Head { title, spare: None }).collect();
+    laid_out(&heads, rows, terminal_width())
 }
 
 /// A list of labelled lines: `name    value`.

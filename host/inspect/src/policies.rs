@@ -73,10 +73,13 @@ fn status_words(host: &OneStatus, wide: bool) -> String {
         .column("asked", asked_words)
         .column("policy", |link| link.policy.name.to_string())
         .column("version", |link| link.policy.version.to_string())
+        .spare(2)
         .shortened("digest", |link| link.policy.digest().short(), |link| link.policy.digest().to_string())
+        .spare(3)
         .wide("settings", |link| link.policy.settings.to_string())
         .wide("source", |link| link.source.clone())
         .column("in place", |link| age(link.loaded_at_ms))
+        .spare(1)
         .column("is", |link| state_words(link).0)
         .column("why", |link| state_words(link).1);
     text.push_str(&policies.table(wide));

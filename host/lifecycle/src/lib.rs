@@ -110,7 +110,8 @@ pub use history::{FileMark, History, Place};
 pub use host_state::host_state;
 pub use identifier::{GroupName, OperationId, OwnerName};
 pub use journal::{
-    Entry, Journal, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind, ResourceName,
+    Course, Entry, Journal, Operation, OperationCount, OperationFilter, OperationKind, OperationState, Phase,
+    ResourceKind, ResourceName,
 };
 pub use known::KnownServer;
 pub use lifecycle::{CreatedServer, Lifecycle, Options, PendingCreate};

@@ -1,7 +1,7 @@
 //! What every log must keep. Each law is given an empty one; `other` is the same, as another process opens it.
 
 use serde_json::{Value, json};
-use windlass_lifecycle::log::{Change, Condition, Fence, Log, Query, Target, Write};
+use windlass_lifecycle::log::{Change, Condition, Fence, Key, Log, Query, Tally, Target, Write};
 
 const FAMILY: &str = "thing";
 
@@ -42,6 +42,7 @@ pub async fn all<L: Log>(new: impl Fn() -> (L, L)) {
     what_a_condition_says_holds_of_what_is_found(&new().0).await;
     streams_come_in_the_order_that_is_asked_for_page_by_page(&new().0).await;
     entries_come_in_the_order_of_writing_from_where_one_has_read(&new().0).await;
+    streams_are_counted_by_the_values_and_the_spans_that_are_asked_for(&new().0).await;
     what_is_forgotten_is_gone_with_its_entries(&new().0).await;
     let (log, other) = new();
     a_process_lives_as_long_as_it_says_and_a_lock_is_held_once(&log, &other);
@@ -148,6 +149,8 @@ async fn what_a_condition_says_holds_of_what_is_found(log: &dyn Log) {
         (Condition::Known("deep"), vec!["a/1"]),
         (Condition::Known("is").not(), vec!["a/1"]),
         (Condition::Below("n", 3), vec!["a/1", "a/2"]),
+        (Condition::From("n", 2), vec!["a/2", "b"]),
+        (Condition::From("absent", 0), vec![]),
         (Condition::Under("a/".into()), vec!["a/1", "a/2"]),
         (Condition::Has(vec![is("step", "kept"), is("resource.id", "an-ip")]), vec!["a/1"]),
         (Condition::Has(vec![is("step", "kept"), is("resource.id", "other")]), vec![]),
@@ -197,6 +200,34 @@ async fn entries_come_in_the_order_of_writing_from_where_one_has_read(log: &dyn 
     assert_eq!(steps(&Query { newest_first: true, limit: Some(1), ..of_a.clone() }), [4]);
     let known = read(&of_a)[0].number;
     assert_eq!(steps(&matching(vec![Condition::is("id", "a"), Condition::After(known)])), [3, 4]);
+}
+
+async fn streams_are_counted_by_the_values_and_the_spans_that_are_asked_for(log: &dyn Log) {
+    for (id, state, at, types) in
+        [("a", "done", 10, 1), ("b", "done", 19, 1), ("c", "done", 20, 1), ("d", "left", 20, 2)]
+    {
+        let types: Vec<&str> = ["one", "two"].into_iter().take(types).collect();
+        written(log, vec![put(id, json!({"state": state, "at": at, "of": {"types": types}}))]).await.unwrap();
+    }
+    written(log, vec![put("e", json!({}))]).await.unwrap();
+    let tally = |all: Vec<Condition>, by: &[Key]| {
+        let mut found = log.tally(&matching(all), by).unwrap();
+        found.sort_by_key(|tally| tally.values.iter().map(Value::to_string).collect::<Vec<_>>());
+        found
+    };
+    let of = |values: &[Value], count| Tally { values: values.to_vec(), count };
+    let one = json!(r#"["one"]"#);
+    let two = json!(r#"["one","two"]"#);
+    assert_eq!(
+        tally(vec![Condition::From("at", 1)], &[Key::Span("at", 10), Key::Field("state"), Key::Field("of.types")]),
+        [
+            of(&[json!(1), json!("done"), one.clone()], 2),
+            of(&[json!(2), json!("done"), one], 1),
+            of(&[json!(2), json!("left"), two], 1),
+        ]
+    );
+    let by_state = tally(vec![], &[Key::Field("state")]);
+    assert_eq!(by_state, [of(&[json!("done")], 3), of(&[json!("left")], 1), of(&[Value::Null], 1)]);
 }
 
 async fn what_is_forgotten_is_gone_with_its_entries(log: &dyn Log) {

@@ -87,8 +87,10 @@ pub(super) async fn types(context: &Context, arguments: &ListTypes) -> Result<()
         .column("stock", Type::stock_words)
         .column("cpus", |one| one.cpus.to_string())
         .column("memory", |one| Size(one.memory).to_string())
+        .spare(1)
         .wide("gpus", |one| one.gpus.to_string())
         .column("architecture", |one| one.arch.clone())
+        .spare(2)
         .wide("aliases", |one| one.aliases.join(", "));
     context.output.listing(&document, &listing);
     Ok(())
@@ -153,7 +155,9 @@ pub(super) async fn images(context: &Context, arguments: &ListImages) -> Result<
         .column("image", |one| one.image.clone())
         .column("name", |one| one.name.clone())
         .column("owner", |one| if one.own { "you" } else { "marketplace" }.to_owned())
+        .spare(1)
         .column("architecture", |one| one.arch.clone().unwrap_or_else(|| "as the server type".to_owned()))
+        .spare(2)
         .wide("created", |one| one.created_at.clone().unwrap_or_default());
     context.output.listing(&document, &listing);
     Ok(())

@@ -430,9 +430,13 @@ fn list(context: &Context) -> Result<(), Failure> {
         .column("asked", windlass_inspect::words::asked_words)
         .column("policy", |link| link.policy.name.to_string())
         .column("version", |link| link.policy.version.to_string())
+        .spare(3)
         .shortened("digest", |link| link.policy.digest().short(), |link| link.policy.digest().to_string())
+        .spare(4)
         .shortened("settings", |link| link.policy.settings.short(), |link| link.policy.settings.to_string())
+        .spare(5)
         .column("source", |link| link.source.clone())
+        .spare(2)
         .wide("loaded", |link| instant(link.loaded_at_ms))
         .column("decides differently", |link| link.summary.clone());
     context.output.listing(&listing, &policies);

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 use windlass_inspect::failure::{Exit, Failure, Leftover};
-use windlass_inspect::listing::with_notes;
-use windlass_inspect::output::table;
+use windlass_inspect::listing::{Listing, with_notes};
 use windlass_lifecycle::{Control, Left, RequestedBy, Sweep, SweepRequest, Unexplained};
 
 use super::lifecycle::{left_open_words, lifecycle_failure, take_up, undone_line};
@@ -90,20 +89,21 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Resul
                 _ => "nothing that was judged is unexplained\n",
             });
         } else {
-            text.push_str(&table(
-                &["kind", "id", "zone", "name", "state", "why", if arguments.dry_run { "would be" } else { "was" }],
-                swept.unexplained.iter().map(|found| {
-                    vec![
-                        found.resource.kind.to_string(),
-                        found.resource.id.clone(),
-                        found.resource.zone.clone(),
-                        found.label.clone(),
-                        found.state.clone(),
-                        found.why.clone(),
-                        found.spared.as_ref().map_or_else(|| "removed".to_owned(), |why| format!("spared: {why}")),
-                    ]
-                }),
-            ));
+            let became = if arguments.dry_run { "would be" } else { "was" };
+            let found = Listing::new(&swept.unexplained, "", |found: &Unexplained| found.resource.id.clone())
+                .column("kind", |found| found.resource.kind.to_string())
+                .column("id", |found| found.resource.id.clone())
+                .column("zone", |found| found.resource.zone.clone())
+                .spare(2)
+                .column("name", |found| found.label.clone())
+                .spare(3)
+                .column("state", |found| found.state.clone())
+                .spare(4)
+                .column("why", |found| found.why.clone())
+                .column(became, |found| {
+                    found.spared.as_ref().map_or_else(|| "removed".to_owned(), |why| format!("spared: {why}"))
+                });
+            text.push_str(&found.table(context.output.is_wide()));
         }
         text.push_str(&format!("{} explained, {} kept on purpose\n", swept.explained, swept.kept.len()));
         if swept.young > 0 {

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -74,6 +75,20 @@ impl Keyboard {
     }
 }
 
+const TERMINAL: OpenptFlags = OpenptFlags::RDWR.union(OpenptFlags::NOCTTY);
+
+fn terminal() -> OwnedFd {
+    let screen = rustix::pty::openpt(TERMINAL).expect("a terminal");
+    rustix::pty::grantpt(&screen).expect("granted");
+    rustix::pty::unlockpt(&screen).expect("unlocked");
+    screen
+}
+
+/// The end that a process has.
+fn end_of(screen: &OwnedFd) -> OwnedFd {
+    rustix::pty::ioctl_tiocgptpeer(screen, TERMINAL).expect("its other end")
+}
+
 /// What a process has written so far.
 struct Heard {
     text: Arc<Mutex<Vec<u8>>>,
@@ -110,16 +125,27 @@ impl Running {
     ///
     /// By value: a command keeps its ends of the terminal open, which would then never end.
     pub fn at_terminal(mut command: Command) -> (Running, Keyboard) {
-        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
-        let screen = rustix::pty::openpt(flags).expect("a terminal");
-        rustix::pty::grantpt(&screen).expect("granted");
-        rustix::pty::unlockpt(&screen).expect("unlocked");
-        let end = || rustix::pty::ioctl_tiocgptpeer(&screen, flags).expect("its other end");
+        let screen = terminal();
+        let end = || end_of(&screen);
         let mut child = command.stdin(end()).stderr(end()).stdout(Stdio::piped()).spawn().expect("spawned");
         drop(command);
         let stdout = Heard::from(child.stdout.take().expect("piped"));
         let keyboard = Keyboard(File::from(screen.try_clone().expect("a second handle")));
         (Running { child, stdout, stderr: Heard::from(File::from(screen)) }, keyboard)
+    }
+
+    /// Starts it with a terminal of so many columns as its stdout.
+    pub fn on_screen(mut command: Command, columns: usize) -> Running {
+        let screen = terminal();
+        let end = end_of(&screen);
+        let columns = columns.to_string();
+        // Lines end as they were written.
+        let set = Command::new("stty").args(["cols", &columns, "-onlcr"]).stdin(end_of(&screen)).status();
+        assert!(set.expect("stty").success());
+        let mut child = command.stdout(end).stderr(Stdio::piped()).spawn().expect("spawned");
+        drop(command);
+        let stderr = Heard::from(child.stderr.take().expect("piped"));
+        Running { child, stdout: Heard::from(File::from(screen)), stderr }
     }
 
     pub fn signal(&self, name: &str) {

@@ -39,6 +39,9 @@ pub(crate) fn multiply(state: &Path, operations: usize) {
         let (template, made) = &templates[draw.next(templates.len())];
         let id = format!("{}-{number:012}", GROUPS[number % GROUPS.len()]);
         // Before everything that is real, some minutes apart; what they have made is gone.
+        // A server is removed up to some hours after it was made.
+        let lived = draw.next((4 * 3_600_000).min((operations - number) * 300_000));
+        let lived = i64::try_from(lived).unwrap();
         let earlier = made - i64::try_from((operations - number) * 300_000 + draw.next(300_000)).unwrap();
         transaction
             .execute(
@@ -47,10 +50,20 @@ pub(crate) fn multiply(state: &Path, operations: usize) {
                      '$.state', case when document ->> '$.state' in ('left', 'unverified') then 'undone'
                                      else document ->> '$.state' end,
                      '$.ended_by', coalesce(document ->> '$.ended_by', id), '$.look_at', null,
-                     '$.created_at', ?4, '$.updated_at', ?4 + (document ->> '$.updated_at') - ?6,
+                     '$.created_at', ?4,
+                     '$.updated_at', ?4 + (document ->> '$.updated_at') - ?6 + case document ->> '$.state'
+                                     when 'done' then ?7 else 0 end,
                      '$.ended_at', ?4 + (document ->> '$.ended_at') - ?6)
                  from streams where family = 'operation' and id = ?5",
-                params![id, GROUPS[draw.next(GROUPS.len())], ZONES[draw.next(ZONES.len())], earlier, template, made],
+                params![
+                    id,
+                    GROUPS[draw.next(GROUPS.len())],
+                    ZONES[draw.next(ZONES.len())],
+                    earlier,
+                    template,
+                    made,
+                    lived
+                ],
             )
             .unwrap();
         transaction

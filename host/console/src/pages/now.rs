@@ -32,8 +32,8 @@ pub(crate) fn now(now: &Now) -> Markup {
             (figure(&now.hosts.len().to_string(), "running hosts", Some("/policies")))
         }
         (overview::needs_you(now))
-        (overview::since_yesterday(&now.day))
-        (overview::groups(&now.machines, now.cost.is_some(), euros))
+        (overview::since_yesterday(&now.day, &now.deciding, now.cost.is_some()))
+        (overview::groups(&now.machines, now.cost.is_some()))
         (overview::deciding(&now.deciding))
         section aria-labelledby="under-way" {
             h2 #under-way { "Under way" }
@@ -74,10 +74,6 @@ pub(crate) fn now(now: &Now) -> Markup {
                 @if now.more_machines { p { "The newest are listed." } }
                 @if now.cost.is_none() { p.small { "Without Scaleway's catalogue there are no prices here." } }
                 @else {
-                    // (assumption: hourly-price-server-alone)
-                    @if let Some(cost) = now.cost.filter(|cost| cost.priced > 0) {
-                        p.small { "A day at this rate: " (format!("{:.2} €", cost.hourly * 24.0)) "." }
-                    }
                     p.small { "The sum is of servers alone. Macs, volumes and addresses cost more, and no list "
                         "that is read here has their prices." }
                 }
@@ -159,7 +155,7 @@ fn cost_figure(cost: &Cost) -> Markup {
     }
 }
 
-fn euros(amount: f64) -> String {
+pub(super) fn euros(amount: f64) -> String {
     format!("{amount:.4} €")
 }
 

@@ -14,7 +14,7 @@ fn access() -> Access {
 async fn the_first_page_counts_what_was_created_what_failed_and_why() {
     let world = World::new().await;
     let page = world.get("/").await.text;
-    assert!(page.contains("None.") && !page.contains("<svg"), "nothing happened: {page}");
+    assert!(page.contains("Nothing happened.") && !page.contains("<svg"), "nothing happened: {page}");
     world.create(2).await;
     let failed = world.create_and_fail().await;
     let prices = Prices::new();
@@ -23,8 +23,12 @@ async fn the_first_page_counts_what_was_created_what_failed_and_why() {
     for words in [
         "2 created, 1 failed or cancelled; at most 2 and 1 in an hour",
         "1 × power-on: internal server error",
+        "now 2 running, 0 creating, 0 removing; at most 2 at a time",
+        "now 0.5000 € an hour; at most 0.5000 € at a time",
         "A day at this rate: 12.00 €",
         "Decisions by policy",
+        "Decisions by verdict",
+        "give up",
     ] {
         assert!(page.contains(words), "{words}: {page}");
     }
@@ -34,6 +38,37 @@ async fn the_first_page_counts_what_was_created_what_failed_and_why() {
     }
     // Each plot has words of its own for those who do not see it.
     assert_eq!(page.matches("role=\"img\"").count(), page.matches("<desc").count());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_incident_is_marked_in_its_hour_and_linked_to_what_it_is_about() {
+    let world = World::new().await;
+    world.create(1).await;
+    let page = world.get("/").await.text;
+    assert!(page.contains("No incidents.") && !page.contains("class=\"marks\""), "{page}");
+    let failed = world.create_and_fail().await;
+    let marks = |page: &str| {
+        let (_, rest) = page.split_once("class=\"marks\"").unwrap();
+        rest.split_once("</figure>").unwrap().0.to_owned()
+    };
+    let page = world.get("/").await.text;
+    assert!(marks(&page).contains(&format!("href=\"/operations/{failed}\"")), "{}", marks(&page));
+    assert!(page.contains("class=\"incident\""), "{page}");
+    // Several of one hour are listed below.
+    let left = world.create_and_leave().await;
+    let page = world.get("/").await.text;
+    for link in references(&marks(&page)) {
+        match link.strip_prefix('#') {
+            Some(id) => assert!(page.contains(&format!("id=\"{id}\"")), "{link}: {page}"),
+            // They are of two hours.
+            None => assert!([&failed, &left].iter().any(|id| link.ends_with(&***id)), "{link}"),
+        }
+    }
+    let (_, listed) = page.split_once("id=\"incidents\"").unwrap();
+    let listed = references(listed.split_once("</table>").unwrap().0);
+    for id in [failed, left] {
+        assert!(listed.contains(&format!("/operations/{id}")), "{id}: {listed:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,6 +3,7 @@
 //! Each operation is a stream of the [log](crate::Log), each entry of it one of the stream. What is read back is
 //! untrusted: bounded, checked, and an error names the row.
 
+mod course;
 pub(crate) mod note;
 pub(crate) mod progress;
 mod record;
@@ -22,6 +23,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use windlass_scaleway::Zone;
 
+pub use course::{Course, OperationCount};
 use note::{ABANDONED, CANCELLED, KEPT, TAKEN_UP};
 pub(crate) use record::Closing;
 pub use record::{Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind, ResourceName};

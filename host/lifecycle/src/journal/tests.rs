@@ -443,3 +443,40 @@ async fn a_note_for_an_open_operation_is_not_written_once_it_has_ended() {
     assert!(!journal.append_while_open(&id, note()).await.unwrap());
     assert_eq!(journal.entries(&id).unwrap().len(), 1);
 }
+
+#[tokio::test]
+async fn operations_are_counted_by_the_spans_in_which_they_began_and_ended() {
+    let (_folder, state) = state();
+    let journal = Journal::open(&state, Durability::Process).unwrap();
+    let close = |number, state, at, ends: &[u64]| {
+        let ends = ends.iter().map(|ended| id(*ended)).collect();
+        journal.close(Closing { at, ends, ..closing(&id(number), state) })
+    };
+    // One ended before everything that is asked for, and its server is still there.
+    for (number, at) in [(1, 10), (2, 205), (3, 209), (4, 210), (5, 290)] {
+        journal.begin(new(&id(number), at)).await.unwrap();
+    }
+    for (number, state, at) in [
+        (1, OperationState::Done, 20),
+        (2, OperationState::Done, 215),
+        (3, OperationState::Done, 219),
+        (4, OperationState::Undone, 230),
+    ] {
+        close(number, state, at, &[]).await.unwrap();
+    }
+    journal.begin(Operation { kind: OperationKind::CleanupServer, ..new(&id(6), 240) }).await.unwrap();
+    close(6, OperationState::Done, 255, &[2]).await.unwrap();
+    let Course { open, mut ended, standing, removed } = journal.course(200, 10).unwrap();
+    let told = |counts: &[OperationCount]| -> Vec<_> {
+        counts.iter().map(|one| (one.kind.as_str(), one.began, one.ended, one.count)).collect()
+    };
+    assert_eq!(told(&open), [("create-server", 29, None, 1)]);
+    assert_eq!(told(&standing), [("create-server", 1, None, 1), ("create-server", 20, None, 1)]);
+    assert_eq!(told(&removed), [("create-server", 20, Some(25), 1)]);
+    ended.sort_by_key(|one| one.ended);
+    assert_eq!(
+        told(&ended),
+        [("create-server", 20, Some(21), 2), ("create-server", 21, Some(23), 1), ("cleanup-server", 24, Some(25), 1)]
+    );
+    assert_eq!((ended[0].zone.as_str(), &*ended[0].types), ("fr-par-1", &["DEV1-S".to_owned()][..]));
+}

@@ -45,6 +45,9 @@ pub trait Log: fmt::Debug + Send + Sync {
     /// How many streams match.
     fn count(&self, query: &Query) -> Result<u64, Error>;
 
+    /// How many streams match, of each combination of these values.
+    fn tally(&self, query: &Query, by: &[Key]) -> Result<Vec<Tally>, Error>;
+
     /// The entries that match, of any stream.
     fn entries(&self, query: &Query) -> Result<Vec<LogEntry>, Error>;
 
@@ -173,6 +176,23 @@ pub struct Query {
     pub limit: Option<u32>,
 }
 
+/// What streams are counted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// The value of this field: a text, a number, null where it is absent, and else its JSON as a text.
+    Field(&'static str),
+    /// The number in this field, divided by this one and rounded down.
+    Span(&'static str, u64),
+}
+
+/// Streams that are alike, counted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tally {
+    /// In the order of the keys.
+    pub values: Vec<Value>,
+    pub count: u64,
+}
+
 /// What holds of a stream, or of an entry. A field is named by its path in the document (`resource.id`), and `id` is the
 /// stream's. Nothing holds of a field that is absent.
 #[derive(Clone, Debug)]
@@ -185,6 +205,8 @@ pub enum Condition {
     Known(&'static str),
     /// The field is a number below this.
     Below(&'static str, u64),
+    /// The field is this number or a higher one.
+    From(&'static str, u64),
     /// The id begins so.
     Under(String),
     /// The entry has a higher number.

@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use windlass_concurrency::{Bounds, GroupCommit};
 
-use super::{Change, Condition, Fence, Lease, Log, LogEntry, Query, Stream, Target, Write};
+use super::{Change, Condition, Fence, Key, Lease, Log, LogEntry, Query, Stream, Tally, Target, Write};
 use crate::Error;
 use crate::state_directory::{JOURNAL_FILE, StateDirectory};
 
@@ -45,6 +45,15 @@ create table streams (
 ) strict;
 create index streams_by_state on streams (family, document ->> '$.state', document ->> '$.created_at');
 create index streams_by_age on streams (family, document ->> '$.created_at');
+create index streams_by_group on streams (family, document ->> '$.group', document ->> '$.created_at');
+create index streams_not_ended on streams
+    (family, document ->> '$.kind', document ->> '$.state', document ->> '$.created_at')
+    where document ->> '$.ended_by' is null;
+create index streams_by_end on streams (family, document ->> '$.ended_at', document ->> '$.kind',
+    document ->> '$.state', document ->> '$.zone', document ->> '$.specification.types', document ->> '$.created_at');
+create index streams_removed on streams (family, document ->> '$.updated_at', document ->> '$.kind',
+    document ->> '$.state', document ->> '$.zone', document ->> '$.specification.types', document ->> '$.created_at')
+    where document ->> '$.ended_by' is not null;
 create table entries (
     number   integer primary key,
     family   text not null,
@@ -225,6 +234,20 @@ impl Log for SqliteLog {
         Ok(counted.first().copied().unwrap_or_default().cast_unsigned())
     }
 
+    fn tally(&self, query: &Query, by: &[Key]) -> Result<Vec<Tally>, Error> {
+        self.read(&Sql::tally(query, by), |row| {
+            let values = (0..by.len()).map(|column| match row.get_ref(column).map_err(unread)? {
+                ValueRef::Integer(number) => Ok(Value::from(number)),
+                ValueRef::Text(text) => Ok(Value::from(String::from_utf8_lossy(text))),
+                _ => Ok(Value::Null),
+            });
+            Ok(Tally {
+                values: values.collect::<Result<_, Error>>()?,
+                count: get::<i64>(row, by.len())?.cast_unsigned(),
+            })
+        })
+    }
+
     fn entries(&self, query: &Query) -> Result<Vec<LogEntry>, Error> {
         self.read(&Sql::of("select id, number, document", "entries", query), |row| {
             let (id, number): (String, i64) = (get(row, 0)?, get(row, 1)?);
@@ -300,6 +323,14 @@ impl Sql {
         sql
     }
 
+    fn tally(query: &Query, by: &[Key]) -> Self {
+        let keys: Vec<String> = by.iter().map(|key| expression(*key)).collect();
+        let keys = keys.join(", ");
+        let mut sql = Self::of(&format!("select {keys}, count(*)"), "streams", query);
+        let _ = write!(sql.text, " group by {keys}");
+        sql
+    }
+
     fn list(&mut self, field: &str, values: impl Iterator<Item = Bound>) {
         let before = self.bound.len();
         self.bound.extend(values);
@@ -336,6 +367,10 @@ impl Sql {
                 let _ = write!(self.text, "{} < ?", field(path));
                 self.bound.push(Bound::Integer(i64::try_from(*number).unwrap_or(i64::MAX)));
             }
+            Condition::From(path, number) => {
+                let _ = write!(self.text, "{} >= ?", field(path));
+                self.bound.push(Bound::Integer(i64::try_from(*number).unwrap_or(i64::MAX)));
+            }
             Condition::Under(prefix) => {
                 // Ids hold no byte above these, and are compared by their bytes.
                 self.text.push_str("id >= ? and id < ? || char(0x10ffff)");
@@ -352,6 +387,11 @@ impl Sql {
                 self.text.push(')');
             }
             Condition::Not(condition) => {
+                // As the index of those that have not ended says it.
+                if let Condition::Known(path) = **condition {
+                    let _ = write!(self.text, "{} is null", field(path));
+                    return;
+                }
                 self.text.push_str("not coalesce((");
                 self.condition(condition);
                 self.text.push_str("), false)");
@@ -366,6 +406,13 @@ fn field(path: &str) -> String {
     match path {
         "id" => path.to_owned(),
         path => format!("document ->> '$.{path}'"),
+    }
+}
+
+fn expression(key: Key) -> String {
+    match key {
+        Key::Field(path) => field(path),
+        Key::Span(path, length) => format!("{} / {}", field(path), length.max(1)),
     }
 }
 
@@ -642,6 +689,41 @@ mod tests {
         assert_eq!(answers.len(), 2);
         for answer in answers {
             assert!(answer.as_ref().is_err_and(|message| message.contains("transaction")), "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn no_listing_or_count_of_operations_reads_all_of_them() {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(TABLES).unwrap();
+        let of = |all| Query { families: &["operation"], all, newest_first: true, ..Query::default() };
+        let listed = |all| {
+            let query = Query { by: Some("created_at"), limit: Some(1), ..of(all) };
+            Sql::of("select document", "streams", &query)
+        };
+        let counted = |all, ended: Option<&'static str>| {
+            let fields = ["kind", "state", "zone", "specification.types"].map(Key::Field);
+            let spans = [Some("created_at"), ended].into_iter().flatten().map(|field| Key::Span(field, 10));
+            Sql::tally(&of(all), &fields.into_iter().chain(spans).collect::<Vec<_>>())
+        };
+        let is = |field, value: &str| Condition::is(field, value);
+        let not_ended = || Condition::Known("ended_by").not();
+        for (sql, plan) in [
+            (listed(vec![is("state", "open")]), "INDEX streams_by_state"),
+            (listed(vec![is("group", "ci")]), "INDEX streams_by_group"),
+            (listed(vec![is("group", "ci"), is("state", "done")]), "INDEX streams_by_group"),
+            (listed(vec![is("kind", "create-server"), is("state", "done"), not_ended()]), "INDEX streams_not_ended"),
+            (counted(vec![is("kind", "create-server"), is("state", "done"), not_ended()], None), "streams_not_ended"),
+            (counted(vec![Condition::From("ended_at", 1)], Some("ended_at")), "COVERING INDEX streams_by_end"),
+            (
+                counted(vec![Condition::From("updated_at", 1), Condition::Known("ended_by")], Some("updated_at")),
+                "COVERING INDEX streams_removed",
+            ),
+        ] {
+            let mut statement = connection.prepare(&format!("explain query plan {}", sql.text)).unwrap();
+            let found = statement.query_map(params_from_iter(&sql.bound), |row| row.get::<_, String>(3)).unwrap();
+            let found: Vec<String> = found.collect::<Result<_, _>>().unwrap();
+            assert!(found[0].contains(plan), "{plan}: {found:?} for {}", sql.text);
         }
     }
 

@@ -167,12 +167,14 @@ pub(crate) async fn list(context: &Context) -> Result<(), Failure> {
         .column("cluster", |status| status.cluster.name.to_string())
         .column("state", |status| status.cluster.state.to_string())
         .column("zone", |status| status.cluster.specification.zone.to_string())
+        .spare(2)
         .column("groups", |status| {
             let groups = status.cluster.specification.groups.iter();
             groups.map(|(name, group)| format!("{name}={}", group.count)).collect::<Vec<_>>().join(" ")
         })
         .wide("created", |status| instant(status.cluster.created_at))
         .column("age", |status| age(status.cluster.created_at))
+        .spare(1)
         .wide("changed", |status| format!("{} ago", age(status.cluster.updated_at)))
         .column("operation", |status| match &status.operation {
             Some(open) => {
@@ -217,9 +219,12 @@ fn operations(history: &[ClusterHistory]) -> Listing<'_, ClusterHistory> {
         .column("kind", |one| one.operation.kind.to_string())
         .column("state", |one| one.operation.state.to_string())
         .column("stage", |one| one.operation.stage.to_string())
+        .spare(1)
         .column("began", |one| instant(one.operation.began_at))
+        .spare(3)
         .wide("age", |one| age(one.operation.began_at))
         .column("took", move |one| took(one).unwrap_or_default())
+        .spare(2)
         .wide("decided by", |one| {
             one.operation.recovery.as_ref().map(|recovery| recovery.decided_by.clone()).unwrap_or_default()
         })

@@ -77,12 +77,16 @@ pub(super) fn nodes(status: &ClusterStatus) -> Listing<'_, Node> {
     Listing::new(&status.nodes, "no nodes", |node: &Node| node.name.clone())
         .column("node", |node| node.name.clone())
         .column("group", |node| node.group.to_string())
+        .spare(1)
         .wide("role", |node| node.role.to_string())
         .column("state", node_words)
         .column("type", |node| node.server_type.clone().unwrap_or_default())
+        .spare(2)
         .column("public", move |node| addresses(&node.addresses))
         .column("private", move |node| addresses(&node.private_addresses))
+        .spare(3)
         .column("server", |node| node.server.clone().unwrap_or_default())
+        .spare(4)
         .wide("operation", |node| node.creation.as_ref().map(ToString::to_string).unwrap_or_default())
 }
 

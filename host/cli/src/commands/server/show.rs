@@ -46,8 +46,10 @@ pub(super) async fn list(context: &Context, arguments: &ListServers) -> Result<(
     let servers = Listing::new(&listing.servers, nothing, |machine: &Machine| machine.id.clone())
         .notes(&listing.notes)
         .column("server", |machine| machine.id.clone())
+        .spare(4)
         .column("name", |machine| machine.name.clone())
         .column("group", |machine| machine.group.clone().unwrap_or_default())
+        .spare(2)
         .column("type", |machine| machine.server_type.clone())
         .column("state", |machine| machine.state.clone())
         .wide("detail", |machine| machine.state_detail.clone())
@@ -55,7 +57,9 @@ pub(super) async fn list(context: &Context, arguments: &ListServers) -> Result<(
         .wide("created", |machine| machine.created_at.clone())
         .column("addresses", |machine| machine.addresses.join(" "))
         .column("doing", doing)
+        .spare(1)
         .column("operation", |machine| machine.operation.as_ref().map(ToString::to_string).unwrap_or_default())
+        .spare(3)
         .wide("host", |machine| machine.host.clone().unwrap_or_default());
     context.output.listing(&listing, &servers);
     Ok(())
