@@ -6,7 +6,7 @@ use crate::detached::{CREATE, detached, until_ended};
 use crate::support::{IMPATIENT, Running, World};
 
 /// Kills a creation while its server starts, and gives its operation.
-fn killed(world: &World) -> Value {
+pub fn killed(world: &World) -> Value {
     let create = Running::start(&mut world.command(&CREATE));
     world.until(|resources| resources["servers"][0]["state"] == "starting");
     create.signal("KILL");
