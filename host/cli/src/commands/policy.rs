@@ -438,7 +438,8 @@ fn list(context: &Context) -> Result<(), Failure> {
         .column("source", |link| link.source.clone())
         .spare(2)
         .wide("loaded", |link| instant(link.loaded_at_ms))
-        .column("decides differently", |link| link.summary.clone());
+        .column("summary", |link| link.summary.clone())
+        .spare(1);
     context.output.listing(&listing, &policies);
     Ok(())
 }

@@ -8,6 +8,7 @@ use windlass_inspect::document::VERBATIM;
 use windlass_test_reference::{Documents, check_document, contradictions, repository};
 
 use crate::abandoning::killed;
+use crate::policies::forgetful;
 use crate::support::{IMPATIENT, Ran, Running, World};
 
 const SCHEMA: &str = "docs/json-output.schema.json";
@@ -174,6 +175,16 @@ fn the_published_schemas_are_those_of_what_is_printed() {
         serving.signal("TERM");
         serving.end().expect(0);
     }
+    let failing = World::new("50");
+    failing.configure(&forgetful(&failing));
+    failing.create("1").expect(0);
+    failing.run(&["server", "delete", "--yes", "--group", "ci"]).expect(0);
+    let decisions = failing.json(&["decision", "list", "--fallbacks"]);
+    let decision = decisions["decisions"][0]["id"].as_str().expect("a decision");
+    for line in [&["decision", "show", decision][..], &["policy", "status"]] {
+        documents.add(&failing.json(line));
+    }
+    documents.add(&decisions);
     let halted = World::new("0");
     let killed = killed(&halted);
     for decided in ["--dry-run", "--yes"] {

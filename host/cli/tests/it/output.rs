@@ -123,7 +123,9 @@ fn no_table_breaks_a_cell_at_any_width_and_cuts_nothing_but_sentences() {
     world.control("POST", &format!("servers/{server}/state"), r#"{"state": "deleted"}"#);
     // What is told by the clock differs from one look to the next.
     let clocks = ["AGE", "IN PLACE", "LOADED"];
-    for arguments in LISTINGS.iter().map(|(arguments, ..)| *arguments).chain(TABLES.iter().copied()) {
+    // Its values are a user's, of any length, and nothing of them is left out.
+    let listings = LISTINGS.iter().map(|(arguments, ..)| *arguments).filter(|line| *line != ["config", "show"]);
+    for arguments in listings.chain(TABLES.iter().copied()) {
         let (whole, _) = cells(&run(&world, arguments, "table"));
         for width in [60, 80, 100, 200] {
             let command = world.command(&[arguments, &["--quiet"]].concat());

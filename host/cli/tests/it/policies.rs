@@ -279,14 +279,17 @@ fn bench_measures_a_policy_beside_the_default() {
     assert!(benched["policy"]["p50_ns"].as_u64().unwrap() > 0 && benched["default"]["fuel_p50"].as_u64().unwrap() > 0);
 }
 
+/// A configuration whose rollback policy leaves a resource out of its plans.
+pub fn forgetful(world: &World) -> String {
+    let file = world.write("hostile.wasm", HOSTILE.bytes);
+    let settings = "settings = { behaviour = 'forget', during = 'decide' }";
+    format!("[policies.rollback]\npath = '{}'\n{settings}\n", file.display())
+}
+
 #[test]
 fn a_plan_that_forgets_a_resource_is_replaced_by_the_default_and_the_log_says_why() {
     let world = World::new("50");
-    let file = world.write("hostile.wasm", HOSTILE.bytes);
-    world.configure(&format!(
-        "[policies.rollback]\npath = '{}'\nsettings = {{ behaviour = 'forget', during = 'decide' }}\n",
-        file.display()
-    ));
+    world.configure(&forgetful(&world));
     world.create("1").expect(0);
     world.run(&["server", "delete", "--yes", "--group", "ci"]).expect(0);
     assert_eq!(world.resources(), 0);

@@ -140,7 +140,7 @@ impl Running {
         let end = end_of(&screen);
         let columns = columns.to_string();
         // Lines end as they were written.
-        let set = Command::new("stty").args(["cols", &columns, "-onlcr"]).stdin(end_of(&screen)).status();
+        let set = Command::new("stty").args(["rows", "24", "cols", &columns, "-onlcr"]).stdin(end_of(&screen)).status();
         assert!(set.expect("stty").success());
         let mut child = command.stdout(end).stderr(Stdio::piped()).spawn().expect("spawned");
         drop(command);
