@@ -100,6 +100,7 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Resul
                 .column("state", |found| found.state.clone())
                 .spare(4)
                 .column("why", |found| found.why.clone())
+                .spare(1)
                 .column(became, |found| {
                     found.spared.as_ref().map_or_else(|| "removed".to_owned(), |why| format!("spared: {why}"))
                 });
