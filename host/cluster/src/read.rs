@@ -332,7 +332,7 @@ mod tests {
             ]
         );
         let without = SAME_IN_YAML.replace("image: ubuntu_noble", "image:");
-        assert_eq!(all(&without), ["line 4: the key `image` is missing"]);
+        assert_eq!(all(&without), ["groups.workers.image: it is empty or longer than 128 bytes"]);
         assert_eq!(all("name: farm\n  zone: b\n").len(), 1, "no YAML");
     }
 

@@ -152,7 +152,8 @@ mod tests {
             (None, &["NAME", "ID", "STATE", "ZONE", "WHY"][..]),
             (Some(200), &["NAME", "ID", "STATE", "ZONE", "WHY"]),
             (Some(80), &["NAME", "STATE", "ZONE", "WHY"]),
-            (Some(60), &["NAME", "STATE", "WHY"]),
+            (Some(60), &["NAME", "STATE", "ZONE", "WHY"]),
+            (Some(59), &["NAME", "STATE", "WHY"]),
             (Some(40), &["NAME", "STATE", "WHY"]),
         ] {
             let text = table(width);
