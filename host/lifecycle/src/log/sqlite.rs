@@ -52,8 +52,8 @@ create index streams_not_ended on streams
 create index streams_by_end on streams (family, document ->> '$.ended_at', document ->> '$.kind',
     document ->> '$.state', document ->> '$.zone', document ->> '$.specification.types', document ->> '$.created_at');
 create index streams_removed on streams (family, document ->> '$.updated_at', document ->> '$.kind',
-    document ->> '$.state', document ->> '$.zone', document ->> '$.specification.types', document ->> '$.created_at')
-    where document ->> '$.ended_by' is not null;
+    document ->> '$.state', document ->> '$.zone', document ->> '$.specification.types', document ->> '$.created_at',
+    document ->> '$.ended_by') where document ->> '$.ended_by' is not null;
 create table entries (
     number   integer primary key,
     family   text not null,
@@ -323,11 +323,13 @@ impl Sql {
         sql
     }
 
+    /// Grouped after the rows are read: under a `group by`, SQLite reads whole documents and not the index alone.
     fn tally(query: &Query, by: &[Key]) -> Self {
-        let keys: Vec<String> = by.iter().map(|key| expression(*key)).collect();
-        let keys = keys.join(", ");
-        let mut sql = Self::of(&format!("select {keys}, count(*)"), "streams", query);
-        let _ = write!(sql.text, " group by {keys}");
+        let keys = by.iter().enumerate().map(|(place, key)| format!("{} as k{place}", expression(*key)));
+        let keys = keys.collect::<Vec<_>>().join(", ");
+        let mut sql = Self::of(&format!("with counted as materialized (select {keys}"), "streams", query);
+        let names = (0..by.len()).map(|place| format!("k{place}")).collect::<Vec<_>>().join(", ");
+        let _ = write!(sql.text, ") select {names}, count(*) from counted group by {names}");
         sql
     }
 
@@ -723,7 +725,7 @@ mod tests {
             let mut statement = connection.prepare(&format!("explain query plan {}", sql.text)).unwrap();
             let found = statement.query_map(params_from_iter(&sql.bound), |row| row.get::<_, String>(3)).unwrap();
             let found: Vec<String> = found.collect::<Result<_, _>>().unwrap();
-            assert!(found[0].contains(plan), "{plan}: {found:?} for {}", sql.text);
+            assert!(found.iter().any(|step| step.contains(plan)), "{plan}: {found:?} for {}", sql.text);
         }
     }
 
