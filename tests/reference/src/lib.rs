@@ -1,5 +1,5 @@
-//! Pages and schemas of the documentation that are made of the code, and held to it. Knows no page; each crate has those about
-//! itself made by its own tests.
+//! Pages and schemas of the documentation that are made of the code, and held to it. Knows no page; each crate has
+//! those about itself made by its own tests.
 
 mod commands;
 mod documents;

@@ -121,7 +121,7 @@ fn no_table_breaks_a_cell_at_any_width_and_cuts_nothing_but_sentences() {
     // What is unexplained: of a server that somebody deletes by hand.
     let server = world.json(&["server", "list", "--group", "ci"])["servers"][0]["id"].as_str().unwrap().to_owned();
     world.control("POST", &format!("servers/{server}/state"), r#"{"state": "deleted"}"#);
-    // What is told by the clock differs from one look to the next.
+    // Ages differ from one run to the next.
     let clocks = ["AGE", "IN PLACE", "LOADED"];
     // Its values are a user's, of any length, and nothing of them is left out.
     let listings = LISTINGS.iter().map(|(arguments, ..)| *arguments).filter(|line| *line != ["config", "show"]);

@@ -186,7 +186,7 @@ fn clock(hour: &Hour) -> String {
 fn axis(day: &Day) -> Markup {
     let mark = |hour: &Hour| {
         let of_hour: Vec<(usize, &Incident)> = day.incidents_of(hour).collect();
-        let count: usize = of_hour.iter().map(|(_, incident)| incident.count).sum();
+        let count = day.count_incidents(hour);
         let href = match of_hour.as_slice() {
             [] => return html! {},
             [(_, Incident { count: 1, what, .. })] => href_of(what),
@@ -254,7 +254,7 @@ fn plot(plot: &Plot, day: &Day, words: impl Fn(usize, &Hour) -> String) -> Marku
                 desc id={ (id) "-words" } { (summary) }
                 (drawn)
                 @for (position, hour) in day.hours.iter().enumerate() {
-                    @let incidents: usize = day.incidents_of(hour).map(|(_, incident)| incident.count).sum();
+                    @let incidents = day.count_incidents(hour);
                     g {
                         title {
                             (clock(hour)) " UTC: " (words(position, hour))
@@ -401,7 +401,6 @@ fn hours_as_table(day: &Day, with_prices: bool) -> Markup {
     head.extend(with_prices.then_some("€ an hour"));
     let rows = day.hours.iter().zip(day.levels.chunks(SPANS_OF_HOUR)).map(|(hour, levels)| {
         let level = levels.last().copied().unwrap_or_default();
-        let incidents: usize = day.incidents_of(hour).map(|(_, incident)| incident.count).sum();
         let counts = [
             level.running,
             level.creating,
@@ -412,7 +411,7 @@ fn hours_as_table(day: &Day, with_prices: bool) -> Markup {
             hour.not_removed,
             hour.decided + hour.not_decided,
             hour.not_decided,
-            incidents,
+            day.count_incidents(hour),
         ];
         let mut row = vec![when(hour.from)];
         row.extend(counts.map(|count| html! { (count) }));

@@ -16,7 +16,7 @@ use crate::Error;
 
 const HOUR_MS: u64 = 3_600_000;
 const HOURS: usize = 24;
-/// Spans of an hour for which the number of servers is told.
+/// How often in an hour the servers are counted.
 pub(crate) const SPANS_OF_HOUR: usize = 4;
 const SPAN_MS: u64 = HOUR_MS / SPANS_OF_HOUR as u64;
 /// The newest failures of each state that are read.
@@ -199,13 +199,12 @@ impl Day {
             let Some(span) = ended.ended else { continue };
             let Some(hour) = day.hour(span.saturating_mul(SPAN_MS)) else { continue };
             let count = usize::try_from(ended.count).unwrap_or(usize::MAX);
-            use OperationKind::{CleanupServer, ReleaseMachine};
             use OperationState::{Done, Left, Unverified};
             match (ended.kind, ended.state) {
                 (kind, Done) if kind.acquires() => hour.created += count,
                 (kind, _) if kind.acquires() => hour.not_created += count,
-                (CleanupServer | ReleaseMachine, Done) => hour.removed += count,
-                (CleanupServer | ReleaseMachine, Left | Unverified) => hour.not_removed += count,
+                (kind, Done) if removes(kind) => hour.removed += count,
+                (kind, Left | Unverified) if removes(kind) => hour.not_removed += count,
                 _ => {}
             }
         }
@@ -240,6 +239,11 @@ impl Day {
         self.levels.iter().all(nothing) && self.hours.iter().all(idle) && self.incidents.is_empty()
     }
 
+    /// How many incidents an hour had.
+    pub(crate) fn count_incidents(&self, hour: &Hour) -> usize {
+        self.incidents_of(hour).map(|(_, incident)| incident.count).sum()
+    }
+
     /// The incidents of an hour, with their places among all.
     pub(crate) fn incidents_of<'d>(&'d self, hour: &'d Hour) -> impl Iterator<Item = (usize, &'d Incident)> {
         let within = |at_ms: u64| at_ms >= hour.from && at_ms < hour.from + HOUR_MS;
@@ -247,15 +251,14 @@ impl Day {
     }
 }
 
-/// How many machines there were at the end of each span, told backwards from those that there are.
+/// How many machines there were at the end of each span, counted backwards from those that there are now.
 fn levels(course: &Course, first: u64, last: u64, price: impl Fn(&str, &[String]) -> Option<f64>) -> Vec<Level> {
     let count = |one: &OperationCount| i64::try_from(one.count).unwrap_or(i64::MAX);
     let mut running: BTreeMap<(&str, &[String]), i64> = BTreeMap::new();
     for one in &course.standing {
         *running.entry((&one.zone, &one.types)).or_default() += count(one);
     }
-    let kinds: [fn(OperationKind) -> bool; 2] =
-        [OperationKind::acquires, |kind| matches!(kind, OperationKind::CleanupServer | OperationKind::ReleaseMachine)];
+    let kinds: [fn(OperationKind) -> bool; 2] = [OperationKind::acquires, removes];
     let mut open = kinds.map(|is| course.open.iter().filter(|one| is(one.kind)).map(count).sum::<i64>());
     let shown = |number: i64| usize::try_from(number).unwrap_or_default();
     let mut levels = Vec::new();
@@ -284,6 +287,11 @@ fn levels(course: &Course, first: u64, last: u64, price: impl Fn(&str, &[String]
     }
     levels.reverse();
     levels
+}
+
+/// Whether such an operation removes a machine, or releases it.
+fn removes(kind: OperationKind) -> bool {
+    matches!(kind, OperationKind::CleanupServer | OperationKind::ReleaseMachine)
 }
 
 /// When the first of the hours begins.
@@ -355,7 +363,8 @@ fn incidents(
     incidents
 }
 
-/// The policies that failed in a decision, and how. One that is suspended is not asked: that it was suspended is told.
+/// The policies that failed in a decision, and how. A suspended policy was not asked: its suspension is an incident of
+/// its own.
 pub(crate) fn failures_of(decision: &DecisionSummary) -> Vec<(&str, FailureKind)> {
     let failed = decision.asked.iter().filter_map(|asked| match &asked.outcome {
         Outcome::Fallback { kind, .. } if *kind != FailureKind::Suspended => Some((&*asked.policy.name, *kind)),
