@@ -193,10 +193,12 @@ fn axis(day: &Day) -> Markup {
             [(place, _), ..] if *place < MAX_INCIDENTS => format!("#incident-{place}"),
             _ => "#incidents".to_owned(),
         };
-        let words = format!("{} UTC: {}", clock(hour), counted(count, "incident"));
-        html! {
-            a href=(href) title=(words) aria-label=(words) { @if count > 9 { "9+" } @else { (count) } }
-        }
+        let shown = if count > 9 { "9+".to_owned() } else { count.to_string() };
+        let at = clock(hour);
+        let title = format!("{at} UTC: {}", counted(count, "incident"));
+        // The accessible name contains the visible text, as WCAG 2.5.3 requires.
+        let label = format!("{at} UTC, incidents: {shown}");
+        html! { a href=(href) title=(title) aria-label=(label) { (shown) } }
     };
     html! {
         @if !day.incidents.is_empty() {
