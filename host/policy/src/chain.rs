@@ -256,9 +256,10 @@ impl PinnedPolicies {
     /// Asks the chain.
     async fn ask<S: Slot>(&self, question: &S::Question, circumstances: &Circumstances<'_>) -> Asked<S> {
         let started = Instant::now();
-        let mut pending = PendingDecision::<S>::new(self.deciding.brake);
+        let chain = self.generation.chain(S::NAME);
+        let mut pending = PendingDecision::<S>::new(chain.len(), self.deciding.brake);
         let mut shadows = Vec::new();
-        for (place, link) in self.generation.chain(S::NAME).iter().enumerate() {
+        for (place, link) in chain.iter().enumerate() {
             let before = self.generation.shadows(S::NAME).iter().filter(|shadow| shadow.before == place);
             shadows.extend(before.map(|shadow| pending.place_of(&shadow.policy)));
             if !pending.ask(link, question, circumstances).await {
@@ -350,13 +351,14 @@ pub(crate) struct PendingDecision<S: Slot> {
 }
 
 impl<S: Slot> PendingDecision<S> {
-    pub(crate) fn new(brake: Brake) -> PendingDecision<S> {
+    /// One for a chain of so many links.
+    pub(crate) fn new(links: usize, brake: Brake) -> PendingDecision<S> {
         PendingDecision {
             brake,
             removed: 0,
             answer: None,
             undecided: Undecided::Whole,
-            asked: Vec::new(),
+            asked: Vec::with_capacity(links),
             fallbacks: Vec::new(),
             last: None,
         }

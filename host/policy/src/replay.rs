@@ -117,9 +117,10 @@ impl PinnedPolicies {
             format!("its question does not fit the slot {}: {}", S::NAME, one_line(&error.to_string()))
         })?;
         let mut recorded = RecordedLinks { left: record.asked.iter().collect() };
-        let mut pending = PendingDecision::<S>::new(self.deciding.brake);
+        let chain = self.generation.chain(S::NAME);
+        let mut pending = PendingDecision::<S>::new(chain.len(), self.deciding.brake);
         let (mut inconclusive, mut failed) = (Vec::new(), Vec::new());
-        for link in self.generation.chain(S::NAME) {
+        for link in chain {
             let own = recorded.take(link.identity());
             let circumstances = Circumstances::Replay { own, all: &record.asked };
             let goes_on = pending.ask(link, &question, &circumstances).await;

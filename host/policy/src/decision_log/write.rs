@@ -71,7 +71,7 @@ trait Entry: Send {
 
     /// Writes it as one line of JSON of at most so many bytes, but for its identities and reasons.
     fn write(
-        self: Box<Self>,
+        &mut self,
         redaction: &Redaction,
         lost_before: u64,
         most: usize,
@@ -85,7 +85,7 @@ impl<Q: Serialize + Send, A: Serialize + Send> Entry for DecisionRecord<Q, A> {
     }
 
     fn write(
-        mut self: Box<Self>,
+        &mut self,
         redaction: &Redaction,
         lost_before: u64,
         most: usize,
@@ -94,17 +94,17 @@ impl<Q: Serialize + Send, A: Serialize + Send> Entry for DecisionRecord<Q, A> {
         self.lost_before = lost_before;
         let asked = self.asked.iter_mut().chain(self.shadows.iter_mut().map(|shadow| &mut shadow.asked));
         asked.flat_map(|asked| &mut asked.host_calls).for_each(|call| redact(call, redaction));
-        if !fits(&*self, most, line)? {
+        if !fits(self, most, line)? {
             let mut small = DecisionRecord {
                 id: self.id,
                 at_ms: self.at_ms,
                 slot: self.slot,
                 question: (),
                 answer: (),
-                reason: self.reason,
-                decided_by: self.decided_by,
-                asked: self.asked,
-                shadows: self.shadows.into_iter().map(ShadowRecord::without_answer).collect(),
+                reason: self.reason.take(),
+                decided_by: self.decided_by.clone(),
+                asked: std::mem::take(&mut self.asked),
+                shadows: std::mem::take(&mut self.shadows).into_iter().map(ShadowRecord::without_answer).collect(),
                 duration_ns: self.duration_ns,
                 lost_before,
             };
@@ -170,6 +170,9 @@ impl Write for Bounded<'_> {
 #[derive(Default)]
 struct Queue {
     entries: VecDeque<Waiting>,
+    /// Records that are written, for the deciding threads to free: in glibc, a thread that frees what another one
+    /// allocated takes that one's lock and leaves its cache of free memory empty.
+    spent: Vec<Box<dyn Entry>>,
     /// What is in memory: what waits, and what the writer has taken and not written yet.
     records: usize,
     of_slots: [InMemory; SlotName::ALL.len()],
@@ -281,11 +284,13 @@ impl DecisionLog {
         queue.bytes += bytes;
         queue.put += 1;
         queue.entries.push_back(Waiting { entry, bytes });
+        let spent = queue.spent.pop();
         let asleep = std::mem::take(&mut queue.asleep);
         drop(queue);
         if asleep {
             self.shared.wake.notify_one();
         }
+        drop(spent);
         true
     }
 
@@ -360,6 +365,10 @@ struct Chunk {
     bytes: usize,
 }
 
+/// How many written records wait to be freed by deciding threads, and the largest of them.
+const SPENT_RECORDS: usize = 256;
+const SPENT_BYTES: usize = 16 << 10;
+
 /// The size at which a chunk is written.
 const CHUNK_BYTES: usize = 256 << 10;
 
@@ -373,6 +382,9 @@ impl Writer {
                 while queue.entries.is_empty() && !queue.stop {
                     if Instant::now() < busy_until {
                         shared.wake.wait_for(&mut queue, LOOK);
+                    } else if !queue.spent.is_empty() {
+                        let spent = std::mem::take(&mut queue.spent);
+                        parking_lot::MutexGuard::unlocked(&mut queue, || drop(spent));
                     } else if self.unsynced.is_some() {
                         parking_lot::MutexGuard::unlocked(&mut queue, || self.sync());
                     } else {
@@ -398,7 +410,8 @@ impl Writer {
 
     fn write(&mut self, entries: VecDeque<Waiting>) {
         let mut chunks: [Chunk; SlotName::ALL.len()] = Default::default();
-        for Waiting { entry, bytes } in entries {
+        let mut spent = Vec::new();
+        for Waiting { mut entry, bytes } in entries {
             let slot = entry.slot();
             let chunk = &mut chunks[slot.index()];
             chunk.records += 1;
@@ -416,6 +429,9 @@ impl Writer {
                     self.lose(1);
                 }
             }
+            if bytes <= SPENT_BYTES && spent.len() < SPENT_RECORDS {
+                spent.push(entry);
+            }
             if chunk.text.len() >= CHUNK_BYTES {
                 let full = std::mem::take(chunk);
                 self.append(slot, full);
@@ -426,6 +442,7 @@ impl Writer {
                 self.append(slot, chunk);
             }
         }
+        self.shared.queue.lock().spent = spent;
         // One very large record must not hold its memory for ever.
         self.line.clear();
         self.line.shrink_to(CHUNK_BYTES);
