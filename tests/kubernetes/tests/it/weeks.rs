@@ -1,8 +1,8 @@
 //! Two tenants with two keys on one controller, over weeks of simulated time: random work of a seed, faults of
-//! Scaleway's, colleagues in the console, attempts of one tenant at what the other has, changed keys, and kills of both
-//! leaders. `just weeks 50` searches for a violation of what is checked after each round; `just weeks 1 17` is one week
-//! again, as far as two processes and an API server do the same twice. With `WINDLASS_WEEKS_FIRST` the search ends at
-//! the first violation.
+//! Scaleway's, colleagues in the console who also take machines over, attempts of one tenant at what the other has,
+//! changed keys, edited annotations, pauses, deleted namespaces, and kills of both leaders. `just weeks 50` searches for
+//! a violation of what is checked after each round; `just weeks 1 17` is one week again, as far as two processes and an
+//! API server do the same twice. With `WINDLASS_WEEKS_FIRST` the search ends at the first violation, and with `WINDLASS_WEEKS_LIVE` each week is told while it happens.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use kube::ResourceExt;
+use kube::core::DynamicObject;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -47,6 +48,7 @@ const HOSTS: usize = 3;
 const INSTANCES: usize = 3;
 /// How names of hosts begin that are no claims.
 const NO_CLAIMS: [&str; 4] = [MachineOptions::POOL, "somebody-s-", "windlass-claim-pending-", "windlass-returning-"];
+const PAUSED: &str = "cluster.x-k8s.io/paused";
 /// The Secret that is a namespace's default.
 const DEFAULT_SECRET: &str = "scaleway";
 
@@ -127,6 +129,13 @@ impl Tenant<'_> {
 
 const MADE: [Kind; 3] = [Kind::AppleSiliconMachine, Kind::InstanceMachine, Kind::ServerCluster];
 
+/// What an object has.
+struct Had {
+    id: String,
+    /// Of a Mac.
+    claim: Option<String>,
+}
+
 /// One seed's world.
 struct Week<'plane> {
     plane: &'plane ControlPlane,
@@ -136,8 +145,12 @@ struct Week<'plane> {
     tenants: Vec<Tenant<'plane>>,
     controllers: Vec<(ControllerOptions, Option<Controller>)>,
     kills: usize,
-    /// What colleagues have made, which nobody else may change.
-    strange: BTreeSet<String>,
+    /// What colleagues have made or taken over, which nobody else may change, with the request since which it is theirs.
+    strange: BTreeMap<String, u64>,
+    /// Namespaces that come and go, of the first tenant's project.
+    visitors: Vec<Tenant<'plane>>,
+    /// What each object had when it was seen last: its server or its host, and the host's claim.
+    had: BTreeMap<String, Had>,
     /// The project of each resource that was ever seen.
     projects: BTreeMap<String, String>,
     /// Up to which request changes have been looked at.
@@ -163,13 +176,13 @@ impl<'plane> Week<'plane> {
             tenant.credentials(keys[0], project).await?;
             tenants.push(tenant);
         }
-        let mut strange = BTreeSet::new();
+        let mut strange = BTreeMap::new();
         for project in [OWN, TENANTS[0].0, TENANTS[1].0] {
             for _ in 0..HOSTS {
                 own.scaleway().add_host_of_project(project)?;
             }
             let other = AppleSiliconPool::new("somebody-s-", 1, MachineOptions::TYPE)?.in_project(project);
-            strange.extend(own.scaleway().simulator().add_apple_silicon_pool(&other));
+            strange.extend(own.scaleway().simulator().add_apple_silicon_pool(&other).into_iter().map(|id| (id, 0)));
         }
         let options = |name: &str| {
             ControllerOptions { state: name.to_owned(), all_namespaces: true, ..ControllerOptions::default() }
@@ -195,6 +208,8 @@ impl<'plane> Week<'plane> {
             controllers,
             kills: 0,
             strange,
+            visitors: Vec::new(),
+            had: BTreeMap::new(),
             projects: BTreeMap::new(),
             looked_at: 0,
             story: Vec::new(),
@@ -207,6 +222,9 @@ impl<'plane> Week<'plane> {
     }
 
     fn tell(&mut self, what: &'static str, detail: impl std::fmt::Display) {
+        if std::env::var_os("WINDLASS_WEEKS_LIVE").is_some() {
+            eprintln!("{what} {detail}");
+        }
         *self.counts.entry(what).or_default() += 1;
         self.story
             .push(format!("{:>7.1} h  {what} {detail}", self.scaleway().simulator().now().as_secs_f64() / 3600.0));
@@ -229,7 +247,7 @@ impl<'plane> Week<'plane> {
                 controller.kill();
             }
         }
-        for tenant in &self.tenants {
+        for tenant in self.tenants.iter().chain(&self.visitors) {
             // Finalizers would hold it: nobody looks at these objects any more.
             for kind in MADE {
                 let kind = kind.resource().plural;
@@ -251,6 +269,7 @@ impl<'plane> Week<'plane> {
         let first = self.random.random_range(2..ROUNDS / 2);
         let second = self.random.random_range(ROUNDS / 2..ROUNDS - 1);
         for round in 0..ROUNDS {
+            self.meddle().await.with_context(|| format!("round {round}"))?;
             for tenant in 0..self.tenants.len() {
                 for _ in 0..self.random.random_range(0..3) {
                     self.work(tenant).await.with_context(|| format!("round {round}"))?;
@@ -285,6 +304,110 @@ impl<'plane> Week<'plane> {
             9 => self.change_key(of).await,
             _ => Ok(()),
         }
+    }
+
+    /// What happens to objects that are at rest: before anything else of a round begins, so that no call of the
+    /// controller's is under way for what a colleague takes over.
+    async fn meddle(&mut self) -> Result<()> {
+        let of = self.random.random_range(0..self.tenants.len());
+        match self.random.random_range(0..7) {
+            0 => self.pause(of).await,
+            1 => self.edit_annotations(of).await,
+            2 => self.take_over_a_server(of).await,
+            3 => self.take_over_a_mac(of).await,
+            4 => self.visit().await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Pauses an object, or lets one go on.
+    async fn pause(&mut self, of: usize) -> Result<()> {
+        let kind = *MADE.choose(&mut self.random).unwrap_or(&MADE[0]);
+        let Some(name) = self.living(of, kind).await?.choose(&mut self.random).cloned() else { return Ok(()) };
+        let value = if self.random.random_bool(0.7) { json!("true") } else { Value::Null };
+        self.tell("paused", format_args!("{of}/{name}: {value}"));
+        let annotations = json!({"metadata": {"annotations": {PAUSED: value}}});
+        self.tenants[of].scene.patch(kind, &name, annotations).await.map(drop)
+    }
+
+    /// The annotations that mirror what an object has: nothing, nonsense, or what another object of the tenant's has.
+    async fn edit_annotations(&mut self, of: usize) -> Result<()> {
+        let (kind, key) =
+            *[(Kind::AppleSiliconMachine, "windlass.dev/claim"), (Kind::InstanceMachine, "windlass.dev/operation")]
+                .choose(&mut self.random)
+                .context("no kind")?;
+        let objects = self.tenants[of].scene.list(kind).await?;
+        let Some(object) =
+            objects.iter().filter(|one| is_at_rest(one)).collect::<Vec<_>>().choose(&mut self.random).copied()
+        else {
+            return Ok(());
+        };
+        let others = objects.iter().filter_map(|one| one.annotations().get(key)).map(|value| json!(value));
+        let values: Vec<Value> = others.chain([Value::Null, json!("nonsense")]).collect();
+        let value = values.choose(&mut self.random).cloned().unwrap_or_default();
+        self.tell("edited", format_args!("{of}/{}: {key} is {value}", object.name_any()));
+        let annotations = json!({"metadata": {"annotations": {key: value}}});
+        self.tenants[of].scene.patch(kind, &object.name_any(), annotations).await.map(drop)
+    }
+
+    /// A colleague gives a tenant's server tags of his own: it is his from then on.
+    async fn take_over_a_server(&mut self, of: usize) -> Result<()> {
+        let Some(id) = self.at_rest(of, Kind::InstanceMachine).await? else { return Ok(()) };
+        self.scaleway().calm();
+        let path = format!("/instance/v1/zones/fr-par-1/servers/{id}");
+        ask(self.scaleway(), "PATCH", &path, &json!({"tags": ["somebody-s"]}))?;
+        self.take_over(of, id);
+        Ok(())
+    }
+
+    /// A colleague gives a tenant's Mac another name. The project gets another one for it.
+    async fn take_over_a_mac(&mut self, of: usize) -> Result<()> {
+        let Some(id) = self.at_rest(of, Kind::AppleSiliconMachine).await? else { return Ok(()) };
+        self.scaleway().simulator().rename_server(&id, format!("somebody-s-{}", self.strange.len()))?;
+        self.scaleway().add_host_of_project(TENANTS[of].0)?;
+        self.take_over(of, id);
+        Ok(())
+    }
+
+    fn take_over(&mut self, of: usize, id: String) {
+        let since = self.scaleway().simulator().requests().last().map_or(0, |request| request.sequence);
+        self.tell("taken over", format_args!("{of}'s {id}"));
+        self.strange.insert(id, since);
+    }
+
+    /// The server or host of an object that is at rest.
+    async fn at_rest(&mut self, of: usize, kind: Kind) -> Result<Option<String>> {
+        let objects = self.tenants[of].scene.list(kind).await?;
+        let ids =
+            objects.iter().filter(|one| is_at_rest(one)).filter_map(|one| one.data["status"]["serverID"].as_str());
+        let ids: Vec<&str> = ids.filter(|id| !self.strange.contains_key(*id)).collect();
+        Ok(ids.choose(&mut self.random).map(|id| (*id).to_owned()))
+    }
+
+    /// A namespace comes with a server and a cluster of its own, or goes with all that it has.
+    async fn visit(&mut self) -> Result<()> {
+        if let Some(visitor) = self.visitors.last()
+            && self.random.random_bool(0.6)
+        {
+            let namespace = visitor.scene.namespace().to_owned();
+            self.tell("namespace deleted", &namespace);
+            self.plane.kubectl(User::Admin, &["delete", "namespace", &namespace, "--wait=false"], "")?;
+            return Ok(());
+        }
+        let (project, keys) = TENANTS[0];
+        let scene = self.own.neighbour("visitor").await?;
+        let visitor = Tenant { scene, project, keys, secret: DEFAULT_SECRET, made: 0 };
+        visitor.credentials(keys[0], project).await?;
+        let group = json!({"name": "web", "count": 1, "types": ["DEV1-S"], "image": "ubuntu_noble"});
+        let server = json!({"types": ["DEV1-S"], "image": "ubuntu_noble", "zone": "fr-par-1"});
+        visitor.scene.apply(&visitor.object(Kind::InstanceMachine, "server", server)).await?;
+        visitor
+            .scene
+            .apply(&visitor.object(Kind::ServerCluster, "farm", json!({"zone": "fr-par-1", "groups": [group]})))
+            .await?;
+        self.tell("namespace made", visitor.scene.namespace());
+        self.visitors.push(visitor);
+        Ok(())
     }
 
     /// The names of a tenant's objects that are not being deleted.
@@ -407,13 +530,14 @@ impl<'plane> Week<'plane> {
                 let server = ask(self.scaleway(), "POST", "/instance/v1/zones/fr-par-1/servers", &body)?;
                 let id = server["server"]["id"].as_str().context("a server without an id")?.to_owned();
                 self.tell("colleague made", &id);
-                self.strange.insert(id);
+                self.strange.insert(id, 0);
             }
             7 => {
                 // A server of a tenant, in the console.
                 let of = self.random.random_range(0..2);
                 let servers = self.tenants[of].scene.list(Kind::InstanceMachine).await?;
-                let id = servers.iter().find_map(|one| one.data["status"]["serverID"].as_str().map(str::to_owned));
+                let mut ids = servers.iter().filter_map(|one| one.data["status"]["serverID"].as_str());
+                let id = ids.find(|id| !self.strange.contains_key(*id)).map(str::to_owned);
                 if let Some(id) = id.filter(|id| self.projects.get(id).is_some_and(|of_id| of_id == TENANTS[of].0)) {
                     let path = format!("/instance/v1/zones/fr-par-1/servers/{id}/action");
                     let _ = ask(self.scaleway(), "POST", &path, &json!({"action": "terminate"}));
@@ -526,7 +650,7 @@ impl<'plane> Week<'plane> {
             last = last.max(*sequence);
             let by = project_of(&request.key);
             ensure!(
-                !self.strange.contains(id) || request.key == colleague,
+                self.strange.get(id).is_none_or(|since| sequence <= since) || request.key == colleague,
                 "what a colleague has, {id}, was changed: {request:?}"
             );
             ensure!(request.key == colleague || by.is_some(), "a key that nobody has given: {request:?}");
@@ -537,14 +661,14 @@ impl<'plane> Week<'plane> {
             );
         }
         self.looked_at = last;
-        for id in &self.strange {
+        for id in self.strange.keys() {
             let all = resources.servers.iter().chain(&resources.apple_silicon_servers);
-            ensure!(all.into_iter().any(|one| one["id"] == **id), "what a colleague has, {id}, is gone");
+            ensure!(all.into_iter().any(|one| one["id"] == *id), "what a colleague has, {id}, is gone");
         }
         // Each project has an owner of its own.
         let mut owners = BTreeMap::<String, BTreeSet<&str>>::new();
         for server in
-            resources.servers.iter().filter(|one| !one["id"].as_str().is_some_and(|id| self.strange.contains(id)))
+            resources.servers.iter().filter(|one| !one["id"].as_str().is_some_and(|id| self.strange.contains_key(id)))
         {
             let tags = server["tags"].as_array().into_iter().flatten().filter_map(Value::as_str);
             let owner = tags.into_iter().find_map(|tag| tag.strip_prefix("windlass-owner="));
@@ -556,6 +680,9 @@ impl<'plane> Week<'plane> {
         // So do claims: a host bears none that was made for an object of the other tenant's.
         let mut claims = BTreeMap::<String, BTreeSet<String>>::new();
         for host in self.scaleway().hosts() {
+            if self.strange.contains_key(&host.id) {
+                continue;
+            }
             let project = self.projects.get(&host.id).cloned().unwrap_or_default();
             let beginning = |name: &String| name.split('-').next().unwrap_or_default().to_owned();
             let claimed = host.names.iter().filter(|name| !NO_CLAIMS.iter().any(|other| name.starts_with(other)));
@@ -566,7 +693,7 @@ impl<'plane> Week<'plane> {
         ensure!(claims.values().all(|projects| projects.len() == 1), "claims of one tenant in several: {claims:?}");
         // Macs come from the pool and go back to it, and nobody's is wiped or given to another.
         for host in self.scaleway().hosts() {
-            if !self.strange.contains(&host.id) {
+            if !self.strange.contains_key(&host.id) {
                 check_past(&host)?;
             }
             ensure!(!host.deletion_scheduled, "a Mac is to be deleted: {host:?}");
@@ -575,10 +702,12 @@ impl<'plane> Week<'plane> {
         self.check_objects().await
     }
 
-    /// What an object has is of its tenant's project, and nobody else's object has it, too.
-    async fn check_objects(&self) -> Result<()> {
-        let mut had = BTreeMap::<String, String>::new();
-        for tenant in &self.tenants {
+    /// What an object has is of its tenant's project, and nobody else's object has it, too. What is said to be gone is
+    /// gone: by an object that says so, and by one that is there no more.
+    async fn check_objects(&mut self) -> Result<()> {
+        let (mut had, mut has) = (BTreeMap::<String, String>::new(), BTreeMap::new());
+        let mut said = Vec::new();
+        for tenant in self.tenants.iter().chain(&self.visitors) {
             for kind in [Kind::AppleSiliconMachine, Kind::InstanceMachine] {
                 for object in tenant.scene.list(kind).await? {
                     let name = format!("{}/{}", tenant.scene.namespace(), object.name_any());
@@ -588,7 +717,34 @@ impl<'plane> Week<'plane> {
                     if let Some(other) = had.insert(id.to_owned(), name.clone()) {
                         bail!("{name} and {other} have {id}");
                     }
+                    if ["ServerGone", "HostGone"].contains(&ready_reason(&object.data["status"])) {
+                        said.push((name.clone(), id.to_owned()));
+                    }
+                    let claim = object.data["status"]["claim"].as_str().map(str::to_owned);
+                    has.insert(name, Had { id: id.to_owned(), claim });
                 }
+            }
+        }
+        // Looked at after the objects: what was gone then is gone now.
+        let resources = self.scaleway().simulator().resources();
+        let is_there = |id: &str| {
+            let all = resources.servers.iter().chain(&resources.apple_silicon_servers);
+            all.into_iter().any(|one| one["id"] == id)
+        };
+        for (name, id) in said {
+            ensure!(!is_there(&id), "{name} says that {id} is gone");
+        }
+        for (name, had) in std::mem::replace(&mut self.had, has) {
+            if self.had.contains_key(&name) || self.strange.contains_key(&had.id) {
+                continue;
+            }
+            match &had.claim {
+                Some(claim) => ensure!(
+                    !resources.apple_silicon_servers.iter().any(|host| host["name"] == **claim),
+                    "{name} is gone, and its Mac {} has its claim",
+                    had.id
+                ),
+                None => ensure!(!is_there(&had.id), "{name} is gone, and its server {} is there", had.id),
             }
         }
         Ok(())
@@ -598,7 +754,17 @@ impl<'plane> Week<'plane> {
     async fn calm(&mut self) -> Result<()> {
         self.scaleway().calm();
         self.start_both().await?;
+        for visitor in &self.visitors {
+            let delete = ["delete", "namespace", visitor.scene.namespace(), "--wait=false", "--ignore-not-found"];
+            self.plane.kubectl(User::Admin, &delete, "")?;
+        }
         for tenant in &self.tenants {
+            let go_on = json!({"metadata": {"annotations": {PAUSED: null}}});
+            for kind in MADE {
+                for object in tenant.scene.list(kind).await? {
+                    tenant.scene.patch(kind, &object.name_any(), go_on.clone()).await?;
+                }
+            }
             tenant.credentials(tenant.keys[0], tenant.project).await?;
             for kind in [Kind::AppleSiliconMachine, Kind::InstanceMachine] {
                 for object in tenant.scene.list(kind).await? {
@@ -640,10 +806,15 @@ impl<'plane> Week<'plane> {
                 }
             }
         }
+        let abandon = json!({"metadata": {"annotations": {"windlass.dev/abandon": "it is a colleague's now"}}});
         eventually("every object is gone", || async {
-            for tenant in &self.tenants {
+            for tenant in self.tenants.iter().chain(&self.visitors) {
                 for kind in MADE {
                     let left = tenant.scene.list(kind).await?;
+                    // Its object waits for the word of a person.
+                    for one in left.iter().filter(|one| ready_reason(&one.data["status"]) == "NotOurs") {
+                        tenant.scene.patch(kind, &one.name_any(), abandon.clone()).await?;
+                    }
                     let names: Vec<_> =
                         left.iter().map(|one| format!("{}: {:#}", one.name_any(), one.data["status"])).collect();
                     ensure!(left.is_empty(), "{names:#?}");
@@ -652,11 +823,21 @@ impl<'plane> Week<'plane> {
             Ok(())
         })
         .await?;
+        for visitor in &self.visitors {
+            let namespace = visitor.scene.namespace();
+            eventually("the namespace is gone", || async {
+                let get = ["get", "namespace", namespace, "--ignore-not-found", "-o", "jsonpath={.status}"];
+                let status = self.plane.kubectl(User::Admin, &get, "")?;
+                ensure!(status.is_empty(), "{namespace}: {status}");
+                Ok(())
+            })
+            .await?;
+        }
         self.check().await.context("at the end")?;
         let strange = &self.strange;
         eventually("nothing is left, and every Mac is in its pool", || async {
             let resources = self.scaleway().simulator().resources();
-            let is_strange = |id: &Value| id.as_str().is_some_and(|id| strange.contains(id));
+            let is_strange = |id: &Value| id.as_str().is_some_and(|id| strange.contains_key(id));
             let left: Vec<_> = resources.servers.iter().filter(|server| !is_strange(&server["id"])).collect();
             ensure!(left.is_empty(), "servers: {left:#?}");
             let left: Vec<_> = resources.ips.iter().filter(|ip| !is_strange(&ip["server"]["id"])).collect();
@@ -669,7 +850,7 @@ impl<'plane> Week<'plane> {
             let left: Vec<_> = resources.volumes.iter().filter(|volume| !of(volume)).collect();
             ensure!(left.is_empty(), "volumes: {left:#?}");
             for host in self.scaleway().hosts() {
-                ensure!(host.in_pool() || strange.contains(&host.id), "{host:?}");
+                ensure!(host.in_pool() || strange.contains_key(&host.id), "{host:?}");
             }
             Ok(())
         })
@@ -684,12 +865,27 @@ impl<'plane> Week<'plane> {
     }
 }
 
-/// Whether nothing more comes by itself: it is ready, or its server is gone, or people are asked.
+/// Whether nothing more comes by itself: it is ready, or its server is gone or a colleague's, or people are asked.
 fn is_settled(status: &Value) -> bool {
-    let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let ready = conditions.iter().find(|one| one["type"] == "Ready");
-    let gone = ["ServerGone", "HostGone"].map(|reason| ready.is_some_and(|ready| ready["reason"] == reason));
-    ready.is_some_and(|ready| ready["status"] == "True") || gone.contains(&true) || status["failureReason"].is_string()
+    let waits_for_people = ["ServerGone", "HostGone", "NotOurs", "HostRenamed"].contains(&ready_reason(status));
+    is_ready(status) || waits_for_people || status["failureReason"].is_string()
+}
+
+fn ready(status: &Value) -> Option<&Value> {
+    status["conditions"].as_array()?.iter().find(|one| one["type"] == "Ready")
+}
+
+fn is_ready(status: &Value) -> bool {
+    ready(status).is_some_and(|ready| ready["status"] == "True")
+}
+
+fn ready_reason(status: &Value) -> &str {
+    ready(status).and_then(|ready| ready["reason"].as_str()).unwrap_or_default()
+}
+
+/// Whether the controller has nothing to do for it.
+fn is_at_rest(object: &DynamicObject) -> bool {
+    is_ready(&object.data["status"]) && object.metadata.deletion_timestamp.is_none()
 }
 
 /// A colleague's call.
