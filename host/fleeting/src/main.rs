@@ -69,8 +69,8 @@ The runner starts it; by hand it knows:
                           with the runner's environment, which may hold the credentials
   simulate [<group>] [--config <file>] [options]
                           what the plugin and the runner would do with that configuration in a day of drawn jobs: how
-                          long jobs wait, and what it costs. It needs no account, no network and no runner, takes
-                          seconds, and changes nothing. `simulate --help` names the options
+                          long jobs wait, and what it costs. It needs no account and no runner, no network except to
+                          pull policies (oci://), takes seconds, and changes nothing. `simulate --help` names the options
   adopt [<group>] [--config <file>]
                           takes over the servers or Macs of a group that its state_dir knows nothing of, because it was
                           lost: once, as `adopt = true` does at each start. Only where no other host works on them, and
@@ -103,8 +103,8 @@ Usage: fleeting-plugin-scaleway simulate [<group>] [options]
   --seed <n>            decides everything that is drawn: the same seed, the same result (default 1)
   --output <format>     text or json (default text)
 
-Exits with 0 when all that was created is gone at the end, with 1 when something is left, or when something in the
-file is wrong, and with 2 on wrong usage.";
+Exits with 0 if all jobs have ended and all that was created is gone; with 1 if a job has not ended a day after the last
+hour, if something is left, or if the file is wrong; and with 2 on wrong usage.";
 
 /// The runner's configuration, unless it is said otherwise.
 const CONFIG: &str = "/etc/gitlab-runner/config.toml";

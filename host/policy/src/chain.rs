@@ -115,8 +115,8 @@ impl Deciding {
         if !self.log.record(record) {
             self.status.changed();
             if let Some(left_out) = self.lost_room.take(Instant::now()) {
-                tracing::warn!(slot = %S::NAME, left_out, "the record of a decision is lost: more is decided, or larger \
-                    questions are, than the disk takes");
+                tracing::warn!(target: "windlass_policy::decision_log", slot = %S::NAME, left_out, "the record of a decision \
+                    is lost: more is decided, or larger questions are, than the disk takes");
             }
         }
     }

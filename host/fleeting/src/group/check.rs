@@ -70,7 +70,8 @@ pub async fn check(
     let mut jobs = 0_u64;
     for group in &groups {
         let mut found = check_group(*group, process_environment, compiler.clone()).await;
-        let capacity = group.number("capacity_per_instance").unwrap_or(1);
+        let uses = group.number("max_use_count").filter(|uses| *uses > 0).unwrap_or(u64::MAX);
+        let capacity = group.number("capacity_per_instance").unwrap_or(1).min(uses);
         jobs = group.number("max_instances").unwrap_or(0).saturating_mul(capacity).saturating_add(jobs);
         if groups.iter().filter(|other| other.name() == group.name()).count() > 1 && !group.name().is_empty() {
             found

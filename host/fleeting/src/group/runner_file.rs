@@ -12,9 +12,9 @@ pub enum RunnerFileError {
     /// It cannot be read.
     #[error("{0}; say where the runner's configuration is with --config")]
     Unreadable(String),
-    /// It is no configuration.
-    #[error("the runner's configuration is no TOML: {0}")]
-    Toml(String),
+    /// It is not valid TOML, or its runners are not in an array.
+    #[error("the runner's configuration is invalid: {0}")]
+    Invalid(String),
     /// None of its groups is meant, or it is not clear which.
     #[error("{wanted}; the groups of this plugin in the runner's configuration are: {found}")]
     Group {
@@ -41,12 +41,13 @@ impl RunnerFile {
     }
 
     pub(super) fn parse(text: &str) -> Result<Self, RunnerFileError> {
-        let read = toml::from_str(text).map_err(|error| {
+        let read: Value = toml::from_str(text).map_err(|error| {
             let before = error.span().map_or("", |span| text.get(..span.start).unwrap_or_default());
             let line = before.matches('\n').count() + 1;
-            RunnerFileError::Toml(format!("line {line}: {}", plain_toml(error.message())))
-        });
-        Ok(Self(read?))
+            RunnerFileError::Invalid(format!("line {line}: {}", plain_toml(error.message())))
+        })?;
+        tables(&read["runners"], "[[runners]]").map_err(RunnerFileError::Invalid)?;
+        Ok(Self(read))
     }
 
     /// Jobs at once, of all groups.
@@ -91,6 +92,15 @@ impl RunnerFileError {
     }
 }
 
+/// The tables of an array. GitLab Runner refuses a single table.
+fn tables<'v>(value: &'v Value, written: &str) -> Result<&'v [Value], String> {
+    match value {
+        Value::Null => Ok(&[]),
+        Value::Array(tables) if tables.iter().all(Value::is_object) => Ok(tables),
+        _ => Err(format!("each entry needs double brackets: {written}")),
+    }
+}
+
 /// Of a value that should be a number.
 const NO_NUMBER: &str = "must be a whole number, 0 or more, without quotes";
 
@@ -122,7 +132,9 @@ impl<'f> Autoscaler<'f> {
                 mistakes.push(format!("{key} = {set} {NO_NUMBER}"));
             }
         }
-        for policy in self.table()["policy"].as_array().into_iter().flatten() {
+        mistakes.extend(self.limit().err());
+        mistakes.extend(self.policies().err());
+        for policy in self.policies().unwrap_or_default() {
             let idle_time = &policy["idle_time"];
             if !idle_time.is_null()
                 && !idle_time.as_str().is_some_and(|time| time == "0" || parse_duration(time).is_some())
@@ -145,9 +157,23 @@ impl<'f> Autoscaler<'f> {
         Some(format!("there is no table [runners.autoscaler.{KEY}], which says what to create{near}"))
     }
 
-    /// The most jobs at once of this entry, where it is set.
-    pub(super) fn limit(&self) -> Option<u64> {
-        self.0["limit"].as_u64()
+    /// The most jobs at once of this entry. 0: no limit.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn limit(&self) -> Result<u64, String> {
+        match &self.0["limit"] {
+            Value::Null => Ok(0),
+            set => set.as_u64().ok_or_else(|| format!("limit = {set} {NO_NUMBER}")),
+        }
+    }
+
+    /// The entries of `[[runners.autoscaler.policy]]`.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub(super) fn policies(&self) -> Result<&'f [Value], String> {
+        tables(&self.table()["policy"], "[[runners.autoscaler.policy]]").map_err(|words| format!("policy: {words}"))
     }
 
     /// Empty where it is not set.
@@ -212,6 +238,22 @@ mod tests {
     }
 
     #[test]
+    fn single_brackets_and_a_limit_in_quotes_are_refused_as_gitlab_does() {
+        let text = "[[runners]]\nlimit = '5'\n[runners.autoscaler]\nplugin = 'scaleway'\n\
+            [runners.autoscaler.plugin_config]\nname = 'ci'\n[runners.autoscaler.policy]\nidle_count = 1\n";
+        let mistakes = RunnerFile::parse(text).unwrap().group(None).unwrap().mistakes();
+        assert_eq!(
+            mistakes,
+            [
+                "limit = \"5\" must be a whole number, 0 or more, without quotes",
+                "policy: each entry needs double brackets: [[runners.autoscaler.policy]]",
+            ]
+        );
+        let error = RunnerFile::parse("[runners]\nname = 'r'\n").err().unwrap().to_string();
+        assert!(error.ends_with("each entry needs double brackets: [[runners]]"), "{error}");
+    }
+
+    #[test]
     fn the_group_that_is_meant_is_found_in_a_runners_configuration_or_said_not_to_be_clear() {
         let group = |plugin: &str, name: &str| {
             format!(
@@ -237,6 +279,6 @@ mod tests {
             assert!(error.contains(words), "{words}: {error}");
         }
         assert!(file.group(None).err().unwrap().to_string().ends_with("are: ci, macs"));
-        assert!(matches!(RunnerFile::parse("[["), Err(RunnerFileError::Toml(_))));
+        assert!(matches!(RunnerFile::parse("[["), Err(RunnerFileError::Invalid(_))));
     }
 }

@@ -140,14 +140,22 @@ fn what_only_the_users_account_has_is_replaced_and_said() {
     let own = "image = { name = 'ci-image' }\nprofile = 'ci'\nsecret_key = 'x'\n\
                security_group = '00000000-0000-4000-8000-000000000001'\n\
                private_networks = ['00000000-0000-4000-8000-000000000002']\npublic_ipv4_disabled = true\n\
-               public_ipv6_disabled = true\nmetrics = '127.0.0.1:1'\nstate_dir = '/nonexistent'";
+               public_ipv6_disabled = true\nmetrics = '127.0.0.1:1'\nstate_dir = '/nonexistent'\n\
+               cloud_init = 'packages: []'";
     let config = config("max_instances = 3", own, "idle_count = 1").replace("image = 'ubuntu_noble'\n", "");
     let outcome = outcome(&config, &["--hours", "1", "--pattern", "steady"]);
     assert_eq!(outcome["totals"]["finished"], outcome["totals"]["jobs"], "{outcome}");
     let notes = outcome["notes"].to_string();
-    for words in ["none called", "ci-image", "security_group: of your account, and left out"] {
+    for words in [
+        "none called",
+        "ci-image",
+        "security_group: of your account, and left out",
+        "private_networks: of your account, so new ones stand in",
+        "warning (2 times): cloud_init: its first line is not",
+    ] {
         assert!(notes.contains(words), "{words}: {notes}");
     }
+    assert!(!notes.contains("record of a decision"), "no log is kept: {notes}");
 }
 
 #[test]

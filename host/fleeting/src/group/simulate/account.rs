@@ -78,6 +78,9 @@ pub(super) async fn furnish(client: &Client, configuration: &mut Configuration) 
         zonal.private_networks.insert(region, networks);
     }
     server.private_networks.clear();
+    if zonal.private_networks.values().any(|networks| !networks.is_empty()) {
+        notes.push("private_networks: of your account, so new ones stand in".to_owned());
+    }
     Ok(notes)
 }
 

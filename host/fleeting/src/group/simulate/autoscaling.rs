@@ -168,11 +168,10 @@ impl Autoscaling {
         let deletion_retry_interval = reader.duration("deletion_retry_interval", Duration::from_secs(60));
         let instance_acquire_timeout = reader.duration("instance_acquire_timeout", Duration::from_secs(15 * 60));
         let failure_threshold = reader.number("failure_threshold", 3);
-        let tables: Vec<&Value> = match &group.table()["policy"] {
-            Value::Array(tables) => tables.iter().collect(),
-            Value::Null => Vec::new(),
-            other => vec![other],
-        };
+        let tables = group.policies().unwrap_or_else(|words| {
+            problems.push(problem("[runners.autoscaler]", words));
+            &[]
+        });
         let zones: Vec<Option<TimeZone>> = tables
             .iter()
             .enumerate()
@@ -182,7 +181,7 @@ impl Autoscaling {
             .collect();
         let zone = zones.iter().flatten().next().cloned().unwrap_or(TimeZone::UTC);
         let policies = tables
-            .into_iter()
+            .iter()
             .zip(zones)
             .enumerate()
             .map(|(index, (table, its))| {
@@ -193,7 +192,11 @@ impl Autoscaling {
                 )
             })
             .collect();
-        let limit = group.limit().filter(|limit| *limit > 0).unwrap_or(u64::MAX);
+        let limit = group.limit().unwrap_or_else(|words| {
+            problems.push(problem("[[runners]]", words));
+            0
+        });
+        let limit = if limit > 0 { limit } else { u64::MAX };
         let concurrent = file.concurrent().unwrap_or_else(|words| {
             problems.push(problem("concurrent", words));
             u64::MAX
@@ -238,6 +241,11 @@ impl Autoscaling {
     pub(super) fn free(&self, running: usize, uses: u32) -> usize {
         let left = self.max_use_count.map_or(usize::MAX, |most| most.saturating_sub(uses) as usize);
         self.capacity_per_instance.saturating_sub(running).min(left)
+    }
+
+    /// How many jobs a new instance takes at once.
+    pub(super) fn capacity(&self) -> usize {
+        self.free(0, 0)
     }
 }
 
@@ -319,6 +327,19 @@ mod tests {
         assert_eq!(idle, Idle::default());
         assert!(!read.is_worn(1_000) && read.free(0, 1_000) == 1);
         assert_eq!(read.update_interval_when_expecting.as_secs(), 2);
+    }
+
+    #[test]
+    fn a_limit_in_quotes_and_a_policy_in_single_brackets_are_mistakes() {
+        let text = "[[runners]]\nlimit = '5'\n[runners.autoscaler]\nplugin = 'scaleway'\n\
+                    [runners.autoscaler.policy]\nidle_count = 1\n";
+        let file = RunnerFile::parse(text).unwrap();
+        let mut problems = Vec::new();
+        Autoscaling::read(&file, file.group(None).unwrap(), None, &mut problems);
+        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        assert_eq!(problems.len(), 2, "{problems:#?}");
+        assert!(problems[0].ends_with("double brackets: [[runners.autoscaler.policy]]"), "{problems:#?}");
+        assert!(problems[1].contains("limit = \"5\" must be a whole number"), "{problems:#?}");
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod outcome;
 mod period;
 mod provisioner;
 mod scaler;
+mod warnings;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -43,6 +44,7 @@ pub use options::{SimulateCommand, SimulateOptions};
 pub use outcome::{Hour, Left, Limits, Outcome, PricedPlace, Totals, Waited};
 pub use provisioner::Provisioner;
 use scaler::Scaler;
+use warnings::Warnings;
 
 /// The first Monday after the simulator's epoch.
 const MONDAY: Date = date(2026, 8, 3);
@@ -105,14 +107,21 @@ pub fn simulate(
     compiler: Option<Compiler>,
 ) -> Result<Outcome, SimulateError> {
     let file = RunnerFile::read(&options.config)?;
+    let warnings = Warnings::collect();
     // The clock stops while a task can run, and then jumps to the next timer.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
-    runtime.block_on(async {
+    let mut outcome = runtime.block_on(async {
         tokio::select! {
             outcome = run(options, &file, process_environment, compiler) => outcome,
             _ = tokio::signal::ctrl_c() => Err(SimulateError::Interrupted),
         }
-    })
+    });
+    match &mut outcome {
+        Ok(outcome) => outcome.notes.extend(warnings.notes()),
+        Err(SimulateError::Wrong(found)) => found.notes.extend(warnings.notes()),
+        Err(_) => {}
+    }
+    outcome
 }
 
 async fn run(
@@ -131,7 +140,7 @@ async fn run(
     let scratch = Scratch::new()?;
     let Ready { configuration, connector, client, policies, places, max_instances, mut found } =
         prepare(group, found, &simulator, &scratch, process_environment, compiler).await?;
-    let at_once = rules.capacity_per_instance.saturating_mul(max_instances as usize);
+    let at_once = rules.capacity().saturating_mul(max_instances as usize);
     if rules.most_jobs < at_once {
         found.notes.push(format!(
             "concurrent and limit let the runner have {} jobs at once, fewer than the {at_once} of a full group",
@@ -170,6 +179,7 @@ async fn run(
         provisioner: Provisioner::new(max_instances as usize),
         meter: Meter::new(prices, options.hours),
         unfinished: 0,
+        counted: None,
     };
     day.live(&group).await;
     let _ = group.shutdown().await;
@@ -313,6 +323,8 @@ struct Day {
     meter: Meter,
     /// Jobs that had not ended when the runner stopped.
     unfinished: usize,
+    /// The number of the last call to Scaleway whose servers are counted.
+    counted: Option<u64>,
 }
 
 impl Day {
@@ -348,6 +360,10 @@ impl Day {
             if looked.is_none_or(|looked| now.duration_since(looked) >= interval) {
                 looked = Some(now);
                 self.round(group).await;
+            }
+            // Servers come and go only through calls.
+            let last_call = self.simulator.requests().last().map(|request| request.sequence);
+            if std::mem::replace(&mut self.counted, last_call) != last_call {
                 self.meter.count(&self.simulator);
             }
             self.note(age);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
+use windlass_inspect::words::human_duration;
 
 use super::jobs::Pattern;
 
@@ -213,7 +214,13 @@ impl fmt::Display for Outcome {
             }
         }
         let Waited { p50_ms, p95_ms, worst_ms } = *waited;
-        writeln!(formatter, "\nwaiting   p50 {}, p95 {}, worst {}", spoken(p50_ms), spoken(p95_ms), spoken(worst_ms))?;
+        writeln!(
+            formatter,
+            "\nwaiting   p50 {}, p95 {}, worst {}",
+            waited_words(p50_ms),
+            waited_words(p95_ms),
+            waited_words(worst_ms)
+        )?;
         let Totals { server_hours, idle_share, cost, creations, failures, .. } = &self.totals;
         writeln!(
             formatter,
@@ -240,14 +247,9 @@ fn count(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
-/// A time as people say it.
-fn spoken(milliseconds: u64) -> String {
-    let seconds = milliseconds.div_ceil(1_000);
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7_200 => format!("{} min", seconds.div_ceil(60)),
-        _ => format!("{} h", seconds.div_ceil(3_600)),
-    }
+/// A wait. Jobs start at whole seconds.
+fn waited_words(milliseconds: u64) -> String {
+    human_duration(Duration::from_secs(milliseconds.div_ceil(1_000)))
 }
 
 #[cfg(test)]
@@ -265,8 +267,8 @@ mod tests {
     }
 
     #[test]
-    fn times_are_rounded_up_to_units_that_people_use() {
-        let spoken: Vec<String> = [0, 1, 119_000, 121_000, 7_200_001].map(spoken).into();
-        assert_eq!(spoken, ["0 s", "1 s", "119 s", "3 min", "3 h"]);
+    fn a_wait_of_hours_is_said_to_the_minute_and_shorter_ones_to_the_second() {
+        let words: Vec<String> = [900, 119_000, 121_000, 7_380_000].map(waited_words).into();
+        assert_eq!(words, ["1.0 s", "1 min 59 s", "2 min 1 s", "2 h 3 min"]);
     }
 }

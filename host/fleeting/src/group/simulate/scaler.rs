@@ -120,29 +120,28 @@ impl Scaler {
     /// Learns which instances exist.
     fn see(&mut self, now: Instant, provisioner: &Provisioner) {
         let mut there = BTreeSet::new();
-        for (id, state, _) in provisioner.instances() {
-            if state == State::Deleting {
-                continue;
-            }
+        let counts = &mut self.counts;
+        for (id, state, removing) in provisioner.instances() {
             there.insert(id);
-            if !self.slots.contains_key(id) {
-                self.counts.created += 1;
-                self.slots.insert(id.to_owned(), Slot::new(now));
-            }
-            if let Some(slot) = self.slots.get_mut(id).filter(|_| state == State::Running)
-                && slot.running_since.is_none()
-            {
-                (slot.running_since, slot.idle_since) = (Some(now), now);
+            let slot = self.slots.entry(id.to_owned()).or_insert_with(|| {
+                counts.created += 1;
+                Slot::new(now)
+            });
+            match state {
+                // A creation can fail before the first update lists it.
+                State::Deleting => slot.disappear(counts),
+                State::Running if slot.running_since.is_none() || slot.deleted && !removing => {
+                    *slot = Slot { running_since: Some(now), ..Slot::new(now) };
+                }
+                _ => {}
             }
         }
-        let counts = &mut self.counts;
         self.slots.retain(|id, slot| {
-            if there.contains(id.as_str()) {
-                return true;
+            let exists = there.contains(id.as_str());
+            if !exists {
+                slot.disappear(counts);
             }
-            counts.lost += slot.jobs.len();
-            counts.failed += usize::from(slot.running_since.is_none() && !slot.deleted);
-            false
+            exists
         });
     }
 
@@ -155,7 +154,7 @@ impl Scaler {
                 self.counts.finished += ended;
                 slot.idle_since = now;
             }
-            if self.rules.is_worn(slot.uses) && slot.jobs.is_empty() {
+            if self.rules.is_worn(slot.uses) && slot.jobs.is_empty() && !slot.deleted {
                 slot.delete(id, provisioner);
             }
         }
@@ -183,7 +182,7 @@ impl Scaler {
     fn take(&mut self, now: Instant, idle: Idle) {
         let most = match self.rules.max_instances {
             0 => usize::MAX,
-            most => (most as usize).saturating_mul(self.rules.capacity_per_instance),
+            most => (most as usize).saturating_mul(self.rules.capacity()),
         };
         let waiting_slots = self.slots.values().filter(|slot| slot.ready).map(|slot| slot.free(&self.rules)).sum();
         let mut has = self.running() + self.taken.len();
@@ -221,7 +220,7 @@ impl Scaler {
 
     /// Requests missing instances, and removes those that were idle for too long.
     fn scale(&mut self, now: Instant, idle: Idle, provisioner: &mut Provisioner) {
-        let capacity = self.rules.capacity_per_instance;
+        let capacity = self.rules.capacity();
         let wanted = self.taken.len() + idle.target(self.running());
         let awaited = provisioner.awaited();
         let mut free: usize =
@@ -257,6 +256,13 @@ impl Slot {
 
     fn free(&self, rules: &Autoscaling) -> usize {
         if self.deleted { 0 } else { rules.free(self.jobs.len(), self.uses) }
+    }
+
+    /// The instance is gone, or is being deleted. Its jobs are lost.
+    fn disappear(&mut self, counts: &mut Counts) {
+        counts.lost += self.jobs.drain(..).len();
+        counts.failed += usize::from(self.running_since.is_none() && !self.deleted);
+        self.deleted = true;
     }
 
     fn delete(&mut self, id: &str, provisioner: &mut Provisioner) {
@@ -366,6 +372,31 @@ mod tests {
         preemptive.pass(&["a", "b"], 0).await;
         assert_eq!((preemptive.scaler.running(), preemptive.scaler.waiting()), (2, 3));
         assert_eq!(preemptive.provisioner.demand(), 2, "two are to be idle beside those that work");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_new_instance_has_no_room_for_more_jobs_than_it_may_ever_run() {
+        let mut runner = Runner::new("capacity_per_instance = 4\nmax_use_count = 2\n");
+        runner.come(5);
+        runner.pass(&[], 0).await;
+        assert_eq!(runner.provisioner.demand(), 3);
+        runner.provisioner.increased(3);
+        runner.pass(&[], 0).await;
+        assert_eq!(runner.provisioner.awaited(), 3, "the instances that come are enough");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_creation_that_fails_before_the_first_update_is_counted_once() {
+        let mut runner = Runner::new("");
+        let report = Report { instance: "a".to_owned(), state: State::Deleting };
+        runner.provisioner.take(&[report]);
+        for _ in 0..3 {
+            runner.scaler.tick(runner.now, Idle::default(), &mut runner.provisioner, &runner.group).await;
+        }
+        runner.provisioner.take(&[]);
+        runner.scaler.tick(runner.now, Idle::default(), &mut runner.provisioner, &runner.group).await;
+        let Counts { lost, failed, created, .. } = runner.scaler.counts;
+        assert_eq!((lost, failed, created), (0, 1, 1));
     }
 
     #[tokio::test(start_paused = true)]
