@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::sync::oneshot;
 use windlass_inspect::failure::{Exit, Failure};
 use windlass_inspect::listing::Listing;
-use windlass_inspect::output::ask;
+use windlass_inspect::output::{Stream, ask};
 use windlass_inspect::text::bold;
 
 use crate::interrupt::EndSignals;
@@ -57,7 +57,7 @@ impl Confirmation {
         if self == Confirmation::Given {
             return Ok(());
         }
-        let told = if planned.is_empty() { String::new() } else { rows(planned) };
+        let told = if planned.is_empty() { String::new() } else { rows(planned, Stream::Stderr) };
         ask(&format!("{told}{} [y/N] ", bold(question)));
         let refused = match answer().await? {
             Answer::Line(line) if is_yes(&line) => return Ok(()),
@@ -93,16 +93,26 @@ fn on_terminal() -> bool {
 }
 
 /// What would go, as a table.
-pub(crate) fn rows(planned: &[Planned]) -> String {
+pub(crate) fn rows(planned: &[Planned], stream: Stream) -> String {
+    rows_within(planned, stream.width())
+}
+
+fn rows_within(planned: &[Planned], width: Option<usize>) -> String {
     let planned = Listing::new(planned, "", |one: &Planned| one.id.clone())
         .column("kind", |one| one.kind.clone())
         .column("id", |one| one.id.clone())
-        .column("name", |one| one.name.clone())
-        .spare(1)
-        .column("state", |one| one.state.clone())
         .spare(2)
+        // People recognize what is to go by its name.
+        .column("name", |one| name_or_id(&one.name, &one.id).to_owned())
+        .column("state", |one| one.state.clone())
+        .spare(1)
         .column("why", |one| one.why.clone());
-    planned.table(false)
+    planned.table_within(width)
+}
+
+/// What a resource is recognized by where its id has no room.
+pub(crate) fn name_or_id<'n>(name: &'n str, id: &'n str) -> &'n str {
+    if name.is_empty() { id } else { name }
 }
 
 /// `y` or `yes`, in any case; nothing else.
@@ -178,8 +188,35 @@ mod tests {
             state: "running".to_owned(),
             why: "named".to_owned(),
         };
-        let told = rows(&[one]);
+        let told = rows_within(&[one], None);
         let words: Vec<&str> = told.split_whitespace().collect();
         assert_eq!(words, ["KIND", "ID", "NAME", "STATE", "WHY", "server", "s1", "web-1", "running", "named"]);
+    }
+
+    #[test]
+    fn a_narrow_terminal_still_shows_the_name_of_all_that_would_go() {
+        let planned = ["web-0nqrsxtrgyns", ""].map(|name| Planned {
+            kind: "server".to_owned(),
+            id: "0b7d6a51-92a0-4f8c-a0ec-7c8d1f6f8a10".to_owned(),
+            name: name.to_owned(),
+            state: "running".to_owned(),
+            why: "it was made by an operation that nobody knows any more".to_owned(),
+        });
+        for (width, named, titles) in [
+            (80, &planned[..1], &["KIND", "NAME", "STATE", "WHY"][..]),
+            (60, &planned[..1], &["KIND", "NAME", "STATE", "WHY"]),
+            (40, &planned[..1], &["KIND", "NAME", "WHY"]),
+            (60, &planned[..], &["KIND", "NAME", "WHY"]),
+        ] {
+            let told = rows_within(named, Some(width));
+            assert_eq!(
+                told.lines().next().map(|line| line.split_whitespace().collect()),
+                Some(titles.to_vec()),
+                "{told}"
+            );
+            assert!(told.lines().all(|line| line.chars().count() <= width), "{width}\n{told}");
+            assert!(told.contains("web-0nqrsxtrgyns"), "{told}");
+            assert!(named.len() == 1 || told.contains(&planned[1].id), "one without a name has its id: {told}");
+        }
     }
 }

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::output::{Output, OutputFormat, print};
-use crate::table::{Head, laid_out, terminal_width};
+use crate::output::{Output, OutputFormat, Stream, print};
+use crate::table::{Head, laid_out};
 use crate::text::printable;
 
 /// Rows with their columns, and what each row is called.
@@ -69,8 +69,18 @@ impl<'r, T> Listing<'r, T> {
         self
     }
 
-    /// The table for people.
+    /// The table for people, on stdout.
     pub fn table(&self, wide: bool) -> String {
+        // What is asked for whole is whole, however narrow the terminal is.
+        self.rendered(wide, if wide { None } else { Stream::Stdout.width() })
+    }
+
+    /// The table for people in a terminal of so many columns.
+    pub fn table_within(&self, width: Option<usize>) -> String {
+        self.rendered(false, width)
+    }
+
+    fn rendered(&self, wide: bool, width: Option<usize>) -> String {
         if self.rows.is_empty() {
             return with_notes(&format!("{}\n", self.nothing), &self.notes);
         }
@@ -79,8 +89,6 @@ impl<'r, T> Listing<'r, T> {
             cell.map(|cell| (Head { title: column.title, spare: column.spare }, cell))
         });
         let (heads, cells): (Vec<Head<'_>>, Vec<&Cell<'r, T>>) = cells.unzip();
-        // What is asked for whole is whole, however narrow the terminal is.
-        let width = if wide { None } else { terminal_width() };
         laid_out(&heads, self.rows.iter().map(|row| cells.iter().map(|cell| cell(row)).collect()), width)
     }
 

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::document::Document;
-use crate::table::{Head, laid_out, terminal_width};
+use crate::table::{Head, laid_out};
 use crate::text::{dim, printable};
 
 /// How results are written on stdout.
@@ -38,6 +38,27 @@ pub enum Color {
     Always,
     /// Nowhere.
     Never,
+}
+
+/// Where a text for people is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Results.
+    Stdout,
+    /// Questions and everything else.
+    Stderr,
+}
+
+impl Stream {
+    /// The columns of its terminal, where it is one.
+    #[must_use]
+    pub fn width(self) -> Option<usize> {
+        let size = match self {
+            Stream::Stdout => terminal_size::terminal_size_of(std::io::stdout()),
+            Stream::Stderr => terminal_size::terminal_size_of(std::io::stderr()),
+        };
+        size.map(|(terminal_size::Width(width), _)| usize::from(width))
+    }
 }
 
 /// How this invocation speaks.
@@ -172,10 +193,15 @@ pub fn note(text: &str) {
     let _ = stderr.write_all(text.as_bytes());
 }
 
-/// A table without borders. Where a terminal is too narrow, sentences are cut.
+/// A table without borders for stdout. Where its terminal is too narrow, sentences are cut.
 pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    table_on(Stream::Stdout, header, rows)
+}
+
+/// The same for either stream.
+pub fn table_on(stream: Stream, header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let heads: Vec<Head<'_>> = header.iter().map(|title| Head { title, spare: None }).collect();
-    laid_out(&heads, rows, terminal_width())
+    laid_out(&heads, rows, stream.width())
 }
 
 /// A list of labelled lines: `name    value`.

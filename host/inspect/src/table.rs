@@ -22,11 +22,6 @@ pub(crate) struct Head<'t> {
     pub(crate) spare: Option<u8>,
 }
 
-/// The columns of the terminal on stdout, where there is one.
-pub(crate) fn terminal_width() -> Option<usize> {
-    terminal_size::terminal_size_of(std::io::stdout()).map(|(terminal_size::Width(width), _)| usize::from(width))
-}
-
 /// A table that is no wider than this, as far as it can be.
 pub(crate) fn laid_out(
     heads: &[Head<'_>],

@@ -10,7 +10,7 @@ use windlass_lifecycle::{Control, Left, RequestedBy, Sweep, SweepRequest, Unexpl
 
 use super::lifecycle::{left_open_words, lifecycle_failure, take_up, undone_line};
 use crate::arguments;
-use crate::confirmation::{Confirmation, DRY_RUN, Planned};
+use crate::confirmation::{Confirmation, DRY_RUN, Planned, name_or_id};
 use crate::context::{Context, Work};
 use crate::interrupt;
 use crate::progress::Progress;
@@ -90,21 +90,7 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Resul
             });
         } else {
             let became = if arguments.dry_run { "would be" } else { "was" };
-            let found = Listing::new(&swept.unexplained, "", |found: &Unexplained| found.resource.id.clone())
-                .column("kind", |found| found.resource.kind.to_string())
-                .column("id", |found| found.resource.id.clone())
-                .column("zone", |found| found.resource.zone.clone())
-                .spare(2)
-                .column("name", |found| found.label.clone())
-                .spare(3)
-                .column("state", |found| found.state.clone())
-                .spare(4)
-                .column("why", |found| found.why.clone())
-                .spare(1)
-                .column(became, |found| {
-                    found.spared.as_ref().map_or_else(|| "removed".to_owned(), |why| format!("spared: {why}"))
-                });
-            text.push_str(&found.table(context.output.is_wide()));
+            text.push_str(&listing(&swept.unexplained, became).table(context.output.is_wide()));
         }
         text.push_str(&format!("{} explained, {} kept on purpose\n", swept.explained, swept.kept.len()));
         if swept.young > 0 {
@@ -124,6 +110,23 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Resul
         with_notes(&text, notes)
     });
     Ok(())
+}
+
+fn listing<'f>(unexplained: &'f [Unexplained], became: &'static str) -> Listing<'f, Unexplained> {
+    Listing::new(unexplained, "", |found: &Unexplained| found.resource.id.clone())
+        .column("kind", |found| found.resource.kind.to_string())
+        .column("id", |found| found.resource.id.clone())
+        .spare(3)
+        .column("zone", |found| found.resource.zone.clone())
+        .spare(4)
+        .column("name", |found| name_or_id(&found.label, &found.resource.id).to_owned())
+        .column("state", |found| found.state.clone())
+        .spare(2)
+        .column("why", |found| found.why.clone())
+        .spare(1)
+        .column(became, |found| {
+            found.spared.as_ref().map_or_else(|| "removed".to_owned(), |why| format!("spared: {why}"))
+        })
 }
 
 fn failed(error: &windlass_lifecycle::Error) -> Failure {
@@ -172,5 +175,28 @@ fn planned(found: &Unexplained) -> Planned {
         name: found.label.clone(),
         state: found.state.clone(),
         why: found.why.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spared_resource_is_named_within_sixty_columns() {
+        let found = Unexplained {
+            resource: serde_json::from_value(serde_json::json!({
+                "kind": "block-volume", "id": "0b7d6a51-92a0-4f8c-a0ec-7c8d1f6f8a10", "zone": "fr-par-1"
+            }))
+            .expect("a resource"),
+            label: "web-0nqrsxtrgyns".to_owned(),
+            state: "in_use".to_owned(),
+            operation: None,
+            why: "no operation in the journal made it".to_owned(),
+            spared: Some("it is attached to a server that runs, and --running-too is not given".to_owned()),
+        };
+        let table = listing(&[found], "would be").table_within(Some(60));
+        assert!(table.lines().all(|line| line.chars().count() <= 60), "{table}");
+        assert!(table.contains("web-0nqrsxtrgyns") && table.contains("spared: "), "{table}");
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use windlass_inspect::failure::Failure;
-use windlass_inspect::output::table;
+use windlass_inspect::output::{Stream, table};
 use windlass_inspect::words::counted;
 use windlass_lifecycle::{Abandonment, Error as LifecycleError};
 
@@ -32,7 +32,7 @@ pub(super) async fn abandon(context: &Context, arguments: AbandonCluster) -> Res
     let Some(confirmation) = confirmation else {
         context.output.result(&json!({ "planned": planned }), || match planned.as_slice() {
             [] => "the cluster has no node that would be left alone\n".to_owned(),
-            planned => rows(planned),
+            planned => rows(planned, Stream::Stdout),
         });
         return Ok(());
     };

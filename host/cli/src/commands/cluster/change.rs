@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use windlass_cluster::{ClusterControl, ClusterDifference, ClusterName, Clusters, ScaleRequest, Takes};
 use windlass_inspect::failure::Failure;
-use windlass_inspect::output::table;
+use windlass_inspect::output::{Stream, table_on};
 use windlass_inspect::text::{green, red, yellow};
 
 use super::failure::failure_of;
@@ -22,7 +22,7 @@ pub(crate) async fn apply(context: &Context, arguments: &ApplyCluster) -> Result
         let look = context.clusters_to_look_at()?;
         let difference = look.clusters.difference(&specification).await.map_err(|error| failure_of(&error))?;
         context.output.result(&json!({ "difference": difference }), || {
-            format!("{}\n{}", rendered(&difference), plan::rendered(&difference.plan))
+            format!("{}\n{}", rendered(&difference, Stream::Stdout), plan::rendered(&difference.plan))
         });
         return Ok(());
     }
@@ -35,7 +35,7 @@ pub(crate) async fn apply(context: &Context, arguments: &ApplyCluster) -> Result
         true => Confirmation::source(arguments.removal.yes, "cluster apply", DRY_RUN)?,
         false => Confirmation::Given,
     };
-    context.output.say(rendered(&difference).trim_end());
+    context.output.say(rendered(&difference, Stream::Stderr).trim_end());
     if !difference.creates {
         let mut all = difference.plan.clone();
         all.remove.extend(replaced.iter().cloned());
@@ -55,12 +55,12 @@ pub(crate) async fn diff(context: &Context, arguments: &DiffCluster) -> Result<(
     let specification = specification::read(&arguments.file)?;
     let look = context.clusters_to_look_at()?;
     let difference = look.clusters.difference(&specification).await.map_err(|error| failure_of(&error))?;
-    context.output.result(&json!({ "difference": difference }), || rendered(&difference));
+    context.output.result(&json!({ "difference": difference }), || rendered(&difference, Stream::Stdout));
     Ok(())
 }
 
 /// What would change, for people.
-fn rendered(difference: &ClusterDifference) -> String {
+fn rendered(difference: &ClusterDifference, stream: Stream) -> String {
     let name = &difference.cluster;
     if difference.creates {
         return format!("cluster {name} does not exist: it is created\n");
@@ -70,7 +70,8 @@ fn rendered(difference: &ClusterDifference) -> String {
     }
     let mut text = String::new();
     if !difference.changes.is_empty() {
-        text = table(
+        text = table_on(
+            stream,
             &["key", "is", "becomes", "for"],
             difference.changes.iter().map(|change| {
                 let words = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());

@@ -6,6 +6,7 @@ use serde_json::json;
 use windlass_cluster::{ClusterState, ClusterStore, LogClusterStore, Node, StoreError};
 use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::listing::with_notes;
+use windlass_inspect::output::Stream;
 use windlass_inspect::words::counted;
 use windlass_lifecycle::{Aftermath, Asking, Control, Error, Left, ReleaseOutcome, Released, Removal, RequestedBy};
 use windlass_policy::Mode;
@@ -58,7 +59,7 @@ pub(super) async fn delete(context: &Context, arguments: &DeleteServers) -> Resu
     let Some(confirmation) = confirmation else {
         context.output.result(&noted(json!({ "planned": planned }), &notes), || match planned.as_slice() {
             [] => with_notes("no servers to delete\n", &notes),
-            planned => rows(planned),
+            planned => rows(planned, Stream::Stdout),
         });
         return Ok(());
     };
