@@ -10,7 +10,7 @@ mdbook := "0.5.4"
 git_cliff := "2.14.2"
 wkg := "0.16.1"
 public := """
-    windlass-contract windlass-concurrency windlass-telemetry windlass-distribution windlass-ssh windlass-scaleway windlass-simulator
+    windlass-contract windlass-process windlass-concurrency windlass-telemetry windlass-distribution windlass-ssh windlass-scaleway windlass-simulator
     windlass-policy windlass-lifecycle windlass-cluster windlass-proof windlass-guest-sdk windlass-guest-build windlass
 """
 

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use async_trait::async_trait;
+use windlass_process::read_bounded;
 
 use crate::name::NodeGroupName;
-use crate::read::read_bounded;
 use crate::specification::ClusterSpecification;
 
 /// Scaleway takes user data of at most 128 KiB; the lifecycle checks it exactly.

@@ -2,16 +2,14 @@
 
 mod yaml;
 
-use std::io::Read as _;
 use std::ops::Range;
 use std::path::Path;
 
-use cap_std::ambient_authority;
-use cap_std::fs::Dir;
 use serde::Deserialize as _;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue, Deserializer};
 use windlass_policy::{plain_serde, plain_toml};
+use windlass_process::read_text;
 
 use crate::Error;
 use crate::failure::short;
@@ -79,8 +77,7 @@ impl ClusterSpecification {
     pub fn read(path: &Path) -> Result<Self, Error> {
         let format = Format::of(path)?;
         let failed = |problem: String| Error::SpecificationFile { path: path.to_owned(), problem };
-        let text = read_bounded(path, MAX_FILE_LEN).map_err(failed)?;
-        let text = String::from_utf8(text).map_err(|_| failed("it is no UTF-8 text".to_owned()))?;
+        let text = read_text(path, MAX_FILE_LEN).map_err(|error| failed(error.to_string()))?;
         let mut specification = Self::parse(&text, format)?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let folder = std::path::absolute(folder).map_err(|error| failed(error.to_string()))?;
@@ -95,20 +92,6 @@ impl ClusterSpecification {
         }
         Ok(specification)
     }
-}
-
-/// The content of a file that a user named, through a handle on its folder.
-pub(crate) fn read_bounded(path: &Path, longest: u64) -> Result<Vec<u8>, String> {
-    let name = path.file_name().ok_or("it is no file")?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let folder = Dir::open_ambient_dir(folder, ambient_authority()).map_err(|error| error.to_string())?;
-    let file = folder.open(name).map_err(|error| error.to_string())?;
-    let mut content = Vec::new();
-    file.take(longest + 1).read_to_end(&mut content).map_err(|error| error.to_string())?;
-    if content.len() as u64 > longest {
-        return Err(format!("it is longer than {longest} bytes"));
-    }
-    Ok(content)
 }
 
 fn read_toml(text: &str) -> Result<ClusterSpecification, InvalidSpecification> {

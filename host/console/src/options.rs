@@ -1,12 +1,8 @@
 //! Where a console is served and for whom, as an operator says it: an address, names and files.
 
-use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-use cap_std::ambient_authority;
-use cap_std::fs::File;
 
 use crate::Error;
 
@@ -93,18 +89,11 @@ impl ServeOptions {
     }
 }
 
-/// A file that the operator names: wherever it is, since secrets are often links out of their folder.
+/// A file that the operator names.
 ///
 /// # Errors
 /// It cannot be read, or is larger than such files are.
 pub(crate) fn read(path: &Path, what: &'static str) -> Result<Vec<u8>, Error> {
     let failed = |source| Error::File { what, path: path.to_owned(), source };
-    let mut content = Vec::new();
-    File::open_ambient(path, ambient_authority())
-        .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut content))
-        .map_err(failed)?;
-    if content.len() as u64 > MAX_FILE_BYTES {
-        return Err(failed(std::io::Error::other(format!("it is larger than {MAX_FILE_BYTES} bytes"))));
-    }
-    Ok(content)
+    windlass_process::read_bounded(path, MAX_FILE_BYTES).map_err(failed)
 }

@@ -1,4 +1,9 @@
-//! Knows how a program that runs for months uses this machine. Must not know what the program does.
+//! Knows how a program uses this machine: its memory, whose work comes first, and the files that a user names. Must not
+//! know what the program does.
+
+mod files;
+
+pub use files::{read_bounded, read_text, read_to_limit};
 
 /// Keeps glibc from holding on to what was needed for a moment (a listing, a burst of work): one arena for the few
 /// threads that allocate at all, and every large buffer in a mapping of its own that goes back at once. 7 of 17 MB in a

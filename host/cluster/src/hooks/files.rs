@@ -1,6 +1,5 @@
 //! Small helpers about files, addresses and words.
 
-use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
 use cap_std::ambient_authority;
@@ -40,12 +39,7 @@ pub(super) fn read_secret(path: &Path, longest: u64, readers: Readers) -> Result
     if mode & forbidden != 0 {
         return Err(format!("others may open it (mode {:03o}): {remedy}", mode & 0o777));
     }
-    let mut content = Vec::new();
-    file.take(longest + 1).read_to_end(&mut content).map_err(|error| error.to_string())?;
-    if content.len() as u64 > longest {
-        return Err(format!("it is longer than {longest} bytes"));
-    }
-    Ok(content)
+    windlass_process::read_to_limit(file, longest).map_err(|error| error.to_string())
 }
 
 /// `folder/path` without the `./` that people write, for words that people read.

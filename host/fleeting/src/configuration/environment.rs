@@ -1,11 +1,9 @@
 //! What surrounds the configuration: environment variables and the files that they name.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::path::Path;
 
-use cap_std::ambient_authority;
-use cap_std::fs::File;
+use windlass_process::read_text;
 use windlass_scaleway::Environment;
 
 /// The largest file that a key or variable may name, in bytes: above what Scaleway takes as cloud-init.
@@ -72,14 +70,5 @@ impl ProcessEnvironment {
 /// # Errors
 /// Words that name the file and what is wrong with it.
 pub(crate) fn read_file(path: &str) -> Result<String, String> {
-    // The operator names the file, wherever it is (a secret is often a link out of its folder), so it is opened with
-    // the process's own authority; a folder's handle would confine nothing here.
-    let mut text = String::new();
-    File::open_ambient(Path::new(path), ambient_authority())
-        .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text))
-        .map_err(|error| format!("cannot read {path}: {error}"))?;
-    if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(format!("{path} is larger than {} KiB", MAX_FILE_BYTES / 1024));
-    }
-    Ok(text)
+    read_text(Path::new(path), MAX_FILE_BYTES).map_err(|error| format!("cannot read {path}: {error}"))
 }

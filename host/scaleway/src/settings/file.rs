@@ -1,15 +1,14 @@
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use cap_std::ambient_authority;
-use cap_std::fs::Dir;
 use serde::Deserialize;
+use windlass_process::read_text;
 
 use super::{ConfigurationError, Environment};
 
 /// Largest configuration file that is read, in bytes.
-const FILE_BYTES: u64 = 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// Where the configuration file is, and who says so.
 pub(super) struct ConfigPath {
@@ -69,9 +68,9 @@ pub(super) struct Profile {
 
 /// Reads the file; `None` when it may be absent and is.
 pub(super) fn read(place: &ConfigPath) -> Result<Option<ConfigFile>, ConfigurationError> {
-    let text = match read_bounded(&place.path) {
+    let text = match read_regular(&place.path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !place.must_exist => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !place.must_exist => return Ok(None),
         Err(source) => {
             return Err(ConfigurationError::UnreadableFile {
                 path: place.path.clone(),
@@ -102,34 +101,11 @@ pub(super) fn read(place: &ConfigPath) -> Result<Option<ConfigFile>, Configurati
     })
 }
 
-/// Through a handle on the file's own directory, so that nothing else is within reach of the name.
-fn read_bounded(path: &Path) -> std::io::Result<String> {
-    use std::io::{Error, ErrorKind};
-
-    let name = path.file_name().ok_or_else(|| Error::new(ErrorKind::InvalidInput, "names no file"))?;
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // A symbolic link that leads out of the directory (a dotfile manager's) is resolved first: the user owns both ends.
-    let resolved;
-    let (directory, name) = match path.canonicalize() {
-        Ok(real) => {
-            resolved = real;
-            match (resolved.parent(), resolved.file_name()) {
-                (Some(parent), Some(name)) => (parent, name),
-                _ => (directory, name),
-            }
-        }
-        Err(_) => (directory, name),
-    };
-    let directory = Dir::open_ambient_dir(directory, ambient_authority())?;
-    // Before it is opened: opening a pipe would wait for its other end.
-    if !directory.metadata(name)?.is_file() {
-        return Err(Error::new(ErrorKind::InvalidInput, "is not a file"));
+/// Reads a file, whose links are followed. It is looked at before it is opened: opening a pipe would wait for its other
+/// end.
+fn read_regular(path: &Path) -> io::Result<String> {
+    if !path.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "is not a file"));
     }
-    let file = directory.open(name)?;
-    let mut text = String::new();
-    file.take(FILE_BYTES + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > FILE_BYTES {
-        return Err(Error::new(ErrorKind::InvalidData, format!("is larger than {FILE_BYTES} bytes")));
-    }
-    Ok(text)
+    read_text(path, MAX_FILE_BYTES)
 }

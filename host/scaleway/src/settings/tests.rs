@@ -277,6 +277,9 @@ fn a_file_or_profile_that_was_named_must_exist() {
 fn a_file_beyond_all_measure_is_not_read() {
     let message = Home::with(&"# x\n".repeat(300_000)).load(&[("SCW_SECRET_KEY", KEY_A)]).unwrap_err().to_string();
     assert!(message.contains("is larger than 1048576 bytes"), "{message}");
+    let cut = format!("# {}é", "x".repeat((1 << 20) - 2));
+    let message = Home::with(&cut).load(&[("SCW_SECRET_KEY", KEY_A)]).unwrap_err().to_string();
+    assert!(message.contains("is larger than 1048576 bytes"), "the limit cuts a character in two: {message}");
 }
 
 #[test]
