@@ -74,7 +74,7 @@ struct Entry {
 impl Entry {
     /// The order in which connections make room. Those that are busy are alike; one that came less than a `moment` ago
     /// counts as idle since then.
-    fn class(&self, now: Instant, moment: Duration) -> Phase {
+    fn phase(&self, now: Instant, moment: Duration) -> Phase {
         match self.phase {
             Phase::Fresh if now.duration_since(self.since) < moment => Phase::Idle,
             phase => phase.min(Phase::Queued),
@@ -141,7 +141,7 @@ fn first_to_close(connections: &mut [(u64, &Entry)]) -> Option<u64> {
     let now = Instant::now();
     let fresh = connections.iter().filter(|(_, entry)| entry.phase == Phase::Fresh).count();
     let moment = if fresh * 2 < connections.len() { MOMENT } else { Duration::ZERO };
-    connections.sort_unstable_by_key(|(_, entry)| (entry.class(now, moment), entry.since));
+    connections.sort_unstable_by_key(|(_, entry)| (entry.phase(now, moment), entry.since));
     let is_unread = |entry: &Entry| matches!(entry.phase, Phase::Fresh | Phase::Idle) && (entry.is_unread)();
     let first = connections.iter().find(|(_, entry)| !is_unread(entry));
     first.or_else(|| connections.iter().min_by_key(|(_, entry)| entry.since)).map(|(id, _)| *id)

@@ -26,7 +26,7 @@ const DECISIONS: usize = 1_000;
 /// The newest decisions in which a policy failed that are read.
 const FALLBACKS: usize = 100;
 /// Causes and changes that are shown.
-const MOST: usize = 5;
+const MAX_SHOWN: usize = 5;
 /// Changes of policies that are looked at.
 const CHANGES: usize = 100;
 
@@ -65,6 +65,9 @@ pub(crate) struct Hour {
     /// Decisions in which a policy failed, among those read.
     pub(crate) not_decided: usize,
 }
+
+/// What a server costs for an hour, by its zone and the types that it may be of.
+type Price<'p> = &'p dyn Fn(&str, &[String]) -> Option<f64>;
 
 /// What there was at the end of a span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -136,8 +139,7 @@ impl Source {
             None => Course::default(),
         };
         let price = |zone: &str, types: &[String]| self.price(zone, types);
-        let mut day = Day::of(&course, now, price);
-        day.spent = day.spent.filter(|_| self.prices.is_some());
+        let mut day = Day::of(&course, now, self.prices.is_some().then_some(&price));
         let (failures, more) = self.failures(begins)?;
         day.more_failures = more;
         day.causes = causes(&failures);
@@ -148,7 +150,7 @@ impl Source {
         });
         // A host that starts puts all of its policies in force, and nothing has changed by that.
         let changed = |change: &PolicyChange| !matches!(change.what, PolicyEventKind::InForce { .. });
-        day.changes = changes.into_iter().filter(changed).take(MOST).collect();
+        day.changes = changes.into_iter().filter(changed).take(MAX_SHOWN).collect();
         let mut filter = DecisionFilter::default();
         (filter.limit, filter.most_bytes) = (DECISIONS, Some(RECENT_BYTES));
         let decisions = self.decisions(&filter, None)?.decisions;
@@ -188,13 +190,16 @@ impl Source {
 }
 
 impl Day {
-    fn of(course: &Course, now: u64, price: impl Fn(&str, &[String]) -> Option<f64>) -> Self {
+    /// `price` is absent where no prices are known.
+    fn of(course: &Course, now: u64, price: Option<Price<'_>>) -> Self {
         let begins = begins(now);
+        let of_types = |zone: &str, types: &[String]| price.and_then(|price| price(zone, types));
         let mut hours = vec![Hour::default(); HOURS];
         for (hour, from) in hours.iter_mut().zip((begins..).step_by(HOUR_MS as usize)) {
             hour.from = from;
         }
-        let mut day = Self { hours, levels: levels(course, begins / SPAN_MS, now / SPAN_MS, price), ..Self::default() };
+        let mut day =
+            Self { hours, levels: levels(course, begins / SPAN_MS, now / SPAN_MS, of_types), ..Self::default() };
         for ended in &course.ended {
             let Some(span) = ended.ended else { continue };
             let Some(hour) = day.hour(span.saturating_mul(SPAN_MS)) else { continue };
@@ -212,7 +217,8 @@ impl Day {
             let from = begins + SPAN_MS * span as u64;
             now.saturating_sub(from).min(SPAN_MS) as f64 / HOUR_MS as f64
         };
-        day.spent = Some(day.levels.iter().enumerate().map(|(span, level)| level.hourly * hours_of(span)).sum());
+        day.spent =
+            price.map(|_| day.levels.iter().enumerate().map(|(span, level)| level.hourly * hours_of(span)).sum());
         day
     }
 
@@ -313,7 +319,7 @@ fn causes(failures: &[Operation]) -> Vec<Cause> {
     }
     let mut causes: Vec<Cause> = causes.into_values().collect();
     causes.sort_by_key(|cause| std::cmp::Reverse(cause.count));
-    causes.truncate(MOST);
+    causes.truncate(MAX_SHOWN);
     causes
 }
 
@@ -453,7 +459,7 @@ mod tests {
             counted("create-server", "done", SPAN - 100, Some(SPAN - 96), 1),
             counted("create-server", "done", SPAN, Some(SPAN + 4), 1),
         ];
-        let day = Day::of(&Course { ended, ..Course::default() }, NOW, |_, _| None);
+        let day = Day::of(&Course { ended, ..Course::default() }, NOW, None);
         let [.., before, last] = day.hours.as_slice() else { panic!("{day:?}") };
         assert_eq!(day.hours.len(), 24);
         assert_eq!((last.from, before.from), (NOW, NOW - HOUR_MS));
@@ -474,7 +480,7 @@ mod tests {
             removed: vec![counted("create-server", "done", SPAN - 3, Some(SPAN), 2)],
         };
         let price = |_: &str, types: &[String]| (types == ["DEV1-S"]).then_some(0.5);
-        let day = Day::of(&course, NOW + SPAN_MS / 2, price);
+        let day = Day::of(&course, NOW + SPAN_MS / 2, Some(&price));
         let [.., fourth, third, second, first, last] = day.levels.as_slice() else { panic!("{day:?}") };
         let told = |level: &Level| (level.running, level.creating, level.removing, level.hourly);
         assert_eq!(
@@ -485,7 +491,8 @@ mod tests {
         // One server in 90 spans, four in two, and two in half of the last.
         let spent = 0.5 * (90.0 * 0.25 + 4.0 * 2.0 * 0.25 + 2.0 * 0.125);
         assert!(day.spent.is_some_and(|found| (found - spent).abs() < 1e-9), "{:?} {spent}", day.spent);
-        let unknown = Day::of(&course, NOW, |_, _| None);
+        let unknown = Day::of(&course, NOW, None);
+        assert_eq!(unknown.spent, None, "without prices nothing is said to be spent");
         assert_eq!(unknown.levels.last().map(|level| (level.hourly, level.unpriced)), Some((0.0, 2)));
     }
 
