@@ -186,7 +186,7 @@ impl Script {
         }
         // The scratch folder is gone when this is read.
         let places = format!("{}/", scratch_folder.display());
-        let words = toolchain::words(&output);
+        let words = toolchain::messages(&output);
         let said = words.split("Stack backtrace:").next().unwrap_or(&words).trim();
         let problem = said.replace(&format!("{places}policy/"), "").replace(&places, "");
         Err(Error::Script { folder: folder.to_owned(), problem })

@@ -129,7 +129,7 @@ fn install(dialect: Dialect, folder: &Path) -> Result<(), Error> {
         Dialect::JavaScript => "npm must reach its registry once, or have these packages in its cache",
         Dialect::Python => "python3 needs pip (Debian's package is python3-pip), and pip must reach its index once",
     };
-    Err(Error::Toolchain { problem: words(&output), remedy })
+    Err(Error::Toolchain { problem: messages(&output), remedy })
 }
 
 /// Node, with a script of the toolchain's.
@@ -166,7 +166,7 @@ fn remedy_for(program: &OsStr) -> &'static str {
 }
 
 /// What a tool said, its errors first.
-pub(crate) fn words(output: &Output) -> String {
+pub(crate) fn messages(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     match text(&output.stderr) {
         said if said.is_empty() => text(&output.stdout),

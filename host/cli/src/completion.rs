@@ -20,7 +20,7 @@ use crate::configuration::{self, environment_of_process};
 pub(crate) const VARIABLE: &str = "WINDLASS_COMPLETE";
 
 /// More of one kind help nobody.
-const MOST: u32 = 200;
+const MAX_CANDIDATES: u32 = 200;
 
 /// Answers a shell that asks about these commands. `None`: nobody asks, and the command line is to be run.
 pub(crate) fn answer(commands: fn() -> clap::Command) -> Option<ExitCode> {
@@ -83,7 +83,7 @@ pub(crate) fn groups() -> Vec<CompletionCandidate> {
 /// The ids of decisions, the newest first.
 pub(crate) fn decisions() -> Vec<CompletionCandidate> {
     let mut filter = DecisionFilter::default();
-    filter.limit = MOST as usize;
+    filter.limit = MAX_CANDIDATES as usize;
     let log = state().and_then(|state| DecisionReader::open(state.handle()).ok());
     let found = log.and_then(|log| log.list(&filter).ok());
     candidates(found.into_iter().flat_map(|found| found.decisions).map(|decision| decision.id.to_string()))
@@ -103,7 +103,7 @@ pub(crate) fn zones() -> Vec<CompletionCandidate> {
 /// Each name once, in the order in which it came.
 fn candidates(names: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
     let mut known = BTreeSet::new();
-    let names = names.filter(|name| !name.is_empty() && known.insert(name.clone())).take(MOST as usize);
+    let names = names.filter(|name| !name.is_empty() && known.insert(name.clone())).take(MAX_CANDIDATES as usize);
     names.enumerate().map(|(at, name)| CompletionCandidate::new(name).display_order(Some(at))).collect()
 }
 
@@ -130,7 +130,7 @@ fn option_of(words: &[OsString], option: &str) -> Option<PathBuf> {
 
 fn journalled() -> Vec<Operation> {
     let mut filter = OperationFilter::default();
-    filter.limit = Some(MOST);
+    filter.limit = Some(MAX_CANDIDATES);
     let journal = state().and_then(|state| Journal::read_only(&state).ok());
     journal.and_then(|journal| journal.operations(&filter).ok()).unwrap_or_default()
 }
@@ -141,7 +141,7 @@ fn stored_clusters() -> Vec<StoredCluster> {
     let (Some(store), Some(runtime)) = (store, runtime) else { return Vec::new() };
     runtime.block_on(async {
         let mut clusters = Vec::new();
-        for listed in store.clusters().await.unwrap_or_default().into_iter().take(MOST as usize) {
+        for listed in store.clusters().await.unwrap_or_default().into_iter().take(MAX_CANDIDATES as usize) {
             // A listing holds no nodes.
             clusters.extend(store.cluster(&listed.cluster.name).await.ok().flatten());
         }
@@ -166,7 +166,7 @@ mod tests {
     fn each_name_is_offered_once_and_no_more_than_a_person_can_read() {
         let names = (0..1_000).map(|number| format!("name-{}", number / 2));
         let offered = candidates(names.chain([String::new()]));
-        assert_eq!(offered.len(), MOST as usize);
+        assert_eq!(offered.len(), MAX_CANDIDATES as usize);
         assert_eq!(offered[1].get_value(), "name-1");
     }
 }

@@ -179,7 +179,7 @@ fn misspelt(path: &Path) -> Option<PathBuf> {
     }
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let is_used = |entry: &std::fs::DirEntry| entry.path().join(JOURNAL).is_file();
-    let beside = std::fs::read_dir(folder).ok()?.flatten().take(MOST_BESIDE).filter(is_used);
+    let beside = std::fs::read_dir(folder).ok()?.flatten().take(MAX_NEIGHBOURS).filter(is_used);
     let without_numbers = |name: &str| name.replace(|letter: char| letter.is_ascii_digit(), "");
     let names = beside.filter_map(|entry| entry.file_name().into_string().ok());
     let names: Vec<String> = names.filter(|other| without_numbers(other) != without_numbers(name)).collect();
@@ -191,7 +191,7 @@ const SHORTEST_NAME: usize = 4;
 /// The file by which a state directory that was used is known.
 const JOURNAL: &str = "journal.sqlite";
 /// Entries of a folder that are looked at for a misspelt name.
-const MOST_BESIDE: usize = 1_000;
+const MAX_NEIGHBOURS: usize = 1_000;
 
 /// Servers that are worked on at the same time where nothing is said: as many as may be said.
 pub(crate) const DEFAULT_PARALLEL: usize = 100;

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::Error;
 
 /// The fewest characters of a token.
-pub const LEAST_TOKEN_CHARACTERS: usize = 16;
+pub const MIN_TOKEN_CHARACTERS: usize = 16;
 /// The names by which a machine calls itself.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
@@ -106,8 +106,8 @@ impl Access {
 }
 
 fn digest_of_good(token: &str) -> Result<[u8; 32], Error> {
-    match token.chars().count() < LEAST_TOKEN_CHARACTERS {
-        true => Err(Error::ShortToken { least: LEAST_TOKEN_CHARACTERS }),
+    match token.chars().count() < MIN_TOKEN_CHARACTERS {
+        true => Err(Error::ShortToken { least: MIN_TOKEN_CHARACTERS }),
         false => Ok(digest(token)),
     }
 }

@@ -27,7 +27,7 @@ mod server;
 mod timeline;
 mod tls;
 
-pub use access::{Access, LEAST_TOKEN_CHARACTERS};
+pub use access::{Access, MIN_TOKEN_CHARACTERS};
 pub use candidates::Candidates;
 pub use endpoint::{Beside, Endpoint};
 pub use error::Error;

@@ -44,9 +44,9 @@ const PROJECT: &str = "SCW_DEFAULT_PROJECT_ID";
 /// Accounts of one namespace, and of all: each costs a journal and connections, and whoever may edit a namespace makes
 /// Secrets.
 const MAX_OF_NAMESPACE: usize = 8;
-const MOST: usize = 1024;
+const MAX_ACCOUNTS: usize = 1024;
 /// How many accounts beyond the first of each namespace there may be, so that each namespace can have one.
-const MAX_FURTHER: usize = MOST / 2;
+const MAX_FURTHER: usize = MAX_ACCOUNTS / 2;
 /// After so many listing intervals an account counts as unused, since objects are looked at in each.
 const UNUSED: u32 = 3;
 /// What the finalizers begin with that hold a Secret while an object needs its key.
@@ -170,7 +170,7 @@ impl Accounts {
         known.remove(&place);
         let is_full = |known: &HashMap<Place, Known>| {
             let of_namespace = known.keys().filter(|(of, _)| of == namespace).count();
-            let most = if of_namespace == 0 { MOST } else { MAX_FURTHER };
+            let most = if of_namespace == 0 { MAX_ACCOUNTS } else { MAX_FURTHER };
             of_namespace >= MAX_OF_NAMESPACE || known.len() >= most
         };
         if is_full(&known) {
@@ -180,7 +180,7 @@ impl Accounts {
             return Ok(Err(Unusable {
                 reason: "TooManyCredentials",
                 message: format!(
-                    "the Secret {name} is one too many: {MAX_OF_NAMESPACE} of a namespace and {MOST} of all \
+                    "the Secret {name} is one too many: {MAX_OF_NAMESPACE} of a namespace and {MAX_ACCOUNTS} of all \
                      namespaces are used at most. One that no object uses any more is given up after some minutes"
                 ),
             }));

@@ -9,7 +9,7 @@ use crate::Error;
 use crate::limits::Limit;
 
 /// The most that is read of the file, in bytes: a ConfigMap holds no more.
-const LONGEST: u64 = 1024 * 1024;
+const MAX_BYTES: u64 = 1024 * 1024;
 
 /// What the file says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,8 +29,8 @@ impl Configuration {
         let problem = |problem: String| Error::Configuration { path: path.to_owned(), problem };
         let unreadable = |error: std::io::Error| problem(format!("cannot read the configuration (--config): {error}"));
         let length = std::fs::metadata(path).map_err(unreadable)?.len();
-        if length > LONGEST {
-            return Err(problem(format!("it has {length} bytes, more than {LONGEST}")));
+        if length > MAX_BYTES {
+            return Err(problem(format!("it has {length} bytes, more than {MAX_BYTES}")));
         }
         let text = std::fs::read_to_string(path).map_err(unreadable)?;
         let is_toml = path.extension().is_some_and(|ending| ending == "toml");

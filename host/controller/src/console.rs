@@ -80,10 +80,12 @@ pub(crate) fn serve_console(
         });
         Ok(beside)
     };
-    serve().map(Some).map_err(|error: windlass_console::Error| Error::Option { option: OPTION, problem: words(&error) })
+    serve()
+        .map(Some)
+        .map_err(|error: windlass_console::Error| Error::Option { option: OPTION, problem: with_remedy(&error) })
 }
 
-fn words(error: &windlass_console::Error) -> String {
+fn with_remedy(error: &windlass_console::Error) -> String {
     let remedy = match error {
         windlass_console::Error::Unguarded { .. } => {
             ": --console-token-file, or --console-client-ca with --console-tls-certificate and --console-tls-key"

@@ -103,7 +103,7 @@ fn is_number_below_zero(written: &str) -> bool {
 }
 
 /// Options that are listed at most.
-const MOST_OPTIONS: usize = 16;
+const MAX_OPTIONS: usize = 16;
 
 /// The options that are this command's own.
 fn options_of(path: &str, command: &Command) -> String {
@@ -112,9 +112,9 @@ fn options_of(path: &str, command: &Command) -> String {
     let own: Vec<String> = own.map(|long| format!("--{long}")).collect();
     match own.len() {
         0 => format!("`{path}` has no options of its own"),
-        1..=MOST_OPTIONS => format!("the options of `{path}` are: {}", own.join(", ")),
+        1..=MAX_OPTIONS => format!("the options of `{path}` are: {}", own.join(", ")),
         more => {
-            format!("`{path}` has {}, and {} more options", own[..MOST_OPTIONS].join(", "), more - MOST_OPTIONS)
+            format!("`{path}` has {}, and {} more options", own[..MAX_OPTIONS].join(", "), more - MAX_OPTIONS)
         }
     }
 }
@@ -167,7 +167,7 @@ mod tests {
         ])
     }
 
-    fn words(line: &str) -> String {
+    fn refusal(line: &str) -> String {
         let error = program().try_get_matches_from(line.split(' ')).expect_err(line);
         anstream::adapter::strip_str(&explained(error, &program(), line.split(' '), None)).to_string()
     }
@@ -192,7 +192,7 @@ mod tests {
             ("run server list --each 0", "'--each <each>': it must be at least 1\n"),
             ("run server list --listen 80", "an IP address and a port, for example 127.0.0.1:8080"),
         ] {
-            let words = words(line);
+            let words = refusal(line);
             assert!(words.contains(expected), "{line}: {words}");
             let of = if line.starts_with("run server") { "'run server" } else { "'run --help'" };
             assert!(words.contains(&format!("For more information, try {of}")), "{line}: {words}");

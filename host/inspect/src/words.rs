@@ -77,12 +77,12 @@ pub fn cause_words(cause: &Value) -> String {
 
 /// A value on one line, cut where it is long; JSON output has it whole.
 pub(crate) fn brief(value: &Value) -> String {
-    const LONGEST: usize = 160;
+    const MAX_CHARACTERS: usize = 160;
     let text = value.to_string();
-    if text.chars().count() <= LONGEST {
+    if text.chars().count() <= MAX_CHARACTERS {
         text
     } else {
-        format!("{}…", text.chars().take(LONGEST).collect::<String>())
+        format!("{}…", text.chars().take(MAX_CHARACTERS).collect::<String>())
     }
 }
 

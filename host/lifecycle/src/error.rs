@@ -290,8 +290,8 @@ impl Error {
         column: impl Into<String>,
         problem: impl std::fmt::Display,
     ) -> Self {
-        const LONGEST: usize = 1024;
-        let problem = windlass_policy::cut(problem.to_string(), LONGEST);
+        const MAX_BYTES: usize = 1024;
+        let problem = windlass_policy::cut(problem.to_string(), MAX_BYTES);
         Self::JournalRow { table, row: row.into(), column: column.into(), problem }
     }
 

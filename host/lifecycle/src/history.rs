@@ -37,7 +37,7 @@ use crate::{Error, tags};
 /// The file that names itself.
 pub(crate) const FILE: &str = "history";
 /// A file of this kind is shorter.
-const LONGEST: u64 = 4_096;
+const MAX_BYTES: u64 = 4_096;
 /// When a zone is looked at again that could not be listed.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
@@ -223,7 +223,7 @@ impl StateDirectory {
         };
         let here = self.place(&file).map_err(|error| self.history_failed(error))?;
         let mut text = String::new();
-        file.take(LONGEST).read_to_string(&mut text).map_err(|error| self.history_failed(error))?;
+        file.take(MAX_BYTES).read_to_string(&mut text).map_err(|error| self.history_failed(error))?;
         let history = serde_json::from_str(&text).map_err(|error| self.history_failed(error.into()))?;
         Ok(Some((history, here)))
     }

@@ -117,8 +117,8 @@ pub use known::KnownServer;
 pub use lifecycle::{CreatedServer, Lifecycle, Options, PendingCreate};
 pub use log::Durability;
 pub use machines::{
-    AdoptedMachine, ClaimName, ClaimStanding, HostOrigin, Ineligible, Listing, OrderRequest, Pool, PoolPrefix, Reclaim,
-    ReclaimMode, ReclaimRequest, Stranded,
+    AdoptedMachine, ClaimName, HostOrigin, Ineligible, JournalledClaim, Listing, OrderRequest, Pool, PoolPrefix,
+    Reclaim, ReclaimMode, ReclaimRequest, Stranded,
 };
 pub use other_owners::OtherOwners;
 pub use placement::{Placement, euros};

@@ -28,9 +28,9 @@ const MAX_TAG_LEN: usize = 4096;
 /// (assumption: server-text-limits).
 const MAX_TAG_BYTES: usize = 64 * 1024;
 /// The smallest root volume of an image of the marketplace (assumption: marketplace-root-volume).
-const SMALLEST_ROOT: u64 = 10_000_000_000;
+const MIN_ROOT_BYTES: u64 = 10_000_000_000;
 /// The largest volume of Block Storage, by Scaleway's documentation (assumption: block-volume-size).
-const LARGEST_BLOCK: u64 = 10_000_000_000_000;
+const MAX_BLOCK_BYTES: u64 = 10_000_000_000_000;
 /// Bytes of a server's name at most. Neither a recording nor Scaleway's SDK shows a limit
 /// (assumption: server-text-limits).
 const MAX_NAME_LEN: usize = 128;
@@ -534,8 +534,8 @@ impl ServerSpecification {
         const NO_OPERATIONS: &str = "operations per second can only be chosen on Block Storage";
         let is_wrong = |size: u64| size == 0 || !size.is_multiple_of(512);
         let mut check_block = |field, kind, size: u64| {
-            if kind == VolumeKind::Block && size > LARGEST_BLOCK {
-                let most = LARGEST_BLOCK / 1_000_000_000;
+            if kind == VolumeKind::Block && size > MAX_BLOCK_BYTES {
+                let most = MAX_BLOCK_BYTES / 1_000_000_000;
                 let words = format!("{} GB is more than the {most} GB of a Block Storage volume", size / 1_000_000_000);
                 problems.add(field, words);
             }
@@ -555,11 +555,11 @@ impl ServerSpecification {
         if self.root_volume.size.is_some_and(is_wrong) {
             problems.add("root_volume", "the size is no positive multiple of 512 bytes");
         }
-        if let (ImageChoice::Label(_), Some(size @ 1..SMALLEST_ROOT)) = (&self.image, self.root_volume.size) {
+        if let (ImageChoice::Label(_), Some(size @ 1..MIN_ROOT_BYTES)) = (&self.image, self.root_volume.size) {
             let words = format!(
                 "{} GB is too small for an image of the marketplace, which needs {} GB; units are GB, TB, GiB and TiB",
                 size as f64 / 1e9,
-                SMALLEST_ROOT / 1_000_000_000
+                MIN_ROOT_BYTES / 1_000_000_000
             );
             problems.add("root_volume", words);
         }
@@ -777,11 +777,11 @@ mod tests {
 
     #[test]
     fn a_block_volume_is_no_larger_than_the_largest() {
-        assert_eq!(problems(1, |it| it.root_volume.size = Some(LARGEST_BLOCK)), Vec::<String>::new());
+        assert_eq!(problems(1, |it| it.root_volume.size = Some(MAX_BLOCK_BYTES)), Vec::<String>::new());
         let found = problems(1, |it| it.root_volume.size = Some(99_999_000_000_000_000));
         assert_eq!(found, ["root_volume: 99999000 GB is more than the 10000 GB of a Block Storage volume"]);
         let kind = VolumeKind::Block;
-        let large = ExtraVolume::New { kind, size: LARGEST_BLOCK + 512, operations_per_second: None };
+        let large = ExtraVolume::New { kind, size: MAX_BLOCK_BYTES + 512, operations_per_second: None };
         assert!(problems(1, |it| it.volumes = vec![large])[0].starts_with("volumes: "));
     }
 

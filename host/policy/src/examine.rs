@@ -96,13 +96,13 @@ impl Examination {
 /// Names in backquotes; "nothing" for none.
 fn list(names: &[String]) -> String {
     /// More would hide the message.
-    const MOST: usize = 12;
+    const MAX_NAMES: usize = 12;
     if names.is_empty() {
         return "nothing".into();
     }
-    let mut text: Vec<String> = names.iter().take(MOST).map(|name| format!("`{}`", short(name))).collect();
-    if names.len() > MOST {
-        text.push(format!("and {} more", names.len() - MOST));
+    let mut text: Vec<String> = names.iter().take(MAX_NAMES).map(|name| format!("`{}`", short(name))).collect();
+    if names.len() > MAX_NAMES {
+        text.push(format!("and {} more", names.len() - MAX_NAMES));
     }
     text.join(", ")
 }

@@ -188,7 +188,7 @@ pub(crate) struct Behaviours(Vec<Behaviour>);
 
 impl Behaviours {
     /// How many can be set from outside.
-    pub(crate) const MOST: usize = 1_000;
+    pub(crate) const MAX: usize = 1_000;
 
     /// Sets one, in the place of what was set about the same thing before.
     pub(crate) fn set(&mut self, behaviour: Behaviour) {

@@ -8,7 +8,7 @@ pub enum ControlError {
     #[error("no server {0}")]
     UnknownServer(String),
     /// No more behaviours are kept at once.
-    #[error("there are {} behaviours already; remove them first", Behaviours::MOST)]
+    #[error("there are {} behaviours already; remove them first", Behaviours::MAX)]
     TooManyBehaviours,
     /// The rule can never meet a request.
     #[error("invalid fault rule: {0}")]

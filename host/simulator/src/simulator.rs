@@ -161,7 +161,7 @@ impl Simulator {
     /// [`ControlError::TooManyBehaviours`] beyond 1,000 of them.
     pub fn set_behaviour(&self, behaviour: Behaviour) -> Result<(), ControlError> {
         let mut state = self.settled();
-        if state.world.behaviours.all().len() >= Behaviours::MOST {
+        if state.world.behaviours.all().len() >= Behaviours::MAX {
             return Err(ControlError::TooManyBehaviours);
         }
         state.world.behaviours.set(behaviour);

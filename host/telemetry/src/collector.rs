@@ -140,7 +140,7 @@ impl Collector {
         let Some(body) = self.of_path("/v1/traces").next() else { return BTreeMap::new() };
         let request = ExportTraceServiceRequest::decode(&body[..]).expect("it is OTLP");
         let resource = request.resource_spans.into_iter().find_map(|of_resource| of_resource.resource);
-        resource.map(|resource| words(&resource.attributes)).unwrap_or_default()
+        resource.map(|resource| texts(&resource.attributes)).unwrap_or_default()
     }
 
     fn of_path(&self, path: &'static str) -> impl Iterator<Item = Vec<u8>> {
@@ -177,7 +177,7 @@ pub async fn in_a_hook<T>(work: impl Future<Output = T>) -> (T, String) {
 
 /// Attributes as texts.
 #[must_use]
-pub fn words(attributes: &[KeyValue]) -> BTreeMap<String, String> {
+pub fn texts(attributes: &[KeyValue]) -> BTreeMap<String, String> {
     let text = |value: &any_value::Value| match value {
         any_value::Value::StringValue(text) => text.clone(),
         any_value::Value::IntValue(number) => number.to_string(),

@@ -8,7 +8,7 @@ use cap_std::fs::Dir;
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use windlass_console::{Candidates, Endpoint, Error, LEAST_TOKEN_CHARACTERS, Prices, ServeOptions};
+use windlass_console::{Candidates, Endpoint, Error, MIN_TOKEN_CHARACTERS, Prices, ServeOptions};
 use windlass_inspect::failure::Failure;
 use windlass_lifecycle::StateDirectory;
 use windlass_policy::Source;
@@ -69,7 +69,7 @@ fn refused(error: Error) -> Failure {
     };
     match &error {
         Error::Unguarded { .. } | Error::ShortToken { .. } => failure.remedy(format!(
-            "--token-file FILE, whose first line has at least {LEAST_TOKEN_CHARACTERS} characters: openssl rand -hex \
+            "--token-file FILE, whose first line has at least {MIN_TOKEN_CHARACTERS} characters: openssl rand -hex \
              32 > FILE; or --client-ca FILE with --tls-certificate and --tls-key"
         )),
         Error::Serve { .. } => failure.remedy("choose another address with --listen; port 0 takes a free one"),

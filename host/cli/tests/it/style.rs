@@ -16,7 +16,7 @@ const PHRASES: [(&str, &str); 10] = [
     ("is answered what", "gets the same answer"),
 ];
 /// The longest sentence, in words.
-const LONGEST: usize = 40;
+const MAX_WORDS: usize = 40;
 
 /// Sentences and items of lists, without tables, headings, comments and examples.
 fn sentences(page: &str) -> Vec<String> {
@@ -60,7 +60,7 @@ fn the_pages_hold_no_riddles_and_no_sentence_of_more_than_forty_words() {
             }
         }
         for sentence in sentences(&text) {
-            if sentence.split_whitespace().count() > LONGEST {
+            if sentence.split_whitespace().count() > MAX_WORDS {
                 found.push(format!("{name}: split this sentence: {sentence}"));
             }
         }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use opentelemetry_proto::tonic::trace::v1::Span;
-use windlass_telemetry::collector::{Behaviour, Collector, words};
+use windlass_telemetry::collector::{Behaviour, Collector, texts};
 
 use crate::support::{IMPATIENT, Ran, Running, World, eventually};
 
@@ -36,7 +36,7 @@ fn one<'s>(spans: &'s [Span], name: &str) -> &'s Span {
 }
 
 fn attributes(span: &Span) -> BTreeMap<String, String> {
-    words(&span.attributes)
+    texts(&span.attributes)
 }
 
 /// Each span of a trace but its root stands below another of it.

@@ -11,9 +11,9 @@ use super::files::{Readers, read_secret};
 use super::hook::WebhookHook;
 
 /// HMAC gains nothing from a longer one.
-const LONGEST: u64 = 4096;
+const MAX_BYTES: u64 = 4096;
 /// 128 bits in hexadecimal have 32 characters; half of that is the least that isn't guessed.
-const SHORTEST: usize = 16;
+const MIN_BYTES: usize = 16;
 
 /// The secret that signs a webhook's requests. Shows itself to nobody: `Debug` is redacted and there is no `Display`.
 pub struct WebhookSecret(Vec<u8>);
@@ -30,7 +30,7 @@ impl WebhookSecret {
         let (place, content) = match (&webhook.secret_file, &webhook.secret_env) {
             (Some(file), _) => {
                 let place = format!("secret_file {}", file.display());
-                let content = read_secret(file, LONGEST, Readers::NotStrangers)
+                let content = read_secret(file, MAX_BYTES, Readers::NotStrangers)
                     .map_err(|problem| HookProblem::Secret(format!("{place}: {problem}")))?;
                 (place, content)
             }
@@ -43,7 +43,7 @@ impl WebhookSecret {
             (None, None) => return Err(HookProblem::Secret("neither secret_file nor secret_env is set".to_owned())),
         };
         Self::new(&content)
-            .ok_or_else(|| HookProblem::Secret(format!("{place}: the secret is shorter than {SHORTEST} bytes")))
+            .ok_or_else(|| HookProblem::Secret(format!("{place}: the secret is shorter than {MIN_BYTES} bytes")))
     }
 
     /// From its bytes, without the line's end that editors and `echo` put behind it. `None` for one of fewer than 16
@@ -51,7 +51,7 @@ impl WebhookSecret {
     #[must_use]
     pub fn new(content: &[u8]) -> Option<Self> {
         let secret = content.trim_ascii_end();
-        (secret.len() >= SHORTEST).then(|| Self(secret.to_vec()))
+        (secret.len() >= MIN_BYTES).then(|| Self(secret.to_vec()))
     }
 
     /// `t=<unix seconds>,v1=<hex hmac-sha256 of "<t>.<body>">`. The instant is signed too, so that a recorded request

@@ -120,17 +120,17 @@ fn client(webhook: &WebhookHook, addresses: &[SocketAddr]) -> Result<reqwest::Cl
         // No TLS is ever spoken then: trust no certificate, and need none on the system.
         builder = builder.tls_certs_only([]);
     }
-    builder.build().map_err(|error| HookProblem::Connection(words(&error)))
+    builder.build().map_err(|error| HookProblem::Connection(with_causes(&error)))
 }
 
 fn lost(error: reqwest::Error) -> HookProblem {
     // Only before there is a connection is it sure that the receiver got nothing.
     let problem = if error.is_connect() { HookProblem::Connection } else { HookProblem::ConnectionLost };
-    problem(words(&error.without_url()))
+    problem(with_causes(&error.without_url()))
 }
 
 /// The error with its causes: reqwest's own words stop before what matters.
-fn words(error: &dyn std::error::Error) -> String {
+fn with_causes(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

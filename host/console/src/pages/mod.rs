@@ -171,16 +171,16 @@ fn raw(title: &str, value: &impl Serialize) -> Markup {
 
 /// A value on one line, cut where it is long.
 fn brief(value: &Value) -> String {
-    const LONGEST: usize = 160;
+    const MAX_CHARACTERS: usize = 160;
     let text = match value {
         Value::Null => return String::new(),
         Value::Object(fields) if fields.is_empty() => return String::new(),
         value => value.to_string(),
     };
-    if text.chars().count() <= LONGEST {
+    if text.chars().count() <= MAX_CHARACTERS {
         return text;
     }
-    format!("{}…", text.chars().take(LONGEST).collect::<String>())
+    format!("{}…", text.chars().take(MAX_CHARACTERS).collect::<String>())
 }
 
 /// The link to what is older than a page.

@@ -16,7 +16,7 @@ use crate::read::{
 };
 
 /// Things of one kind that are listed.
-const MOST: usize = 5;
+const MAX_SHOWN: usize = 5;
 /// Incidents that are listed.
 const MAX_INCIDENTS: usize = 30;
 /// The size of a plot, in its own units, its width for each span. It is stretched to the room that there is.
@@ -32,18 +32,18 @@ pub(super) fn needs_you(now: &Now) -> Markup {
             "changed with it. See " code { "windlass state show" } " and " code { "windlass state take-over" } "."
         }
     }));
-    for operation in now.unsettled.iter().take(MOST) {
+    for operation in now.unsettled.iter().take(MAX_SHOWN) {
         items.push(html! {
             (state(operation.state.as_str())) " " (operation_link(operation.id.as_str())) ", " (about(operation)) ": "
             (why(operation))
         });
     }
-    if now.unsettled.len() > MOST {
+    if now.unsettled.len() > MAX_SHOWN {
         items.push(html! {
-            a href="#unsettled" { "and " (counted(now.unsettled.len() - MOST, "more operation")) }
+            a href="#unsettled" { "and " (counted(now.unsettled.len() - MAX_SHOWN, "more operation")) }
         });
     }
-    for open in now.under_way.iter().filter(|open| !open.is_worked_on).take(MOST) {
+    for open in now.under_way.iter().filter(|open| !open.is_worked_on).take(MAX_SHOWN) {
         items.push(html! {
             (state("open")) " " (operation_link(open.operation.id.as_str())) ", " (about(&open.operation))
             ": no process works on it. " code { "windlass operation resume" } " finishes or undoes it."
@@ -56,7 +56,7 @@ pub(super) fn needs_you(now: &Now) -> Markup {
         }
         let failing =
             |link: &&windlass_policy::LinkStatus| link.suspended || link.failures_in_a_row > 0 || link.error.is_some();
-        for link in host.status.links.iter().filter(failing).take(MOST) {
+        for link in host.status.links.iter().filter(failing).take(MAX_SHOWN) {
             let (is, why) = state_words(link);
             items.push(html! {
                 (state(&is)) " policy " (policy_link(&link.policy.name)) " of the slot "

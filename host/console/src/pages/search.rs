@@ -42,7 +42,7 @@ pub(crate) fn search(found: &Search) -> Markup {
             p.small {
                 "Ids are found in the whole journal; names and words in the newest " (Search::OPERATIONS)
                 " operations and " (Search::DECISIONS) " decisions; addresses among the servers that exist. "
-                "The newest " (Search::MOST) " of each are shown. "
+                "The newest " (Search::MAX_SHOWN) " of each are shown. "
                 code { "windlass server show NAME" } " looks through the whole journal."
             }
         }

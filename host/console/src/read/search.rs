@@ -14,7 +14,7 @@ use super::{MAX_SERVERS, RECENT_BYTES, Source};
 use crate::Error;
 
 /// Nobody looks for more characters.
-const LONGEST: usize = 200;
+const MAX_CHARACTERS: usize = 200;
 
 /// What a text names.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl Search {
     /// The newest decisions that are looked through.
     pub(crate) const DECISIONS: usize = 200;
     /// Operations and decisions that are shown.
-    pub(crate) const MOST: usize = 30;
+    pub(crate) const MAX_SHOWN: usize = 30;
 
     /// Whether there is nothing of this name.
     pub(crate) fn is_empty(&self) -> bool {
@@ -57,7 +57,7 @@ impl Search {
 
 impl Source {
     pub(crate) async fn search(&self, text: &str) -> Result<Search, Error> {
-        let text: String = text.trim().chars().take(LONGEST).collect();
+        let text: String = text.trim().chars().take(MAX_CHARACTERS).collect();
         if text.is_empty() {
             return Ok(Search::default());
         }
@@ -117,7 +117,7 @@ impl Source {
         }));
         found.sort_by(|one, other| (other.created_at, &other.id).cmp(&(one.created_at, &one.id)));
         found.dedup_by(|one, other| one.id == other.id);
-        found.truncate(Search::MOST);
+        found.truncate(Search::MAX_SHOWN);
         Ok(found)
     }
 
@@ -158,7 +158,7 @@ impl Source {
                 || decision.reason.as_deref().is_some_and(has)
                 || any_text(&decision.question, has)
         });
-        found.truncate(Search::MOST);
+        found.truncate(Search::MAX_SHOWN);
         Ok(found)
     }
 }

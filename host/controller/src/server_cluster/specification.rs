@@ -33,7 +33,7 @@ fn group(group: &ServerClusterGroup) -> NodeGroup {
 }
 
 /// A hook in words, without what could be a secret.
-pub(super) fn words(hook: &ServerClusterHook) -> String {
+pub(super) fn description(hook: &ServerClusterHook) -> String {
     match (&hook.job, &hook.webhook) {
         (Some(job), _) => format!("job with the image {}", job.image),
         (None, Some(webhook)) => {
@@ -67,8 +67,10 @@ pub(super) fn specification(name: &str, spec: &ServerClusterSpec) -> Result<Clus
             data.name.parse().map_err(|error: windlass_cluster::InvalidName| format!("spec.groups: {error}"))?;
         wanted.groups.insert(name, group(data));
     }
-    let hook =
-        |hook: &ServerClusterHook| Hook { action: HookAction::Foreign(words(hook)), time_limit: time_limit(hook) };
+    let hook = |hook: &ServerClusterHook| Hook {
+        action: HookAction::Foreign(description(hook)),
+        time_limit: time_limit(hook),
+    };
     if let Some(hooks) = &spec.hooks {
         wanted.hooks = HookSet {
             decommission: hooks.decommission.as_ref().map(hook),

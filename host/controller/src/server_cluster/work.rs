@@ -159,14 +159,14 @@ async fn tell(context: Arc<Context>, about: ObjectReference, mut events: mpsc::U
                 continue;
             }
         }
-        if let Some((warning, reason, note)) = words(&event.what) {
+        if let Some((warning, reason, note)) = kubernetes_event(&event.what) {
             context.event(&about, warning, reason, "Operate", &format!("operation {}: {note}", event.operation)).await;
         }
     }
 }
 
 /// Whether it is a warning, its word for programs, and its words for people.
-fn words(what: &ClusterEventKind) -> Option<(bool, &'static str, String)> {
+fn kubernetes_event(what: &ClusterEventKind) -> Option<(bool, &'static str, String)> {
     let normal = |reason, note| Some((false, reason, note));
     let warning = |reason, note| Some((true, reason, note));
     match what {

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use windlass_distribution::{Fetch as _, Registries, RegistryOptions, RegistrySettings};
 
-use crate::support::{Home, LAYER, MOST, Server, honest, respond_with};
+use crate::support::{Home, LAYER, MAX_BYTES, Server, honest, respond_with};
 
 /// base64 of `ci:secret-word`.
 const ENCODED: &str = "Y2k6c2VjcmV0LXdvcmQ=";
@@ -32,7 +32,7 @@ fn fetch_with(home: &Home, server: &Server, change: impl FnOnce(&mut RegistryOpt
     options.helper_deadline = Duration::from_secs(60);
     change(&mut options);
     let registries = Registries::new(options).unwrap();
-    registries.fetch(&server.by_tag(), MOST).map(drop).map_err(|error| error.to_string())
+    registries.fetch(&server.by_tag(), MAX_BYTES).map(drop).map_err(|error| error.to_string())
 }
 
 #[test]

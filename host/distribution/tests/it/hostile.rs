@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use windlass_distribution::{ContentDigest, Fetch as _, Registries, RegistrySettings};
 
-use crate::support::{Home, LAYER, MANIFEST, MOST, Server, honest, manifest, manifest_of, respond, respond_with};
+use crate::support::{Home, LAYER, MANIFEST, MAX_BYTES, Server, honest, manifest, manifest_of, respond, respond_with};
 
 /// A registry that serves this manifest whatever is asked for.
 fn serving(text: String) -> Server {
@@ -81,7 +81,7 @@ fn what_never_ends_is_cut_off_at_its_limit() {
 fn a_layer_larger_than_is_taken_is_never_asked_for() {
     let server = serving(manifest_of("application/wasm", ContentDigest::of(LAYER), usize::MAX).0);
     let words = Home::new().refused(&server.by_tag());
-    assert!(words.contains(&format!("has more than {MOST} bytes")), "{words}");
+    assert!(words.contains(&format!("has more than {MAX_BYTES} bytes")), "{words}");
     assert!(server.requests().iter().all(|request| !request.line.contains("/blobs/")));
 }
 
@@ -93,7 +93,7 @@ fn a_registry_that_says_nothing_is_given_up() {
     let home = Home::new();
     let mut options = home.options();
     options.deadline = Duration::from_millis(200);
-    let error = Registries::new(options).unwrap().fetch(&server.by_tag(), MOST).unwrap_err().to_string();
+    let error = Registries::new(options).unwrap().fetch(&server.by_tag(), MAX_BYTES).unwrap_err().to_string();
     assert!(error.contains("it took longer than 200ms"), "{error}");
 }
 
@@ -144,7 +144,7 @@ fn a_mirror_that_lies_is_passed_over() {
     let settings = serde_json::json!({"hosts": {&honest.address: {"mirrors": [&liar.address]}}});
     options.settings = RegistrySettings::from_value(settings).unwrap();
     let registries = Registries::new(options).unwrap();
-    let artifact = registries.fetch(&honest.by_digest(manifest(LAYER).1), MOST).unwrap();
+    let artifact = registries.fetch(&honest.by_digest(manifest(LAYER).1), MAX_BYTES).unwrap();
     assert_eq!(&*artifact.contents, LAYER);
     assert_eq!(liar.requests().len(), 1);
 }

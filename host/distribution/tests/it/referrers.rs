@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use windlass_distribution::{Artifact, ContentDigest, Error, Fetch as _, Registries, RegistrySettings, Trust};
 
 use crate::cosign::{BUNDLE, Cosign};
-use crate::support::{Home, LAYER, MOST, Server, honest, manifest, respond, respond_with};
+use crate::support::{Home, LAYER, MAX_BYTES, Server, honest, manifest, respond, respond_with};
 
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 /// What cosign writes as the type of the configuration, which some registries list as that of the artifact.
@@ -78,7 +78,7 @@ fn registries(home: &Home, trust: &Trust, settings: Value) -> Registries {
 }
 
 fn fetch(home: &Home, trust: &Trust, server: &Server) -> Result<Artifact, Error> {
-    registries(home, trust, json!({})).fetch(&server.by_tag(), MOST)
+    registries(home, trust, json!({})).fetch(&server.by_tag(), MAX_BYTES)
 }
 
 fn only(key: &Cosign) -> Trust {
@@ -147,7 +147,7 @@ fn a_stripped_signature_is_noticed_and_looked_for_at_the_next_registry() {
     let (whole, _) = serving(shelf);
     let home = Home::new();
     let settings = json!({"hosts": {&whole.address: {"mirrors": [&bare.address]}}});
-    let artifact = registries(&home, &trust, settings).fetch(&whole.by_tag(), MOST).unwrap();
+    let artifact = registries(&home, &trust, settings).fetch(&whole.by_tag(), MAX_BYTES).unwrap();
     assert!(trust.verify(&artifact.contents, &artifact.signatures).is_ok());
 }
 

@@ -14,7 +14,7 @@ use windlass_distribution::{
 pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 pub const LAYER: &[u8] = b"the layer of the test";
 /// More than any layer here has.
-pub const MOST: u64 = 1 << 20;
+pub const MAX_BYTES: u64 = 1 << 20;
 
 /// A request as it came: its first line, and its head with it.
 #[derive(Clone, Debug)]
@@ -138,7 +138,7 @@ impl Home {
     }
 
     pub fn fetch(&self, reference: &Reference) -> Result<Artifact, Error> {
-        Registries::new(self.options()).unwrap().fetch(reference, MOST)
+        Registries::new(self.options()).unwrap().fetch(reference, MAX_BYTES)
     }
 
     /// Fetches what has to be refused, and returns the words of the refusal. Nothing of it may be left behind.

@@ -10,9 +10,9 @@ use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_policy::slots::{Retry, retry};
 
 /// The shortest pause, where the policy gives none.
-const SHORTEST: Duration = Duration::from_secs(10);
+const MIN_PAUSE: Duration = Duration::from_secs(10);
 /// The longest, whatever a policy says: a group must not sleep through the day.
-const LONGEST: Duration = Duration::from_secs(900);
+const MAX_PAUSE: Duration = Duration::from_secs(900);
 
 /// Whether the failure will meet the next creation as well.
 pub(crate) fn is_hopeless(class: FailureClass) -> bool {
@@ -55,7 +55,7 @@ impl Pause {
         };
         self.first_and_last = Some((first, now));
         self.failures = self.failures.saturating_add(1);
-        self.until = Some(now + SHORTEST.saturating_mul(1 << (self.failures - 1).min(10)).min(LONGEST));
+        self.until = Some(now + MIN_PAUSE.saturating_mul(1 << (self.failures - 1).min(10)).min(MAX_PAUSE));
         self.why.clone_from(&failure.message);
         self.passing = !is_hopeless(failure.class);
         Some((self.failures, now - first))
@@ -70,7 +70,7 @@ impl Pause {
     /// The policy's word on the pause that has begun.
     fn decided(&mut self, began: Instant, wait: Option<Duration>, reason: Option<&str>) {
         if let Some(wait) = wait {
-            let until = began + wait.clamp(Duration::from_secs(1), LONGEST);
+            let until = began + wait.clamp(Duration::from_secs(1), MAX_PAUSE);
             // The policy's wait after a failure that passes is one between two attempts at the same thing, and those
             // are over.
             self.until = Some(if self.passing { self.until.map_or(until, |floor| floor.max(until)) } else { until });
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(rest, Duration::from_secs(90));
         assert_eq!(why, "resource is out of stock (the zone fills up at night)");
         pause.decided(now, Some(Duration::from_secs(1_000_000)), None);
-        assert_eq!(pause.current(now).unwrap().1, LONGEST);
+        assert_eq!(pause.current(now).unwrap().1, MAX_PAUSE);
     }
 
     #[tokio::test(start_paused = true)]
@@ -184,7 +184,7 @@ mod tests {
         let now = Instant::now();
         pause.failed(now, now, &Failure { class: FailureClass::ServerError, ..failure() });
         pause.decided(now, Some(SECOND), None);
-        assert_eq!(pause.current(now).unwrap().1, SHORTEST);
+        assert_eq!(pause.current(now).unwrap().1, MIN_PAUSE);
         pause.decided(now, Some(90 * SECOND), None);
         assert_eq!(pause.current(now).unwrap().1, 90 * SECOND);
         assert!(pause.is_passing());

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use windlass_simulator::{FaultKind, FaultRule, Options};
-use windlass_telemetry::collector::{Behaviour, Collector, words};
+use windlass_telemetry::collector::{Behaviour, Collector, texts};
 
 use crate::plugin::{KEY, Plugin, eventually, wire};
 
@@ -34,16 +34,16 @@ async fn each_operation_of_a_group_is_one_trace_with_its_calls_and_decisions_and
         let traces = collector.traces();
         let ended = |name: &str| {
             let of_name = traces.iter().filter(|trace| trace[0].name == name);
-            of_name.filter(|trace| words(&trace[0].attributes)["windlass.operation.state"] == "done").count()
+            of_name.filter(|trace| texts(&trace[0].attributes)["windlass.operation.state"] == "done").count()
         };
         (ended("create-server") == 2 && ended("cleanup-server") == 1).then_some(traces)
     })
     .await;
     let of_operations = traces.iter().filter(|trace| trace[0].name.ends_with("-server"));
     for trace in of_operations.clone() {
-        let root = words(&trace[0].attributes);
+        let root = texts(&trace[0].attributes);
         assert_eq!((&*root["windlass.group"], &*root["cloud.availability_zone"]), ("ci", "fr-par-1"));
-        let calls: Vec<_> = trace.iter().map(|span| words(&span.attributes)).collect();
+        let calls: Vec<_> = trace.iter().map(|span| texts(&span.attributes)).collect();
         let calls: Vec<_> = calls.iter().filter(|call| call.contains_key("http.request.method")).collect();
         assert!(!calls.is_empty() && calls.iter().all(|call| !call["scaleway.request_id"].is_empty()), "{calls:#?}");
         assert!(trace.iter().any(|span| span.name.starts_with("step ")), "{trace:#?}");
@@ -51,7 +51,7 @@ async fn each_operation_of_a_group_is_one_trace_with_its_calls_and_decisions_and
     let retried: Vec<_> = of_operations.flatten().filter(|span| span.name == "decide retry").collect();
     assert!(!retried.is_empty(), "{traces:#?}");
     for decision in retried {
-        let decision = words(&decision.attributes);
+        let decision = texts(&decision.attributes);
         assert!(decision["windlass.decision.policy"].contains("retry"), "{decision:?}");
         assert!(!decision["windlass.decision.verdict"].is_empty(), "{decision:?}");
     }

@@ -31,7 +31,7 @@ pub use origin::HostOrigin;
 pub use reclaim::{Reclaim, ReclaimMode, ReclaimRequest, Stranded};
 pub(crate) use resume::resume;
 pub(crate) use shared::Machines;
-pub use standing::ClaimStanding;
+pub use standing::JournalledClaim;
 pub(crate) use steps::ORDER_STEP;
 
 use crate::Error;

@@ -8,7 +8,7 @@ use crate::release::ReleaseOutcome;
 
 /// How a claim stands, by the newest operation on it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ClaimStanding {
+pub enum JournalledClaim {
     /// It has its host, or the journal knows nothing of it.
     Claimed,
     /// The operation has not ended: whether its host stays with the claim is not known.
@@ -24,33 +24,33 @@ impl Lifecycle {
     ///
     /// # Errors
     /// When the journal cannot be read.
-    pub fn claim_standing(&self, claim: &ClaimName) -> Result<ClaimStanding, Error> {
+    pub fn journalled_claim(&self, claim: &ClaimName) -> Result<JournalledClaim, Error> {
         let journal = &self.shared.journal;
         let operations = journal.operations_of_machine(claim.as_str())?;
         let ours = |operation: &Operation| operation.owner == self.shared.owner.as_str();
-        let Some(operation) = operations.into_iter().find(ours) else { return Ok(ClaimStanding::Claimed) };
+        let Some(operation) = operations.into_iter().find(ours) else { return Ok(JournalledClaim::Claimed) };
         let is_kept = journal.entries(&operation.id)?.iter().any(|entry| entry.kept().is_some());
         let is_cancelled = !journal.cancelled(std::slice::from_ref(&operation.id))?.is_empty();
         Ok(standing(operation, is_kept, is_cancelled))
     }
 }
 
-fn standing(operation: Operation, is_kept: bool, is_cancelled: bool) -> ClaimStanding {
+fn standing(operation: Operation, is_kept: bool, is_cancelled: bool) -> JournalledClaim {
     let outcome = operation.report.clone().and_then(|report| serde_json::from_value::<ReleaseOutcome>(report).ok());
-    let of: fn(Box<Operation>) -> ClaimStanding = match (operation.kind, operation.state) {
-        (_, OperationState::Open | OperationState::Left) => ClaimStanding::Unfinished,
-        (OperationKind::ReleaseMachine, OperationState::Abandoned) => ClaimStanding::Released,
-        (OperationKind::ReleaseMachine, _) if is_kept => ClaimStanding::Released,
+    let of: fn(Box<Operation>) -> JournalledClaim = match (operation.kind, operation.state) {
+        (_, OperationState::Open | OperationState::Left) => JournalledClaim::Unfinished,
+        (OperationKind::ReleaseMachine, OperationState::Abandoned) => JournalledClaim::Released,
+        (OperationKind::ReleaseMachine, _) if is_kept => JournalledClaim::Released,
         (OperationKind::ReleaseMachine, OperationState::Done) => match outcome {
             // After a refusal the policy gives up for now, and is asked again.
-            Some(ReleaseOutcome::Kept) => ClaimStanding::CalledOff,
-            Some(outcome) if !outcome.is_released() => ClaimStanding::CalledOff,
-            _ => ClaimStanding::Released,
+            Some(ReleaseOutcome::Kept) => JournalledClaim::CalledOff,
+            Some(outcome) if !outcome.is_released() => JournalledClaim::CalledOff,
+            _ => JournalledClaim::Released,
         },
-        (OperationKind::ReleaseMachine, _) => ClaimStanding::CalledOff,
-        (OperationKind::OrderMachine, OperationState::Kept) => ClaimStanding::CalledOff,
-        (OperationKind::OrderMachine, OperationState::Unverified) if is_cancelled => ClaimStanding::CalledOff,
-        _ => return ClaimStanding::Claimed,
+        (OperationKind::ReleaseMachine, _) => JournalledClaim::CalledOff,
+        (OperationKind::OrderMachine, OperationState::Kept) => JournalledClaim::CalledOff,
+        (OperationKind::OrderMachine, OperationState::Unverified) if is_cancelled => JournalledClaim::CalledOff,
+        _ => return JournalledClaim::Claimed,
     };
     of(Box::new(operation))
 }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use crate::OperationId;
 
-    fn standing_of(kind: OperationKind, state: OperationState, report: Value) -> ClaimStanding {
+    fn standing_of(kind: OperationKind, state: OperationState, report: Value) -> JournalledClaim {
         standing(operation(kind, state, report), false, false)
     }
 
@@ -94,17 +94,17 @@ mod tests {
         for kind in [AdoptMachine, OrderMachine, ReleaseMachine] {
             for state in [OperationState::Open, OperationState::Left] {
                 let unfinished = standing_of(kind, state, Value::Null);
-                assert!(matches!(unfinished, ClaimStanding::Unfinished(_)), "{kind} {state}");
+                assert!(matches!(unfinished, JournalledClaim::Unfinished(_)), "{kind} {state}");
             }
         }
         for kind in [AdoptMachine, OrderMachine] {
-            assert_eq!(standing_of(kind, OperationState::Done, Value::Null), ClaimStanding::Claimed);
+            assert_eq!(standing_of(kind, OperationState::Done, Value::Null), JournalledClaim::Claimed);
         }
         let cancelled = standing_of(OrderMachine, OperationState::Kept, Value::Null);
-        assert!(matches!(cancelled, ClaimStanding::CalledOff(_)), "it was cancelled and delivered");
+        assert!(matches!(cancelled, JournalledClaim::CalledOff(_)), "it was cancelled and delivered");
         let unverified = operation(OrderMachine, OperationState::Unverified, Value::Null);
-        assert!(matches!(standing(unverified.clone(), false, true), ClaimStanding::CalledOff(_)));
-        assert_eq!(standing(unverified, false, false), ClaimStanding::Claimed);
+        assert!(matches!(standing(unverified.clone(), false, true), JournalledClaim::CalledOff(_)));
+        assert_eq!(standing(unverified, false, false), JournalledClaim::Claimed);
         for (state, outcome, is_over) in [
             (OperationState::Undone, json!({"outcome": "ask-again", "after": 1}), false),
             (OperationState::Done, json!({"outcome": "rebooted"}), false),
@@ -114,10 +114,10 @@ mod tests {
             (OperationState::Abandoned, Value::Null, true),
         ] {
             let released = standing_of(ReleaseMachine, state, outcome.clone());
-            assert_eq!(matches!(released, ClaimStanding::Released(_)), is_over, "{state} {outcome}");
-            assert_eq!(matches!(released, ClaimStanding::CalledOff(_)), !is_over, "{state} {outcome}");
+            assert_eq!(matches!(released, JournalledClaim::Released(_)), is_over, "{state} {outcome}");
+            assert_eq!(matches!(released, JournalledClaim::CalledOff(_)), !is_over, "{state} {outcome}");
         }
         let kept = operation(ReleaseMachine, OperationState::Done, json!({"outcome": "kept"}));
-        assert!(matches!(standing(kept, true, false), ClaimStanding::Released(_)), "the journal records it as kept");
+        assert!(matches!(standing(kept, true, false), JournalledClaim::Released(_)), "the journal records it as kept");
     }
 }

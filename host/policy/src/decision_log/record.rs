@@ -132,7 +132,7 @@ pub struct AppliedRule {
 
 impl AppliedRule {
     /// The names of rules, as far as one reads them.
-    pub fn words(rules: &[AppliedRule]) -> String {
+    pub fn names(rules: &[AppliedRule]) -> String {
         let mut words: Vec<&str> = rules.iter().take(MAX_TOLD_RULES).map(|applied| &*applied.rule).collect();
         let more = rules.len().saturating_sub(MAX_TOLD_RULES);
         let more = if more > 0 { format!("{more} more") } else { String::new() };
@@ -144,7 +144,7 @@ impl AppliedRule {
 impl LinkRecord {
     /// The names of the rules that answered, as far as one reads them; empty where it is not made of rules.
     pub fn rule_words(&self) -> String {
-        AppliedRule::words(&self.rules)
+        AppliedRule::names(&self.rules)
     }
 
     /// The rule that answered about an item.

@@ -220,12 +220,12 @@ fn differences(decided: &Value, shadow: &ShadowRecord) -> Vec<(String, String)> 
                     Some(items) => usize::try_from(*items.get(index)?).ok()?,
                 };
                 let (decided, answer) = (verdict(decided.get(item)?), verdict(answer));
-                (decided != answer).then(|| (words(decided), words(answer)))
+                (decided != answer).then(|| (summary(decided), summary(answer)))
             })
             .collect(),
-        (decided, Some(answer)) => vec![(words(verdict(decided)), words(verdict(answer)))],
+        (decided, Some(answer)) => vec![(summary(verdict(decided)), summary(verdict(answer)))],
         // The record was too large to keep it.
-        (decided, None) => vec![(words(verdict(decided)), words(&Value::Null))],
+        (decided, None) => vec![(summary(verdict(decided)), summary(&Value::Null))],
     }
 }
 
@@ -234,7 +234,7 @@ fn verdict(answer: &Value) -> &Value {
 }
 
 /// A verdict without amounts: its case, and the words of its payload where that is made of words alone.
-fn words(verdict: &Value) -> String {
+fn summary(verdict: &Value) -> String {
     match verdict {
         Value::String(case) => short(case).into(),
         Value::Object(map) => {
@@ -269,7 +269,7 @@ mod tests {
             (json!({"plan": [{"resource": 0}]}), "plan"),
             (Value::Null, "not on record"),
         ] {
-            assert_eq!(words(&verdict), expected);
+            assert_eq!(summary(&verdict), expected);
         }
     }
 

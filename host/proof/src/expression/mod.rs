@@ -189,7 +189,7 @@ impl Expression {
         let variables = Variables(values);
         let mut context = Context::with_env(self.env.clone());
         context.set_variable_resolver(&variables);
-        let value = cel::Value::resolve(&self.ast, &context).map_err(|error| undecided(words(&error)))?;
+        let value = cel::Value::resolve(&self.ast, &context).map_err(|error| undecided(plain_error(&error)))?;
         match value {
             cel::Value::Bool(value) => Ok(value),
             other => Err(undecided(format!("it is {} and not true or false", other.type_of()))),
@@ -223,7 +223,7 @@ impl std::fmt::Debug for Expression {
 }
 
 /// CEL's own words name types that are none of the contract's.
-fn words(error: &cel::ExecutionError) -> String {
+fn plain_error(error: &cel::ExecutionError) -> String {
     match error {
         cel::ExecutionError::NoSuchOverload(of) if of.argument_types().iter().any(|kind| kind == "null_type") => {
             "something that is absent is neither more nor less than anything; ask `has(...)` first".into()

@@ -64,14 +64,14 @@ impl FromStr for Values {
             _ => {}
         }
         if let Some(texts) = text.strip_prefix(EACH_ITS_OWN.trim_end()) {
-            return Ok(Values::EachItsOwn(words(texts)?.into_iter().map(|(word, _)| word).collect()));
+            return Ok(Values::EachItsOwn(split_values(texts)?.into_iter().map(|(word, _)| word).collect()));
         }
         let items =
             text.strip_prefix("up to ").and_then(|rest| rest.strip_suffix('s').unwrap_or(rest).strip_suffix(" item"));
         if let Some(most) = items.and_then(|most| most.parse().ok()) {
             return Ok(Values::Items(most));
         }
-        let words = words(text)?;
+        let words = split_values(text)?;
         let numbers: Option<Vec<u64>> =
             words.iter().map(|(word, is_quoted)| word.parse().ok().filter(|_| !is_quoted)).collect();
         Ok(match numbers {
@@ -82,7 +82,7 @@ impl FromStr for Values {
 }
 
 /// What stands between the commas, and whether it is a JSON text.
-fn words(mut text: &str) -> Result<Vec<(String, bool)>, String> {
+fn split_values(mut text: &str) -> Result<Vec<(String, bool)>, String> {
     let mut words = Vec::new();
     loop {
         text = text.trim_start();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 
 /// The longest wait that is believed. Nobody waits that long; it is there to be longer than any budget.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What `Retry-After` asks for (RFC 9110, 10.2.3): seconds, or a date, which counts from the answer's own `Date`. So no
 /// clock of this machine is read, and none has to be right. What is neither, or a date in an answer without one, asks
@@ -22,12 +22,12 @@ fn wait(asked: &str, date: Option<&str>) -> Option<Duration> {
     if !asked.is_empty() && asked.bytes().all(|byte| byte.is_ascii_digit()) {
         // More digits than fit are a long wait, too.
         let seconds = asked.parse().unwrap_or(u64::MAX);
-        return Some(Duration::from_secs(seconds).min(LONGEST));
+        return Some(Duration::from_secs(seconds).min(MAX_WAIT));
     }
     let at = httpdate::parse_http_date(asked).ok()?;
     let now = httpdate::parse_http_date(date?).ok()?;
     // One that has passed asks for no wait.
-    Some(at.duration_since(now).unwrap_or_default().min(LONGEST))
+    Some(at.duration_since(now).unwrap_or_default().min(MAX_WAIT))
 }
 
 #[cfg(test)]
@@ -54,7 +54,7 @@ mod tests {
         ] {
             assert_eq!(wait(asked, None), Some(Duration::from_secs(seconds)), "{asked}");
         }
-        assert_eq!(wait(&"9".repeat(200), None), Some(LONGEST));
+        assert_eq!(wait(&"9".repeat(200), None), Some(MAX_WAIT));
     }
 
     #[test]
@@ -65,7 +65,7 @@ mod tests {
             assert_eq!(wait(asked, Some("noon")), None);
         }
         assert_eq!(wait("Sun, 06 Nov 1994 11:00:00 GMT", Some(NOON)), Some(Duration::ZERO));
-        assert_eq!(wait("Fri, 31 Dec 9999 23:59:59 GMT", Some(NOON)), Some(LONGEST));
+        assert_eq!(wait("Fri, 31 Dec 9999 23:59:59 GMT", Some(NOON)), Some(MAX_WAIT));
     }
 
     #[test]
@@ -87,7 +87,7 @@ mod tests {
                     headers.insert(name, value);
                 }
             }
-            prop_assert!(retry_after(&headers).is_none_or(|wait| wait <= LONGEST));
+            prop_assert!(retry_after(&headers).is_none_or(|wait| wait <= MAX_WAIT));
         }
 
         #[test]
@@ -96,10 +96,10 @@ mod tests {
             now in 0..4_000_000_000_u64,
             later in 0..200_000_u64,
         ) {
-            prop_assert_eq!(wait(&seconds.to_string(), None), Some(Duration::from_secs(seconds).min(LONGEST)));
+            prop_assert_eq!(wait(&seconds.to_string(), None), Some(Duration::from_secs(seconds).min(MAX_WAIT)));
             let date = |seconds| httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
             let asked = wait(&date(now + later), Some(&date(now)));
-            prop_assert_eq!(asked, Some(Duration::from_secs(later).min(LONGEST)));
+            prop_assert_eq!(asked, Some(Duration::from_secs(later).min(MAX_WAIT)));
             let passed = wait(&date(now), Some(&date(now + later)));
             prop_assert_eq!(passed, Some(Duration::ZERO));
         }

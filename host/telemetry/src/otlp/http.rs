@@ -49,14 +49,17 @@ impl Client {
             // No TLS is ever spoken then: trust no certificate, and need none on the system.
             builder = builder.tls_certs_only([]);
         }
-        let client = builder.build().map_err(|error| words(&error.without_url()))?;
+        let client = builder.build().map_err(|error| with_causes(&error.without_url()))?;
         Ok(Self { client, endpoint })
     }
 
     /// Sends one message, and returns the start of the answer.
     pub(super) async fn post(&self, message: Bytes) -> Result<Bytes, Refusal> {
-        let lost =
-            |error: reqwest::Error| Refusal { words: words(&error.without_url()), again: true, retry_after: None };
+        let lost = |error: reqwest::Error| Refusal {
+            words: with_causes(&error.without_url()),
+            again: true,
+            retry_after: None,
+        };
         let request = self
             .client
             .post(self.endpoint.url.clone())
@@ -102,7 +105,7 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 /// The error with its causes: reqwest's own words stop before what matters.
-fn words(error: &dyn std::error::Error) -> String {
+fn with_causes(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

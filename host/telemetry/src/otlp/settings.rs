@@ -109,12 +109,12 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
     }
 
     fn milliseconds(&self, variable: &str, default: u64) -> Result<Duration, SettingsError> {
-        self.number(variable, default, 1, LONGEST).map(Duration::from_millis)
+        self.number(variable, default, 1, MAX_MS).map(Duration::from_millis)
     }
 }
 
 /// An hour, in milliseconds: longer times are mistakes.
-const LONGEST: u64 = 3_600_000;
+const MAX_MS: u64 = 3_600_000;
 /// More spans than this are not kept in memory, whatever the environment says.
 const MAX_QUEUE: u64 = 1_000_000;
 /// Not supported, and not to be ignored silently: who sets them relies on them.
@@ -245,7 +245,7 @@ fn endpoint(
         return Err(wrong(variable, format!("{} is not supported: only none is", quoted(&compression))));
     }
     let timeout = match variables.of_signal(signal, "TIMEOUT") {
-        Some((variable, value)) => number(&variable, &value, 1, LONGEST)?,
+        Some((variable, value)) => number(&variable, &value, 1, MAX_MS)?,
         None => 10_000,
     };
     let headers = match variables.of_signal(signal, "HEADERS") {

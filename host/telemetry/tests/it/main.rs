@@ -12,7 +12,7 @@ use opentelemetry_proto::tonic::trace::v1::{Span, status::StatusCode};
 use tracing::field::Empty;
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::layer::SubscriberExt as _;
-use windlass_telemetry::collector::{Behaviour, Collector, words};
+use windlass_telemetry::collector::{Behaviour, Collector, texts};
 use windlass_telemetry::{Metrics, Settings, Telemetry, traceparent};
 
 /// Longer than anything takes that does not hang.
@@ -96,7 +96,7 @@ fn an_operation_is_one_trace_with_its_steps_calls_decisions_and_hooks_below_it()
     for (name, parent) in [("POST /ips", step), ("decide retry", step), ("hook configure", root)] {
         assert_eq!(named(&spans, name).parent_span_id, parent.span_id, "{name}");
     }
-    let of = |name, key: &str| words(&named(&spans, name).attributes).remove(key).unwrap();
+    let of = |name, key: &str| texts(&named(&spans, name).attributes).remove(key).unwrap();
     assert_eq!(of("create-server", "windlass.operation.id"), "ci-1");
     assert_eq!(of("create-server", "windlass.operation.state"), "undone");
     assert_eq!(of("step create-ip", "windlass.step.outcome"), "failed");
@@ -319,7 +319,7 @@ fn metrics_are_counted_once_for_the_export_and_for_prometheus() {
     let Some(metric::Data::Sum(sum)) = &named("windlass_calls_total").data else { panic!("{metrics:?}") };
     assert!(sum.is_monotonic);
     assert_eq!(sum.data_points[0].value, Some(number_data_point::Value::AsInt(3)));
-    assert_eq!(words(&sum.data_points[0].attributes)["zone"], "fr-par-1");
+    assert_eq!(texts(&sum.data_points[0].attributes)["zone"], "fr-par-1");
     let Some(metric::Data::Gauge(gauge)) = &named("windlass_in_flight").data else { panic!("{metrics:?}") };
     assert_eq!(gauge.data_points[0].value, Some(number_data_point::Value::AsDouble(2.0)));
     let Some(metric::Data::Histogram(histogram)) = &named("windlass_call_seconds").data else { panic!("{metrics:?}") };

@@ -58,7 +58,7 @@ impl View {
     /// Steps that are not through yet, for the moving line.
     fn summary(&self) -> String {
         let open = progress(&self.events).into_iter().filter(|step| !is_through(step));
-        open.map(|step| format!("{} – {}", step.stage, words(&step))).collect::<Vec<_>>().join(" · ")
+        open.map(|step| format!("{} – {}", step.stage, step_line(&step))).collect::<Vec<_>>().join(" · ")
     }
 
     /// What is said about an event, above the moving line.
@@ -122,7 +122,7 @@ impl View {
         if through > self.told {
             // Only what counts a step up names one.
             if let Some(step) = steps.iter().rev().find(|step| is_through(step) && concerns(step, &event.what)) {
-                lines.push(format!("  {:<12} {}", step.stage.to_string(), words(step)));
+                lines.push(format!("  {:<12} {}", step.stage.to_string(), step_line(step)));
             }
             self.told = through;
         }
@@ -147,7 +147,7 @@ fn concerns(progress: &Progress, what: &ClusterEventKind) -> bool {
     }
 }
 
-fn words(step: &Progress) -> String {
+fn step_line(step: &Progress) -> String {
     let failed = if step.failed == 0 { String::new() } else { format!(", {} failed", step.failed) };
     format!("{} {}/{}{failed}", step.step, step.done, step.total)
 }

@@ -92,8 +92,8 @@ pub(super) fn nodes(status: &ClusterStatus) -> Listing<'_, Node> {
 
 /// The beginning of a problem: the lines above the table and the JSON document have it whole.
 fn shortened(problem: &str) -> String {
-    const LONGEST: usize = 60;
-    match problem.char_indices().nth(LONGEST) {
+    const MAX_CHARACTERS: usize = 60;
+    match problem.char_indices().nth(MAX_CHARACTERS) {
         Some((end, _)) => format!("{}…", &problem[..end]),
         None => problem.to_owned(),
     }

@@ -59,7 +59,7 @@ pub(super) fn run(context: &Context, arguments: &ReplayDecision, since: Duration
     let mut document = serde_json::to_value(&replayed).unwrap_or_default();
     document["unreadable"] = json!(found.unreadable);
     document["took_ms"] = json!(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
-    context.output.result(&document, || words(&replayed, took));
+    context.output.result(&document, || rendered(&replayed, took));
     let changes = !replayed.groups.is_empty() || !replayed.policy_failures.is_empty();
     if arguments.policy.is_none() && changes {
         return Err(super::impure());
@@ -74,7 +74,7 @@ pub(super) fn run(context: &Context, arguments: &ReplayDecision, since: Duration
     if arguments.fail_on_change { Err(Failure::undone(problem)) } else { Ok(()) }
 }
 
-fn words(replayed: &BulkReplay, took: Duration) -> String {
+fn rendered(replayed: &BulkReplay, took: Duration) -> String {
     let mut text =
         format!("{} decisions replayed in {}: {} the same", replayed.replayed, human_duration(took), replayed.same);
     if replayed.only_reasons > 0 {

@@ -86,7 +86,7 @@ pub(super) async fn cancel(context: &Context, arguments: &CancelOperations) -> R
     let all_settled = operations.iter().all(|one| is_settled(one, arguments.no_wait));
     let kept = kept_of(operations.iter().filter(|operation| !ended_before.contains(&operation.id)));
     if refused.is_empty() && !was_interrupted && all_settled && too_late.is_empty() && kept.is_empty() {
-        context.output.result(&document, || words(&operations));
+        context.output.result(&document, || rendered(&operations));
         return Ok(());
     }
     let delivered: Vec<&Operation> =
@@ -203,7 +203,7 @@ fn is_settled(operation: &Operation, no_wait: bool) -> bool {
     }
 }
 
-fn words(operations: &[Operation]) -> String {
+fn rendered(operations: &[Operation]) -> String {
     table(
         &["operation", "kind", "state", "report"],
         operations.iter().map(|operation| {

@@ -99,7 +99,7 @@ pub(super) async fn run(context: &Context, arguments: &AuditPolicy) -> Result<()
     let macs = machines.iter().filter(|machine| matches!(machine, ListedMachine::Mac(_))).count();
     let servers = machines.len() - macs;
     let audit = Audit { slot, zone, group, policy, servers, macs, without_price, comparison };
-    context.output.result(&audit, || words(&audit, file));
+    context.output.result(&audit, || rendered(&audit, file));
     if without_price > 0 {
         context.output.say(&format!(
             "note: Scaleway did not tell the prices of {}: what the policy says about prices was not tried",
@@ -264,7 +264,7 @@ impl Audit {
     }
 }
 
-fn words(audit: &Audit, file: &Path) -> String {
+fn rendered(audit: &Audit, file: &Path) -> String {
     let machines = audit.counted();
     let machines =
         audit.group.as_ref().map_or_else(|| machines.clone(), |group| format!("{machines} of group {group}"));

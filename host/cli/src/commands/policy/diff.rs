@@ -41,7 +41,7 @@ pub(super) fn run(context: &Context, arguments: &DiffPolicies) -> Result<(), Fai
     context.output.say(&format!("asking {} and {}", name_of(&arguments.old), name_of(&arguments.new)));
     let found = shown(context, &options, || diff(compared, &recorded.records, &options))
         .map_err(|error| Failure::usage(error.to_string()).remedy("windlass help policy diff"))?;
-    context.output.result(&found, || words(&found, arguments));
+    context.output.result(&found, || rendered(&found, arguments));
     if arguments.fail_on_change && found.failed_after > 0 {
         Err(Failure::undone("the new policy fails"))
     } else if arguments.fail_on_change && !found.groups.is_empty() {
@@ -51,7 +51,7 @@ pub(super) fn run(context: &Context, arguments: &DiffPolicies) -> Result<(), Fai
     }
 }
 
-fn words(found: &Difference, arguments: &DiffPolicies) -> String {
+fn rendered(found: &Difference, arguments: &DiffPolicies) -> String {
     let mut text = format!(
         "from {} to {}: {} questions asked, {} of them recorded\n",
         name_of(&arguments.old),

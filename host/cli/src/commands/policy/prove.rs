@@ -56,7 +56,7 @@ pub(super) fn run(context: &Context, arguments: &ProvePolicy) -> Result<(), Fail
     let mut document = serde_json::to_value(&proof).unwrap_or_default();
     document["holds"] = proof.holds().into();
     document["saved"] = json!(saved);
-    context.output.result(&document, || words(&proof, &saved));
+    context.output.result(&document, || rendered(&proof, &saved));
     let violated = proof.laws.iter().filter(|law| law.violations > 0).count();
     match violated {
         0 if proof.holds() => Ok(()),
@@ -147,7 +147,7 @@ fn file_name(law: &str) -> String {
     name.trim_matches('-').to_owned()
 }
 
-fn words(proof: &Proof, saved: &[PathBuf]) -> String {
+fn rendered(proof: &Proof, saved: &[PathBuf]) -> String {
     let mut text = String::new();
     let mut saved = saved.iter();
     for law in &proof.laws {

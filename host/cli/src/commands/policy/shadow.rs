@@ -27,7 +27,7 @@ pub(super) fn run(context: &Context, arguments: &ShadowPolicy) -> Result<(), Fai
         if report.shadows.is_empty() {
             return "no shadow was asked\n".to_owned();
         }
-        report.shadows.iter().map(words).collect::<Vec<_>>().join("\n")
+        report.shadows.iter().map(rendered).collect::<Vec<_>>().join("\n")
     });
     let (differed, failed) = report
         .shadows
@@ -45,7 +45,7 @@ pub(super) fn run(context: &Context, arguments: &ShadowPolicy) -> Result<(), Fai
     Ok(())
 }
 
-fn words(shadow: &ShadowAgreement) -> String {
+fn rendered(shadow: &ShadowAgreement) -> String {
     let policy = printable(&shadow.policy.to_string());
     let mut text = format!("{} {policy}\n", bold(shadow.policy.slot.as_str()));
     text.push_str(&format!(

@@ -216,11 +216,11 @@ async fn test(
         write(&tested.folder().join(FUEL_LOCK), &FuelLock::of(&results.cases).to_text())?;
     }
     if failed == 0 {
-        context.output.result(&results, || words(context, &results));
+        context.output.result(&results, || rendered(context, &results));
         return Ok(());
     }
     if !context.output.is_document() {
-        windlass_inspect::output::print(&words(context, &results));
+        windlass_inspect::output::print(&rendered(context, &results));
     }
     Err(Failure::undone(format!("{failed} of {} cases failed", results.cases.len()))
         .at(tested.fixtures.display().to_string())
@@ -239,14 +239,14 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
     dir.write(name, text).map_err(failed)
 }
 
-fn words(context: &Context, results: &Results) -> String {
+fn rendered(context: &Context, results: &Results) -> String {
     let mut text = String::new();
     for case in &results.cases {
         let word = if case.passed() { green("ok") } else { red("FAILED") };
         let fuel = case.fuel.map(|fuel| dim(&format!("  {fuel} fuel"))).unwrap_or_default();
         let rules = match case.rules.is_empty() {
             true => String::new(),
-            false => dim(&format!("  by {}", printable(&AppliedRule::words(&case.rules)))),
+            false => dim(&format!("  by {}", printable(&AppliedRule::names(&case.rules)))),
         };
         text.push_str(&format!("{word}  {}{rules}{fuel}\n", printable(&case.name)));
         for problem in &case.problems {

@@ -71,11 +71,11 @@ pub(super) fn run(context: &Context, arguments: &VerifyPolicy) -> Result<(), Fai
         why,
     };
     let Some(why) = &verified.why else {
-        context.output.result(&verified, || words(&verified));
+        context.output.result(&verified, || rendered(&verified));
         return Ok(());
     };
     if !context.output.is_document() {
-        print(&words(&verified));
+        print(&rendered(&verified));
     }
     Err(Failure::undone("the policy is not trusted")
         .at(subject.named)
@@ -172,7 +172,7 @@ fn check_version(context: &Context, trust: &Trust, subject: &Subject) -> Result<
     trust.check_version(&identity.name, &identity.version).map_err(|untrusted| untrusted.to_string())
 }
 
-fn words(verified: &Verified) -> String {
+fn rendered(verified: &Verified) -> String {
     let mut lines = vec![("policy", verified.policy.clone()), ("digest", verified.digest.clone())];
     if verified.signatures.is_empty() {
         lines.push(("signature", "none".to_owned()));

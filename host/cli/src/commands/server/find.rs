@@ -15,13 +15,13 @@ pub(super) fn group_name(text: Option<&String>) -> Result<Option<GroupName>, Fai
 }
 
 /// Operations in which the groups of this state directory are looked for.
-const MOST_OPERATIONS: u32 = 10_000;
+const MAX_OPERATIONS: u32 = 10_000;
 
 /// What is said where a group has no servers, of which the journal knows nothing but one of almost its name.
 pub(super) fn other_group(journal: Option<&Journal>, group: Option<&GroupName>) -> Option<String> {
     let (journal, group) = (journal?, group?.as_str());
     let mut filter = OperationFilter::default();
-    filter.limit = Some(MOST_OPERATIONS);
+    filter.limit = Some(MAX_OPERATIONS);
     let operations = journal.operations(&filter).ok()?;
     let groups: BTreeSet<&str> = operations.iter().map(|operation| operation.group.as_str()).collect();
     let near = windlass_policy::nearest(group, groups.iter().copied()).filter(|_| !groups.contains(group))?;

@@ -7,7 +7,7 @@ use windlass_cluster::Captured;
 /// What stands in a secret's place.
 const REDACTED: &str = "[redacted]";
 /// A shorter value stands in too much that is no secret to be found: then nothing is shown.
-const SHORTEST: usize = 6;
+const MIN_BYTES: usize = 6;
 /// A line of a secret that is shorter (`}`, `EOF`) is no secret by itself.
 const SHORTEST_LINE: usize = 8;
 const WITHHELD: &str = "[withheld: a value of a Secret is too short to be told apart from other words]";
@@ -26,7 +26,7 @@ impl Secrets {
         let text = text.trim();
         match text.len() {
             0 => return,
-            length if length < SHORTEST => self.too_short = true,
+            length if length < MIN_BYTES => self.too_short = true,
             _ => self.texts.push(text.to_owned()),
         }
         let lines = text.lines().map(str::trim).filter(|line| line.len() >= SHORTEST_LINE);

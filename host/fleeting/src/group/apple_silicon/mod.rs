@@ -22,8 +22,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use windlass_lifecycle::{
-    ClaimName, ClaimStanding, Control, Error, Lifecycle, Operation, OperationId, OperationState, Options, RequestedBy,
-    StateDirectory, SupervisorOptions, host_state,
+    ClaimName, Control, Error, JournalledClaim, Lifecycle, Operation, OperationId, OperationState, Options,
+    RequestedBy, StateDirectory, SupervisorOptions, host_state,
 };
 use windlass_policy::Asker;
 use windlass_policy::slots::state_mapping::{ServerState, StateDetail};
@@ -185,7 +185,7 @@ impl MachineKind for Macs {
             let mut entry = Entry::found(operation, fleet.place(), phase);
             entry.known_since = Some(now);
             fleet.book.lock().insert(entry);
-            if let ClaimStanding::CalledOff(by) = standing {
+            if let JournalledClaim::CalledOff(by) = standing {
                 fleet.release_called_off(claim, host.id.clone(), &by);
             }
         }
@@ -262,7 +262,7 @@ impl MachineKind for Macs {
             None => (None, false),
         };
         let Some(host) = host.filter(|_| !is_leaving) else {
-            return Err(Failure(format!("{id} has no host to connect to (yet, or any more)")));
+            return Err(Failure(format!("{id} has no host to connect to: it is still being claimed, or was released")));
         };
         let host = fleet
             .client
@@ -354,8 +354,8 @@ impl Fleet<Macs> {
     }
 
     /// How a claim stands by the journal. Nothing where that cannot be read: its host is not taken up yet.
-    fn standing(&self, claim: &ClaimName) -> Option<ClaimStanding> {
-        let standing = self.lifecycle.claim_standing(claim);
+    fn standing(&self, claim: &ClaimName) -> Option<JournalledClaim> {
+        let standing = self.lifecycle.journalled_claim(claim);
         let unread = |error: Error| {
             tracing::warn!(instance = %claim, error = &error as &dyn std::error::Error, "how it stands cannot be read");
         };
@@ -363,18 +363,18 @@ impl Fleet<Macs> {
     }
 
     /// What is being done with a host that this process did not claim. Nothing where it is not the group's any more.
-    fn phase_of(&self, id: &str, standing: &ClaimStanding) -> Option<Phase> {
+    fn phase_of(&self, id: &str, standing: &JournalledClaim) -> Option<Phase> {
         Some(match standing {
-            ClaimStanding::Claimed => Phase::Idle { suspended: false },
-            ClaimStanding::Unfinished(by) => {
+            JournalledClaim::Claimed => Phase::Idle { suspended: false },
+            JournalledClaim::Unfinished(by) => {
                 self.kind.unfinished.lock().insert(id.to_owned(), by.id.clone());
                 match by.kind.acquires() {
                     true => Phase::Creating { unwanted: false },
                     false => Phase::Removing { by: Some(by.id.clone()) },
                 }
             }
-            ClaimStanding::CalledOff(_) => Phase::Removing { by: None },
-            ClaimStanding::Released(by) => {
+            JournalledClaim::CalledOff(_) => Phase::Removing { by: None },
+            JournalledClaim::Released(by) => {
                 tracing::warn!(
                     instance = id,
                     operation = %by.id,
@@ -408,18 +408,18 @@ impl Fleet<Macs> {
     }
 
     /// The operation of an earlier process ended, and the claim stands so.
-    fn settled(self: &Arc<Self>, id: &str, row: &Operation, standing: ClaimStanding) {
+    fn settled(self: &Arc<Self>, id: &str, row: &Operation, standing: JournalledClaim) {
         let host = self.book.lock().get(id).and_then(|entry| entry.server.clone());
         let claim = self.claim_of(id).map(|(claim, _)| claim);
         let came_to_nothing = row.kind.acquires() && matches!(row.state, OperationState::Undone);
         match (standing, claim, host) {
-            (ClaimStanding::Claimed, Some(claim), Some(host)) if !came_to_nothing => self.claimed(claim, host),
-            (ClaimStanding::CalledOff(by), Some(claim), Some(host)) => self.release_called_off(claim, host, &by),
-            (ClaimStanding::Unfinished(by), ..) => {
+            (JournalledClaim::Claimed, Some(claim), Some(host)) if !came_to_nothing => self.claimed(claim, host),
+            (JournalledClaim::CalledOff(by), Some(claim), Some(host)) => self.release_called_off(claim, host, &by),
+            (JournalledClaim::Unfinished(by), ..) => {
                 self.kind.unfinished.lock().insert(id.to_owned(), by.id);
             }
-            (ClaimStanding::Released(_), ..) => self.left_group(id),
-            (ClaimStanding::Claimed | ClaimStanding::CalledOff(_), ..) => drop(self.apply(id, &Event::Ended)),
+            (JournalledClaim::Released(_), ..) => self.left_group(id),
+            (JournalledClaim::Claimed | JournalledClaim::CalledOff(_), ..) => drop(self.apply(id, &Event::Ended)),
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use windlass_lifecycle::{
-    AbandonTarget, Abandonment, ClaimStanding, Control, Lifecycle, OperationFilter, OperationKind, OperationState,
+    AbandonTarget, Abandonment, Control, JournalledClaim, Lifecycle, OperationFilter, OperationKind, OperationState,
     ReclaimMode, ReclaimRequest, ReleaseOutcome, ReleaseRequest, RequestedBy,
 };
 use windlass_policy::slots::SlotName;
@@ -245,7 +245,7 @@ fn what_the_slot_keeps_stays_as_it_is() {
         assert_eq!(released.reason.as_deref(), Some("its owner wants it kept"));
         assert!(macs.changes().is_empty());
         assert_eq!(macs.name(&id), mine.as_str());
-        let ClaimStanding::Released(by) = lifecycle.claim_standing(&mine).unwrap() else { panic!("it was kept") };
+        let JournalledClaim::Released(by) = lifecycle.journalled_claim(&mine).unwrap() else { panic!("it was kept") };
         assert_eq!(Some(&by.id), released.operation.as_ref());
         for text in [id.as_str(), mine.as_str()] {
             let operations = lifecycle.journal().operations_of_machine(text).unwrap();
