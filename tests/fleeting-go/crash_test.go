@@ -358,8 +358,8 @@ func TestACommandTakesOverWhatALostStateDirectoryKnew(t *testing.T) {
 		words     string
 	}{
 		{[]string{"--config", file + "x"}, "cannot read"},
-		{[]string{"--config"}, "--config wants a file"},
-		{[]string{"--all"}, `adopt knows no "--all"`},
+		{[]string{"--config"}, "--config needs a file"},
+		{[]string{"--all"}, `adopt has no option "--all"`},
 		{[]string{"other", "--config", file}, "there is not one group"},
 	} {
 		output, err := adopt(wrong.arguments...)

@@ -31,8 +31,8 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         other => return Err(format!("'{other}' is no unit of size: use B, kB, MB, GB, TB, KiB, MiB, GiB or TiB")),
     };
     match number.checked_mul(factor) {
-        None => Err(format!("'{text}' is too large")),
-        Some(0) => Err("a size cannot be zero".to_owned()),
+        None => Err(format!("'{text}' is too large: the largest size is 18446744TB")),
+        Some(0) => Err("a size cannot be zero: write for example 20GB".to_owned()),
         Some(bytes) => Ok(bytes),
     }
 }

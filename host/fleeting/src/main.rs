@@ -129,7 +129,7 @@ impl<'a> GroupArguments<'a> {
                 ("--config", _) => match rest.next() {
                     Some(path) => read.config = path,
                     None => {
-                        eprintln!("--config wants a file\n\n{USAGE}");
+                        eprintln!("--config needs a file\n\n{USAGE}");
                         return Err(ExitCode::from(2));
                     }
                 },
@@ -140,7 +140,7 @@ impl<'a> GroupArguments<'a> {
                 }
                 (name, None) if !name.starts_with('-') => read.group = Some(name),
                 (unknown, _) => {
-                    eprintln!("{command} knows no {unknown:?}\n\n{USAGE}");
+                    eprintln!("{command} has no option {unknown:?}\n\n{USAGE}");
                     return Err(ExitCode::from(2));
                 }
             }

@@ -14,10 +14,10 @@ pub enum Error {
         most: usize,
     },
     /// The path names no file.
-    #[error("{path} names no file: a socket has a folder and a name in it")]
+    #[error("{path} does not name a file: give a folder and a name in it, for example /run/windlass/policies.sock")]
     NoName { path: PathBuf },
     /// Something else is there.
-    #[error("{path} is there and is no socket: remove it, or choose another path")]
+    #[error("{path} exists and is not a socket: remove it, or choose another path")]
     NotASocket { path: PathBuf },
     /// Somebody else listens there.
     #[error("another program listens on {path}: end it, or choose another path")]

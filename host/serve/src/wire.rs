@@ -128,7 +128,7 @@ pub(crate) fn missing() -> Invalid {
 }
 
 pub(crate) fn unknown(case: i32) -> Invalid {
-    Invalid::new(format!("is {case}, which is no case of it"))
+    Invalid::new(format!("is {case}, which is not a known value"))
 }
 
 macro_rules! record {

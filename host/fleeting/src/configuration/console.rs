@@ -73,7 +73,7 @@ fn file(table: &mut Reader<'_>, key: &str) -> Option<PathBuf> {
 fn address(reader: &mut Reader<'_>, key: &str, text: &str) -> Option<SocketAddr> {
     let address = text.parse().ok();
     if address.is_none() {
-        reader.wrong(key, format!("{text:?} is no address; write \"127.0.0.1:7474\""));
+        reader.wrong(key, format!("{text:?} is not an address; write \"127.0.0.1:7474\""));
     }
     address
 }
@@ -136,7 +136,7 @@ mod tests {
     fn what_is_wrong_is_told_with_its_place_and_what_would_be_right() {
         let path = "/etc/windlass/x";
         for (console, words) in [
-            (json!("7474"), "console: \"7474\" is no address; write \"127.0.0.1:7474\""),
+            (json!("7474"), "console: \"7474\" is not an address; write \"127.0.0.1:7474\""),
             (json!(7474), "console: expected an address like \"127.0.0.1:7474\" or a table, found a number"),
             (json!("0.0.0.0:7474"), "listen on 127.0.0.1, or name a token_file, or a client_ca_file"),
             (json!({"listen": "0.0.0.0:1", "certificate_file": path, "key_file": path}), "name a token_file"),

@@ -37,12 +37,12 @@ const DEFAULT_CREATE_TIMEOUT: Duration = Duration::from_secs(600);
 /// Bytes in one of Scaleway's gigabytes.
 const GIGABYTE: u64 = 1_000_000_000;
 /// The smallest volume that the existing plugins accept, in gigabytes.
-const SMALLEST_VOLUME_GB: u64 = 10;
+const MIN_VOLUME_GB: u64 = 10;
 /// The largest, in gigabytes: Block Storage's own limit by Scaleway's documentation
 /// (assumption: block-volume-size).
 const MAX_VOLUME_GB: u64 = 10_000;
 /// The smallest volume beside it, in gigabytes.
-const SMALLEST_EXTRA_VOLUME_GB: u64 = 1;
+const MIN_EXTRA_VOLUME_GB: u64 = 1;
 /// Volumes beside the root volume at most (Scaleway: 16 volumes; what it takes of a type, it says itself).
 const MAX_EXTRA_VOLUMES: usize = 15;
 /// What Block Storage offers, in operations per second (SDK).
@@ -82,13 +82,13 @@ impl GroupConfiguration {
     /// # Errors
     /// Everything that is wrong, at once.
     pub fn read(json: &[u8], process_environment: &ProcessEnvironment) -> Result<Self, ConfigurationErrors> {
-        let one = |words: String| ConfigurationErrors(vec![Problem { place: "the whole".to_owned(), words }]);
+        let one = |words: String| ConfigurationErrors(vec![Problem { place: "plugin_config".to_owned(), words }]);
         let object = match serde_json::from_slice(json) {
             Ok(Value::Object(object)) => object,
             // A runner without [runners.autoscaler.plugin_config] sends null.
             Ok(Value::Null) => Map::new(),
             Ok(other) => return Err(one(format!("expected a table, found {}", kind(&other)))),
-            Err(error) => return Err(one(format!("it is no JSON: {error}"))),
+            Err(error) => return Err(one(format!("it is not valid JSON: {error}"))),
         };
         let mut reader = Reader { object, problems: Vec::new(), process_environment };
         let kind = read_kind(&mut reader);
@@ -139,7 +139,7 @@ fn common(reader: &mut Reader<'_>, kind: Kind) -> CommonKeys {
         }
     };
     if written_name.is_some() && group.is_none() {
-        reader.wrong("name", "it holds no letter and no digit");
+        reader.wrong("name", "it must contain a letter or a digit");
     }
     let owner = reader.text("owner").and_then(|owner| reader.parsed::<OwnerName>("owner", &owner));
     let (default_zone, default_max_size) = match kind {
@@ -361,7 +361,7 @@ fn server(
     let doubled: BTreeSet<&String> =
         types.iter().filter(|name| types.iter().filter(|other| other == name).count() > 1).collect();
     for name in &doubled {
-        reader.wrong("server_type", format!("{name} stands there twice"));
+        reader.wrong("server_type", format!("{name} is listed twice"));
     }
     if types.len() * zones.len() > MAX_PLACES {
         let words = format!(
@@ -373,7 +373,7 @@ fn server(
     }
     let image = image(reader);
     let cloud_init = reader.text_or_file([("cloud_init", "cloud_init_file"), ("user_data", "user_data_file")]);
-    let size = reader.gigabytes("volume_size", SMALLEST_VOLUME_GB, MAX_VOLUME_GB).map(|size| size * GIGABYTE);
+    let size = reader.gigabytes("volume_size", MIN_VOLUME_GB, MAX_VOLUME_GB).map(|size| size * GIGABYTE);
     let (kind, operations) = volume(reader, "volume_type", "volume_iops");
     let volumes = extra_volumes(reader);
     let (private_networks, networks_of_regions) = zones::private_networks(reader, zones);
@@ -384,7 +384,10 @@ fn server(
     let mut addresses = Vec::new();
     let no_ipv4 = reader.flag("public_ipv4_disabled");
     if no_ipv4 && address_pool.is_some() {
-        reader.wrong("public_ipv4_disabled", "an address of the pool is a public one; leave this out, or the pool");
+        reader.wrong(
+            "public_ipv4_disabled",
+            "reserved IPs are public IPv4 addresses; remove this key, or the reserved IPs",
+        );
     }
     if !no_ipv4 && address_pool.is_none() {
         addresses.push(AddressKind::Ipv4);
@@ -452,7 +455,7 @@ fn image(reader: &mut Reader<'_>) -> Option<ImageChoice> {
                 (Some(name), None) => Some(ImageChoice::Name(name)),
                 (None, Some(tag)) => Some(ImageChoice::Tag(tag)),
                 (Some(_), Some(_)) => {
-                    table.wrong("tag", "cannot stand beside name; keep one of them");
+                    table.wrong("tag", "cannot be combined with name; keep one of them");
                     None
                 }
                 (None, None) => {
@@ -526,7 +529,7 @@ fn extra_volumes(reader: &mut Reader<'_>) -> Vec<ExtraVolume> {
             if !table.object.contains_key("size") {
                 table.wrong("size", "say how large it is, in GB");
             }
-            let size = table.gigabytes("size", SMALLEST_EXTRA_VOLUME_GB, MAX_VOLUME_GB)? * GIGABYTE;
+            let size = table.gigabytes("size", MIN_EXTRA_VOLUME_GB, MAX_VOLUME_GB)? * GIGABYTE;
             Some(ExtraVolume::New { kind, size, operations_per_second })
         }));
     }
@@ -555,7 +558,7 @@ fn address_pool(reader: &mut Reader<'_>, zones: &[Zone]) -> Option<AddressPool> 
         None => Some(AddressPool::Ips(ips)),
         Some(tag) => {
             if !ips.is_empty() {
-                reader.wrong("reserved_ip_tag", "cannot stand beside reserved_ips; keep one of them");
+                reader.wrong("reserved_ip_tag", "cannot be combined with reserved_ips; keep one of them");
             }
             Some(AddressPool::Tag(tag))
         }
@@ -613,7 +616,7 @@ fn metrics_address(reader: &mut Reader<'_>, text: &str) -> Option<MetricsAddress
         Err(_) => {
             reader.wrong(
                 "metrics",
-                format!("{text:?} is no address; write \"127.0.0.1:9252\" or \"unix:/run/windlass/ci.sock\""),
+                format!("{text:?} is not an address; write \"127.0.0.1:9252\" or \"unix:/run/windlass/ci.sock\""),
             );
             None
         }

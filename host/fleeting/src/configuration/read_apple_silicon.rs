@@ -41,7 +41,7 @@ const KEYS_OF_INSTANCES: &[&str] = &[
 pub(super) fn hosts(reader: &mut Reader<'_>, common: CommonKeys) -> Option<AppleSiliconConfiguration> {
     for key in KEYS_OF_INSTANCES {
         if reader.take(key).is_some() {
-            reader.wrong(*key, "belongs to groups of instances; a Mac has nothing of the kind");
+            reader.wrong(*key, "only groups of instances have this key; remove it");
         }
     }
     let mut types = reader.texts("server_type").into_iter().map(|name| name.to_ascii_uppercase());
@@ -93,7 +93,7 @@ fn operating_system(reader: &mut Reader<'_>) -> OperatingSystem {
     let (name, id) = (reader.text("operating_system"), reader.text("os_id"));
     match (name, id) {
         (Some(_), Some(_)) => {
-            reader.wrong("os_id", "cannot stand beside operating_system; keep one of them");
+            reader.wrong("os_id", "cannot be combined with operating_system; keep one of them");
             OperatingSystem::Any
         }
         (Some(name), None) => OperatingSystem::Named(name),

@@ -104,10 +104,7 @@ impl Reader<'_> {
             let Some(text) = self.text(key) else { continue };
             match &found {
                 Some((first, value)) if *value != text => {
-                    self.wrong(
-                        *key,
-                        format!("says something else than {first}, which means the same; keep one of them"),
-                    );
+                    self.wrong(*key, format!("differs from {first}, which means the same; keep one of them"));
                 }
                 Some(_) => {}
                 None => found = Some((key, text)),
@@ -215,7 +212,7 @@ impl Reader<'_> {
 
     pub(super) fn uuid(&mut self, key: &str, text: &str) {
         if uuid::Uuid::parse_str(text).is_err() {
-            self.wrong(key, format!("{text:?} is no id (a UUID) of Scaleway"));
+            self.wrong(key, format!("{text:?} is not a Scaleway id (a UUID)"));
         }
     }
 
@@ -242,7 +239,7 @@ impl Reader<'_> {
             .filter(|key| self.object.get(*key).is_some_and(|value| !value.is_null() && value != ""))
             .collect();
         if given.len() > 1 {
-            self.wrong(given[1], format!("cannot stand beside {}; keep one of them", given[0]));
+            self.wrong(given[1], format!("cannot be combined with {}; keep one of them", given[0]));
         }
         let mut content = None;
         for (key, file) in names {

@@ -100,7 +100,7 @@ fn zone_and_location_mean_the_same() {
     configuration["location"] = "pl-waw-2".into();
     assert_eq!(read_with(&configuration, &[]).unwrap().common.zones[0].as_str(), "pl-waw-2");
     configuration["zone"] = "fr-par-1".into();
-    assert!(problems(&configuration)[0].starts_with("location: says something else than zone"));
+    assert!(problems(&configuration)[0].starts_with("location: differs from zone"));
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn several_zones_stand_in_their_order_and_each_once() {
     assert_eq!(zones(json!({"zone": null, "location": ["fr-par-2", "fr-par-1"]}), &[]), ["fr-par-2", "fr-par-1"]);
     for (zone, words) in [
         (json!(["fr-par-1", "mars-1", "fr-par-2"]), "zone[1]: `mars-1` is not the name of a zone"),
-        (json!(["fr-par-1", "fr-par-2", "fr-par-1"]), "zone[2]: fr-par-1 stands there twice"),
+        (json!(["fr-par-1", "fr-par-2", "fr-par-1"]), "zone[2]: fr-par-1 is listed twice"),
         (json!(["fr-par-1", 7]), "zone[1]: expected a text, found a number"),
         (json!({"fr-par-1": true}), "zone: expected a text or a list of texts"),
     ] {
@@ -156,13 +156,16 @@ fn what_is_valid_in_one_zone_is_named_for_each() {
         assert_eq!(server.placement_group.as_deref(), Some(ids[0]));
     }
     for (changes, words) in [
-        (json!({"security_group": {"fr-par-1": ids[0]}}), "security_group: there is none for nl-ams-1"),
+        (json!({"security_group": {"fr-par-1": ids[0]}}), "security_group: there is no entry for nl-ams-1"),
         (
             json!({"security_group": {"fr-par-1": ids[0], "nl-ams-1": ids[1], "fr-par-2": ids[1]}}),
-            "security_group.fr-par-2: the group is not there; it is in fr-par-1, nl-ams-1",
+            "security_group.fr-par-2: the group does not use it; it uses fr-par-1, nl-ams-1",
         ),
-        (json!({"placement_group": {"fr-par-1": "x", "nl-ams-1": ids[1]}}), "placement_group.fr-par-1: \"x\" is no id"),
-        (json!({"private_networks": {"fr-par": ids[0]}}), "private_networks: there is none for nl-ams"),
+        (
+            json!({"placement_group": {"fr-par-1": "x", "nl-ams-1": ids[1]}}),
+            "placement_group.fr-par-1: \"x\" is not a Scaleway id",
+        ),
+        (json!({"private_networks": {"fr-par": ids[0]}}), "private_networks: there is no entry for nl-ams"),
         (json!({"private_networks": {"fr-par": 7, "nl-ams": []}}), "private_networks.fr-par: expected a text"),
         (json!({"private_networks": {"fr-par": vec![ids[0]; 17], "nl-ams": []}}), "private_networks: 17 are more"),
         (
@@ -358,7 +361,7 @@ fn an_image_is_a_label_an_id_or_the_newest_of_ones_own() {
     assert_eq!(image(json!({"name": "ci-image"})), ImageChoice::Name("ci-image".to_owned()));
     assert_eq!(image(json!({"tag": "ci"})), ImageChoice::Tag("ci".to_owned()));
     for (image, words) in [
-        (json!({"name": "a", "tag": "b"}), "image.tag: cannot stand beside name"),
+        (json!({"name": "a", "tag": "b"}), "image.tag: cannot be combined with name"),
         (json!({}), "image.name: say which"),
         (json!({"tags": "b", "name": "a"}), "image.tags: there is no such key; did you mean `tag`?"),
         (json!({"tag": 7}), "image.tag: expected a text, found a number"),
@@ -389,8 +392,8 @@ fn addresses_that_are_handed_round_take_the_place_of_those_that_are_made_and_bou
             json!({"reserved_ips": ["198.51.100.7", "198.51.100.7"]}),
             "reserved_ips[1]: it is the same as reserved_ips[0]",
         ),
-        (json!({"reserved_ips": ips, "reserved_ip_tag": "a"}), "reserved_ip_tag: cannot stand beside reserved_ips"),
-        (json!({"reserved_ips": ips, "public_ipv4_disabled": true}), "public_ipv4_disabled: an address of the pool is"),
+        (json!({"reserved_ips": ips, "reserved_ip_tag": "a"}), "reserved_ip_tag: cannot be combined with reserved_ips"),
+        (json!({"reserved_ips": ips, "public_ipv4_disabled": true}), "public_ipv4_disabled: reserved IPs are public"),
         (json!({"reserved_ips": ips, "max_size": 3}), "max_size: each instance takes one of the 2 reserved_ips"),
         (json!({"reserved_ip_tag": "windlass-owner=a"}), "reserved_ip_tag: \"windlass-owner=a\" begins with"),
     ] {
@@ -427,7 +430,9 @@ fn adoption_is_asked_for_and_the_limit_of_calls_is_chosen() {
 
 #[test]
 fn keys_that_exclude_each_other_are_refused() {
-    assert!(problems(&with(json!({"cloud_init": "a", "cloud_init_file": "/b"})))[0].contains("cannot stand beside"));
+    assert!(
+        problems(&with(json!({"cloud_init": "a", "cloud_init_file": "/b"})))[0].contains("cannot be combined with")
+    );
     assert!(problems(&with(json!({"volume_type": "l_ssd", "volume_iops": 5000})))[0].starts_with("volume_iops"));
     let unreachable = with(json!({"public_ipv4_disabled": true, "public_ipv6_disabled": true}));
     assert!(problems(&unreachable)[0].contains("nobody could reach"));
@@ -449,7 +454,7 @@ fn a_name_that_cannot_be_used_as_it_is_becomes_one_of_its_own() {
 fn what_is_no_table_is_refused_in_words() {
     let refused =
         |bytes: &[u8]| GroupConfiguration::read(bytes, &ProcessEnvironment::default()).unwrap_err().to_string();
-    assert!(refused(b"{").contains("it is no JSON"));
+    assert!(refused(b"{").contains("it is not valid JSON"));
     assert!(refused(b"[1]").contains("expected a table, found a list"));
 }
 
@@ -559,9 +564,14 @@ fn what_cannot_be_meant_of_macs_is_refused_all_at_once() {
     let wrong = mac(json!({"server_type": ["M4-S", "M2-M"], "image": "ubuntu_noble", "os_id": "x", "order": false,
                            "release_requested": "pool", "pool_prefx": "a-"}));
     let problems = read_mac(&wrong).unwrap_err().to_string();
-    for words in
-        ["one type", "image", "no id (a UUID)", "could never get a host", "no pool to return to", "`pool_prefix`"]
-    {
+    for words in [
+        "one type",
+        "image",
+        "not a Scaleway id (a UUID)",
+        "could never get a host",
+        "no pool to return to",
+        "`pool_prefix`",
+    ] {
         assert!(problems.contains(words), "{words}: {problems}");
     }
     for (changes, words) in [

@@ -32,7 +32,7 @@ pub(super) fn zones(reader: &mut Reader<'_>) -> Option<Vec<Zone>> {
     if texts.is_empty() {
         texts = other;
     } else if !other.is_empty() && other != texts {
-        let words = format!("says something else than {}, which means the same; keep one of them", KEYS[0]);
+        let words = format!("differs from {}, which means the same; keep one of them", KEYS[0]);
         reader.wrong(KEYS[1], words);
     }
     match reader.process_environment.get_with_file(VARIABLE) {
@@ -49,7 +49,7 @@ pub(super) fn zones(reader: &mut Reader<'_>) -> Option<Vec<Zone>> {
         let place = if is_list && texts.len() > 1 { format!("zone[{index}]") } else { KEYS[0].to_owned() };
         let Some(zone) = reader.parsed::<Zone>(&place, text) else { continue };
         if zones.contains(&zone) {
-            reader.wrong(place, format!("{zone} stands there twice"));
+            reader.wrong(place, format!("{zone} is listed twice"));
         } else {
             zones.push(zone);
         }
@@ -81,7 +81,7 @@ pub(super) fn zonal_id(
         }
     }
     for zone in zones.iter().filter(|zone| !ids.contains_key(zone)) {
-        reader.wrong(key, format!("there is none for {zone}; a table names one for each zone"));
+        reader.wrong(key, format!("there is no entry for {zone}: the table needs one for each zone"));
     }
     (None, ids)
 }
@@ -119,7 +119,7 @@ pub(super) fn private_networks(
         networks.insert(region, texts);
     }
     for region in regions.iter().filter(|region| !networks.contains_key(region)) {
-        reader.wrong(key, format!("there is none for {region}; a table names a list for each region"));
+        reader.wrong(key, format!("there is no entry for {region}: the table needs a list for each region"));
     }
     (Vec::new(), networks)
 }
@@ -146,7 +146,7 @@ fn named<'a, T: Clone + std::fmt::Display + 'a>(
     let listed: Vec<String> = all.clone().map(ToString::to_string).collect();
     let found = all.find(|one| one.to_string() == name).cloned();
     if found.is_none() && !none {
-        reader.wrong(place, format!("the group is not there; it is in {}", listed.join(", ")));
+        reader.wrong(place, format!("the group does not use it; it uses {}", listed.join(", ")));
     }
     found
 }

@@ -37,11 +37,11 @@ pub enum KeyError {
     },
     /// It is no private key.
     #[error(
-        "the group's key {FILE} in the state directory is no OpenSSH private key: remove it, and a new one is made"
+        "the group's key {FILE} in the state directory is not an OpenSSH private key: remove it, and a new one is created"
     )]
     Format,
     /// None could be made.
-    #[error("no key pair could be made: this machine gives no random bytes")]
+    #[error("cannot create a key pair: this machine's random number generator failed")]
     Make,
 }
 

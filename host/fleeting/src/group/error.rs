@@ -10,7 +10,7 @@ use crate::protocol::Failure;
 impl From<Uncarried> for Failure {
     fn from(error: Uncarried) -> Self {
         Self(match error {
-            Uncarried::Leaving => "the plugin is leaving".to_owned(),
+            Uncarried::Leaving => "the plugin is shutting down".to_owned(),
             Uncarried::Panicked(panic) => format!("the plugin has a defect: {panic}"),
         })
     }

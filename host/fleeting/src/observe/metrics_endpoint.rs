@@ -23,10 +23,10 @@ pub enum MetricsError {
         source: std::io::Error,
     },
     /// Something is there that is no socket.
-    #[error("metrics: {} exists and is no socket; name another path or remove it", .0.display())]
+    #[error("metrics: {} exists and is not a socket; name another path, or remove it", .0.display())]
     NoSocket(PathBuf),
     /// The process counts already, for somebody else.
-    #[error("metrics: another recorder counts in this process already")]
+    #[error("metrics: another metrics recorder is already installed in this process")]
     Counted,
 }
 

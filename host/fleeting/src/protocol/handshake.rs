@@ -27,7 +27,7 @@ pub enum HandshakeError {
     /// The cookie is of another host.
     #[error(
         "The environment variable {COOKIE_KEY} has a value that this plugin does not know.\n\
-         The program that started it is no GitLab Runner, or one that speaks another protocol of fleeting."
+         The program that started it is not GitLab Runner, or uses another version of fleeting's protocol."
     )]
     WrongCookie,
     /// The host wants mutual TLS. Fleeting never does.

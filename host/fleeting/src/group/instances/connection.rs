@@ -18,7 +18,9 @@ impl Fleet<Instances> {
     pub(super) async fn connect_info(&self, id: &str) -> Result<ConnectInfo, Failure> {
         let server = self.book.lock().get(id).and_then(|entry| Some((entry.place.zone.clone(), entry.server.clone()?)));
         let Some((zone, server)) = server else {
-            return Err(Failure(format!("{id} has no server to connect to (yet, or any more)")));
+            return Err(Failure(format!(
+                "{id} has no server to connect to: it is still being created, or was deleted"
+            )));
         };
         let Addresses { external, internal } = self.addresses(id, &zone, &server).await?;
         let mut connector = self.connector.clone();
