@@ -49,6 +49,8 @@ const INSTANCES: usize = 3;
 /// How names of hosts begin that are no claims.
 const NO_CLAIMS: [&str; 4] = [MachineOptions::POOL, "somebody-s-", "windlass-claim-pending-", "windlass-returning-"];
 const PAUSED: &str = "cluster.x-k8s.io/paused";
+const CLAIM: &str = "windlass.dev/claim";
+const OPERATION: &str = "windlass.dev/operation";
 /// The Secret that is a namespace's default.
 const DEFAULT_SECRET: &str = "scaleway";
 
@@ -332,10 +334,9 @@ impl<'plane> Week<'plane> {
 
     /// The annotations that mirror what an object has: nothing, nonsense, or what another object of the tenant's has.
     async fn edit_annotations(&mut self, of: usize) -> Result<()> {
-        let (kind, key) =
-            *[(Kind::AppleSiliconMachine, "windlass.dev/claim"), (Kind::InstanceMachine, "windlass.dev/operation")]
-                .choose(&mut self.random)
-                .context("no kind")?;
+        let (kind, key) = *[(Kind::AppleSiliconMachine, CLAIM), (Kind::InstanceMachine, OPERATION)]
+            .choose(&mut self.random)
+            .context("no kind")?;
         let objects = self.tenants[of].scene.list(kind).await?;
         let Some(object) =
             objects.iter().filter(|one| is_at_rest(one)).collect::<Vec<_>>().choose(&mut self.random).copied()
@@ -778,10 +779,15 @@ impl<'plane> Week<'plane> {
                 let _ = tenant.scene.patch(Kind::ServerCluster, &cluster.name_any(), again).await;
             }
         }
+        // A person does what such an object says.
+        let corrected = json!({"metadata": {"annotations": {CLAIM: null, OPERATION: null}}});
         eventually("what is wanted is there", || async {
             for tenant in &self.tenants {
                 for kind in MADE {
                     for object in tenant.scene.list(kind).await? {
+                        if ["ClaimNotApproved", "ServerNotApproved"].contains(&ready_reason(&object.data["status"])) {
+                            tenant.scene.patch(kind, &object.name_any(), corrected.clone()).await?;
+                        }
                         ensure!(
                             is_settled(&object.data["status"]),
                             "{}: {:#}",
