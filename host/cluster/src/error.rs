@@ -63,7 +63,7 @@ pub enum Error {
         stage: Stage,
     },
     /// A termination is under way.
-    #[error("operation {number} of cluster {cluster} cannot be cancelled: a termination goes on until it has ended")]
+    #[error("operation {number} of cluster {cluster} cannot be cancelled: a termination always runs to its end")]
     NotCancellable { cluster: String, number: u64 },
     /// The process that ran the cluster's operation died.
     #[error("operation {number} ({kind}) of cluster {cluster} was left open by a process that ended; resume it first")]

@@ -10,7 +10,7 @@ pub(crate) const MAX_INDEX: u32 = 9_999_999;
 
 /// A name breaks the rules of its kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{name:?} is no name for {what}: {problem}")]
+#[error("{name:?} is not a valid name for {what}: {problem}")]
 pub struct InvalidName {
     /// `a cluster` or `a node group`.
     pub what: &'static str,

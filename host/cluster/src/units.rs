@@ -16,7 +16,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let split = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
-    let number: u64 = number.parse().map_err(|_| format!("'{text}' is no size: write for example 20GB"))?;
+    let number: u64 = number.parse().map_err(|_| format!("'{text}' is not a size: write for example 20GB"))?;
     let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
         "b" => 1,
         "kb" => 1_000,
@@ -45,7 +45,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong = || match text.parse::<u32>() {
         Ok(number) => format!("'{number}' lacks a unit: write {number}s, {number}m or {number}h"),
-        Err(_) => format!("'{text}' is no duration: write for example 500ms, 90s, 10m or 1h30m"),
+        Err(_) => format!("'{text}' is not a duration: write for example 500ms, 90s, 10m or 1h30m"),
     };
     let span: Span = text.trim().parse().map_err(|_| wrong())?;
     let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|_| wrong())?;

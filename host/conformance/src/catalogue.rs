@@ -26,7 +26,7 @@ pub enum Error {
         why: String,
     },
     /// It was called off.
-    #[error("it was called off before anything was made")]
+    #[error("it was cancelled before anything was created")]
     CalledOff,
 }
 

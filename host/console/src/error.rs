@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Error {
     /// The address is seen by others, and nothing keeps them out.
-    #[error("{address} can be reached by others than this machine, so a token is needed, or clients' certificates")]
+    #[error("{address} is reachable from other machines, so set a token or require client certificates")]
     Unguarded { address: SocketAddr },
     /// A token that can be guessed.
     #[error("the token is too short: it needs at least {least} characters")]
@@ -60,7 +60,7 @@ pub enum Error {
         name: String,
     },
     /// What makes a page panicked.
-    #[error("this page is defective")]
+    #[error("this page cannot be rendered")]
     Defective,
     /// The address cannot be listened on, or the connection broke.
     #[error("the console cannot be served on {address}")]

@@ -143,7 +143,7 @@ async fn guard(State(console): State<Arc<Console>>, request: Request, next: Next
         // A page that panics costs its answer, and one that takes too long as well.
         None => match timeout(MAX_PAGE, AssertUnwindSafe(next.run(request)).catch_unwind()).await {
             Ok(Ok(response)) => response,
-            Ok(Err(_)) => (StatusCode::INTERNAL_SERVER_ERROR, "this page is defective").into_response(),
+            Ok(Err(_)) => (StatusCode::INTERNAL_SERVER_ERROR, "this page cannot be rendered").into_response(),
             Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "this page takes too long; try it later").into_response(),
         },
     };

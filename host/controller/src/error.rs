@@ -50,7 +50,7 @@ pub enum Error {
         problems: String,
     },
     /// A write of another came first; the next look sees it.
-    #[error("the object was changed meanwhile")]
+    #[error("the object was changed by another client")]
     Overtaken,
     /// Nobody can listen there.
     #[error("cannot listen on {address} ({what}): {source}")]
@@ -63,13 +63,13 @@ pub enum Error {
         source: std::io::Error,
     },
     /// Metrics are counted already, for somebody else.
-    #[error("metrics cannot be counted: another recorder counts in this process already")]
+    #[error("metrics cannot be collected: this process already has a metrics recorder")]
     Metrics,
     /// Another process leads, or may lead.
     #[error("the Lease is lost: another process may lead, so this one ends")]
     LeaseLost,
     /// A part of the process panicked.
-    #[error("the controller has a defect: a part of it panicked, as the lines before tell, so all of it ends")]
+    #[error("a task of the controller panicked (see the log lines above), so the process exits; this is a bug")]
     Panicked,
     /// A part of the process ended on its own.
     #[error("the controller has a defect: {0}")]

@@ -127,7 +127,7 @@ impl DockerConfiguration {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
         // A path here would run any program of this machine.
         if helper.is_empty() || helper.len() > 64 || !helper.bytes().all(is_name) {
-            return Err(problem(format!("`{}` is no name of a credential helper", printable(helper))));
+            return Err(problem(format!("`{}` is not the name of a credential helper", printable(helper))));
         }
         let program = format!("docker-credential-{helper}");
         let failed = |error: std::io::Error| problem(format!("{program}: {error}"));

@@ -7,7 +7,7 @@ use crate::digest::ContentDigest;
 #[non_exhaustive]
 pub enum Error {
     /// A reference can't be read.
-    #[error("`{reference}` is no reference: {problem}")]
+    #[error("`{reference}` is not a valid reference: {problem}")]
     Reference {
         /// What was written.
         reference: String,
@@ -15,7 +15,7 @@ pub enum Error {
     },
 
     /// No configured client of registries.
-    #[error("this program fetches nothing from registries")]
+    #[error("this program does not fetch from registries")]
     NoRegistries,
 
     /// A registry did not do what it was asked to.
@@ -55,7 +55,7 @@ pub enum Error {
     },
 
     /// The manifest is of something else.
-    #[error("{registry}: it is no artifact of one layer that could be used: {problem}")]
+    #[error("{registry}: it is not an artifact with one usable layer: {problem}")]
     NotAnArtifact {
         /// Who sent it.
         registry: String,

@@ -47,7 +47,7 @@ impl RegistrySettings {
         let settings: RegistrySettings = serde_json::from_value(value).map_err(|error| error.to_string())?;
         for (host, its) in &settings.hosts {
             if let Some(wrong) = std::iter::once(host).chain(&its.mirrors).find(|name| !is_registry(name)) {
-                return Err(format!("`{wrong}` is no registry: a host name, with or without a port, and no scheme"));
+                return Err(format!("`{wrong}` is not a registry: a host name, with or without a port, and no scheme"));
             }
             if its.mirrors.len() > MAX_MIRRORS {
                 return Err(format!("{} mirrors of {host}, and at most {MAX_MIRRORS} are allowed", its.mirrors.len()));

@@ -16,7 +16,7 @@ use crate::report::Report;
 #[non_exhaustive]
 pub enum Error {
     /// A name breaks the rules of its kind.
-    #[error("{name:?} is no name for {what}: {problem} (lower-case letters, digits and dashes, at most \
+    #[error("{name:?} is not a valid name for {what}: {problem} (lower-case letters, digits and dashes, at most \
         48)", what = article(what))]
     Name {
         /// `group`, `owner` or `operation`.
@@ -81,13 +81,13 @@ pub enum Error {
     #[error("operation {operation} was taken over by another process")]
     OperationTaken { operation: OperationId },
     /// The operation removes something, and goes on.
-    #[error("operation {operation} cannot be cancelled: a {kind} goes on until it has ended")]
+    #[error("operation {operation} cannot be cancelled: a {kind} always runs to its end")]
     NotCancellable { operation: OperationId, kind: OperationKind },
     /// The journal was opened for reading, or is shut.
     #[error("the journal is not open for writing")]
     JournalClosed,
     /// Something is too long for the journal.
-    #[error("{what} of {bytes} bytes is longer than the journal takes ({limit})")]
+    #[error("{what} of {bytes} bytes exceeds the journal's limit of {limit} bytes")]
     JournalTooLong { what: &'static str, bytes: usize, limit: usize },
     /// A read failed.
     #[error("the journal cannot be read: {problem}")]
@@ -203,7 +203,7 @@ pub enum Error {
         operation: OperationId,
     },
     /// Other processes hold the lock over the names of hosts.
-    #[error("others are claiming and releasing machines (they hold {}); try again later", path.display())]
+    #[error("other processes are claiming or releasing machines (they hold {}); try again later", path.display())]
     MachinesLocked { path: PathBuf },
     /// Whether a host comes of an order is not known yet: the answer was lost. None is ordered in its place.
     #[error(
@@ -223,7 +223,7 @@ pub enum Error {
     )]
     PolicyLost { operation: OperationId, lost: String },
     /// A part of the supervisor's round was dropped in the middle, because it took too long or was told to end.
-    #[error("the supervisor's part {part} was ended before it had done; the next round goes on with it")]
+    #[error("the supervisor's part {part} was interrupted; the next round continues it")]
     PartEnded { part: crate::supervisor::Part },
     /// An operation of this id exists.
     #[error("there is an operation {operation} already")]

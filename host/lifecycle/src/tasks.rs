@@ -21,7 +21,7 @@ pub struct Tasks {
 #[derive(Debug, thiserror::Error)]
 pub enum Uncarried {
     /// The host ends.
-    #[error("the process is leaving")]
+    #[error("the process is shutting down")]
     Leaving,
     /// The work panicked.
     #[error("{0}")]

@@ -107,7 +107,7 @@ impl From<Refused> for Refusal {
 #[non_exhaustive]
 pub enum CompileError {
     /// Standard input isn't what a host writes.
-    #[error("standard input holds no request of a host: {0}")]
+    #[error("standard input does not hold a request of a host: {0}")]
     Request(String),
     /// The engine, or the state folder.
     #[error(transparent)]

@@ -6,7 +6,7 @@ pub fn plain_toml(words: &str) -> String {
     const PLAIN: [(&str, &str); 9] = [
         ("invalid basic string", "the text has no closing quote"),
         ("invalid literal string", "the text has no closing quote"),
-        ("invalid boolean", "this value is no number, date, true or false; a text needs quotes"),
+        ("invalid boolean", "this value is not a number, date, true or false; a text needs quotes"),
         ("string values must be quoted", "a text needs quotes"),
         ("key with no value", "a line is written as KEY = VALUE"),
         ("missing assignment between key-value pairs", "a line is written as KEY = VALUE"),

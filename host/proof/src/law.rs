@@ -150,7 +150,7 @@ pub(crate) enum Judgement {
 #[non_exhaustive]
 pub enum LawsError {
     /// It is no TOML, or has other keys.
-    #[error("it is no file of laws: {0}")]
+    #[error("it is not a file of laws: {0}")]
     Toml(String),
     /// It has no law, so it would prove nothing.
     #[error("it has no law: write [[law]] with a name and one of the keys always, never, only-defers-or")]

@@ -119,7 +119,7 @@ impl Answers {
         let held = bytes.len();
         let (id, result) = match Request::decode(bytes) {
             Ok(request) => (request.id, self.result(request.call, held, peer).await),
-            Err(problem) => (0, Err(error(Code::Invalid, format!("this is no request: {problem}")))),
+            Err(problem) => (0, Err(error(Code::Invalid, format!("this is not a valid request: {problem}")))),
         };
         match result {
             Ok(Answered::Outcomes(outcomes)) => framed(&Decided { id, outcomes: Some(Outcomes { outcomes }) }),
@@ -142,7 +142,7 @@ impl Answers {
 
     /// `held`: the bytes of the request.
     async fn decide(self: &Arc<Self>, decide: Bytes, held: usize, peer: &Peer) -> Result<Vec<Bytes>, proto::Error> {
-        let no_request = |problem| error(Code::Invalid, format!("this is no request: {problem}"));
+        let no_request = |problem| error(Code::Invalid, format!("this is not a valid request: {problem}"));
         let until = Instant::now() + self.time;
         let questions = size::count_fields(&decide, QUESTIONS).map_err(no_request)?;
         if questions == 0 {
@@ -343,7 +343,7 @@ fn too_late() -> proto::Error {
 }
 
 fn unreadable_message(problem: &prost::DecodeError) -> proto::Error {
-    error(Code::Invalid, format!("this is no question: {problem}"))
+    error(Code::Invalid, format!("this is not a valid question: {problem}"))
 }
 
 fn unreadable(slot: SlotName, invalid: &Invalid) -> proto::Error {

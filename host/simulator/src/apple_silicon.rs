@@ -79,7 +79,7 @@ pub struct AppleSiliconPool {
 #[non_exhaustive]
 pub enum InvalidPool {
     /// A key that a pool does not have.
-    #[error("`{0}` is no key of a pool of hosts; there are prefix, count, type, os, age, zone and project")]
+    #[error("`{0}` is not a key of a pool of hosts; valid keys are prefix, count, type, os, age, zone and project")]
     UnknownKey(String),
     /// A key that a pool must have.
     #[error("a pool of hosts needs `{0}`")]
@@ -88,14 +88,14 @@ pub enum InvalidPool {
     #[error("`{0}` is not a number of hosts from 1 to {HOSTS}")]
     Count(String),
     /// A server type that the simulator does not have.
-    #[error("`{0}` is no type of Apple silicon; there are {types}", types = catalogue::type_names().join(", "))]
+    #[error("`{0}` is not a type of Apple silicon; valid types are {types}", types = catalogue::type_names().join(", "))]
     ServerType(String),
     /// An operating system that the simulator does not have, or not on this type.
     #[error("`{0}` is no operating system of this type; there are \
         {systems}", systems = catalogue::os_names().join(", "))]
     OperatingSystem(String),
     /// An age that is none.
-    #[error("`{0}` is no age; write 90s, 20m, 26h or 3d, and several as 1h+26h")]
+    #[error("`{0}` is not an age; write 90s, 20m, 26h or 3d, and several as 1h+26h")]
     Age(String),
     /// A zone that is none.
     #[error(transparent)]

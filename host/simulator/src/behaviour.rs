@@ -84,7 +84,7 @@ const LATEST_MS: u64 = 24 * 60 * 60 * 1_000;
 /// A text that names no behaviour.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is no behaviour of the API; valid are {} (at most {LATEST_MS} ms; an id is a UUID)",
+    "`{text}` is not a behaviour of the API; valid behaviours are {} (at most {LATEST_MS} ms; an id is a UUID)",
     WRITTEN.join(", ")
 )]
 pub struct UnknownBehaviour {

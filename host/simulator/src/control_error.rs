@@ -14,7 +14,7 @@ pub enum ControlError {
     #[error("invalid fault rule: {0}")]
     InvalidRule(String),
     /// The state is not one of this kind of server.
-    #[error("`{state}` is no state of an {product} server; valid are {valid}")]
+    #[error("`{state}` is not a state of an {product} server; valid states are {valid}")]
     InvalidState {
         /// What was asked for.
         state: String,

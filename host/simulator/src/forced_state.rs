@@ -56,7 +56,7 @@ const ALL: [(ForcedState, &str); 13] = [
 
 /// A text that names no state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no server state; valid are {}", ALL.map(|(_, word)| word).join(", "))]
+#[error("`{text}` is not a server state; valid states are {}", ALL.map(|(_, word)| word).join(", "))]
 pub struct UnknownState {
     text: String,
 }

@@ -43,6 +43,6 @@ pub enum KeyError {
     #[error("it is an RSA key, which is not supported: make one with ssh-keygen -t ed25519")]
     Rsa,
     /// It is no private key.
-    #[error("it is no private key of a kind that can be used: make one with ssh-keygen -t ed25519")]
+    #[error("it is not a private key of a supported kind: make one with ssh-keygen -t ed25519")]
     Unusable,
 }

@@ -373,7 +373,7 @@ impl SshHook {
             return Err(format!("ssh.command is empty or longer than {MAX_WORD_LEN} bytes"));
         }
         if self.user.is_empty() || self.user.len() > 64 || self.user.chars().any(char::is_control) {
-            return Err("ssh.user is empty, longer than 64 bytes or no name".to_owned());
+            return Err("ssh.user is empty, longer than 64 bytes or not a user name".to_owned());
         }
         if self.port == 0 {
             return Err("ssh.port is 0".to_owned());
@@ -397,7 +397,7 @@ fn check_variable(name: &str) -> Result<(), String> {
         && name.len() <= 256
         && !name.starts_with(|first: char| first.is_ascii_digit())
         && name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_');
-    if right { Ok(()) } else { Err(format!("{name:?} is no name of a variable: letters, digits and _")) }
+    if right { Ok(()) } else { Err(format!("{name:?} is not a variable name: letters, digits and _")) }
 }
 
 /// Whether this is a public key as OpenSSH writes it. Not looked at without ssh hooks: the hook is refused as a whole.

@@ -226,7 +226,7 @@ fn a_helper_with_a_path_for_a_name_is_not_run() {
     for name in ["../../bin/sh", "", "a b", "/bin/true"] {
         let home = home_with(&serde_json::json!({"credHelpers": {&registry.address: name}}).to_string());
         let words = fetch(&home, &registry).unwrap_err();
-        assert!(words.contains("is no name of a credential helper"), "{name}: {words}");
+        assert!(words.contains("is not the name of a credential helper"), "{name}: {words}");
     }
 }
 

@@ -98,7 +98,7 @@ fn a_lock_file_that_is_none_is_refused_and_left_as_it_is() {
         ("no TOML".to_owned(), "policies.lock: "),
         ("version = 2\n".to_owned(), "it is of version 2"),
         (format!("version = 1\n{twice}"), "stands there twice"),
-        (format!("version = 1\n{}", entry("oci://x/../y:1", "sha256:00")), "is no reference"),
+        (format!("version = 1\n{}", entry("oci://x/../y:1", "sha256:00")), "is not a valid reference"),
         (format!("version = 1\n{}", entry(&tag.to_string(), "sha256:../../x")), "expected sha256:"),
         (format!("version = 1\n{}", entry(&tag.at(digest).to_string(), &digest.to_string())), "without a digest"),
         ("version = 1\nowner = 1\n".to_owned(), "unknown field"),

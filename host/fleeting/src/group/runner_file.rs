@@ -153,7 +153,7 @@ impl<'f> Autoscaler<'f> {
             return None;
         }
         let near = own.keys().find(|key| nearest(key, [KEY]).is_some());
-        let near = near.map(|near| format!("; `{near}` is no key of the runner's")).unwrap_or_default();
+        let near = near.map(|near| format!("; `{near}` is not a key of the runner's")).unwrap_or_default();
         Some(format!("there is no table [runners.autoscaler.{KEY}], which says what to create{near}"))
     }
 
@@ -232,7 +232,7 @@ mod tests {
         }
         assert_eq!(mistakes.len(), 4, "{mistakes:?}");
         let missing = group.without_plugin_config().unwrap();
-        assert!(missing.ends_with("`plugin-config` is no key of the runner's"), "{missing}");
+        assert!(missing.ends_with("`plugin-config` is not a key of the runner's"), "{missing}");
         let error = RunnerFile::parse("a = 1\nb = \"x\n").err().unwrap().to_string();
         assert!(error.ends_with("line 2: the text has no closing quote"), "{error}");
     }

@@ -45,9 +45,9 @@ pub(super) enum GrantError {
          changes anything"
     )]
     Method(String),
-    #[error("{0:?} is no path pattern: it must begin with \"/\" and have neither query nor empty segments")]
+    #[error("{0:?} is not a path pattern: it must begin with \"/\" and have neither query nor empty segments")]
     Pattern(String),
-    #[error("{0:?} is no path that may be asked for: {1}")]
+    #[error("{0:?} is not a path that may be requested: {1}")]
     Path(String, &'static str),
 }
 

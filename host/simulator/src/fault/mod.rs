@@ -152,7 +152,7 @@ impl fmt::Display for FaultKind {
 
 /// A text that names no kind of fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no fault kind; valid are {}", kinds())]
+#[error("`{text}` is not a fault kind; valid kinds are {}", kinds())]
 pub struct UnknownFaultKind {
     text: String,
 }

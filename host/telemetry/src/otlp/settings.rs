@@ -326,7 +326,7 @@ fn sampler(variables: &Variables<impl Fn(&str) -> Option<String>>) -> Result<Sam
                 .parse::<f64>()
                 .ok()
                 .filter(|ratio| (0.0..=1.0).contains(ratio))
-                .ok_or_else(|| wrong(ARGUMENT, format!("{} is no number from 0 to 1", quoted(&text))))?,
+                .ok_or_else(|| wrong(ARGUMENT, format!("{} is not a number from 0 to 1", quoted(&text))))?,
         },
         Some(other) => {
             let problem = format!(

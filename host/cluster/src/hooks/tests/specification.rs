@@ -36,7 +36,7 @@ fn what_is_wrong_is_refused_with_the_remedy() {
         ("porgram = { command = 'a' }".into(), "unknown field `porgram`"),
         ("program = { comand = 'a' }".into(), "unknown field `comand`"),
         ("program = { command = ' ' }".into(), "name a program"),
-        ("program = { command = 'a', environment = { 'A-B' = '1' } }".into(), "no name of a variable"),
+        ("program = { command = 'a', environment = { 'A-B' = '1' } }".into(), "not a variable name"),
         ("program = { command = 'a', environment = { A = '1' }, pass_environment = ['A'] }".into(), "A stands in both"),
         ("time_limit = '10ms'\nprogram = { command = 'a' }".into(), "below 100ms"),
         ("time_limit = '2d'\nprogram = { command = 'a' }".into(), "above a day"),

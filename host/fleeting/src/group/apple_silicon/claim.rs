@@ -53,7 +53,8 @@ impl Fleet<Macs> {
     fn new_claim(&self) -> Result<(ClaimName, OperationId), Failure> {
         // Twelve hexadecimal digits.
         let name = format!("{}{:012x}", self.kind.claims, self.lifecycle.random_word() >> 16);
-        self.claim_of(&name).ok_or_else(|| Failure(format!("the plugin has a defect: {name} is no name for a host")))
+        self.claim_of(&name)
+            .ok_or_else(|| Failure(format!("the plugin has a defect: {name} is not a valid name for a host")))
     }
 
     fn spawn_claim(self: &Arc<Self>, claim: ClaimName) {
