@@ -147,7 +147,7 @@ impl Files {
             if problem != said
                 && let Some(problem) = &problem
             {
-                tracing::warn!(problem, "the console goes on with the certificates and the token that it has");
+                tracing::warn!(problem, "the console keeps its current certificates and token");
             }
             said = problem;
         }

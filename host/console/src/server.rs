@@ -314,7 +314,7 @@ fn shown(console: &Console, title: &str, part: &str, content: Shown) -> Response
                 false => (StatusCode::INTERNAL_SERVER_ERROR, "It cannot be shown"),
             };
             if !unknown {
-                tracing::warn!(error = &error as &dyn std::error::Error, "a page of the console cannot be shown");
+                tracing::warn!(error = &error as &dyn std::error::Error, "cannot render a console page");
             }
             (status, title, pages::problem(title, &words(&error)))
         }

@@ -270,7 +270,7 @@ impl Accounts {
         loop {
             tokio::time::sleep(self.options.idle / 2).await;
             if let Err(error) = self.close_unused(&mut *self.known.lock().await, self.options.idle).await {
-                tracing::warn!(error = &error as &dyn std::error::Error, "unused accounts cannot be closed");
+                tracing::warn!(error = &error as &dyn std::error::Error, "cannot close unused accounts");
             }
         }
     }

@@ -338,7 +338,7 @@ async fn keep(api: Api<Lease>, options: LeaseOptions, lost: CancellationToken, s
         match attempted {
             Ok(Verdict::Ours | Verdict::Free) => renewed = began,
             Ok(Verdict::Held { by }) => {
-                tracing::warn!(holder = %by, "the Lease was changed by another");
+                tracing::warn!(holder = %by, "another process changed the Lease");
                 if observation.since.is_some() {
                     break;
                 }
@@ -362,8 +362,8 @@ async fn give_back(api: &Api<Lease>, options: &LeaseOptions) {
     };
     match tokio::time::timeout(options.interval(), result).await {
         Ok(Ok(())) => tracing::info!("the Lease is given back"),
-        Ok(Err(error)) => tracing::warn!(error = &error as &dyn std::error::Error, "the Lease was not given back"),
-        Err(_) => tracing::warn!("the Lease was not given back in time"),
+        Ok(Err(error)) => tracing::warn!(error = &error as &dyn std::error::Error, "the Lease was not released"),
+        Err(_) => tracing::warn!("the Lease was not released in time"),
     }
 }
 

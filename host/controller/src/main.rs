@@ -132,7 +132,7 @@ async fn run(arguments: RunArguments) -> Result<(), Error> {
 async fn wait_for_signal() {
     let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
-        tracing::warn!("signals cannot be listened for");
+        tracing::warn!("cannot listen for signals");
         return std::future::pending().await;
     };
     tokio::select! {

@@ -131,7 +131,11 @@ where
             Ok(wanted) => wanted,
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, name = self.object.name_any(), "what cannot be looked at again does not begin");
+                tracing::warn!(
+                    error,
+                    name = self.object.name_any(),
+                    "cannot read the object again, so its next step does not begin"
+                );
                 false
             }
         }
@@ -372,7 +376,7 @@ impl<'a, K: Machine> Reconcile<'a, K> {
             Next::CallOff => {
                 let by = self.requested_by("the object is being deleted");
                 if let Err(error) = self.context.jobs.cancel(&self.uid, &by).await {
-                    tracing::warn!(name = self.object.name_any(), %error, "the journal cannot take that it is called off");
+                    tracing::warn!(name = self.object.name_any(), %error, "cannot journal the cancellation");
                     return Ok(ControlFlow::Break(Action::requeue(JOB_CHECK)));
                 }
                 self.say(K::LEAVING, "CallingOff", K::CALLING_OFF);

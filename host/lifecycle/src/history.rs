@@ -271,7 +271,7 @@ impl Shared {
                         break;
                     }
                     Err(error @ Error::Scaleway { .. }) => {
-                        tracing::warn!(%zone, %error, "whether the state directory was set back could not be seen");
+                        tracing::warn!(%zone, %error, "cannot check whether the state directory was set back");
                         Some(Instant::now())
                     }
                     Err(error) => return Err(error),

@@ -187,7 +187,7 @@ impl Lifecycle {
     pub async fn forget_some(&self) {
         let before = self.now().saturating_sub(milliseconds(JOURNAL_KEEPS));
         if let Err(error) = self.shared.journal.prune_some(before).await {
-            tracing::warn!(%error, "old operations could not be forgotten");
+            tracing::warn!(%error, "cannot prune old operations");
         }
     }
 
@@ -333,7 +333,7 @@ impl Lifecycle {
         let Ok(open) = open else { return };
         let in_use: Vec<PolicyIdentity> = open.iter().flat_map(identities).collect();
         if let Err(error) = self.shared.policies.retain_policies(&in_use, POLICY_GRACE) {
-            tracing::warn!(%error, "policies that nobody needs could not be removed");
+            tracing::warn!(%error, "cannot remove unused policies");
         }
     }
 }
@@ -443,7 +443,7 @@ async fn resume_one(
     if matches!(state, OperationState::Open | OperationState::Left)
         && let Err(error) = shared.note_try(&id, tries).await
     {
-        tracing::warn!(operation = %id, %error, "when it is tried again could not be journalled");
+        tracing::warn!(operation = %id, %error, "cannot journal the time of the next attempt");
     }
     let report = row.ok().and_then(|row| row.report).and_then(|report| serde_json::from_value(report).ok());
     ResumedOperation { operation: id, kind, state, report, problem: ended.err().map(|error| error.to_string()) }

@@ -343,7 +343,7 @@ impl Supervisor {
             () = own.left().cancelled() => {}
             () = tokio::time::sleep(self.options.part_limit) => {
                 let limit = self.options.part_limit;
-                tracing::warn!(?limit, "a part of the supervisor's round takes too long and is ended");
+                tracing::warn!(?limit, "a part of the supervisor's round timed out");
                 own.leave();
             }
         }

@@ -236,7 +236,7 @@ impl RemovalProgress {
         match (end.action, end.end) {
             // Kept all the same: the journal says so, and the sweep asks it.
             (Action::Keep, End::Failed { why, .. }) => {
-                tracing::warn!(operation = %run.id, resource = %resource.name, why, "could not be marked as kept");
+                tracing::warn!(operation = %run.id, resource = %resource.name, why, "cannot mark a kept resource as kept");
             }
             (_, End::Failed { why, exhausted }) => {
                 self.problems.insert(id.clone(), why);

@@ -474,7 +474,7 @@ impl Mac<'_> {
             Ok(_) => annotated(),
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(host, error, "whether it was ordered cannot be read from the journal");
+                tracing::warn!(host, error, "cannot read from the journal whether the host was ordered");
                 annotated()
             }
         }

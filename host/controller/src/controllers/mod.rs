@@ -143,7 +143,7 @@ pub(crate) async fn run(
     if again {
         tasks.wait().await;
     } else if tokio::time::timeout(arguments.shutdown_grace, tasks.wait()).await.is_err() {
-        tracing::warn!("looks at objects did not end in time, and are given up");
+        tracing::warn!("reconciles did not finish in time and were abandoned");
     }
     again
 }
@@ -377,7 +377,7 @@ async fn finish<K, E, W>(
             // The reconciler's own errors were logged with their object.
             Ok(_) | Err(controller::Error::ReconcilerFailed(..)) => {}
             Err(controller::Error::ObjectNotFound(gone)) => queue.forget(gone.namespace.as_deref(), &gone.name),
-            Err(error) => tracing::warn!(kind = name, %error, "the watch was interrupted and goes on"),
+            Err(error) => tracing::warn!(kind = name, %error, "the watch was interrupted and resumes"),
         }
     }
     tracing::debug!(kind = name, "the controller has ended");

@@ -55,7 +55,7 @@ pub(super) async fn look(
         let told = match reclaim(context, zone, live.clone(), ReclaimMode::Report, watch.grace).await {
             Ok(told) => told,
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, %zone, "orphaned hosts cannot be looked for");
+                tracing::warn!(error = &error as &dyn std::error::Error, %zone, "cannot look for orphaned hosts");
                 seen.extend(account.hosts.iter().filter(|(_, (of, _))| of == zone).map(|(host, _)| host.clone()));
                 continue;
             }
@@ -79,7 +79,10 @@ pub(super) async fn look(
                 continue;
             }
             let Some(prefix) = context.settings.pools.of_all().cloned() else {
-                tracing::warn!(host = stranded.host, "an orphan cannot return: --pool-prefix is not set");
+                tracing::warn!(
+                    host = stranded.host,
+                    "cannot return an orphaned host to the pool: --pool-prefix is not set"
+                );
                 continue;
             };
             // Only this one: all others that are stranded count as alive.
@@ -92,7 +95,7 @@ pub(super) async fn look(
                 Ok(done) => done,
                 Err(error) => {
                     let (error, host) = (&error as &dyn std::error::Error, &stranded.host);
-                    tracing::warn!(error, %zone, host, "an orphaned host cannot be returned");
+                    tracing::warn!(error, %zone, host, "cannot return an orphaned host to the pool");
                     continue;
                 }
             };

@@ -45,7 +45,7 @@ pub(crate) async fn watch(context: Arc<Context>, watch: Watch, stop: Cancellatio
             let account = accounts.entry(context.settings.owner.to_string()).or_default();
             if let Err(error) = look(&context, &watch, account, &mut counts).await {
                 let owner = &context.settings.owner;
-                tracing::warn!(error = &error as &dyn std::error::Error, %owner, "orphans could not be looked for");
+                tracing::warn!(error = &error as &dyn std::error::Error, %owner, "cannot look for orphans");
             }
         }
         for (metric, counts) in

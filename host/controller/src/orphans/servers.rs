@@ -70,7 +70,7 @@ pub(super) async fn look(
             Ok(listing) => servers.push((listing, zone)),
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, %zone, "orphaned servers cannot be looked for");
+                tracing::warn!(error, %zone, "cannot look for orphaned servers");
             }
         }
     }

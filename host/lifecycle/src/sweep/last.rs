@@ -83,7 +83,9 @@ impl LastSweep {
                 .and_then(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::other));
             match read {
                 Ok(sweep) => sweeps.push(sweep),
-                Err(error) => tracing::warn!(name = %name.to_string_lossy(), %error, "what a sweep kept can't be read"),
+                Err(error) => {
+                    tracing::warn!(name = %name.to_string_lossy(), %error, "cannot read the stored result of a sweep")
+                }
             }
         }
         sweeps.sort_by(|one, other| one.zone.cmp(&other.zone));

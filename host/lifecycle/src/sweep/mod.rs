@@ -409,7 +409,7 @@ impl Lifecycle {
             if errors.is_empty() {
                 let last = LastSweep::of(zone, shared.clock.now(), request.dry_run, &sweep);
                 if let Err(error) = last.write(&shared.state_directory) {
-                    tracing::warn!(%zone, %error, "what a sweep found can't be kept for others to see");
+                    tracing::warn!(%zone, %error, "cannot store the result of a sweep");
                 }
             }
             sweep.failures.extend(errors.iter().map(|error| SweepFailure {

@@ -16,7 +16,7 @@ use windlass_test_kubernetes::{
 
 /// How often a watch of the controller was interrupted.
 fn interruptions(controller: &Controller) -> usize {
-    controller.log().matches("the watch was interrupted and goes on").count()
+    controller.log().matches("the watch was interrupted and resumes").count()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

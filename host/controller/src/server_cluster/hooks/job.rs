@@ -396,7 +396,7 @@ impl Drop for StopWhenDropped<'_> {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
             if let Err(error) = delete(&hooks, &name).await {
-                tracing::warn!(job = name, %error, "the Job of a hook that was called off is not deleted");
+                tracing::warn!(job = name, %error, "cannot delete the Job of a cancelled hook");
             }
         });
     }

@@ -41,7 +41,7 @@ impl Fleet<Macs> {
                     instance = %claim,
                     host,
                     error = &error as &dyn std::error::Error,
-                    "it is not released yet: whether it was ordered cannot be read from the journal"
+                    "it is not released yet: cannot read from the journal whether the host was ordered"
                 );
                 if !hosts.pause(wait(Duration::ZERO, attempt)).await {
                     return;
