@@ -59,7 +59,7 @@ fn clients_certificates_are_as_good_as_a_token() {
     let authority = file("clients.crt", &clients.certificate);
     let listen = ["console", "--listen", "0.0.0.0:0", "--tls-certificate", &certificate];
     // TLS alone keeps nobody out, and half of it is none.
-    world.run(&[&listen[..], &["--tls-key", &key]].concat()).expect(2).says("so a token is needed");
+    world.run(&[&listen[..], &["--tls-key", &key]].concat()).expect(2).says("so set a token");
     world.run(&[&listen[..], &["--client-ca", &authority]].concat()).expect(2).says("--tls-key");
     let wrong = world.run(&[&listen[..], &["--tls-key", &authority, "--client-ca", &authority]].concat()).expect(2);
     assert!(wrong.stderr.contains("clients.crt: it holds no private key"), "{}", wrong.stderr);

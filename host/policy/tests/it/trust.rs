@@ -353,7 +353,7 @@ fn trust_and_registries_are_read_and_written_as_they_stand() {
     for (wrong, words) in [
         (json!({"truts": {}}), "policies: unknown key `truts`; did you mean `trust`?"),
         (json!({"trust": {}}), "policies.trust: missing field `keys`"),
-        (json!({"registries": {"hosts": {"https://x": {}}}}), "policies.registries: `https://x` is no registry"),
+        (json!({"registries": {"hosts": {"https://x": {}}}}), "policies.registries: `https://x` is not a registry"),
         (
             json!({"retry": {"path": "oci://x/../y:1"}}),
             "policies.retry.path: `oci://x/../y:1` is not a valid reference",
