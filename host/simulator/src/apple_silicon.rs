@@ -91,7 +91,7 @@ pub enum InvalidPool {
     #[error("`{0}` is not a type of Apple silicon; valid types are {types}", types = catalogue::type_names().join(", "))]
     ServerType(String),
     /// An operating system that the simulator does not have, or not on this type.
-    #[error("`{0}` is no operating system of this type; there are \
+    #[error("`{0}` is not an operating system of this type; valid systems are \
         {systems}", systems = catalogue::os_names().join(", "))]
     OperatingSystem(String),
     /// An age that is none.
@@ -274,8 +274,8 @@ mod tests {
             ("prefix=ci-,count=1,type=M4-S,age=1ü", "26h"),
             ("prefix=ci-,count=1,type=M4-S,age=", "26h"),
             ("prefix=ci-,count=1,type=M4-S,zone=mars", "fr-par-1"),
-            ("prefix=ci-,count=1,type=M4-S,colour=red", "`colour` is no key"),
-            ("nonsense", "`nonsense` is no key"),
+            ("prefix=ci-,count=1,type=M4-S,colour=red", "`colour` is not a key"),
+            ("nonsense", "`nonsense` is not a key"),
         ] {
             let error = text.parse::<AppleSiliconPool>().expect_err(text).to_string();
             assert!(error.contains(hint), "{text}: {error}");
