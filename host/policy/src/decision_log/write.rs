@@ -442,7 +442,9 @@ impl Writer {
                 self.append(slot, chunk);
             }
         }
-        self.shared.queue.lock().spent = spent;
+        // What nobody has freed since the last time is freed here, and not while deciding threads wait for the queue.
+        let unfreed = std::mem::replace(&mut self.shared.queue.lock().spent, spent);
+        drop(unfreed);
         // One very large record must not hold its memory for ever.
         self.line.clear();
         self.line.shrink_to(CHUNK_BYTES);
