@@ -127,6 +127,11 @@ impl Simulator {
         self.shared.state.lock().requests.iter().cloned().collect()
     }
 
+    /// The number of the last call so far, or 0: what [`RequestRecord::sequence`] says of it.
+    pub fn last_sequence(&self) -> u64 {
+        self.shared.state.lock().sequence
+    }
+
     /// Forgets the calls so far.
     pub fn clear_requests(&self) {
         self.shared.state.lock().requests.clear();

@@ -2,7 +2,7 @@
 //! Scaleway's, colleagues in the console who also take machines over, attempts of one tenant at what the other has,
 //! changed keys, edited annotations, pauses, deleted namespaces, and kills of both leaders. `just weeks 50` searches for
 //! a violation of what is checked after each round; `just weeks 1 17` is one week again, as far as two processes and an
-//! API server do the same twice. With `WINDLASS_WEEKS_FIRST` the search ends at the first violation, and with `WINDLASS_WEEKS_LIVE` each week is told while it happens.
+//! API server do the same twice. With `WINDLASS_WEEKS_FIRST` the search ends at the first violation, and with `WINDLASS_WEEKS_LIVE` each week prints what happens as it happens.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -371,7 +371,7 @@ impl<'plane> Week<'plane> {
     }
 
     fn take_over(&mut self, of: usize, id: String) {
-        let since = self.scaleway().simulator().requests().last().map_or(0, |request| request.sequence);
+        let since = self.scaleway().simulator().last_sequence();
         self.tell("taken over", format_args!("{of}'s {id}"));
         self.strange.insert(id, since);
     }
@@ -760,10 +760,10 @@ impl<'plane> Week<'plane> {
             self.plane.kubectl(User::Admin, &delete, "")?;
         }
         for tenant in &self.tenants {
-            let go_on = json!({"metadata": {"annotations": {PAUSED: null}}});
+            let unpaused = json!({"metadata": {"annotations": {PAUSED: null}}});
             for kind in MADE {
                 for object in tenant.scene.list(kind).await? {
-                    tenant.scene.patch(kind, &object.name_any(), go_on.clone()).await?;
+                    tenant.scene.patch(kind, &object.name_any(), unpaused.clone()).await?;
                 }
             }
             tenant.credentials(tenant.keys[0], tenant.project).await?;

@@ -179,7 +179,7 @@ async fn run(
         provisioner: Provisioner::new(max_instances as usize),
         meter: Meter::new(prices, options.hours),
         unfinished: 0,
-        counted: None,
+        counted: 0,
     };
     day.live(&group).await;
     let _ = group.shutdown().await;
@@ -324,7 +324,7 @@ struct Day {
     /// Jobs that had not ended when the runner stopped.
     unfinished: usize,
     /// The number of the last call to Scaleway whose servers are counted.
-    counted: Option<u64>,
+    counted: u64,
 }
 
 impl Day {
@@ -362,7 +362,7 @@ impl Day {
                 self.round(group).await;
             }
             // Servers come and go only through calls.
-            let last_call = self.simulator.requests().last().map(|request| request.sequence);
+            let last_call = self.simulator.last_sequence();
             if std::mem::replace(&mut self.counted, last_call) != last_call {
                 self.meter.count(&self.simulator);
             }
