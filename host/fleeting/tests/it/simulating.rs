@@ -150,7 +150,7 @@ fn what_only_the_users_account_has_is_replaced_and_said() {
         "none called",
         "ci-image",
         "security_group: of your account, and left out",
-        "private_networks: of your account, so new ones stand in",
+        "private_networks: the simulator does not have your account's, so it uses new ones",
         "warning (2 times): cloud_init: its first line is not",
     ] {
         assert!(notes.contains(words), "{words}: {notes}");

@@ -49,7 +49,7 @@ pub(super) async fn furnish(client: &Client, configuration: &mut Configuration) 
     };
     if let Some(image) = image {
         notes.push(format!(
-            "image: the simulator has none {image}, so {IMAGE} stands in; `check` says whether Scaleway has it"
+            "image: the simulator has none {image}, so it uses {IMAGE}; `check` says whether Scaleway has it"
         ));
         server.image = ImageChoice::Label(IMAGE.to_owned());
     }
@@ -79,7 +79,7 @@ pub(super) async fn furnish(client: &Client, configuration: &mut Configuration) 
     }
     server.private_networks.clear();
     if zonal.private_networks.values().any(|networks| !networks.is_empty()) {
-        notes.push("private_networks: of your account, so new ones stand in".to_owned());
+        notes.push("private_networks: the simulator does not have your account's, so it uses new ones".to_owned());
     }
     Ok(notes)
 }
