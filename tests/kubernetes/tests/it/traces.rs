@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use serde_json::json;
 use windlass_simulator::{Effect, FaultKind};
-use windlass_telemetry::collector::{Behaviour, Collector, words};
+use windlass_telemetry::collector::{Behaviour, Collector, texts};
 use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOptions, Scene, eventually};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -33,7 +33,7 @@ async fn each_operation_of_a_controller_is_one_trace_with_its_calls_and_decision
     scene.ready_machines(1).await?;
     let decided = eventually("a decision about the failure is exported", || async {
         let spans = collector.spans();
-        let decision = spans.iter().find(|span| span.name == "decide retry").map(|span| words(&span.attributes));
+        let decision = spans.iter().find(|span| span.name == "decide retry").map(|span| texts(&span.attributes));
         decision.ok_or_else(|| anyhow::anyhow!("not among {} spans", spans.len()))
     })
     .await?;
@@ -62,10 +62,10 @@ async fn each_operation_of_a_controller_is_one_trace_with_its_calls_and_decision
     .await?;
     for trace in &traces {
         // One that could not begin, as while a busy machine renews its lease late, made no call.
-        if words(&trace[0].attributes).get("windlass.operation.state").is_none_or(|state| state != "done") {
+        if texts(&trace[0].attributes).get("windlass.operation.state").is_none_or(|state| state != "done") {
             continue;
         }
-        let calls: Vec<_> = trace.iter().map(|span| words(&span.attributes)).collect();
+        let calls: Vec<_> = trace.iter().map(|span| texts(&span.attributes)).collect();
         let calls: Vec<_> = calls.iter().filter(|call| call.contains_key("http.request.method")).collect();
         ensure!(!calls.is_empty(), "{trace:#?}");
         ensure!(calls.iter().all(|call| !call["scaleway.request_id"].is_empty()), "{calls:#?}");
