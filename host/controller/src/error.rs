@@ -69,7 +69,7 @@ pub enum Error {
     #[error("the Lease is lost: another process may lead, so this one ends")]
     LeaseLost,
     /// A part of the process panicked.
-    #[error("a task of the controller panicked (see the log lines above), so the process exits; this is a bug")]
+    #[error("the controller has a defect: one of its tasks panicked (see the log lines above), so the process exits")]
     Panicked,
     /// A part of the process ended on its own.
     #[error("the controller has a defect: {0}")]
