@@ -1,4 +1,4 @@
-//! The section of docs/kubernetes.md about objects that have to go now: its lines, as they stand there.
+//! The section of docs/kubernetes-troubleshooting.md about objects that have to go now: its lines, as they stand there.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,9 +19,9 @@ scw() {
 
 /// The section's inline commands and its blocks, in their order.
 fn commands() -> Result<Vec<String>> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/kubernetes.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/kubernetes-troubleshooting.md");
     let page = std::fs::read_to_string(page)?;
-    let (_, section) = page.split_once("### Remove a stuck object\n").context("the section is gone")?;
+    let (_, section) = page.split_once("## Remove a stuck object\n").context("the section is gone")?;
     let section = section.split("\n#").next().unwrap_or_default();
     let asked = section.split('`').find(|code| code.starts_with("kubectl -n ci annotate")).context("no annotation")?;
     let blocks = section.split("```sh\n").skip(1).filter_map(|block| block.split_once("```").map(|(block, _)| block));

@@ -435,7 +435,7 @@ async fn chart_and_kustomization_put_the_same_console_behind_a_service() -> Resu
 async fn the_objects_that_the_guides_show_are_taken_as_they_stand() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let _ = plane.kubectl(User::Admin, &["create", "namespace", "ci"], "");
-    for guide in ["kubernetes.md", "kubernetes-clusters.md", "kubernetes-setup.md"] {
+    for guide in ["kubernetes.md", "kubernetes-clusters.md", "kubernetes-setup.md", "kubernetes-tenants.md"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(guide);
         let text = std::fs::read_to_string(path)?;
         let shown = text.split("```yaml\n").skip(1).filter_map(|block| block.split_once("```").map(|(block, _)| block));

@@ -66,7 +66,7 @@ fn constants(source: &str) -> Vec<(String, String)> {
 fn the_page_of_the_metrics_is_made_of_the_names_in_the_code() {
     let introduction = "Every metric, under the name that Prometheus and OpenTelemetry have it by. \
         What they are for, and what to do when one stands out: [the runner plugin](gitlab-runner-metrics.md), [the \
-        controller](kubernetes.md). How they come to a collector: [OpenTelemetry](telemetry.md).";
+        controller](kubernetes-troubleshooting.md#alerts). How they come to a collector: [OpenTelemetry](telemetry.md).";
     let mut page =
         format!("# Metrics\n\n<!-- Generated from the code: just reference -->\n\n{}\n", wrapped(introduction));
     let mut seen = BTreeSet::new();
