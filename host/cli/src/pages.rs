@@ -36,7 +36,7 @@ fn the_page_of_the_exit_codes_is_made_of_the_codes_and_so_is_the_help() {
     let after = Arguments::documented().get_after_help().map(ToString::to_string).unwrap_or_default();
     assert!(after.starts_with(&format!("{help}.\n")), "{after}");
     let more = "To see unfinished operations, run [`windlass operation list \
-        --open`](operating.md#when-something-fails). The next\ncommand finishes or undoes them. A read-only command \
+        --open`](operations.md#when-something-fails). The next\ncommand finishes or undoes them. A read-only command \
         exits with 1 if it finds a problem, as `doctor` and `conformance`\ndo, `policy check` with a rule \
         that can never answer, and `policy verify` with a policy that is not trusted. It exits\nwith 2 if its input is \
         unusable, as `policy check` does.";

@@ -200,7 +200,7 @@ impl Reader {
 }
 
 /// The parts of pages that tests of this file follow: from the first text up to the second, or to the end.
-const FOLLOWED: [(&str, &str, &str); 21] = [
+const FOLLOWED: [(&str, &str, &str); 22] = [
     ("README.md", "## Use it", "Guides:"),
     ("docs/clusters.md", "## Tutorial", "## What happens after a failure"),
     ("docs/decisions.md", "# What is decided", ""),
@@ -209,9 +209,10 @@ const FOLLOWED: [(&str, &str, &str); 21] = [
     ("docs/operating.md", "## Create a configuration", "## Check your setup"),
     ("docs/operating.md", "## Check your setup", "## Provide credentials"),
     ("docs/operating.md", "## Create, list and delete servers", "### Confirm a deletion"),
-    ("docs/operating.md", "### Confirm a deletion", "## When something fails"),
-    ("docs/operating.md", "## When something fails", "## Output"),
+    ("docs/operating.md", "### Confirm a deletion", "## Configuration"),
+    ("docs/operating.md", "## Configuration", "## Output"),
     ("docs/operating.md", "## Output", "<!-- end -->"),
+    ("docs/operations.md", "# Operations", ""),
     ("docs/policies-to-production.md", "# From a laptop to production", ""),
     ("docs/policy-server.md", "# Policies for programs", "## Control access"),
     ("docs/proving-policies.md", "# Proving policies", "<!-- end -->"),
@@ -381,7 +382,8 @@ fn operating_does_what_it_says_of_servers_and_of_what_fails() {
     let mut reader = impatient();
     assert_eq!(reader.follow(&part("docs/operating.md", "## Create, list and delete servers")), 8);
     assert_eq!(reader.world.resources(), 0);
-    assert_eq!(reader.follow(&part("docs/operating.md", "## When something fails")), 16);
+    assert_eq!(reader.follow(&part("docs/operations.md", "# Operations")), 12);
+    assert_eq!(reader.follow(&part("docs/operating.md", "## Configuration")), 4);
 }
 
 #[test]
