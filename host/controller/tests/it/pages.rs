@@ -103,7 +103,7 @@ fn the_page_of_the_chart_is_made_of_its_values_and_their_schema() {
 
     let introduction = "What `--set` and a file of values may hold: `helm install windlass-controller \
         host/controller/deploy/helm/windlass-controller --namespace windlass-system --values FILE`. A value \
-        that does not exist is refused. [How the chart is used](kubernetes.md), [the program's own \
+        that does not exist is refused. [How the chart is used](kubernetes-install.md), [the program's own \
         options](controller-commands.md).";
     let mut page = format!(
         "# Values of the Helm chart\n\n<!-- Generated from values.yaml and its schema: just reference -->\n\n{}\n\n\
