@@ -79,9 +79,8 @@ pub enum Error {
     LeftOpen { cluster: String, number: u64 },
     /// A policy with which the operation began is not there any more as it was.
     #[error(
-        "operation {number} of cluster {cluster} began with a policy that is not there any more as it was ({lost}): it \
-         waits for it; put the state directory's folder policies back, or give the cluster up with `windlass cluster \
-         abandon {cluster}`"
+        "operation {number} of cluster {cluster} waits for a policy that it started with and that is missing or changed \
+         ({lost}): restore the state directory's folder policies, or run `windlass cluster abandon {cluster}`"
     )]
     PolicyLost { cluster: String, number: u64, lost: String },
     /// Another process took the operation over.

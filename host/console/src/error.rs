@@ -17,7 +17,7 @@ pub enum Error {
         least: usize,
     },
     /// TLS needs a certificate and its key.
-    #[error("TLS needs both a certificate and its key, and clients' certificates need TLS")]
+    #[error("set both the TLS certificate and its key; client certificates also require them")]
     HalfTls,
     /// A file that an operator named cannot be read.
     #[error("{what} cannot be read: {}", path.display())]
@@ -38,7 +38,7 @@ pub enum Error {
     #[error("the journal cannot be read")]
     Journal(#[source] windlass_lifecycle::Error),
     /// The decision log or the status of hosts cannot be read.
-    #[error("what policies did cannot be read")]
+    #[error("the decision log or the status of the policies cannot be read")]
     Policies(#[source] windlass_policy::Error),
     /// The clusters cannot be read.
     #[cfg(feature = "clusters")]
@@ -60,7 +60,7 @@ pub enum Error {
         name: String,
     },
     /// What makes a page panicked.
-    #[error("this page cannot be rendered")]
+    #[error("this page cannot be rendered; the log of the console says why")]
     Defective,
     /// The address cannot be listened on, or the connection broke.
     #[error("the console cannot be served on {address}")]

@@ -361,7 +361,7 @@ async fn give_back(api: &Api<Lease>, options: &LeaseOptions) {
         api.replace(&options.name, &PostParams::default(), &lease).await.map(drop)
     };
     match tokio::time::timeout(options.interval(), result).await {
-        Ok(Ok(())) => tracing::info!("the Lease is given back"),
+        Ok(Ok(())) => tracing::info!("the Lease is released"),
         Ok(Err(error)) => tracing::warn!(error = &error as &dyn std::error::Error, "the Lease was not released"),
         Err(_) => tracing::warn!("the Lease was not released in time"),
     }

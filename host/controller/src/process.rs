@@ -264,7 +264,7 @@ impl Process {
             let cluster_api =
                 ClusterApi::discover(&self.client).await.map_err(Error::kubernetes("looking for Cluster API"))?;
             match &cluster_api {
-                Some(found) => tracing::info!(version = %found.version, "Cluster API is there"),
+                Some(found) => tracing::info!(version = %found.version, "Cluster API is installed"),
                 None => tracing::info!("Cluster API is not installed: machines work alone until it is"),
             }
             let context = Arc::new(Context {
@@ -306,7 +306,7 @@ async fn supervise(supervisor: Supervisor, jobs: &Arc<Jobs>, shutdown: &Cancella
     tokio::select! {
         () = first.cancelled() => {}
         () = tokio::time::sleep(RECOVERY_HEAD_START) => {
-            tracing::info!("what was left open is still being ended; machines are looked after meanwhile");
+            tracing::info!("still recovering open operations; objects are reconciled meanwhile");
         }
         () = shutdown.cancelled() => {}
     }
@@ -336,9 +336,8 @@ fn check_owner(state: &StateDirectory, owner: &OwnerName) -> Result<(), Error> {
     Err(Error::Option {
         option: "--owner",
         problem: format!(
-            "the state directory {} has {count} machines of the owner {other}, and this one is {owner}: with it they \
-             would run on, and nobody would release or remove them. Set it to {other}; to use another, delete their \
-             objects first",
+            "the state directory {} has {count} machines of the owner {other}, but this owner is {owner}, so nobody \
+             would release or remove them. Set --owner to {other}, or delete their objects before you change it",
             state.path().display()
         ),
     })
@@ -354,7 +353,7 @@ async fn owner(client: &Client, watch_filter: Option<&str>) -> Result<OwnerName,
         Err(error) => Err(Error::Option {
             option: "--owner",
             problem: format!(
-                "it is not given, and the namespace kube-system, from which it would be made, cannot be read \
+                "it is not set, and its default cannot be made of the namespace kube-system, which cannot be read \
                  ({}): check the API server, or set it to a name that no other cluster uses",
                 crate::kubernetes::words(&error)
             ),

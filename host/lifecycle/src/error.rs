@@ -135,7 +135,7 @@ pub enum Error {
     #[error("operation {operation} has ended: it is {state}")]
     OperationEnded { operation: OperationId, state: OperationState },
     /// The server is being cleaned up already.
-    #[error("operation {operation} is cleaning this server up already")]
+    #[error("operation {operation} is already removing this server")]
     CleanupUnderWay {
         /// The operation that does it.
         operation: OperationId,
@@ -185,7 +185,7 @@ pub enum Error {
         limit: usize,
     },
     /// A name, or the beginning of one, that no host may have here.
-    #[error("{name:?} is no {what}: {problem}")]
+    #[error("{name:?} is not a valid {what}: {problem}")]
     MachineName {
         /// `claim`, `pool prefix` or `prefix of claims`.
         what: &'static str,
@@ -207,8 +207,8 @@ pub enum Error {
     MachinesLocked { path: PathBuf },
     /// Whether a host comes of an order is not known yet: the answer was lost. None is ordered in its place.
     #[error(
-        "whether a host comes of operation {operation} is not known, since Scaleway's answer to the order was lost; it \
-         is looked for until {}, and none is ordered in its place before", crate::report::instant_words(*look_at)
+        "Scaleway's answer to the order of operation {operation} was lost, so a host may still arrive; Windlass looks \
+         for it until {}, and orders no other host before", crate::report::instant_words(*look_at)
     )]
     OrderUnverified {
         /// The operation that ordered it.
@@ -218,15 +218,15 @@ pub enum Error {
     },
     /// A policy with which an operation began is not there any more as it was, so that nobody can decide as it would.
     #[error(
-        "operation {operation} began with a policy that is not there any more as it was ({lost}): it waits for it; put \
-         the state directory's folder policies back, or give the operation up with `windlass operation abandon {operation}`"
+        "operation {operation} waits for a policy that it started with and that is missing or changed ({lost}): restore \
+         the state directory's folder policies, or run `windlass operation abandon {operation}`"
     )]
     PolicyLost { operation: OperationId, lost: String },
     /// A part of the supervisor's round was dropped in the middle, because it took too long or was told to end.
     #[error("the supervisor's part {part} was interrupted; the next round continues it")]
     PartEnded { part: crate::supervisor::Part },
     /// An operation of this id exists.
-    #[error("there is an operation {operation} already")]
+    #[error("operation {operation} already exists")]
     OperationExists { operation: OperationId },
 }
 

@@ -228,7 +228,7 @@ async fn carry_out(
             run.done(planned, Some(resource.name.clone())).await?;
         }
         Change::NotOurs => {
-            tracing::warn!(operation = %run.id, step, resource = %resource.name, "the resource is not ours any more and is left alone");
+            tracing::warn!(operation = %run.id, step, resource = %resource.name, "the resource is no longer owned and is left alone");
             run.note(Note::LeftAlone, Some(resource.name.clone())).await?;
         }
     }

@@ -554,7 +554,7 @@ pub(crate) async fn succeed(
         match undo(run, &mut scope, None).await {
             Ok(report) if report.is_clean() => {}
             // The server is good; a double that could not be removed is the sweep's, since the journal doesn't know it.
-            Ok(report) => tracing::warn!(operation = %run.id, "a double is left to the sweep: {}", report.words()),
+            Ok(report) => tracing::warn!(operation = %run.id, "a duplicate is left to the sweep: {}", report.words()),
             Err(stop) => return Err(left_open(run, active, stop)),
         }
     }

@@ -62,7 +62,7 @@ pub async fn check_quotas(client: &Client, zone: &Zone, demands: &[QuotaDemand])
     let quotas = match client.iam().list_quota(organization).await {
         Ok(quotas) => quotas,
         Err(error) if matches!(error.class(), ErrorClass::PermissionDenied | ErrorClass::NotFound) => {
-            tracing::info!("quotas are not asked: the key may not read them");
+            tracing::info!("quotas are not checked: the key may not read them");
             return Ok(());
         }
         Err(error) => return Err(unknown(error)),

@@ -561,7 +561,7 @@ impl Run {
         match self.look(step, look_up).await {
             Ok(Some(found)) => {
                 tracing::info!(operation = %self.id, step, failure = %failure::words(failed),
-                    "found what a failed call had made all the same");
+                    "a call that failed had taken effect");
                 Ok(Looked::Found(found))
             }
             Ok(None) => Ok(Looked::Nothing),

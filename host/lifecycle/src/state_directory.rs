@@ -126,7 +126,7 @@ impl StateDirectory {
     /// owner's resources, or when the file cannot be written.
     pub fn take_owner(&self, owner: &OwnerName) -> Result<(), Error> {
         if !self.is_fresh() {
-            let problem = "it has a journal, which is of another owner's resources";
+            let problem = "the state directory has a journal of another owner's resources";
             return Err(self.failed(OWNER_FILE)(io::Error::other(problem)));
         }
         let temporary = format!("{OWNER_FILE}.{owner}");

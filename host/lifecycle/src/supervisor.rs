@@ -268,14 +268,14 @@ impl Supervisor {
             if let Err(error) = ended {
                 span.in_scope(|| match &error {
                     Error::RecoveryRunning { .. } => {
-                        tracing::info!("another process is taking operations up; it is looked again soon");
+                        tracing::info!("another process is recovering operations; the next look comes soon");
                     }
                     Error::PartEnded { .. } if control.left().is_cancelled() => {
-                        tracing::info!("ended in the middle; the next start goes on");
+                        tracing::info!("interrupted; the next start continues");
                     }
                     error => tracing::error!(
                         error = error as &dyn std::error::Error,
-                        "a part of the supervisor's round failed; it is tried again"
+                        "a part of the supervisor's round failed; it will be retried"
                     ),
                 });
                 round.problems.push(Problem { part, error });
@@ -381,7 +381,7 @@ fn tell_resumed(resumed: &Resumed) {
             kind = %operation.kind,
             state = %operation.state,
             problem = operation.problem.as_deref(),
-            "taken up from the journal"
+            "resumed an open operation from the journal"
         );
     }
 }
@@ -393,11 +393,11 @@ fn tell_sweep(sweep: &Sweep) {
             resource = %unexplained.resource,
             why = unexplained.why,
             spared = unexplained.spared,
-            "the sweep found a resource of ours that nothing explains"
+            "the sweep found a resource of this owner that no operation explains"
         );
     }
     if sweep.unexplained.len() > MAX_TOLD {
-        tracing::warn!(more = sweep.unexplained.len() - MAX_TOLD, "and more that nothing explains");
+        tracing::warn!(more = sweep.unexplained.len() - MAX_TOLD, "the sweep found more such resources");
     }
     for failure in &sweep.failures {
         tracing::warn!(zone = failure.zone, problem = failure.problem, "a part of the sweep failed");

@@ -80,7 +80,7 @@ impl Tasks {
         self.control.leave();
         self.tracker.close();
         if tokio::time::timeout(patience, self.tracker.wait()).await.is_err() {
-            tracing::warn!("work was still under way at the end; the journal knows how far it is");
+            tracing::warn!("work was still in progress at exit; the journal has its state");
         }
     }
 }

@@ -423,7 +423,7 @@ impl Instance<'_> {
         };
         match removed {
             Ok(_) => turn.status.bootstrap_data_removed = true,
-            Err(error) => tracing::warn!(error, server = id, "its cloud-init stays"),
+            Err(error) => tracing::warn!(error, server = id, "cannot remove the cloud-init from the user data"),
         }
     }
 

@@ -24,8 +24,8 @@ pub(crate) fn check(arguments: &RunArguments) -> Result<(), Error> {
         (Orphans::Return, Some(namespace)) => Err(Error::Option {
             option: "--orphans",
             problem: format!(
-                "`return` needs all namespaces, and --namespace names {namespace:?}: what carries a claim of another \
-                 one would be wiped. Leave one of the two out"
+                "`return` needs all namespaces, and --namespace names {namespace:?}: hosts that other namespaces \
+                 claimed would be wiped. Remove one of the two options"
             ),
         }),
         _ => Ok(()),

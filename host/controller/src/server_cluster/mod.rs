@@ -116,7 +116,7 @@ async fn look(object: &ServerCluster, context: &Arc<Context>) {
     let Some(name) = object.name_any().parse::<ClusterName>().ok().filter(|_| stands) else { return };
     let part = context.server_clusters.of(&object.namespace().unwrap_or_default());
     if let Err(error) = part.clusters.refresh(&name).await {
-        tracing::debug!(cluster = %name, %error, "its servers were not looked at");
+        tracing::debug!(cluster = %name, %error, "the servers of the cluster were not read");
     }
     audit(object, context, &name).await;
 }

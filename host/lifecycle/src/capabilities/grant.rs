@@ -41,8 +41,7 @@ pub(super) enum GrantError {
     )]
     Incomplete(String),
     #[error(
-        "{0:?} can't be granted: one of GET, HEAD, POST (in capitals), because a policy judges and only the host \
-         changes anything"
+        "the method {0:?} cannot be granted, since only the host changes anything: use GET, HEAD or POST, in capitals"
     )]
     Method(String),
     #[error("{0:?} is not a path pattern: it must begin with \"/\" and have neither query nor empty segments")]
@@ -253,8 +252,8 @@ mod tests {
         for (grant, word) in [
             ("", "needs methods and a path pattern"),
             ("GET", "needs methods and a path pattern"),
-            ("FETCH /a", "can't be granted"),
-            ("get /a", "can't be granted"),
+            ("FETCH /a", "cannot be granted"),
+            ("get /a", "cannot be granted"),
             ("DELETE /instance/v1/**", "only the host changes anything"),
             ("GET a", "must begin with"),
             ("GET /a//b", "must begin with"),

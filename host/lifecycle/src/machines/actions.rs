@@ -215,7 +215,7 @@ pub(crate) async fn return_to_pool(
         Changed::Over(Over::Renamed(_)) => {}
         Changed::Refused(refused) => {
             tracing::warn!(operation = %run.id, host = id, failure = %failure::words(&refused.failure),
-                "a host that was given back could not be named after its pool; the next start names it");
+                "a host that returns to its pool could not be renamed; the next start retries");
             return Ok(End::Done(ReleaseOutcome::ReturnedToPool { name: mark }));
         }
     }

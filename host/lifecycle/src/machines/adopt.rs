@@ -417,7 +417,7 @@ async fn lost(run: &Run, step: &str, id: &str, over: Over) -> Result<Attempt, St
         Over::Gone => json!({ "lost": "it is gone" }),
         Over::Renamed(name) => json!({ "lost": "it is not as it was any more", "name": name }),
     };
-    tracing::info!(operation = %run.id, host = id, ?over, "a candidate was lost");
+    tracing::info!(operation = %run.id, host = id, ?over, "the host is gone or was renamed; trying another");
     run.write(step, Phase::Note, Some(resource(&run.zone, id)), data).await?;
     Ok(Attempt::Lost)
 }

@@ -61,15 +61,15 @@ async fn read(shared: &Shared, control: &Control, zone: &Zone, id: &str) -> Resu
         None if hosts.is_young() => match shared.journal.claimed_hosts(&shared.owner, zone) {
             Ok(claimed) => Arc::new(claimed),
             Err(unread) => {
-                tracing::warn!(host = id, %zone, error = %unread, "whether other hosts are still listed is not known");
+                tracing::warn!(host = id, %zone, error = %unread, "cannot check whether other hosts are still listed");
                 return Err(error);
             }
         },
         None => Arc::default(),
     };
     if !others.iter().all(|other| other == id || second.contains(other)) {
-        tracing::warn!(host = id, %zone, "a host is not listed any more, and others with it: whether this key may \
-            still see them is not known, so it does not count as gone");
+        tracing::warn!(host = id, %zone, "several hosts are not listed any more: the key may have lost rights, \
+            so the host does not count as gone");
         return Err(error);
     }
     Ok(Presence::Gone)

@@ -77,7 +77,7 @@ impl Lifecycle {
                 what: "claim",
                 name: request.claim.to_string(),
                 problem: format!(
-                    "it does not begin with the claims' prefix {:?}, so it would not be counted",
+                    "it does not begin with the claims' prefix {:?}, so the limit would not count it",
                     request.claim_prefix
                 ),
             });

@@ -250,7 +250,7 @@ async fn price(shared: &Shared, policies: &PinnedPolicies, zone: &Zone, server: 
     if price.is_none() {
         tracing::warn!(
             server = server.id,
-            "Scaleway does not tell what a {} costs in {zone}: the release policy is asked without a price",
+            "Scaleway shows no price of a {} in {zone}: the release policy is asked without a price",
             server.commercial_type
         );
     }

@@ -128,7 +128,7 @@ fn a_release_whose_policy_is_lost_waits_until_it_is_back() {
         let next = world.start_under(host_in(&folder));
         let resumed = next.resume(&Control::new()).await.unwrap();
         let problem = resumed.operations[0].problem.clone().unwrap();
-        assert!(problem.contains("began with a policy that is not there any more"), "{problem}");
+        assert!(problem.contains("waits for a policy that it started with"), "{problem}");
         assert!(problem.contains(&format!("windlass operation abandon {id}")), "{problem}");
         assert_eq!(servers(&world), 1);
         drop(next);

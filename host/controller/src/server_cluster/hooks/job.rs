@@ -188,7 +188,7 @@ impl Run<'_> {
                     let problem = format!("there is a Job {name} that is not this cluster's");
                     return Err(HookProblem::NotStarted(problem));
                 }
-                tracing::info!(job = name, "the hook's Job is there already: its end is waited for");
+                tracing::info!(job = name, "the hook's Job already exists; waiting until it ends");
                 Ok(found)
             }
             Err(kube::Error::Api(status)) if (400..500).contains(&status.code) && status.code != 429 => {

@@ -85,7 +85,7 @@ impl KubernetesHooks {
             Err(error) => return Err(HookProblem::Connection(format!("the object cannot be read: {error}"))),
         };
         let Some(now) = hook_at(&object, input.stage) else {
-            tracing::info!(cluster = input.cluster, "{hook} was taken out of the object meanwhile: the stage is done");
+            tracing::info!(cluster = input.cluster, "{hook} was removed from the object: the stage is done");
             return Ok(());
         };
         if let Some(why) = self.allowed.refusal(now) {
