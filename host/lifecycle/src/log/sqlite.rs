@@ -19,7 +19,9 @@ use serde_json::Value;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use windlass_concurrency::{Bounds, GroupCommit};
 
-use super::{Change, Condition, Fence, Key, Lease, Log, LogEntry, Query, Stream, Tally, Target, Write};
+use super::{
+    Change, Condition, Fence, Key, Lease, Log, LogEntry, MAX_DOCUMENT_LEN, Query, Stream, Tally, Target, Write,
+};
 use crate::Error;
 use crate::state_directory::{JOURNAL_FILE, StateDirectory};
 
@@ -28,8 +30,6 @@ const BUSY: Duration = Duration::from_secs(10);
 const BOUNDS: Bounds = Bounds { queue: 1024, batch: 256 };
 /// Statements that are kept prepared.
 const STATEMENTS: usize = 64;
-/// The longest document, in bytes, when writing and when reading.
-const MAX_DOCUMENT_LEN: usize = 4 * 1024 * 1024;
 /// `user_version` of the tables, and of the words in the documents.
 const VERSION: i64 = 1;
 const TABLES: &str = "
