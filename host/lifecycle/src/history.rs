@@ -188,8 +188,8 @@ impl StateDirectory {
             let history = History { taken_over_at: Some(now), ..History::in_database(shared.place()?) };
             return journal.map_or(Ok(()), |journal| journal.belong_to(&history, false));
         }
-        let history =
-            self.write_history(Some(now), |directory, temporary| directory.rename(temporary, directory, FILE))?;
+        let history = self
+            .write_history(new_id(), Some(now), |directory, temporary| directory.rename(temporary, directory, FILE))?;
         journal.map_or(Ok(()), |journal| journal.belong_to(&history, false))
     }
 
@@ -201,7 +201,7 @@ impl StateDirectory {
             }
         } else if !self.handle().exists(FILE) {
             // Of two processes that start together one wins.
-            self.write_history(None, |directory, temporary| {
+            self.write_history(new_id(), None, |directory, temporary| {
                 let linked = directory.hard_link(temporary, directory, FILE);
                 directory.remove_file(temporary)?;
                 linked.or_else(|error| if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) })
@@ -222,11 +222,11 @@ impl StateDirectory {
     /// Written under another name first, which keeps the inode: nobody ever reads half of it.
     fn write_history(
         &self,
+        id: String,
         taken_over_at: Option<u64>,
         place: impl FnOnce(&Dir, &str) -> io::Result<()>,
     ) -> Result<History, Error> {
         let directory = self.handle();
-        let id = new_id();
         let temporary = format!("{FILE}.{id}");
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
@@ -239,6 +239,23 @@ impl StateDirectory {
             Ok(history)
         })();
         written.map_err(|error| self.history_failed(error))
+    }
+
+    /// The history of another place goes on here: for who has copied its journal to this one.
+    pub(crate) fn continue_history(&self, journal: &Journal, history: &History) -> Result<(), Error> {
+        let history = match self.shared_log() {
+            Some(shared) => {
+                let here = History::in_database(shared.place()?);
+                History { place: here.place, ..history.clone() }
+            }
+            None => {
+                let (id, taken_over_at) = (history.id.clone(), history.taken_over_at);
+                self.write_history(id, taken_over_at, |directory, temporary| {
+                    directory.rename(temporary, directory, FILE)
+                })?
+            }
+        };
+        journal.belong_to(&history, false)
     }
 
     fn read_history(&self) -> Result<Option<(History, Place)>, Error> {

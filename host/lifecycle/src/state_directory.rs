@@ -57,6 +57,12 @@ impl StateDirectory {
         Self { shared: Some(log), ..self }
     }
 
+    /// Where the journal is, for messages: the directory, or the shared log's location.
+    #[must_use]
+    pub fn location(&self) -> PathBuf {
+        self.shared.as_ref().map_or_else(|| self.path.clone(), |shared| PathBuf::from(shared.location()))
+    }
+
     /// The log that several hosts share. `None`: the journal is in this directory.
     #[must_use]
     pub fn shared_log(&self) -> Option<&Arc<dyn SharedLog>> {

@@ -88,11 +88,12 @@ impl Sql {
             self.text.push_str(" and ");
             self.condition(condition);
         }
-        if let (Some(id), Some(by), Some(family)) = (&query.beyond, query.by, query.families.first()) {
-            let (by, compared) = (field(by), if query.newest_first { "<" } else { ">" });
+        if let (Some(id), Some(family)) = (&query.beyond, query.families.first()) {
+            let order = query.by.map_or_else(|| "number".to_owned(), |by| format!("{}, number", field(by)));
+            let compared = if query.newest_first { "<" } else { ">" };
             let (family, id) = (self.bind(Bound::text(*family)), self.bind(Bound::text(id)));
-            let of = format!("select {by}, number from streams where family = {family} and id = {id}");
-            let _ = write!(self.text, " and ({by}, number) {compared} ({of})");
+            let of = format!("select {order} from streams where family = {family} and id = {id}");
+            let _ = write!(self.text, " and ({order}) {compared} ({of})");
         }
     }
 

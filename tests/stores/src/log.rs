@@ -184,6 +184,8 @@ async fn streams_come_in_the_order_that_is_asked_for_page_by_page(log: &dyn Log)
     assert_eq!(ids(log, &by_age), ["late", "twin", "second", "first"]);
     let oldest = Query { newest_first: false, ..by_age.clone() };
     assert_eq!(ids(log, &oldest), ["first", "second", "twin", "late"]);
+    let after = Query { beyond: Some("first".into()), ..matching(vec![]) };
+    assert_eq!(ids(log, &after), ["second", "twin"], "in the order of writing");
     let page = |beyond: Option<&str>| Query { beyond: beyond.map(str::to_owned), limit: Some(2), ..by_age.clone() };
     assert_eq!(ids(log, &page(None)), ["late", "twin"]);
     assert_eq!(ids(log, &page(Some("twin"))), ["second", "first"]);

@@ -36,6 +36,8 @@ use crate::log::{Change, Condition, Durability, Fence, Lease, Log, LogEntry, Que
 use crate::state_directory::StateDirectory;
 
 const OPERATIONS: &[&str] = &[OPERATION];
+/// The families of streams that hold what was done.
+pub(crate) const FAMILIES: &[&str] = OPERATIONS;
 const OPERATION: &str = "operation";
 /// The one stream that says which history the log is of.
 const HISTORY: &str = "history";

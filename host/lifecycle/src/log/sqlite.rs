@@ -308,9 +308,10 @@ impl Sql {
         // Otherwise SQLite reads all by their age to find few of some states.
         let unindexed = if query.all.iter().any(is_of_states) { "+" } else { "" };
         let by = query.by.map(|by| format!("{unindexed}{}", field(by)));
-        if let (Some(id), Some(by), Some(family)) = (&query.beyond, &by, query.families.first()) {
-            let of = format!("select {by}, number from streams where family = '{family}' and id = ?");
-            let _ = write!(sql.text, " and ({by}, number) {compared} ({of})");
+        if let (Some(id), Some(family)) = (&query.beyond, query.families.first()) {
+            let order = by.as_ref().map_or_else(|| "number".to_owned(), |by| format!("{by}, number"));
+            let of = format!("select {order} from streams where family = '{family}' and id = ?");
+            let _ = write!(sql.text, " and ({order}) {compared} ({of})");
             sql.bound.push(Bound::Text(id.clone()));
         }
         if !select.contains("count") {

@@ -25,35 +25,22 @@ fn numbers(log: &dyn Log) -> Vec<u64> {
     entries.iter().map(|entry| entry.document["number"].as_u64().unwrap()).collect()
 }
 
-/// Has the rows of all processes expire, as if they had not renewed them.
-fn expire(server: &Server) {
-    server.execute("update s.holders set expires_at = now() - interval '1 minute'");
-}
-
-/// Has the server serve for an hour, so that whoever did not renew could have.
-fn serve_for_an_hour(server: &Server) {
-    server.execute(
-        "create or replace function s.serves_since() returns timestamptz language sql stable as \
-         $$select now() - interval '1 hour'$$",
-    );
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn who_was_taken_for_dead_writes_no_more_and_only_then() {
     let Some(server) = Server::start() else { return };
     let (mine, other) = (server.state("s").open().unwrap(), server.state_of("s", "there").open().unwrap());
     let (alive, lock) = (mine.register("1-mine").unwrap(), mine.lock("machines.lock").unwrap());
     assert!(lock.is_some() && other.lives("1-mine"));
-    expire(&server);
+    server.execute("update s.holders set expires_at = now() - interval '1 minute'");
     assert!(other.lives("1-mine"), "nobody could renew before the server started");
-    serve_for_an_hour(&server);
+    server.expire("s");
     // Late, but nobody minded.
     assert!(mine.append(note("a", 1)).await.unwrap().is_some());
-    expire(&server);
+    server.expire("s");
     let reader = server.state("s").read_only().unwrap();
     assert!(!reader.lives("1-mine"));
     assert!(mine.append(note("a", 2)).await.unwrap().is_some(), "who only reads judges nobody");
-    expire(&server);
+    server.expire("s");
     assert!(other.lock("machines.lock").unwrap().is_some());
     assert!(!other.lives("1-mine"), "who lost one name lost all");
     for refused in [mine.append(note("a", 3)).await, mine.append_at_once(&note("a", 4))] {
