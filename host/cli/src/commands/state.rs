@@ -117,12 +117,11 @@ async fn take_over(context: &Context, arguments: &TakeOverState) -> Result<(), F
 }
 
 fn hosts(context: &Context) -> Result<(), Failure> {
-    let Some(shared) = context.shared_state()? else {
-        return Err(Failure::usage("the state is in a directory of this machine, which other hosts do not share")
-            .remedy("name a database with WINDLASS_STATE, or `state` in the configuration"));
+    let (hosts, none) = match context.shared_state()? {
+        Some(shared) => (read(shared.hosts())?, "no process has the state open"),
+        None => (Vec::new(), "the state is in a directory of this machine; docs/shared-state.md tells how to share it"),
     };
-    let hosts = read(shared.hosts())?;
-    let listing = Listing::new(&hosts, "no process has it open", |host: &SharingHost| host.host.clone())
+    let listing = Listing::new(&hosts, none, |host: &SharingHost| host.host.clone())
         .column("host", |host| host.host.clone())
         .column("process", |host| host.process.to_string())
         .column("lives", |host| if host.lives { "yes" } else { "no" }.to_owned())

@@ -125,6 +125,29 @@ fn state_moves_to_a_database_and_back_and_its_old_places_refuse() {
 }
 
 #[test]
+fn lost_commits_and_copies_of_a_database_are_noticed_before_anything_is_removed() {
+    let Some(shared) = Shared::new() else { return };
+    shared.run("one", &CREATE).expect(0);
+    shared.server.execute("create database copy template postgres");
+    let of_copy = |arguments: &[&str]| {
+        let url = shared.server.url("state").replace("/postgres?", "/copy?");
+        Ran::of(shared.command("one", arguments).env("WINDLASS_STATE", url))
+    };
+    of_copy(&["server", "delete", "--group", "ci", "--yes"]).expect(2).says("it is a copy");
+    of_copy(&["operation", "list"]).expect(0);
+    // As a standby that lacks the last commits, and a backup that is restored in its place.
+    shared.run("one", &CREATE).expect(0);
+    let last = "(select id from state.streams where family = 'operation' order by number desc limit 1)";
+    shared.server.execute(&format!("delete from state.entries where family = 'operation' and id = {last}"));
+    shared.server.execute(&format!("delete from state.streams where family = 'operation' and id = {last}"));
+    shared.run("two", &["server", "delete", "--group", "ci", "--yes"]).expect(2).says("set back to an earlier state");
+    assert_eq!(shared.world.resources(), 6);
+    of_copy(&["state", "take-over", "--yes"]).expect(0);
+    shared.run("two", &["state", "take-over", "--yes"]).expect(0);
+    shared.run("two", &["server", "delete", "--group", "ci", "--yes"]).expect(0);
+}
+
+#[test]
 fn a_database_that_cannot_be_used_is_named_without_its_password() {
     let world = World::new("1000");
     let run = |url: &str| {
@@ -141,4 +164,6 @@ fn a_database_that_cannot_be_used_is_named_without_its_password() {
     let shown = world.run(&["config", "show"]).expect(0).stdout;
     assert!(shown.contains("postgres://ops@/state?host=/nowhere") && !shown.contains("s3cret"), "{shown}");
     world.run(&["state", "hosts"]).expect(2).says("/nowhere");
+    world.configure("");
+    assert!(world.run(&["state", "hosts"]).expect(0).stdout.contains("a directory of this machine"));
 }
