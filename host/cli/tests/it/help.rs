@@ -99,8 +99,9 @@ fn each_example_of_each_help_does_what_it_shows() {
     // State that may move to another place: it is used there alone.
     let with_state = || {
         let path = folder.join("old").display().to_string();
-        let create = ["server", "create", "--type", "DEV1-S", "--image", "ubuntu_noble", "--state-dir", &path];
-        world.run(&create).expect(0);
+        let create =
+            ["server", "create", "--group", "old", "--type", "DEV1-S", "--image", "ubuntu_noble", "--state-dir"];
+        world.run(&[&create[..], &[&path]].concat()).expect(0);
         path
     };
     let mut known: BTreeMap<&str, String> = BTreeMap::new();
