@@ -46,6 +46,12 @@ impl Server {
         Some(server)
     }
 
+    /// The folder with its socket.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }

@@ -12,7 +12,7 @@ use crate::server::Server;
 
 const FAMILY: &str = "thing";
 
-fn note(id: &str, number: usize) -> Vec<Change> {
+pub(crate) fn note(id: &str, number: usize) -> Vec<Change> {
     vec![Change { entries: vec![json!({"number": number})], ..Change::of(FAMILY, id, Target::Any) }]
 }
 
@@ -20,7 +20,7 @@ fn everything() -> Query {
     Query { families: &[FAMILY], ..Query::default() }
 }
 
-fn numbers(log: &dyn Log) -> Vec<u64> {
+pub(crate) fn numbers(log: &dyn Log) -> Vec<u64> {
     let entries = log.entries(&everything()).unwrap();
     entries.iter().map(|entry| entry.document["number"].as_u64().unwrap()).collect()
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error")]
 
+mod cut;
 mod hosts;
 mod laws;
 mod server;
