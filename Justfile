@@ -97,7 +97,7 @@ test-kubernetes-programs:
 
 # The Rust tests alone, but for those on Kubernetes. Arguments go to `cargo test`.
 [group('test')]
-test-rust *arguments: _wasm_target
+test-rust *arguments: _wasm_target _servers
     cargo test --workspace --exclude windlass-test-kubernetes --no-fail-fast {{ arguments }}
 
 # Scaleway's own Python SDK against the simulator.
@@ -198,25 +198,27 @@ test-scripts-of-every-slot:
 
 # The controller on a real API server with Cluster API's core: `just test-kubernetes floor`.
 [group('test')]
-test-kubernetes *arguments: _programs _sshd
+test-kubernetes *arguments: _programs _servers
     @command -v go >/dev/null || \
         { echo "SKIPPED: a real API server is built with Go: https://go.dev/dl"; exit 0; }; \
     tests/kubernetes/go/build.sh && \
     WINDLASS_KUBERNETES_REQUIRED=1 cargo test --workspace --test kubernetes -- --test-threads 8 {{ arguments }}
 
-# OpenSSH's sshd stands in the place of a Mac's. Its package would start a server of this machine's: it is kept from
-# that.
-_sshd:
+# OpenSSH's sshd stands in the place of a Mac's, and PostgreSQL keeps state for tests. Their packages would start servers
+# of this machine's: they are kept from that.
+_servers:
     #!/usr/bin/env bash
     set -u
-    if [ -x /usr/sbin/sshd ] || ! command -v apt-get >/dev/null || [ "$(id -u)" != 0 ]; then exit 0; fi
+    has_all() { [ -x /usr/sbin/sshd ] && ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; }
+    if has_all || ! command -v apt-get >/dev/null || [ "$(id -u)" != 0 ]; then exit 0; fi
     policy=/usr/sbin/policy-rc.d
     if [ ! -e "$policy" ]; then
         trap 'rm -f "$policy"' EXIT
         printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod 755 "$policy"
     fi
     apt-cache show openssh-server >/dev/null 2>&1 || apt-get update -qq || true
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openssh-server >/dev/null || true
+    DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends openssh-server postgresql >/dev/null || true
 
 # The console's pages in Chromium. Pictures stay in target/browser.
 [group('test')]
@@ -254,6 +256,11 @@ demo-kubernetes: _wasm_target
     @tests/kubernetes/go/build.sh
     @cargo build --quiet --package windlass-controller
     @cargo run --quiet --package windlass-test-kubernetes --example demo
+
+# Hosts that write to one PostgreSQL at the same time, beside one host with a file.
+[group('measure')]
+bench-shared-state: _servers
+    cargo bench --quiet --package windlass-postgres --bench shared
 
 # Five hundred machines, a hundred releases at once, clusters of up to 1,000 servers, 1,000 teams with keys.
 [group('measure')]

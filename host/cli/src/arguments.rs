@@ -412,6 +412,20 @@ pub(crate) enum StateCommand {
     Show,
     /// Take over a copy or a restored backup whose original is no longer used
     TakeOver(TakeOverState),
+    /// List the processes that have the state in a database open
+    Hosts,
+    /// Move journal and clusters from a directory to a database, or back
+    Migrate(MigrateState),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MigrateState {
+    /// Where they are: a state directory, or a database's URL
+    #[arg(long, value_name = "DIRECTORY|URL")]
+    pub(crate) from: String,
+    /// Where they go: an empty or new one
+    #[arg(long, value_name = "DIRECTORY|URL")]
+    pub(crate) to: String,
 }
 
 #[derive(Debug, Args)]

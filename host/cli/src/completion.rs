@@ -15,6 +15,7 @@ use windlass_scaleway::Zone;
 
 use crate::commands::example::EXAMPLES;
 use crate::configuration::{self, environment_of_process};
+use crate::context::STATE;
 
 /// By this variable, which names the shell, a script of `windlass completions --names` asks for candidates.
 pub(crate) const VARIABLE: &str = "WINDLASS_COMPLETE";
@@ -116,6 +117,10 @@ fn state() -> Option<StateDirectory> {
     let config = named("--config").or_else(|| environment("WINDLASS_CONFIG"));
     let environment = environment_of_process();
     let configuration = configuration::load(config.as_deref(), &environment).ok()?;
+    // A database is not asked while somebody types.
+    if configuration.state.is_some() || environment.contains_key(STATE) {
+        return None;
+    }
     let path = configuration.state_path(state_dir.as_deref(), &environment).ok()?;
     // Opening one that is missing makes it.
     path.is_dir().then(|| StateDirectory::open(&path).ok())?

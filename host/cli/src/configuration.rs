@@ -35,6 +35,8 @@ pub(crate) struct Configuration {
     pub(crate) owner: Option<OwnerName>,
     /// Journal, decision log, caches. Relative to the file's directory.
     pub(crate) state_dir: Option<PathBuf>,
+    /// The database that has journal and clusters, if the state directory does not.
+    pub(crate) state: Option<StateUrl>,
     /// Scaleway's API.
     pub(crate) api_url: Option<String>,
     /// The profile of Scaleway's own configuration file.
@@ -51,6 +53,16 @@ pub(crate) struct Configuration {
     pub(crate) policies: Policies,
     /// Where each slot's links stand in the file, from line 1: for messages about policies that cannot be used.
     pub(crate) policy_lines: BTreeMap<SlotName, Vec<usize>>,
+}
+
+/// The URL of a database, which may hold a password.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct StateUrl(pub(crate) String);
+
+impl std::fmt::Debug for StateUrl {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("StateUrl(not shown)")
+    }
 }
 
 /// `[server]`: what `server create` uses where its options say nothing.
@@ -206,6 +218,12 @@ fn read<'t>(configuration: &mut Configuration, reader: &mut TableReader<'_, 't>,
     configuration.owner =
         reader.checked(problems, "owner", |text| text.parse().map_err(|error: NameError| error.to_string()));
     configuration.state_dir = reader.text(problems, "state_dir").map(|path| base.join(path));
+    configuration.state =
+        reader.checked(problems, "state", |text| match text.split_once("://") {
+            Some(("postgres" | "postgresql", _)) => Ok(StateUrl(text.to_owned())),
+            _ => Err("must be a database's URL, like postgres://user@host/database; for a directory, use state_dir"
+                .to_owned()),
+        });
     configuration.api_url = reader.text(problems, "api_url");
     configuration.profile = reader.text(problems, "profile");
     configuration.zone = reader.text(problems, "zone");

@@ -17,6 +17,7 @@ use windlass_distribution::{LockFile, Registries, RegistryOptions, Trust};
 use windlass_inspect::failure::Failure;
 use windlass_inspect::output::Output;
 use windlass_inspect::{Commands, Inspector};
+use windlass_lifecycle::log::SharedLog;
 use windlass_lifecycle::{
     Error as LifecycleError, Journal, Lifecycle, MachineReader, Options, OtherOwners, OwnerName, StateDirectory,
     scaleway_capabilities,
@@ -29,7 +30,7 @@ use windlass_scaleway::{
 
 use crate::COMPILE;
 use crate::arguments::Global;
-use crate::configuration::{self, Configuration, Environment, environment_of_process};
+use crate::configuration::{self, Configuration, Environment, StateUrl, environment_of_process};
 use crate::detached;
 
 /// How long a look at Scaleway may take whose answer is not what a command was asked for.
@@ -159,11 +160,50 @@ impl Context {
                 .because("with another state directory, what you created before would not be found")
                 .remedy(format!("correct --state-dir, WINDLASS_STATE_DIR or state_dir; for a new one: mkdir {path}")));
         }
-        StateDirectory::open(&path).map_err(|error| {
+        self.open_state(&path)
+    }
+
+    /// The state directory at this path, made where it is missing.
+    pub(crate) fn open_state(&self, path: &Path) -> Result<StateDirectory, Failure> {
+        let state = StateDirectory::open(path).map_err(|error| {
             Failure::usage("the state directory cannot be used")
                 .because(error.to_string())
                 .remedy("name another with --state-dir, WINDLASS_STATE_DIR or state_dir in the configuration")
+        })?;
+        Ok(match self.shared_state()? {
+            Some(shared) => state.with_shared_log(shared),
+            None => state,
         })
+    }
+
+    /// The database that has journal and clusters: variable or configuration. `None`: the state directory has them.
+    pub(crate) fn shared_state(&self) -> Result<Option<Arc<dyn SharedLog>>, Failure> {
+        let variable = self.environment.get(STATE).filter(|value| !value.is_empty());
+        let (url, place) = match (variable, &self.configuration.state) {
+            (Some(url), _) => (url.as_str(), STATE),
+            (None, Some(StateUrl(url))) => (url.as_str(), "`state` in the configuration"),
+            (None, None) => return Ok(None),
+        };
+        self.database(url, place).map(Some)
+    }
+
+    /// The database of a URL that stands in this place.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn database(&self, url: &str, place: &str) -> Result<Arc<dyn SharedLog>, Failure> {
+        let host = windlass_process::host_name().unwrap_or_else(|| "unknown".to_owned());
+        match windlass_postgres::PostgresState::parse(url, &self.environment, host) {
+            Ok(database) => Ok(Arc::new(database)),
+            Err(error) => Err(Failure::usage("the database for the state cannot be used")
+                .at(place)
+                .because(error.to_string())
+                .remedy("write it like postgres://user@host/database")),
+        }
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    #[expect(clippy::unused_self, reason = "as with the feature")]
+    pub(crate) fn database(&self, _url: &str, place: &str) -> Result<Arc<dyn SharedLog>, Failure> {
+        Err(Failure::usage("this windlass was built without PostgreSQL").at(place))
     }
 }
 
@@ -186,6 +226,8 @@ fn misspelt(path: &Path) -> Option<PathBuf> {
     windlass_policy::nearest(name, names.iter().map(String::as_str)).map(|near| folder.join(near))
 }
 
+/// The variable that names the database.
+pub(crate) const STATE: &str = "WINDLASS_STATE";
 /// Shorter names are like each other without any mistake.
 const SHORTEST_NAME: usize = 4;
 /// The file by which a state directory that was used is known.

@@ -62,6 +62,11 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
                 "Journal, decision log and caches. Absent: `$XDG_STATE_HOME/windlass`, else \
                 `~/.local/state/windlass`. `--state-dir` and `WINDLASS_STATE_DIR` come first",
             ),
+            (
+                "state",
+                "The URL of a database that has the journal and clusters, [shared with other machines](shared-state.md). \
+                `WINDLASS_STATE` comes first",
+            ),
             ("api_url", "The address of Scaleway's API. `--api-url` and `SCW_API_URL` come first"),
             ("profile", "The profile of Scaleway's own configuration file. `--profile` and `SCW_PROFILE` come first"),
             ("zone", "The availability zone. `--zone` and `SCW_DEFAULT_ZONE` come first"),

@@ -56,6 +56,7 @@ impl Error {
             Self::JournalWrite { .. }
             | Self::OperationTaken { .. }
             | Self::JournalClosed
+            | Self::Migration { .. }
             | Self::JournalTooLong { .. }
             | Self::JournalRead { .. }
             | Self::JournalRow { .. } => Aftermath::Refused,

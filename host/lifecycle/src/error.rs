@@ -77,6 +77,9 @@ pub enum Error {
     /// A write failed.
     #[error("the journal cannot be written: {problem}")]
     JournalWrite { problem: String },
+    /// A journal was not moved to another place.
+    #[error("the state was not moved: {problem}")]
+    Migration { problem: String },
     /// Another process has taken the operation over, so this one writes nothing about it any more.
     #[error("operation {operation} was taken over by another process")]
     OperationTaken { operation: OperationId },

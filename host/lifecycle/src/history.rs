@@ -72,10 +72,14 @@ impl FileMark {
 }
 
 /// A place. What a system does not tell is absent, and says nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The file that names itself.
-    pub own: FileMark,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<FileMark>,
+    /// The database that the journal is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<FileMark>,
     /// The machine's id (`/etc/machine-id`).
@@ -91,20 +95,34 @@ impl Place {
             (Some(one), Some(other)) => one != other,
             _ => false,
         };
-        let same_journal = match (&self.journal, &here.journal) {
+        let same = |one: &Option<FileMark>, other: &Option<FileMark>| match (one, other) {
             (Some(one), Some(other)) => one.is_same(other),
             _ => true,
         };
         if differs(&self.machine, &here.machine) {
             Some("it was last used on another machine".to_owned())
-        } else if !self.own.is_same(&here.own) {
+        } else if differs(&self.database, &here.database) || !same(&self.own, &here.own) {
             Some("it is a copy, or a backup that was restored".to_owned())
-        } else if !same_journal {
+        } else if !same(&self.journal, &here.journal) {
             Some("its journal was replaced, as by a backup that was restored".to_owned())
         } else {
             None
         }
     }
+}
+
+impl History {
+    /// A new one, in a database that several hosts share.
+    fn in_database(place: String) -> Self {
+        let place = Place { database: Some(place), ..Place::default() };
+        Self { id: new_id(), place, taken_over_at: None }
+    }
+}
+
+fn new_id() -> String {
+    let mut id = String::new();
+    push_digits(&mut id, Randomness::new(None).word(), 12);
+    id
 }
 
 impl StateDirectory {
@@ -166,15 +184,24 @@ impl StateDirectory {
     /// [`Error::StateDirectory`] when the file cannot be written; the journal's.
     pub fn take_history_over(&self, now: u64) -> Result<(), Error> {
         let journal = if self.is_fresh() { None } else { Some(Journal::open(self, Durability::FullInline)?) };
-        let id = self.write_history(Some(now), |directory, temporary| directory.rename(temporary, directory, FILE))?;
-        journal.map_or(Ok(()), |journal| journal.belong_to(&id, false))
+        if let Some(shared) = self.shared_log() {
+            let history = History { taken_over_at: Some(now), ..History::in_database(shared.place()?) };
+            return journal.map_or(Ok(()), |journal| journal.belong_to(&history, false));
+        }
+        let history = self
+            .write_history(new_id(), Some(now), |directory, temporary| directory.rename(temporary, directory, FILE))?;
+        journal.map_or(Ok(()), |journal| journal.belong_to(&history, false))
     }
 
     /// Begins the history, where none was begun. Gives it, and what shows that it took place elsewhere.
     pub(crate) fn begin_history(&self, journal: &Journal) -> Result<(History, Option<String>), Error> {
-        if !self.handle().exists(FILE) {
+        if let Some(shared) = self.shared_log() {
+            if journal.history()?.is_none() {
+                journal.belong_to(&History::in_database(shared.place()?), true)?;
+            }
+        } else if !self.handle().exists(FILE) {
             // Of two processes that start together one wins.
-            self.write_history(None, |directory, temporary| {
+            self.write_history(new_id(), None, |directory, temporary| {
                 let linked = directory.hard_link(temporary, directory, FILE);
                 directory.remove_file(temporary)?;
                 linked.or_else(|error| if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) })
@@ -183,7 +210,7 @@ impl StateDirectory {
         let vanished = || self.history_failed(io::Error::other("it vanished while it was being written"));
         let (history, here) = self.read_history()?.ok_or_else(vanished)?;
         if journal.history()?.is_none() {
-            journal.belong_to(&history.id, true)?;
+            journal.belong_to(&history, true)?;
         }
         let moved = match history.place.moved(&here) {
             None => shown_by_journal(journal, Some(&history.id))?,
@@ -192,15 +219,14 @@ impl StateDirectory {
         Ok((history, moved))
     }
 
-    /// Written under another name first, which keeps the inode: nobody ever reads half of it. Gives the history's id.
+    /// Written under another name first, which keeps the inode: nobody ever reads half of it.
     fn write_history(
         &self,
+        id: String,
         taken_over_at: Option<u64>,
         place: impl FnOnce(&Dir, &str) -> io::Result<()>,
-    ) -> Result<String, Error> {
+    ) -> Result<History, Error> {
         let directory = self.handle();
-        let mut id = String::new();
-        push_digits(&mut id, Randomness::new(None).word(), 12);
         let temporary = format!("{FILE}.{id}");
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
@@ -210,12 +236,38 @@ impl StateDirectory {
             writeln!(file, "{}", serde_json::to_string(&history)?)?;
             file.sync_all()?;
             place(directory, &temporary)?;
-            Ok(id)
+            Ok(history)
         })();
         written.map_err(|error| self.history_failed(error))
     }
 
+    /// The history of another place goes on here: for who has copied its journal to this one.
+    pub(crate) fn continue_history(&self, journal: &Journal, history: &History) -> Result<(), Error> {
+        let history = match self.shared_log() {
+            Some(shared) => {
+                let here = History::in_database(shared.place()?);
+                History { place: here.place, ..history.clone() }
+            }
+            None => {
+                let (id, taken_over_at) = (history.id.clone(), history.taken_over_at);
+                self.write_history(id, taken_over_at, |directory, temporary| {
+                    directory.rename(temporary, directory, FILE)
+                })?
+            }
+        };
+        journal.belong_to(&history, false)
+    }
+
     fn read_history(&self) -> Result<Option<(History, Place)>, Error> {
+        if let Some(shared) = self.shared_log() {
+            let history = match Journal::read_only(self) {
+                Ok(journal) => journal.history_with_place()?,
+                Err(Error::JournalAbsent { .. }) => None,
+                Err(error) => return Err(error),
+            };
+            let Some(history) = history else { return Ok(None) };
+            return Ok(Some((history, Place { database: Some(shared.place()?), ..Place::default() })));
+        }
         let file = match self.handle().open(FILE) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -235,7 +287,7 @@ impl StateDirectory {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        Ok(Place { own: mark(&own.metadata()?), journal, machine: machine() })
+        Ok(Place { own: Some(mark(&own.metadata()?)), journal, machine: machine(), ..Place::default() })
     }
 
     fn history_failed(&self, source: io::Error) -> Error {
@@ -436,12 +488,13 @@ mod tests {
     #[test]
     fn what_a_system_does_not_tell_is_no_evidence() {
         let file = |inode, born| FileMark { inode, born };
-        let full = Place { own: file(1, Some(5)), journal: Some(file(2, Some(5))), machine: Some("a".into()) };
-        let bare = Place { own: file(1, None), journal: None, machine: None };
+        let own = |inode, born| Some(file(inode, born));
+        let full = Place { own: own(1, Some(5)), journal: own(2, Some(5)), machine: Some("a".into()), database: None };
+        let bare = Place { own: own(1, None), ..Place::default() };
         assert_eq!((full.moved(&bare), bare.moved(&full)), (None, None));
         let elsewhere = Place { machine: Some("b".into()), ..full.clone() };
         assert!(full.moved(&elsewhere).unwrap().contains("another machine"));
-        assert!(full.moved(&Place { own: file(1, Some(6)), ..full.clone() }).is_some());
-        assert!(bare.moved(&Place { own: file(2, None), ..bare.clone() }).is_some());
+        assert!(full.moved(&Place { own: own(1, Some(6)), ..full.clone() }).is_some());
+        assert!(bare.moved(&Place { own: own(2, None), ..bare.clone() }).is_some());
     }
 }

@@ -65,6 +65,7 @@ mod lifecycle;
 pub mod log;
 mod machines;
 pub mod metric_names;
+mod migrate;
 mod name;
 mod other_owners;
 mod ownership;
@@ -120,6 +121,7 @@ pub use machines::{
     AdoptedMachine, ClaimName, HostOrigin, Ineligible, JournalledClaim, Listing, OrderRequest, Pool, PoolPrefix,
     Reclaim, ReclaimMode, ReclaimRequest, Stranded,
 };
+pub use migrate::Migrated;
 pub use other_owners::OtherOwners;
 pub use placement::{Placement, euros};
 pub use quotas::{QuotaDemand, QuotaRefusal, check_quotas};

@@ -137,7 +137,7 @@ impl Shared {
         match &*self.moved.lock() {
             None => Ok(()),
             Some(evidence) => {
-                Err(Error::HistoryMoved { path: self.state_directory.path().to_owned(), evidence: evidence.clone() })
+                Err(Error::HistoryMoved { path: self.state_directory.location(), evidence: evidence.clone() })
             }
         }
     }

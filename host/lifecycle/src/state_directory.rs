@@ -10,6 +10,8 @@ use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, File, OpenOptions, OpenOptions
 use crate::Error;
 use crate::clock::Randomness;
 use crate::identifier::OwnerName;
+use crate::journal::Journal;
+use crate::log::SharedLog;
 
 const OWNER_FILE: &str = "owner";
 const RUNNERS: &str = "runners";
@@ -24,6 +26,8 @@ pub(crate) const JOURNAL_FILE: &str = "journal.sqlite";
 pub struct StateDirectory {
     directory: Arc<Dir>,
     path: PathBuf,
+    /// Where the journal and the owner's name are, if not here.
+    shared: Option<Arc<dyn SharedLog>>,
 }
 
 impl StateDirectory {
@@ -43,7 +47,26 @@ impl StateDirectory {
         })?;
         let directory = Dir::open_ambient_dir(path, ambient_authority()).map_err(failed)?;
         let path = std::fs::canonicalize(path).map_err(failed)?;
-        Ok(Self { directory: Arc::new(directory), path })
+        Ok(Self { directory: Arc::new(directory), path, shared: None })
+    }
+
+    /// The same, with the journal and the owner's name in a log that several hosts share. What each host has for itself,
+    /// such as compiled policies and the decision log, stays in the directory.
+    #[must_use]
+    pub fn with_shared_log(self, log: Arc<dyn SharedLog>) -> Self {
+        Self { shared: Some(log), ..self }
+    }
+
+    /// Where the journal is, for messages: the directory, or the shared log's location.
+    #[must_use]
+    pub fn location(&self) -> PathBuf {
+        self.shared.as_ref().map_or_else(|| self.path.clone(), |shared| PathBuf::from(shared.location()))
+    }
+
+    /// The log that several hosts share. `None`: the journal is in this directory.
+    #[must_use]
+    pub fn shared_log(&self) -> Option<&Arc<dyn SharedLog>> {
+        self.shared.as_ref()
     }
 
     /// The handle, for others who keep files here (the policy host keeps its cache and its decision log here).
@@ -68,6 +91,13 @@ impl StateDirectory {
     /// # Errors
     /// As [`StateDirectory::owner`].
     pub fn stored_owner(&self) -> Result<Option<OwnerName>, Error> {
+        if self.shared.is_some() {
+            return match Journal::read_only(self) {
+                Ok(journal) => journal.owner(),
+                Err(Error::JournalAbsent { .. }) => Ok(None),
+                Err(error) => Err(error),
+            };
+        }
         match self.directory.open(OWNER_FILE) {
             Ok(file) => {
                 let mut text = String::new();
@@ -86,6 +116,13 @@ impl StateDirectory {
     pub fn owner(&self, configured: Option<OwnerName>) -> Result<OwnerName, Error> {
         if let Some(owner) = configured {
             return Ok(owner);
+        }
+        if let Some(shared) = &self.shared {
+            let journal = Journal::of(shared.open()?);
+            return match journal.owner()? {
+                Some(owner) => Ok(owner),
+                None => journal.take_owner(&Randomness::new(None).with(OwnerName::random)),
+            };
         }
         // Made under another name and linked, so that of two processes that start together one wins and nobody ever
         // reads half a name.
@@ -115,7 +152,10 @@ impl StateDirectory {
     /// Whether nothing was ever done with it: there is no journal.
     #[must_use]
     pub fn is_fresh(&self) -> bool {
-        !self.directory.exists(JOURNAL_FILE)
+        match &self.shared {
+            Some(shared) => matches!(shared.read_only(), Err(Error::JournalAbsent { .. })),
+            None => !self.directory.exists(JOURNAL_FILE),
+        }
     }
 
     /// From now on the owner's name is this one, where none is configured: for who takes over what a lost state
@@ -128,6 +168,9 @@ impl StateDirectory {
         if !self.is_fresh() {
             let problem = "the state directory has a journal of another owner's resources";
             return Err(self.failed(OWNER_FILE)(io::Error::other(problem)));
+        }
+        if let Some(shared) = &self.shared {
+            return Journal::of(shared.open()?).take_owner(owner).map(drop);
         }
         let temporary = format!("{OWNER_FILE}.{owner}");
         let mut options = OpenOptions::new();
@@ -179,6 +222,9 @@ impl StateDirectory {
     /// How many processes have this directory open for work.
     #[must_use]
     pub fn living_runners(&self) -> usize {
+        if let Some(shared) = &self.shared {
+            return shared.hosts().map_or(0, |hosts| hosts.iter().filter(|host| host.lives).count());
+        }
         let Ok(marks) = self.directory.read_dir(RUNNERS) else { return 0 };
         let names = marks.filter_map(|mark| mark.ok()?.file_name().into_string().ok());
         names.filter(|name| self.runner_lives(name)).count()

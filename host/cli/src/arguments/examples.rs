@@ -85,6 +85,11 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("operation abandon", &["windlass operation abandon ci-0nqrsxtrgyns --reason closed"]),
     ("state show", &["windlass state show"]),
     ("state take-over", &["windlass state take-over --yes"]),
+    ("state hosts", &["windlass state hosts"]),
+    (
+        "state migrate",
+        &["windlass state migrate --from ~/.local/state/windlass --to postgres://ops@db.example.com/windlass"],
+    ),
     ("sweep", &["windlass sweep --dry-run", "windlass sweep --yes"]),
     ("doctor", &["windlass doctor"]),
     ("init", &["windlass init", "windlass init --yes --zone fr-par-1 --group ci"]),

@@ -11,7 +11,7 @@ use windlass_policy::{Mode, Source};
 use windlass_scaleway::{ConfigurationError, DEFAULT_API_URL, Limits, Settings};
 
 use crate::configuration::VolumeType;
-use crate::context::{Context, DEFAULT_PARALLEL, no_key};
+use crate::context::{Context, DEFAULT_PARALLEL, STATE, no_key};
 use crate::units::human_duration;
 
 /// Document of `config show`.
@@ -86,6 +86,7 @@ pub(crate) fn run(context: &Context) -> Result<(), Failure> {
     values.extend(scaleway(context, settings.as_ref()));
     values.push(secret_key);
     values.push(state_directory(context));
+    values.push(shared_state(context));
     values.push(owner(context));
     values.extend(limits(context));
     values.extend(server(context));
@@ -206,6 +207,16 @@ fn state_directory(context: &Context) -> Value {
         (given, _) => by_option_or_variable(context, given, "--state-dir", "WINDLASS_STATE_DIR"),
     };
     Value::new(KEY, path.display().to_string(), from, place)
+}
+
+fn shared_state(context: &Context) -> Value {
+    const KEY: &str = "state";
+    let Ok(Some(shared)) = context.shared_state() else { return Value::none(KEY) };
+    let (from, place) = match context.environment.get(STATE).is_some_and(|value| !value.is_empty()) {
+        true => (Origin::Variable, Some(STATE.to_owned())),
+        false => (Origin::File, in_file(context, KEY)),
+    };
+    Value::new(KEY, shared.location().to_owned(), from, place)
 }
 
 /// Looking makes no state directory, and no owner in it.

@@ -173,15 +173,19 @@ pub(super) fn lifecycle_failure(what: &str, error: &Error) -> Failure {
         Error::Scaleway { what: doing, source } => scaleway_failure(what, Some(doing), source),
         Error::Specification { .. } | Error::Name { .. } => Failure::usage(error.to_string()),
         Error::HistoryMoved { path, evidence } => {
-            let path = path.display();
-            Failure::undone(format!("{what}: the state directory {path} cannot be relied on"))
+            let path = path.display().to_string();
+            let (kind, option) = match path.contains("://") {
+                true => ("state in", String::new()),
+                false => ("state directory", format!(" --state-dir {path}")),
+            };
+            Failure::undone(format!("{what}: the {kind} {path} cannot be relied on"))
                 .because(evidence)
                 .because(
                     "what it was copied from may still be in use, or may have gone on after the copy was made, so \
                      nothing is created, undone, taken over or removed with it",
                 )
                 .remedy(format!(
-                    "windlass state take-over --state-dir {path}, if nothing uses that history any more; or another \
+                    "windlass state take-over{option}, if nothing uses that history any more; or another \
                      state directory and another owner"
                 ))
         }

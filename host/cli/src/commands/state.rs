@@ -1,15 +1,20 @@
 //! `windlass state`: where state is kept, and whether it can be relied on.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde_json::json;
+use windlass_cluster::LogClusterStore;
 use windlass_inspect::failure::Failure;
+use windlass_inspect::listing::Listing;
 use windlass_inspect::output::fields;
+use windlass_inspect::text::ago;
 use windlass_inspect::words::counted;
+use windlass_lifecycle::log::SharingHost;
 use windlass_lifecycle::{Clock, Error, Journal, OperationState, StateDirectory};
 
 use super::lifecycle::lifecycle_failure;
-use crate::arguments::{StateCommand, TakeOverState};
+use crate::arguments::{MigrateState, StateCommand, TakeOverState};
 use crate::confirmation::Confirmation;
 use crate::context::Context;
 
@@ -17,6 +22,8 @@ pub(crate) async fn run(context: &Context, command: StateCommand) -> Result<(), 
     match command {
         StateCommand::Show => show(context).await,
         StateCommand::TakeOver(arguments) => take_over(context, &arguments).await,
+        StateCommand::Hosts => hosts(context),
+        StateCommand::Migrate(arguments) => migrate(context, &arguments).await,
     }
 }
 
@@ -31,8 +38,13 @@ async fn show(context: &Context) -> Result<(), Failure> {
     let operations = operations(&state)?;
     let on_clusters: Vec<String> =
         context.open_cluster_operations().await?.into_iter().map(|operation| operation.words).collect();
+    let journal = match state.shared_log() {
+        Some(shared) => shared.location().to_owned(),
+        None => state.path().join("journal.sqlite").display().to_string(),
+    };
     let document = json!({
         "state_directory": state.path(),
+        "journal": journal,
         "owner": owner,
         "history": history,
         "moved": moved,
@@ -44,6 +56,7 @@ async fn show(context: &Context) -> Result<(), Failure> {
         let counts: Vec<String> = operations.iter().map(|(state, count)| format!("{count} {state}")).collect();
         let rows = [
             ("directory", state.path().display().to_string()),
+            ("journal", journal.clone()),
             ("owner", owner.as_ref().map_or_else(none, ToString::to_string)),
             ("history", history.clone().unwrap_or_else(none)),
             ("in use here", moved.as_ref().map_or_else(|| "yes".to_owned(), |evidence| format!("no: {evidence}"))),
@@ -101,6 +114,45 @@ async fn take_over(context: &Context, arguments: &TakeOverState) -> Result<(), F
         )
     });
     Ok(())
+}
+
+fn hosts(context: &Context) -> Result<(), Failure> {
+    let (hosts, none) = match context.shared_state()? {
+        Some(shared) => (read(shared.hosts())?, "no process has the state open"),
+        None => (Vec::new(), "the state is in a directory of this machine; docs/shared-state.md tells how to share it"),
+    };
+    let listing = Listing::new(&hosts, none, |host: &SharingHost| host.host.clone())
+        .column("host", |host| host.host.clone())
+        .column("process", |host| host.process.to_string())
+        .column("lives", |host| if host.lives { "yes" } else { "no" }.to_owned())
+        .column("renewed", |host| ago(host.renewed_at));
+    context.output.listing(&json!({ "hosts": hosts }), &listing);
+    Ok(())
+}
+
+async fn migrate(context: &Context, arguments: &MigrateState) -> Result<(), Failure> {
+    let (from, to) = (place(context, &arguments.from, "--from")?, place(context, &arguments.to, "--to")?);
+    let migrated = from.migrate_to(&to, LogClusterStore::FAMILIES).await;
+    let migrated = migrated.map_err(|error| lifecycle_failure("the state was not moved", &error))?;
+    context.output.result(&migrated, || {
+        format!(
+            "moved {} records with {} steps and events; the old place refuses to be used from now on\n",
+            migrated.streams, migrated.entries
+        )
+    });
+    Ok(())
+}
+
+/// A state directory or a database, as it is written on the command line.
+fn place(context: &Context, written: &str, option: &str) -> Result<StateDirectory, Failure> {
+    let opened = |path: &Path| {
+        StateDirectory::open(path).map_err(|error| lifecycle_failure("the state directory cannot be used", &error))
+    };
+    if written.contains("://") {
+        let database = context.database(written, option)?;
+        return Ok(opened(&context.state_path()?)?.with_shared_log(database));
+    }
+    opened(Path::new(written))
 }
 
 /// What is said where the history takes place here as far as can be seen.

@@ -95,7 +95,7 @@ const SERVING: [&[&str]; 3] = [
 ];
 
 /// Commands whose documents other tests look at alone, or that print none.
-const OTHERS: [&str; 14] = [
+const OTHERS: [&str; 16] = [
     // What they attach to.
     "cluster attach",
     "operation attach",
@@ -114,6 +114,9 @@ const OTHERS: [&str; 14] = [
     // They need an account of their own.
     "init",
     "operation cancel",
+    // They need a database.
+    "state hosts",
+    "state migrate",
 ];
 
 static PUBLISHED: LazyLock<Value> = LazyLock::new(|| {

@@ -38,7 +38,7 @@ const COMMANDS: [&[&str]; 17] = [
 ];
 
 /// What changes neither the account nor the journal, or, like `demo`, works on an account of its own.
-const OTHERS: [&str; 53] = [
+const OTHERS: [&str; 55] = [
     "version",
     "example",
     "type list",
@@ -91,6 +91,8 @@ const OTHERS: [&str; 53] = [
     "policy verify",
     "server list",
     "server show",
+    "state hosts",
+    "state migrate",
     "state show",
 ];
 

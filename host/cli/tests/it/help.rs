@@ -96,6 +96,14 @@ fn each_example_of_each_help_does_what_it_shows() {
         let listed = world.run(&[listing, &["-o", "name"]].concat()).expect(0).stdout;
         listed.lines().next().unwrap().to_owned()
     };
+    // State that may move to another place: it is used there alone.
+    let with_state = || {
+        let path = folder.join("old").display().to_string();
+        let create =
+            ["server", "create", "--group", "old", "--type", "DEV1-S", "--image", "ubuntu_noble", "--state-dir"];
+        world.run(&[&create[..], &[&path]].concat()).expect(0);
+        path
+    };
     let mut known: BTreeMap<&str, String> = BTreeMap::new();
     for example in all {
         // Names and ids that the examples made up.
@@ -106,6 +114,8 @@ fn each_example_of_each_help_does_what_it_shows() {
                 "web-1" => first_of(&["server", "list", "--group", "db"]),
                 "ci-0nqrsxtrgyns" => first_of(&["operation", "list", "--group", "ci"]),
                 "01JD0000000000000000000000" => first_of(&["decision", "list"]),
+                "~/.local/state/windlass" => with_state(),
+                "postgres://ops@db.example.com/windlass" => folder.join("new").display().to_string(),
                 _ => word,
             })
             .collect();

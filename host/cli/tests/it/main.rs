@@ -26,6 +26,7 @@ mod output;
 mod policies;
 mod servers;
 mod serving;
+mod sharing;
 mod slots;
 mod state;
 mod style;

@@ -148,6 +148,9 @@ fn stored(streams: Vec<Stream>) -> Result<Vec<StoredCluster>, StoreError> {
 }
 
 impl LogClusterStore {
+    /// The families of its streams in a log.
+    pub const FAMILIES: &[&str] = &[CLUSTER, NODE, OPERATION];
+
     /// The store in this journal's log.
     #[must_use]
     pub fn of(journal: &Journal) -> Self {

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cap_std::ambient_authority;
-use cap_std::fs::Dir;
 use parking_lot::Mutex;
 use windlass_console::{Beside, ServeOptions};
 use windlass_lifecycle::{Clock, Durability, Options, Runtime, RuntimeOptions, StateDirectory, Supervisor, Tasks};
@@ -75,8 +73,14 @@ pub(super) async fn start<K: MachineKind>(
     let (checked, runtime) = tokio::join!(K::check(&client, &configuration, &connector), runtime);
     let (learned, runtime) = (checked?, runtime??);
     let (watch, policies, durability) = (runtime.watch(), runtime.policies, Durability::default());
-    let dependencies =
-        Dependencies { client, policies, clock: Clock::System, durability, seed: None, host: host_name() };
+    let dependencies = Dependencies {
+        client,
+        policies,
+        clock: Clock::System,
+        durability,
+        seed: None,
+        host: windlass_process::host_name(),
+    };
     begin(configuration, connector, dependencies, Claimed { state, lock, learned, watch, console }).await
 }
 
@@ -184,13 +188,4 @@ pub(super) fn ids(state: &StateDirectory, file: &'static str) -> Result<Ids, Sta
         .try_clone()
         .map_err(|source| windlass_lifecycle::Error::StateDirectory { path: state.path().to_owned(), source })?;
     Ok(Ids::open(directory, file))
-}
-
-/// This host's name as a tag can hold it, where it has one: the kernel's, so that what is in a container says so.
-fn host_name() -> Option<String> {
-    let kernel = Dir::open_ambient_dir("/proc/sys/kernel", ambient_authority()).ok()?;
-    let name = kernel.read_to_string("hostname").ok()?;
-    let fits = |character: &char| character.is_ascii_alphanumeric() || matches!(character, '.' | '-');
-    let name: String = name.trim().chars().filter(fits).take(64).collect();
-    (!name.is_empty()).then_some(name)
 }

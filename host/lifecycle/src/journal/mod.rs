@@ -30,14 +30,19 @@ pub use record::{Entry, Operation, OperationFilter, OperationKind, OperationStat
 
 use crate::Error;
 use crate::clock::Randomness;
+use crate::history::History;
 use crate::identifier::{OperationId, OwnerName, push_digits};
 use crate::log::{Change, Condition, Durability, Fence, Lease, Log, LogEntry, Query, SqliteLog, Stream, Target, Write};
 use crate::state_directory::StateDirectory;
 
 const OPERATIONS: &[&str] = &[OPERATION];
+/// The families of streams that hold what was done.
+pub(crate) const FAMILIES: &[&str] = OPERATIONS;
 const OPERATION: &str = "operation";
 /// The one stream that says which history the log is of.
 const HISTORY: &str = "history";
+/// The stream of the owner's name, in a log that hosts share.
+const OWNER: &str = "owner";
 /// Entries of one operation at most. A create with a hundred retries writes a few hundred.
 const ENTRIES: u32 = 100_000;
 /// Operations that one transaction of a prune removes at most: a tenth of a second, measured with 15 entries each.
@@ -195,7 +200,10 @@ impl Journal {
     /// [`Error::JournalNewer`] when a newer version wrote it (it is left untouched), [`Error::JournalOpen`] when it is
     /// no journal or cannot be opened.
     pub fn open(state: &StateDirectory, durability: Durability) -> Result<Self, Error> {
-        Ok(Self::of(Arc::new(SqliteLog::open(state, durability)?)))
+        Ok(Self::of(match state.shared_log() {
+            Some(shared) => shared.open()?,
+            None => Arc::new(SqliteLog::open(state, durability)?),
+        }))
     }
 
     /// Opens the journal for reading only: for `operation list`, while others write. Also on a disk that is full or
@@ -204,10 +212,13 @@ impl Journal {
     /// # Errors
     /// [`Error::JournalAbsent`] where there is none, or an empty file; otherwise as [`Journal::open`].
     pub fn read_only(state: &StateDirectory) -> Result<Self, Error> {
-        Ok(Self::of(Arc::new(SqliteLog::read_only(state)?)))
+        Ok(Self::of(match state.shared_log() {
+            Some(shared) => shared.read_only()?,
+            None => Arc::new(SqliteLog::read_only(state)?),
+        }))
     }
 
-    fn of(log: Arc<dyn Log>) -> Self {
+    pub(crate) fn of(log: Arc<dyn Log>) -> Self {
         Self { log, held: Arc::default() }
     }
 
@@ -231,6 +242,22 @@ impl Journal {
         self.log.lives(runner)
     }
 
+    /// The owner's name, where it is kept in the log.
+    pub(crate) fn owner(&self) -> Result<Option<OwnerName>, Error> {
+        let found = self.log.streams(&Query { families: &[OWNER], ..Query::default() })?;
+        let name = found.first().and_then(|stream| stream.document.get("name")).and_then(Value::as_str);
+        name.map(str::parse).transpose()
+    }
+
+    /// From now on this is the owner's name, where there is none yet. Gives the one that counts.
+    pub(crate) fn take_owner(&self, owner: &OwnerName) -> Result<OwnerName, Error> {
+        let change = Change::of(OWNER, OWNER, Target::New).set([("name", json!(owner))]);
+        match self.log.append_at_once(&[change])? {
+            Some(_) => Ok(owner.clone()),
+            None => Ok(self.owner()?.unwrap_or_else(|| owner.clone())),
+        }
+    }
+
     fn history_field(&self, field: &str) -> Result<Option<Value>, Error> {
         let streams = self.log.streams(&Query { families: &[HISTORY], ..Query::default() })?;
         Ok(streams.into_iter().find_map(|stream| stream.document.get(field).filter(|it| !it.is_null()).cloned()))
@@ -243,11 +270,27 @@ impl Journal {
 
     /// From now on it belongs to this history, and what showed that it was set back counts no more; where it is `new`
     /// only, one that belongs to another one or has an operation is left as it is.
-    pub(crate) fn belong_to(&self, history: &str, new: bool) -> Result<(), Error> {
+    pub(crate) fn belong_to(&self, history: &History, new: bool) -> Result<(), Error> {
         let target = if new { Target::New } else { Target::Any };
-        let change = Change::of(HISTORY, HISTORY, target).set([("id", json!(history)), ("set_back", Value::Null)]);
+        let mut change =
+            Change::of(HISTORY, HISTORY, target).set([("id", json!(history.id)), ("set_back", Value::Null)]);
+        if history.place.database.is_some()
+            && let Write::Set(fields) = &mut change.write
+        {
+            fields.insert("place".to_owned(), json!(history.place));
+            fields.insert("taken_over_at".to_owned(), json!(history.taken_over_at));
+        }
         let unless = new.then(|| Query { limit: Some(1), ..operations_where(Vec::new()) });
         self.log.append_at_once(&[Change { unless, ..change }]).map(drop)
+    }
+
+    /// The history with its place, where both are kept in the log.
+    pub(crate) fn history_with_place(&self) -> Result<Option<History>, Error> {
+        let streams = self.log.streams(&Query { families: &[HISTORY], ..Query::default() })?;
+        let Some(stream) = streams.into_iter().next() else { return Ok(None) };
+        let unreadable =
+            |error: serde_json::Error| Error::journal_row("streams", HISTORY, "document", error.to_string());
+        serde_json::from_value(stream.document).map(Some).map_err(unreadable)
     }
 
     /// What showed that it was set back to an earlier state, for people: until somebody takes the history over.

@@ -8,6 +8,7 @@
 mod sqlite;
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -15,6 +16,9 @@ use serde_json::{Map, Value};
 pub use sqlite::{Durability, SqliteLog};
 
 use crate::Error;
+
+/// The longest document, in bytes, when writing and when reading.
+pub const MAX_DOCUMENT_LEN: usize = 4 * 1024 * 1024;
 
 /// The right to write to a stream. It changes when another process takes the stream, so whoever was overtaken can write
 /// no more. Never given twice in the life of a log.
@@ -66,6 +70,49 @@ pub trait Log: fmt::Debug + Send + Sync {
     /// Whether it shows what it held when it was opened, since nothing can be written where it is, and is to be opened
     /// again for each look.
     fn is_snapshot(&self) -> bool;
+}
+
+/// Where several hosts keep a log that they share, such as a database.
+pub trait SharedLog: fmt::Debug + Send + Sync {
+    /// The location, for messages: without a secret.
+    fn location(&self) -> &str;
+
+    /// Opens the log for writing, and makes it where there is none.
+    ///
+    /// # Errors
+    /// [`Error::JournalNewer`] when a newer version wrote it (it is left untouched), [`Error::JournalOpen`] when it
+    /// cannot be opened.
+    fn open(&self) -> Result<Arc<dyn Log>, Error>;
+
+    /// Opens the log for reading only: nothing is made or changed.
+    ///
+    /// # Errors
+    /// [`Error::JournalAbsent`] where there is none; otherwise as [`SharedLog::open`].
+    fn read_only(&self) -> Result<Arc<dyn Log>, Error>;
+
+    /// Names the place of the log: a copy of it, or a backup that was restored elsewhere, has another one.
+    ///
+    /// # Errors
+    /// [`Error::JournalOpen`] when it cannot be reached.
+    fn place(&self) -> Result<String, Error>;
+
+    /// The processes that have it open for writing.
+    ///
+    /// # Errors
+    /// [`Error::JournalOpen`] when it cannot be reached.
+    fn hosts(&self) -> Result<Vec<SharingHost>, Error>;
+}
+
+/// A process that has a shared log open for writing.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct SharingHost {
+    /// The name of its machine.
+    pub host: String,
+    pub process: u32,
+    /// When it last said that it lives, in milliseconds since 1970.
+    pub renewed_at: u64,
+    /// Whether it said so lately.
+    pub lives: bool,
 }
 
 /// Held until it is dropped, or its process ends, however it ends.

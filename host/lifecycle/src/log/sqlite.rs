@@ -19,7 +19,9 @@ use serde_json::Value;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use windlass_concurrency::{Bounds, GroupCommit};
 
-use super::{Change, Condition, Fence, Key, Lease, Log, LogEntry, Query, Stream, Tally, Target, Write};
+use super::{
+    Change, Condition, Fence, Key, Lease, Log, LogEntry, MAX_DOCUMENT_LEN, Query, Stream, Tally, Target, Write,
+};
 use crate::Error;
 use crate::state_directory::{JOURNAL_FILE, StateDirectory};
 
@@ -28,8 +30,6 @@ const BUSY: Duration = Duration::from_secs(10);
 const BOUNDS: Bounds = Bounds { queue: 1024, batch: 256 };
 /// Statements that are kept prepared.
 const STATEMENTS: usize = 64;
-/// The longest document, in bytes, when writing and when reading.
-const MAX_DOCUMENT_LEN: usize = 4 * 1024 * 1024;
 /// `user_version` of the tables, and of the words in the documents.
 const VERSION: i64 = 1;
 const TABLES: &str = "
@@ -308,9 +308,10 @@ impl Sql {
         // Otherwise SQLite reads all by their age to find few of some states.
         let unindexed = if query.all.iter().any(is_of_states) { "+" } else { "" };
         let by = query.by.map(|by| format!("{unindexed}{}", field(by)));
-        if let (Some(id), Some(by), Some(family)) = (&query.beyond, &by, query.families.first()) {
-            let of = format!("select {by}, number from streams where family = '{family}' and id = ?");
-            let _ = write!(sql.text, " and ({by}, number) {compared} ({of})");
+        if let (Some(id), Some(family)) = (&query.beyond, query.families.first()) {
+            let order = by.as_ref().map_or_else(|| "number".to_owned(), |by| format!("{by}, number"));
+            let of = format!("select {order} from streams where family = '{family}' and id = ?");
+            let _ = write!(sql.text, " and ({order}) {compared} ({of})");
             sql.bound.push(Bound::Text(id.clone()));
         }
         if !select.contains("count") {

@@ -93,12 +93,12 @@ async fn state(context: &Context) -> Vec<Check> {
     match found {
         Nearest::Itself(existing) => {
             checks.push(free_space(&existing));
-            checks.push(match StateDirectory::open(&existing) {
+            checks.push(match context.open_state(&existing) {
                 Ok(state) => match context.open_cluster_operations().await {
                     Ok(on_clusters) => journal(&state, &on_clusters),
                     Err(failure) => Check::of_failure(JOURNAL, &failure),
                 },
-                Err(error) => Check::failed(JOURNAL, error.to_string()),
+                Err(failure) => Check::of_failure(JOURNAL, &failure),
             });
         }
         Nearest::Above(existing) => {

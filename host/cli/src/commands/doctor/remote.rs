@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::timeout;
-use windlass_lifecycle::{OtherOwners, StateDirectory};
+use windlass_lifecycle::OtherOwners;
 use windlass_scaleway::{Client, Error, RawAnswer, Settings, Zone};
 
 use super::check::Check;
@@ -168,8 +168,8 @@ async fn owners(context: &Context, client: &Client, zone: &Zone) -> Check {
         if !path.is_dir() {
             return Ok(OtherOwners::without_state(path, configured));
         }
-        let of = |state: StateDirectory| OtherOwners::of(&state, configured);
-        StateDirectory::open(&path).and_then(of).map_err(|error| error.to_string())
+        let state = context.open_state(&path).map_err(|failure| failure.message.clone())?;
+        OtherOwners::of(&state, configured).map_err(|error| error.to_string())
     });
     let mut found = match found {
         Ok(found) => found,
@@ -202,7 +202,7 @@ async fn history(context: &Context, client: &Client, zone: &Zone) -> Check {
             return Ok(None);
         }
         let said = |error: windlass_lifecycle::Error| error.to_string();
-        let state = StateDirectory::open(&path).map_err(said)?;
+        let state = context.open_state(&path).map_err(|failure| failure.message.clone())?;
         let owner = match &context.configuration.owner {
             Some(owner) => Some(owner.clone()),
             None => state.stored_owner().map_err(said)?,

@@ -1,0 +1,169 @@
+//! State in a database, which several machines share: a state directory of its own stands for each machine.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use windlass_test_postgres::Server;
+
+use crate::support::{Ran, STATE, World, eventually};
+
+/// A world with a database, and two machines.
+struct Shared {
+    world: World,
+    server: Server,
+}
+
+const FARM: &str = r#"
+name = "farm"
+zone = "fr-par-1"
+
+[groups.web]
+count = 1
+types = ["DEV1-S"]
+image = "ubuntu_noble"
+"#;
+
+impl Shared {
+    fn new() -> Option<Self> {
+        let server = Server::start()?;
+        Some(Self { world: World::new("1000"), server })
+    }
+
+    fn folder(&self, machine: &str) -> PathBuf {
+        let folder = self.world.home.path().join(machine);
+        if !folder.exists() {
+            // The default policies are compiled.
+            let copied = Command::new("cp").arg("-a").arg(self.world.home.path().join(STATE)).arg(&folder).status();
+            assert!(copied.expect("ran").success());
+        }
+        folder
+    }
+
+    fn command(&self, machine: &str, arguments: &[&str]) -> Command {
+        let mut command = self.world.command(arguments);
+        command.current_dir(self.world.home.path());
+        command.env("WINDLASS_STATE", self.server.url("state")).env("WINDLASS_STATE_DIR", self.folder(machine));
+        command
+    }
+
+    fn run(&self, machine: &str, arguments: &[&str]) -> Ran {
+        Ran::of(&mut self.command(machine, arguments))
+    }
+}
+
+const CREATE: [&str; 8] = ["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble"];
+
+#[test]
+fn two_machines_share_servers_clusters_and_their_owner() {
+    let Some(shared) = Shared::new() else { return };
+    shared.world.write("farm.toml", FARM.as_bytes());
+    shared.run("one", &CREATE).expect(0);
+    let listed = shared.run("two", &["server", "list"]).expect(0).stdout;
+    let server = listed.split_whitespace().find(|word| word.starts_with("ci-")).unwrap().to_owned();
+    shared.run("one", &["cluster", "create", "farm.toml"]).expect(0);
+    shared.run("two", &["cluster", "scale", "farm", "web=2", "--yes"]).expect(0);
+    let shown = shared.run("one", &["cluster", "show", "farm", "--output", "json"]).expect(0).json();
+    assert_eq!(shown["nodes"].as_array().map(Vec::len), Some(2), "{shown}");
+    shared.run("two", &["server", "delete", &server, "--yes"]).expect(0);
+    let operations = shared.run("one", &["operation", "list"]).expect(0).stdout;
+    assert!(operations.contains("cleanup-server"), "{operations}");
+    let states = ["one", "two"].map(|machine| shared.run(machine, &["state", "show", "--output", "json"]).json());
+    assert_eq!(states[0]["owner"], states[1]["owner"]);
+    assert_eq!(states[0]["history"], states[1]["history"]);
+    shared.run("two", &["cluster", "terminate", "farm", "--yes"]).expect(0);
+    assert_eq!(shared.world.resources(), 0);
+    assert!(!shared.folder("one").join("journal.sqlite").exists());
+    let checked = shared.run("one", &["doctor"]).stdout;
+    assert!(checked.contains("open operations: 0"), "{checked}");
+}
+
+#[test]
+fn what_a_dead_machine_began_is_ended_by_another_once_its_lease_is_over() {
+    let Some(shared) = Shared::new() else { return };
+    // Its server never runs, so the creation waits.
+    shared.world.fault("GET", "/instance/v1/zones/*/servers/*", "internal-server-error");
+    let mut creation = shared.command("one", &CREATE).spawn().expect("spawned");
+    eventually("a server is created", || (shared.world.resources() > 1).then_some(()));
+    let hosts = shared.run("two", &["state", "hosts", "--output", "json"]).expect(0).json();
+    assert_eq!(hosts["hosts"][0]["lives"], true, "{hosts}");
+    shared.run("two", &["operation", "resume"]).expect(0);
+    creation.kill().expect("killed");
+    creation.wait().expect("waited");
+    shared.world.control("DELETE", "faults", "");
+    let open = || {
+        let listed = shared.run("two", &["operation", "list", "--open", "--output", "json"]).expect(0).json();
+        listed["operations"].as_array().expect("a list").len()
+    };
+    shared.run("two", &["operation", "resume"]).expect(0);
+    assert_eq!(open(), 1, "its lease is not over");
+    shared.server.expire("state");
+    shared.run("two", &["operation", "resume"]).expect(0);
+    assert_eq!(open(), 0);
+    shared.run("two", &["server", "delete", "--group", "ci", "--yes"]).expect(0);
+    assert_eq!(shared.world.resources(), 0);
+}
+
+#[test]
+fn state_moves_to_a_database_and_back_and_its_old_places_refuse() {
+    let Some(shared) = Shared::new() else { return };
+    let world = &shared.world;
+    world.create("1").expect(0);
+    let before = world.json(&["state", "show"]);
+    let (old, url) = (before["state_directory"].as_str().unwrap(), shared.server.url("state"));
+    world.run(&["state", "migrate", "--from", old, "--to", &url]).expect(0);
+    world.create("1").expect(2).says("was moved to another place");
+    let listed = shared.run("one", &["server", "list", "--output", "json"]).expect(0).json();
+    assert_eq!(listed["servers"].as_array().map(Vec::len), Some(1), "{listed}");
+    let there = shared.run("one", &["state", "show", "--output", "json"]).json();
+    assert_eq!((&there["owner"], &there["history"]), (&before["owner"], &before["history"]));
+    world.run(&["state", "migrate", "--from", &url, "--to", old]).expect(2).says("has a journal");
+    let new = world.home.path().join("new").display().to_string();
+    world.run(&["state", "migrate", "--from", &url, "--to", &new]).expect(0);
+    shared.run("one", &CREATE).expect(2).says("was moved to another place");
+    world.run(&["server", "delete", "--group", "ci", "--yes", "--state-dir", &new]).expect(0);
+    assert_eq!(world.resources(), 0);
+}
+
+#[test]
+fn lost_commits_and_copies_of_a_database_are_noticed_before_anything_is_removed() {
+    let Some(shared) = Shared::new() else { return };
+    shared.run("one", &CREATE).expect(0);
+    shared.server.execute("create database copy template postgres");
+    let of_copy = |arguments: &[&str]| {
+        let url = shared.server.url("state").replace("/postgres?", "/copy?");
+        Ran::of(shared.command("one", arguments).env("WINDLASS_STATE", url))
+    };
+    of_copy(&["server", "delete", "--group", "ci", "--yes"]).expect(2).says("it is a copy");
+    of_copy(&["operation", "list"]).expect(0);
+    // As a standby that lacks the last commits, and a backup that is restored in its place.
+    shared.run("one", &CREATE).expect(0);
+    let last = "(select id from state.streams where family = 'operation' order by number desc limit 1)";
+    shared.server.execute(&format!("delete from state.entries where family = 'operation' and id = {last}"));
+    shared.server.execute(&format!("delete from state.streams where family = 'operation' and id = {last}"));
+    shared.run("two", &["server", "delete", "--group", "ci", "--yes"]).expect(2).says("set back to an earlier state");
+    assert_eq!(shared.world.resources(), 6);
+    of_copy(&["state", "take-over", "--yes"]).expect(0);
+    shared.run("two", &["state", "take-over", "--yes"]).expect(0);
+    shared.run("two", &["server", "delete", "--group", "ci", "--yes"]).expect(0);
+}
+
+#[test]
+fn a_database_that_cannot_be_used_is_named_without_its_password() {
+    let world = World::new("1000");
+    let run = |url: &str| {
+        let ran = Ran::of(world.command(&["operation", "list"]).env("WINDLASS_STATE", url));
+        assert!(!format!("{}{}", ran.stdout, ran.stderr).contains("s3cret"), "{}", ran.stderr);
+        ran.expect(2)
+    };
+    run("postgres://ops:s3cret@/state?host=/nowhere").says("postgres://ops@/state?host=/nowhere");
+    run("postgres://ops:s3cret@localhost/state?pool=1").says("`pool`");
+    run("mysql://ops:s3cret@localhost/state").says("postgres://user@host/database");
+    world.configure("state = \"/var/lib/windlass\"\n");
+    world.run(&["operation", "list"]).expect(2).says("line 1").says("state_dir");
+    world.configure("state = \"postgres://ops:s3cret@/state?host=/nowhere\"\n");
+    let shown = world.run(&["config", "show"]).expect(0).stdout;
+    assert!(shown.contains("postgres://ops@/state?host=/nowhere") && !shown.contains("s3cret"), "{shown}");
+    world.run(&["state", "hosts"]).expect(2).says("/nowhere");
+    world.configure("");
+    assert!(world.run(&["state", "hosts"]).expect(0).stdout.contains("a directory of this machine"));
+}

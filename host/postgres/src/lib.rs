@@ -1,0 +1,125 @@
+//! Knows how a log is kept in PostgreSQL, so that several hosts share it. Must not know what its streams mean.
+//!
+//! - [`PostgresState`] is the place: `postgres://user@host/database`.
+//! - Each process that writes renews a row (see [`LEASE`]). A process that another one took for dead writes no more.
+//! - One transaction writes at a time. It commits what the tasks of a process have to write together.
+//! - A commit without an answer is looked up, so that a lost connection leaves no doubt about a write.
+//!
+//! It needs PostgreSQL 13 or newer, and sessions: a pooler must not share a session among transactions of several
+//! clients.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error"))]
+
+mod connection;
+mod holder;
+mod log;
+mod settings;
+mod sql;
+mod tables;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use windlass_lifecycle::Error;
+use windlass_lifecycle::log::{Log, SharedLog, SharingHost};
+
+use connection::{Connection, words};
+pub use holder::LEASE;
+pub use log::PostgresLog;
+use settings::Settings;
+pub use settings::SettingsError;
+
+/// The oldest server that is used, as `server_version_num` says it.
+const OLDEST: i32 = 130_000;
+
+/// State in a PostgreSQL database.
+#[derive(Clone, Debug)]
+pub struct PostgresState {
+    settings: Settings,
+    /// This machine's name.
+    host: String,
+}
+
+impl PostgresState {
+    /// Reads a URL: `postgres://user@host:5432/database`, with these parameters:
+    ///
+    /// - `sslmode`: `verify-full` (the default for a host), or `disable` (the default for a socket).
+    /// - `sslrootcert`: a file with the certificates of authorities. Default: those that the system trusts.
+    /// - `schema`: where the tables are. Default: `windlass`.
+    /// - `passfile`: a file as libpq's `.pgpass`.
+    /// - `host`: instead of the URL's, such as a socket's folder.
+    /// - `connect_timeout`: in seconds. Default: 10.
+    ///
+    /// Of the environment, `PGUSER`, `PGPASSWORD`, `PGPASSFILE` and `HOME` count. `host` is the name of this machine, for
+    /// others to see.
+    ///
+    /// # Errors
+    /// What is wrong with the URL, or with a file that it names.
+    pub fn parse(
+        url: &str,
+        environment: &BTreeMap<String, String>,
+        host: impl Into<String>,
+    ) -> Result<Self, SettingsError> {
+        Ok(Self { settings: Settings::parse(url, environment)?, host: host.into() })
+    }
+
+    fn ask<T>(&self, ask: impl Fn(&mut postgres::Client) -> Result<T, postgres::Error>) -> Result<T, Error> {
+        let asked = Connection::new(self.settings.clone()).ask(ask);
+        asked.map_err(|error| self.unopened(words(&error)))
+    }
+
+    fn unopened(&self, problem: String) -> Error {
+        Error::JournalOpen { path: PathBuf::from(&self.settings.place), problem }
+    }
+
+    fn check_version(&self) -> Result<(), Error> {
+        let version = "select current_setting('server_version_num')::integer, current_setting('server_version')";
+        let (number, name) = self.ask(|client| {
+            let row = client.query_one(version, &[])?;
+            Ok((row.get::<_, i32>(0), row.get::<_, String>(1)))
+        })?;
+        match number < OLDEST {
+            true => {
+                Err(self.unopened(format!("the server is PostgreSQL {name}, and 13 is the oldest that can be used")))
+            }
+            false => Ok(()),
+        }
+    }
+}
+
+impl SharedLog for PostgresState {
+    fn location(&self) -> &str {
+        &self.settings.place
+    }
+
+    fn open(&self) -> Result<Arc<dyn Log>, Error> {
+        outside_of_tasks(|| {
+            self.check_version()?;
+            Ok(Arc::new(PostgresLog::open(&self.settings, &self.host)?) as Arc<dyn Log>)
+        })
+    }
+
+    fn read_only(&self) -> Result<Arc<dyn Log>, Error> {
+        outside_of_tasks(|| Ok(Arc::new(PostgresLog::read_only(&self.settings)?) as Arc<dyn Log>))
+    }
+
+    fn place(&self) -> Result<String, Error> {
+        outside_of_tasks(|| self.ask(log::place))
+    }
+
+    fn hosts(&self) -> Result<Vec<SharingHost>, Error> {
+        outside_of_tasks(|| self.ask(holder::hosts))
+    }
+}
+
+/// The client blocks, and refuses to do so on a thread that runs tasks.
+fn outside_of_tasks<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    match tokio::runtime::Handle::try_current() {
+        Err(_) => work(),
+        Ok(_) => std::thread::scope(|scope| match scope.spawn(work).join() {
+            Ok(done) => done,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }),
+    }
+}

@@ -1,0 +1,8 @@
+//! State in a real PostgreSQL, which each test starts for itself.
+
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error")]
+
+mod cut;
+mod hosts;
+mod laws;
+mod server;
