@@ -776,7 +776,8 @@ impl<'plane> Week<'plane> {
             let unpaused = json!({"metadata": {"annotations": {PAUSED: null}}});
             for kind in MADE {
                 for object in tenant.scene.list(kind).await? {
-                    tenant.scene.patch(kind, &object.name_any(), unpaused.clone()).await?;
+                    // One that is being deleted may go meanwhile.
+                    if_there(tenant.scene.patch(kind, &object.name_any(), unpaused.clone()).await)?;
                 }
             }
             tenant.credentials(tenant.keys[0], tenant.project).await?;
@@ -822,7 +823,7 @@ impl<'plane> Week<'plane> {
         for tenant in &self.tenants {
             for kind in MADE {
                 for object in tenant.scene.list(kind).await? {
-                    tenant.scene.delete(kind, &object.name_any()).await?;
+                    if_there(tenant.scene.delete(kind, &object.name_any()).await)?;
                 }
             }
         }
@@ -908,6 +909,16 @@ fn ready_reason(status: &Value) -> &str {
 /// Whether the controller has nothing to do for it.
 fn is_at_rest(object: &DynamicObject) -> bool {
     is_ready(&object.data["status"]) && object.metadata.deletion_timestamp.is_none()
+}
+
+/// What was done to an object, unless it is gone.
+fn if_there<T>(done: Result<T>) -> Result<Option<T>> {
+    let is_gone =
+        |error: &anyhow::Error| matches!(error.downcast_ref(), Some(kube::Error::Api(status)) if status.code == 404);
+    match done {
+        Err(error) if is_gone(&error) => Ok(None),
+        done => done.map(Some),
+    }
 }
 
 /// A colleague's call.
