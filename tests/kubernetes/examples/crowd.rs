@@ -1,5 +1,5 @@
-//! Hundreds of Macs and thousands of instances, measured: what they cost that need nothing, and what 100 releases at
-//! once do to Scaleway.
+//! Hundreds of Macs and thousands of instances, measured: what they cost that need nothing, what Macs cost that wait for
+//! a host, and what 100 releases at once do to Scaleway.
 //! `just bench-kubernetes` builds what it needs, the controller with optimisation, and runs it. Prints; asserts only
 //! what must hold at any speed.
 
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
+use kube::core::DynamicObject;
 use serde_json::json;
 use windlass_simulator::{Options, RequestLimit};
 use windlass_test_kubernetes::{
@@ -18,6 +19,8 @@ use windlass_test_kubernetes::{
 const MACHINES: usize = 500;
 const RELEASED: usize = 100;
 const INSTANCES: usize = 2_000;
+/// Macs for which there is no host.
+const WAITING: usize = 2_000;
 /// What the gateway of the second part lets through each second: a third of what the controller allows itself.
 const GATEWAY: NonZeroU32 = NonZeroU32::new(10).expect("ten is not zero");
 const LISTING: Duration = Duration::from_secs(10);
@@ -31,6 +34,7 @@ async fn main() -> Result<()> {
     let plane = ControlPlane::start(programs, false).await?;
     hundreds(&plane).await?;
     thousands(&plane).await?;
+    waiting(&plane).await?;
     behind_a_strict_gateway(&plane).await
 }
 
@@ -51,14 +55,14 @@ async fn hundreds(plane: &ControlPlane) -> Result<()> {
     let before = api_calls(plane)?;
     let processor = controller.processor_time()?;
     release(&scene, MACHINES, RELEASED).await?;
-    println!("{:<58} {}", "  calls to the API server, ours among them", since(&before, &api_calls(plane)?));
+    println!("{:<58} {}", "  calls to the API server, ours among them", listed(&since(&before, &api_calls(plane)?)));
     let processor = controller.processor_time()?.saturating_sub(processor);
     println!("{:<58} {:.1} ms", "  processor time for each", processor.as_secs_f64() * 1e3 / RELEASED as f64);
     scene.end().await
 }
 
-/// What machines cost that need nothing.
-async fn steady(plane: &ControlPlane, scene: &Scene<'_>, controller: &Controller, target: &str) -> Result<()> {
+/// What machines cost for which nothing changes: the calls to the API server.
+async fn steady(plane: &ControlPlane, scene: &Scene<'_>, controller: &Controller, target: &str) -> Result<ApiCalls> {
     at_rest(plane).await?;
     scene.scaleway().simulator().clear_requests();
     let (processor, reconciled) = (controller.processor_time()?, reconciles(controller).await);
@@ -67,15 +71,15 @@ async fn steady(plane: &ControlPlane, scene: &Scene<'_>, controller: &Controller
     let listings = scene.scaleway().calls();
     let to_the_api_server = since(&before, &api_calls(plane)?);
     let processor = controller.processor_time()?.saturating_sub(processor);
-    println!("all of them, needing nothing, for {} s, listing every {} s:", WATCHED.as_secs(), LISTING.as_secs());
+    println!("all of them, left alone, for {} s, listing every {} s:", WATCHED.as_secs(), LISTING.as_secs());
     println!("{:<58} {}", "  resident", mebibytes(controller)?);
     println!("{:<58} {} ({})", format!("  calls to Scaleway (target: {target})"), listings.len(), sorted(scene));
-    println!("{:<58} {to_the_api_server}", "  calls to the API server");
+    println!("{:<58} {}", "  calls to the API server", listed(&to_the_api_server));
     println!("{:<58} {:.1} %", "  of one processor", 100.0 * processor.as_secs_f64() / WATCHED.as_secs_f64());
     if let (Some(before), Some(after)) = (reconciled, reconciles(controller).await) {
         println!("{:<58} {}", "  reconciles", after - before);
     }
-    Ok(())
+    Ok(to_the_api_server)
 }
 
 /// What servers cost that need nothing, and all of them removed.
@@ -106,6 +110,30 @@ async fn thousands(plane: &ControlPlane) -> Result<()> {
     })
     .await?;
     println!("{:<58} {:.1} s", "  removed, nothing left, after", began.elapsed().as_secs_f64());
+    scene.end().await
+}
+
+/// What Macs cost that wait for a host: all of them together less than one write a second.
+async fn waiting(plane: &ControlPlane) -> Result<()> {
+    let scene = Scene::with(plane, "waiting", simulated(None)).await?;
+    let controller = scene.start(&quick()).await?;
+    let began = Instant::now();
+    for number in 0..WAITING {
+        scene.apply(&MachineOptions::default().machine(&format!("mac-{number:04}"))).await?;
+    }
+    eventually_within(PATIENCE, "the machines wait for a host", || async {
+        let waits = |machine: &&DynamicObject| machine.data["status"]["operation"]["reason"] == "NoHostAvailable";
+        let waiting = scene.machines().await?.iter().filter(waits).count();
+        ensure!(waiting == WAITING, "{waiting}");
+        Ok(())
+    })
+    .await?;
+    println!("{:<58} {:.1} s", format!("{WAITING} Macs wait for a host after"), began.elapsed().as_secs_f64());
+    let calls = steady(plane, &scene, &controller, "1 listing an interval").await?;
+    let is_write = |verb: &str| !["GET", "LIST", "WATCH"].contains(&verb);
+    let writes: u64 = calls.iter().filter(|((verb, _), _)| is_write(verb)).map(|(_, count)| count).sum();
+    println!("{:<58} {writes}", "  writes among them (target: less than one a second)");
+    ensure!(writes < WATCHED.as_secs(), "{writes} writes in {} s", WATCHED.as_secs());
     scene.end().await
 }
 
@@ -156,7 +184,7 @@ async fn at_rest(plane: &ControlPlane) -> Result<()> {
         let mut after = api_calls(plane)?;
         after.retain(|(verb, resource), _| (verb.as_str(), resource.as_str()) != ("GET", "secrets"));
         let meanwhile = since(&before, &after);
-        ensure!(meanwhile == NONE, "{meanwhile}");
+        ensure!(meanwhile.is_empty(), "{}", listed(&meanwhile));
         Ok(())
     })
     .await
@@ -233,9 +261,6 @@ fn busiest(scene: &Scene<'_>) -> usize {
         .unwrap_or(0)
 }
 
-/// No call at all.
-const NONE: &str = "none";
-
 /// How often the API server was called, by whomever: by verb and resource.
 type ApiCalls = BTreeMap<(String, String), u64>;
 
@@ -257,11 +282,16 @@ fn api_calls(plane: &ControlPlane) -> Result<ApiCalls> {
 }
 
 /// The calls between two looks.
-fn since(before: &ApiCalls, after: &ApiCalls) -> String {
-    let grown = after.iter().filter_map(|(what, count)| {
-        let more = count - before.get(what).copied().unwrap_or_default();
-        (more > 0).then(|| format!("{more} x {} {}", what.0, what.1))
-    });
-    let grown: Vec<String> = grown.collect();
-    if grown.is_empty() { NONE.to_owned() } else { grown.join(", ") }
+fn since(before: &ApiCalls, after: &ApiCalls) -> ApiCalls {
+    let mut grown = after.clone();
+    for (what, count) in before {
+        grown.entry(what.clone()).and_modify(|calls| *calls -= count);
+    }
+    grown.retain(|_, count| *count > 0);
+    grown
+}
+
+fn listed(calls: &ApiCalls) -> String {
+    let calls: Vec<_> = calls.iter().map(|((verb, resource), count)| format!("{count} x {verb} {resource}")).collect();
+    if calls.is_empty() { "none".to_owned() } else { calls.join(", ") }
 }

@@ -37,6 +37,51 @@ impl Nodes {
         Self { task }
     }
 
+    /// Adds the Node of a machine, ready and with these further labels, whoever's the machine is.
+    ///
+    /// # Errors
+    /// When the API server refuses it.
+    pub async fn add(
+        client: &Client,
+        namespace: &str,
+        machine: &str,
+        provider_id: &str,
+        labels: &[&str],
+    ) -> Result<()> {
+        let nodes: Api<Node> = Api::all(client.clone());
+        let name = node_of(namespace, machine);
+        let further = labels.iter().map(|label| ((*label).to_owned(), String::new()));
+        let node = Node {
+            metadata: ObjectMeta {
+                name: Some(name.clone()),
+                labels: Some(further.chain([(LABEL.to_owned(), namespace.to_owned())]).collect()),
+                ..ObjectMeta::default()
+            },
+            spec: Some(k8s_openapi::api::core::v1::NodeSpec {
+                provider_id: Some(provider_id.to_owned()),
+                ..Default::default()
+            }),
+            status: None,
+        };
+        // A name that is taken belongs to the machine's former host: its Node goes first.
+        if nodes.create(&PostParams::default(), &node).await.is_err() {
+            nodes.delete(&name, &DeleteParams::default()).await?;
+            return Ok(());
+        }
+        let now = jiff::Timestamp::now().to_string();
+        // What every kubelet reports, and Cluster API waits for.
+        let conditions =
+            [("Ready", "True"), ("MemoryPressure", "False"), ("DiskPressure", "False"), ("PIDPressure", "False")].map(
+                |(kind, status)| {
+                    json!({"type": kind, "status": status, "reason": "Test", "message": "a test says so",
+                    "lastHeartbeatTime": now, "lastTransitionTime": now})
+                },
+            );
+        let ready = json!({"status": {"conditions": conditions}});
+        nodes.patch_status(&name, &PatchParams::default(), &Patch::Merge(ready)).await?;
+        Ok(())
+    }
+
     /// The Nodes of a namespace's machines.
     ///
     /// # Errors
@@ -82,7 +127,6 @@ fn node_of(namespace: &str, machine: &str) -> String {
 
 async fn join_those_of(client: &Client, namespace: &str, kind: Kind) -> Result<()> {
     let machines: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind.resource());
-    let nodes: Api<Node> = Api::all(client.clone());
     let known = Nodes::of(client, namespace).await?;
     for machine in machines.list(&ListParams::default()).await? {
         let Some(provider_id) = machine.data["spec"]["providerID"].as_str() else { continue };
@@ -91,35 +135,7 @@ async fn join_those_of(client: &Client, namespace: &str, kind: Kind) -> Result<(
         if machine.metadata.deletion_timestamp.is_some() || known.iter().any(there) {
             continue;
         }
-        let name = node_of(namespace, &machine.name_any());
-        let node = Node {
-            metadata: ObjectMeta {
-                name: Some(name.clone()),
-                labels: Some([(LABEL.to_owned(), namespace.to_owned())].into()),
-                ..ObjectMeta::default()
-            },
-            spec: Some(k8s_openapi::api::core::v1::NodeSpec {
-                provider_id: Some(provider_id.to_owned()),
-                ..Default::default()
-            }),
-            status: None,
-        };
-        // A name that is taken belongs to the machine's former host: its Node goes first.
-        if nodes.create(&PostParams::default(), &node).await.is_err() {
-            nodes.delete(&name, &DeleteParams::default()).await?;
-            continue;
-        }
-        let now = jiff::Timestamp::now().to_string();
-        // What every kubelet reports, and Cluster API waits for.
-        let conditions =
-            [("Ready", "True"), ("MemoryPressure", "False"), ("DiskPressure", "False"), ("PIDPressure", "False")].map(
-                |(kind, status)| {
-                    json!({"type": kind, "status": status, "reason": "Test", "message": "a test says so",
-                    "lastHeartbeatTime": now, "lastTransitionTime": now})
-                },
-            );
-        let ready = json!({"status": {"conditions": conditions}});
-        nodes.patch_status(&name, &PatchParams::default(), &Patch::Merge(ready)).await?;
+        Nodes::add(client, namespace, &machine.name_any(), provider_id, &[]).await?;
     }
     Ok(())
 }

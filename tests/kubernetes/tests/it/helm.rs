@@ -48,8 +48,13 @@ impl<'plane> Installation<'plane> {
         Ok(Self { scene, chart, node })
     }
 
-    /// `helm install` or `helm upgrade` with these values beside those that make waiting short.
+    /// `helm install` or `helm upgrade` with these values.
     fn helm(&self, verb: &str, values: Value) -> Result<()> {
+        self.run_helm(&[verb], values).map(drop)
+    }
+
+    /// Helm with these values beside those that make waiting short.
+    fn run_helm(&self, verb: &[&str], values: Value) -> Result<String> {
         let mut all = json!({
             "poolPrefix": MachineOptions::POOL,
             "owner": "helm-team",
@@ -62,11 +67,9 @@ impl<'plane> Installation<'plane> {
         let file = self.scene.folder().join("values.json");
         std::fs::write(&file, all.to_string())?;
         let file = file.to_str().context("UTF-8")?;
-        let mut arguments = vec![verb, RELEASE_NAME, self.chart.as_str(), "--namespace", SYSTEM, "--values", file];
-        if self.chart.starts_with("oci://") {
-            arguments.push("--plain-http");
-        }
-        self.scene.plane().helm(&arguments).map(drop)
+        let further = [RELEASE_NAME, self.chart.as_str(), "--namespace", SYSTEM, "--values", file];
+        let plain: &[&str] = if self.chart.starts_with("oci://") { &["--plain-http"] } else { &[] };
+        self.scene.plane().helm(&[verb, &further, plain].concat())
     }
 
     /// What a kubelet would do with the chart's Deployment.
@@ -241,5 +244,34 @@ async fn the_chart_for_one_namespace_grants_nothing_elsewhere_and_secrets_where_
         ensure!(pod.stop()?.success(), "{}", pod.log());
     }
     elsewhere.end().await?;
+    installation.scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_chart_renders_without_a_cluster_is_applied_and_shows_no_drift_while_the_controller_works()
+-> Result<()> {
+    let Some(programs) = Programs::found() else { return Ok(()) };
+    let plane = ControlPlane::bare(programs).await?;
+    let installation = Installation::prepare(&plane).await?;
+    let scene = &installation.scene;
+    // As Argo CD does it: Helm only renders.
+    let render = || {
+        let values = json!({"remediation": true, "limits": [{"servers": 1}], "networkPolicy": {"enabled": true}});
+        installation.run_helm(&["template", "--include-crds"], values)
+    };
+    let rendered = render()?;
+    ensure!(rendered == render()?, "it renders something else each time");
+    let compare = |verb: &str| {
+        let arguments = [verb, "--server-side", "--force-conflicts", "--namespace", SYSTEM, "--filename=-"];
+        plane.kubectl(User::Admin, &arguments, &rendered)
+    };
+    compare("apply")?;
+    let mut pod = installation.run().await?;
+    scene.apply(&MachineOptions::default().machine("mac")).await?;
+    scene.ready_machines(1).await?;
+    compare("diff").context("what is there differs from what is rendered")?;
+    scene.delete(Kind::AppleSiliconMachine, "mac").await?;
+    scene.gone(Kind::AppleSiliconMachine, "mac").await?;
+    ensure!(pod.stop()?.success(), "{}", pod.log());
     installation.scene.end().await
 }

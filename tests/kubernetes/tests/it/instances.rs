@@ -5,7 +5,7 @@ use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use windlass_simulator::{Effect, FaultKind};
-use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, Nodes, Scene, User, eventually};
+use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, Nodes, Scene, eventually};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn instances_boot_with_the_machine_s_bootstrap_data_and_leave_nothing() -> Result<()> {
@@ -173,85 +173,5 @@ async fn an_instance_in_private_networks_alone_has_its_addresses_there() -> Resu
     ensure!(lookups() == before, "{} more", lookups() - before);
     scene.delete(Kind::InstanceMachine, "inside").await?;
     scene.gone(Kind::InstanceMachine, "inside").await?;
-    scene.end().await
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn workers_come_up_in_a_cluster_on_another_providers_infrastructure() -> Result<()> {
-    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
-    let scene = Scene::new(plane, "mixed").await?;
-    let _controller = scene.start(&ControllerOptions::default()).await?;
-    // The other provider's kind, as far as Cluster API's contract goes; the test does what its controller would.
-    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": "scalewayclusters.infrastructure.cluster.x-k8s.io",
-            "labels": {"cluster.x-k8s.io/v1beta1": "v1alpha1", "cluster.x-k8s.io/v1beta2": "v1alpha1"},
-        },
-        "spec": {
-            "group": "infrastructure.cluster.x-k8s.io", "scope": "Namespaced",
-            "names": {"kind": "ScalewayCluster", "plural": "scalewayclusters", "singular": "scalewaycluster"},
-            "versions": [{
-                "name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": schema},
-            }],
-        },
-    });
-    plane.kubectl(User::Admin, &["apply", "--server-side", "-f", "-"], &definition.to_string())?;
-    let theirs = json!({
-        "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "ScalewayCluster",
-        "metadata": {"name": "mixed"}, "spec": {"controlPlaneEndpoint": {"host": "127.0.0.1", "port": 6443}},
-    });
-    eventually("the other provider's object can be made", || async {
-        let arguments = ["apply", "--namespace", scene.namespace(), "--server-side", "-f", "-"];
-        plane.kubectl(User::Admin, &arguments, &theirs.to_string())
-    })
-    .await?;
-    let mut bootstrap = Kind::Secret.object("bootstrap");
-    bootstrap["stringData"] = json!({"value": "#cloud-config\nhostname: from-the-test\n"});
-    scene.apply(&bootstrap).await?;
-    let mut cluster = Kind::Cluster.object("mixed");
-    let reference = json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "ScalewayCluster", "name": "mixed"});
-    cluster["spec"] = json!({"infrastructureRef": reference});
-    scene.apply(&cluster).await?;
-    let specification = json!({"types": ["DEV1-S"], "image": "ubuntu_noble", "zone": "fr-par-1"});
-    scene.instances("workers", "mixed", 1, specification).await?;
-    eventually("the machine waits for the cluster's infrastructure", || async {
-        let machines = scene.list(Kind::InstanceMachine).await?;
-        let status = machines.first().context("none yet")?.data["status"].to_string();
-        ensure!(status.contains("WaitingForClusterInfrastructure"), "{status}");
-        Ok(())
-    })
-    .await?;
-    ensure!(scene.scaleway().instances().is_empty());
-    let ready = r#"{"status": {"ready": true, "initialization": {"provisioned": true}}}"#;
-    let arguments = [
-        "patch",
-        "scalewayclusters",
-        "mixed",
-        "--namespace",
-        scene.namespace(),
-        "--subresource=status",
-        "--type=merge",
-        "--patch",
-        ready,
-    ];
-    plane.kubectl(User::Admin, &arguments, "")?;
-    eventually("the worker's server runs", || async {
-        let machines = scene.list(Kind::InstanceMachine).await?;
-        let status = machines.first().context("none yet")?.data["status"].clone();
-        ensure!(status["ready"] == true, "{status:#}");
-        Ok(())
-    })
-    .await?;
-    scene.delete(Kind::MachineDeployment, "workers").await?;
-    eventually("no resource is left", || async {
-        let resources = scene.scaleway().simulator().resources();
-        ensure!(resources.is_empty(), "{resources:#?}");
-        Ok(())
-    })
-    .await?;
-    scene.delete(Kind::Cluster, "mixed").await?;
     scene.end().await
 }

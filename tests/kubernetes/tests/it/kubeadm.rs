@@ -11,17 +11,31 @@ use kube::core::DynamicObject;
 use kube::{Api, Client, Config, ResourceExt};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::{Mutex, MutexGuard};
 use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, Nodes, Scene, User, eventually};
 
+/// Whether the providers are installed. Each test of theirs has them to itself: clusters of this control plane have their
+/// ConfigMap `kubeadm-config` in common.
+static INSTALLED: Mutex<bool> = Mutex::const_new(false);
+
+pub(crate) async fn providers(plane: &ControlPlane) -> Result<MutexGuard<'static, bool>> {
+    let mut installed = INSTALLED.lock().await;
+    if !*installed {
+        plane.install_kubeadm().await?;
+        *installed = true;
+    }
+    Ok(installed)
+}
+
 /// What a server is told at its first boot.
-struct UserData {
+pub(crate) struct UserData {
     files: BTreeMap<String, String>,
     commands: Vec<String>,
 }
 
 impl UserData {
     /// Reads it where cloud-init would, with what its template asks of the machine.
-    fn of(scene: &Scene<'_>, machine: &DynamicObject) -> Result<Self> {
+    pub(crate) fn of(scene: &Scene<'_>, machine: &DynamicObject) -> Result<Self> {
         let server = machine.data["status"]["serverID"].as_str().context("no server")?;
         let text = scene.scaleway().cloud_init(server)?;
         ensure!(text.starts_with("## template: jinja\n#cloud-config\n"), "{text}");
@@ -38,7 +52,7 @@ impl UserData {
     }
 
     /// The documents of kubeadm's configuration at `path`, which a command gives to kubeadm, by kind.
-    fn kubeadm(&self, subcommand: &str, path: &str) -> Result<BTreeMap<String, Value>> {
+    pub(crate) fn kubeadm(&self, subcommand: &str, path: &str) -> Result<BTreeMap<String, Value>> {
         let command = format!("kubeadm {subcommand} --config {path}");
         ensure!(self.commands.iter().any(|line| line.starts_with(&command)), "{:?}", self.commands);
         let text = self.files.get(path).with_context(|| format!("no {path}"))?;
@@ -52,7 +66,7 @@ impl UserData {
 }
 
 /// The machine of a cluster's control plane, or of its workers, once it has its server.
-async fn machine(scene: &Scene<'_>, control_plane: bool) -> Result<DynamicObject> {
+pub(crate) async fn machine(scene: &Scene<'_>, control_plane: bool) -> Result<DynamicObject> {
     eventually(&format!("the server of the machine (control plane: {control_plane}) runs"), || async {
         let mut machines = scene.list(Kind::InstanceMachine).await?;
         machines.retain(|one| one.labels().contains_key("cluster.x-k8s.io/control-plane") == control_plane);
@@ -78,7 +92,7 @@ async fn groups(plane: &ControlPlane, token: &str) -> Result<Vec<String>> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kubeadm_cluster_is_made_of_instances_and_goes_without_a_trace() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
-    plane.install_kubeadm().await?;
+    let _alone = providers(plane).await?;
     let scene = Scene::new(plane, "kubeadm").await?;
     let _controller = scene.start(&ControllerOptions::default()).await?;
     scene.authority("whole").await?;

@@ -19,6 +19,7 @@ mod leaders;
 mod letting_go;
 mod manifests;
 mod migration;
+mod mixed;
 mod money;
 mod moves;
 mod object_policies;

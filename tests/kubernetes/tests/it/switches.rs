@@ -22,6 +22,8 @@ async fn an_object_goes_before_its_host_is_wiped_where_the_operator_says_so_and_
         let conditions = machine.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let released = conditions.iter().find(|one| one["type"] == "Released").context("no condition")?.clone();
         ensure!(released["reason"] == "ReleaseWaiting", "{released:#}");
+        let deleting = conditions.iter().find(|one| one["type"] == "Deleting").context("no condition")?;
+        ensure!(deleting["status"] == "True" && deleting["reason"] == "ReleaseWaiting", "{deleting:#}");
         Ok(())
     })
     .await?;

@@ -191,10 +191,13 @@ async fn a_zone_of_no_region_of_scaleway_is_refused_by_the_api_server() -> Resul
     cluster["spec"] = json!({"zone": "us-nyc-1", "groups": [group]});
     let mut external = Kind::ExternalCluster.object("external");
     external["spec"] = json!({"zones": ["us-nyc-1"]});
+    let mut named = instance("server", "fr-par-1");
+    named["spec"]["providerID"] = json!("scaleway://instance/us-nyc-1/x");
     for object in [
         MachineOptions::default().with("zone", json!("us-nyc-1")).machine("mac"),
         MachineOptions::default().with("providerID", json!("scaleway-apple-silicon://us-nyc-1/x")).machine("mac"),
         instance("server", "us-nyc-1"),
+        named,
         cluster,
         external,
     ] {

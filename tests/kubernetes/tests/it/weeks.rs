@@ -15,6 +15,7 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 use windlass_simulator::{AppleSiliconPool, Effect, FaultKind, Options, key_mark};
 use windlass_test_kubernetes::{
     ControlPlane, Controller, ControllerOptions, Kind, MachineOptions, Programs, Scaleway, Scene, User, check_past,
@@ -141,11 +142,10 @@ struct Had {
 /// One seed's world.
 struct Week<'plane> {
     plane: &'plane ControlPlane,
-    seed: u64,
     random: ChaCha8Rng,
     own: Scene<'plane>,
     tenants: Vec<Tenant<'plane>>,
-    controllers: Vec<(ControllerOptions, Option<Controller>)>,
+    controllers: Mutex<Vec<(ControllerOptions, Option<Controller>)>>,
     kills: usize,
     /// What colleagues have made or taken over, which nobody else may change, with the request since which it is theirs.
     strange: BTreeMap<String, u64>,
@@ -203,11 +203,10 @@ impl<'plane> Week<'plane> {
         }
         Ok(Self {
             plane,
-            seed,
             random: ChaCha8Rng::seed_from_u64(seed),
             own,
             tenants,
-            controllers,
+            controllers: Mutex::new(controllers),
             kills: 0,
             strange,
             visitors: Vec::new(),
@@ -238,13 +237,13 @@ impl<'plane> Week<'plane> {
         format!("{calls} calls, {}", counts.join(", "))
     }
 
-    fn last_words(&self) -> String {
-        let running = self.controllers.iter().filter_map(|(_, controller)| controller.as_ref());
+    fn last_words(&mut self) -> String {
+        let running = self.controllers.get_mut().iter().filter_map(|(_, controller)| controller.as_ref());
         running.map(Controller::last_words).collect::<Vec<_>>().join("\n--\n")
     }
 
     fn leave(&mut self) {
-        for (_, controller) in &mut self.controllers {
+        for (_, controller) in self.controllers.get_mut() {
             if let Some(mut controller) = controller.take() {
                 controller.kill();
             }
@@ -282,6 +281,7 @@ impl<'plane> Week<'plane> {
                 self.kill_the_leader().await?;
             }
             self.pass_half_a_day().await?;
+            self.restart().await?;
             self.check().await.with_context(|| format!("after round {round}"))?;
         }
         self.calm().await?;
@@ -577,9 +577,9 @@ impl<'plane> Week<'plane> {
 
     /// SIGKILL for who leads. It comes back two rounds later at the latest, with its volume or with an empty one.
     async fn kill_the_leader(&mut self) -> Result<()> {
-        self.start_both().await?;
         let leader = eventually("one of the two leads", || async {
-            for (index, (_, controller)) in self.controllers.iter().enumerate() {
+            self.start_both().await?;
+            for (index, (_, controller)) in self.controllers.lock().await.iter().enumerate() {
                 if let Some(controller) = controller
                     && controller.leads().await?
                 {
@@ -589,13 +589,13 @@ impl<'plane> Week<'plane> {
             bail!("nobody")
         })
         .await?;
-        if let Some(mut controller) = self.controllers[leader].1.take() {
+        if let Some(mut controller) = self.controllers.get_mut()[leader].1.take() {
             controller.kill();
         }
         self.kills += 1;
         if self.random.random_bool(0.3) {
             let volume = format!("{}-{}", ["first", "second"][leader], self.kills);
-            self.controllers[leader].0.state = volume;
+            self.controllers.get_mut()[leader].0.state = volume;
             self.tell("killed", format_args!("the leader {leader}, its volume is lost"));
         } else {
             self.tell("killed", format_args!("the leader {leader}"));
@@ -606,10 +606,23 @@ impl<'plane> Week<'plane> {
         Ok(())
     }
 
-    async fn start_both(&mut self) -> Result<()> {
-        for (options, controller) in &mut self.controllers {
-            if controller.is_none() {
-                *controller = Some(self.own.start(options).await?);
+    async fn start_both(&self) -> Result<()> {
+        self.restart().await?;
+        for (options, controller) in self.controllers.lock().await.iter_mut().filter(|(_, one)| one.is_none()) {
+            *controller = Some(self.own.start(options).await?);
+        }
+        Ok(())
+    }
+
+    /// Starts again, as a kubelet does, a controller that ended since the Lease was lost: a busy machine is slow to
+    /// renew it.
+    async fn restart(&self) -> Result<()> {
+        for (options, controller) in self.controllers.lock().await.iter_mut() {
+            let Some(running) = controller else { continue };
+            if running.ended()?.is_some() {
+                let words = running.last_words();
+                ensure!(words.contains("the Lease is lost"), "a controller ended: {words}");
+                *running = self.own.start(options).await?;
             }
         }
         Ok(())
@@ -763,7 +776,8 @@ impl<'plane> Week<'plane> {
             let unpaused = json!({"metadata": {"annotations": {PAUSED: null}}});
             for kind in MADE {
                 for object in tenant.scene.list(kind).await? {
-                    tenant.scene.patch(kind, &object.name_any(), unpaused.clone()).await?;
+                    // One that is being deleted may go meanwhile.
+                    if_there(tenant.scene.patch(kind, &object.name_any(), unpaused.clone()).await)?;
                 }
             }
             tenant.credentials(tenant.keys[0], tenant.project).await?;
@@ -782,6 +796,7 @@ impl<'plane> Week<'plane> {
         // A person does what such an object says.
         let corrected = json!({"metadata": {"annotations": {CLAIM: null, OPERATION: null}}});
         eventually("what is wanted is there", || async {
+            self.start_both().await?;
             for tenant in &self.tenants {
                 for kind in MADE {
                     for object in tenant.scene.list(kind).await? {
@@ -808,12 +823,13 @@ impl<'plane> Week<'plane> {
         for tenant in &self.tenants {
             for kind in MADE {
                 for object in tenant.scene.list(kind).await? {
-                    tenant.scene.delete(kind, &object.name_any()).await?;
+                    if_there(tenant.scene.delete(kind, &object.name_any()).await)?;
                 }
             }
         }
         let abandon = json!({"metadata": {"annotations": {"windlass.dev/abandon": "it is a colleague's now"}}});
         eventually("every object is gone", || async {
+            self.start_both().await?;
             for tenant in self.tenants.iter().chain(&self.visitors) {
                 for kind in MADE {
                     let left = tenant.scene.list(kind).await?;
@@ -832,6 +848,7 @@ impl<'plane> Week<'plane> {
         for visitor in &self.visitors {
             let namespace = visitor.scene.namespace();
             eventually("the namespace is gone", || async {
+                self.start_both().await?;
                 let get = ["get", "namespace", namespace, "--ignore-not-found", "-o", "jsonpath={.status}"];
                 let status = self.plane.kubectl(User::Admin, &get, "")?;
                 ensure!(status.is_empty(), "{namespace}: {status}");
@@ -842,6 +859,7 @@ impl<'plane> Week<'plane> {
         self.check().await.context("at the end")?;
         let strange = &self.strange;
         eventually("nothing is left, and every Mac is in its pool", || async {
+            self.start_both().await?;
             let resources = self.scaleway().simulator().resources();
             let is_strange = |id: &Value| id.as_str().is_some_and(|id| strange.contains_key(id));
             let left: Vec<_> = resources.servers.iter().filter(|server| !is_strange(&server["id"])).collect();
@@ -861,12 +879,11 @@ impl<'plane> Week<'plane> {
             Ok(())
         })
         .await?;
-        for (_, controller) in &mut self.controllers {
+        for (_, controller) in self.controllers.get_mut() {
             if let Some(mut controller) = controller.take() {
                 controller.stop()?;
             }
         }
-        let _ = self.seed;
         Ok(())
     }
 }
@@ -892,6 +909,16 @@ fn ready_reason(status: &Value) -> &str {
 /// Whether the controller has nothing to do for it.
 fn is_at_rest(object: &DynamicObject) -> bool {
     is_ready(&object.data["status"]) && object.metadata.deletion_timestamp.is_none()
+}
+
+/// What was done to an object, unless it is gone.
+fn if_there<T>(done: Result<T>) -> Result<Option<T>> {
+    let is_gone =
+        |error: &anyhow::Error| matches!(error.downcast_ref(), Some(kube::Error::Api(status)) if status.code == 404);
+    match done {
+        Err(error) if is_gone(&error) => Ok(None),
+        done => done.map(Some),
+    }
 }
 
 /// A colleague's call.
