@@ -16,6 +16,7 @@ mod lifecycle;
 mod man;
 mod operation;
 mod policy;
+mod rehearse;
 mod report;
 mod server;
 mod simulator;
@@ -54,6 +55,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
             runtime()?.block_on(catalogue::images(&Context::load(global)?, &list))
         }
         Command::Zone(ZoneCommand::List) => catalogue::zones(&Context::load(global)?),
+        Command::Rehearse(arguments) => rehearse::run(global.output(), &arguments),
         Command::Simulator(simulator) => runtime()?.block_on(simulator::run(global.output(), simulator)),
         Command::Server(server) => on_state(global, true, async |context| server::run(context, server).await),
         Command::Cluster(cluster) => on_state(global, true, async |context| cluster::run(context, cluster).await),

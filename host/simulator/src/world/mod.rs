@@ -19,6 +19,7 @@ use serde_json::Value;
 use crate::behaviour::Behaviours;
 use crate::catalogue::PublicImages;
 use crate::clock::Micros;
+use crate::offer::Offer;
 use crate::options::{Options, Stock};
 use crate::random::Random;
 
@@ -38,6 +39,7 @@ pub(crate) struct World {
     pub(crate) options: Options,
     pub(crate) behaviours: Behaviours,
     pub(crate) stock: Stock,
+    pub(crate) offers: Vec<Offer>,
     /// How many Apple silicon hosts of a type are left, where that is counted.
     pub(crate) apple_stock: BTreeMap<String, u32>,
     pub(crate) random: Random,
@@ -84,6 +86,7 @@ impl World {
             behaviours,
             apple_stock,
             stock,
+            offers: Vec::new(),
             random,
             agenda: Agenda::default(),
             public_images,

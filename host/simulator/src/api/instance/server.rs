@@ -109,7 +109,7 @@ pub(super) fn create(world: &mut World, call: &Call, zone: &str) -> Outcome {
 
     within(world.options.quotas.servers, "ComputeServers", world.servers.len())?;
     server_volume::within_quotas(world, &wanted)?;
-    if world.stock.get(&commercial_type) == Some(&Availability::Shortage) {
+    if world.availability(zone, &commercial_type) == Availability::Shortage {
         // Assumption: the Instance API's name for the resource; its `out_of_stock` was never recorded.
         return Err(Refusal::out_of_stock("instance_server"));
     }

@@ -1,0 +1,238 @@
+//! `windlass rehearse`: what configurations would have done in a scenario, over simulated time.
+
+use std::collections::BTreeSet;
+
+use windlass_fleeting::{Arm, ProcessEnvironment, RehearsalError, Rehearser, Scenario};
+use windlass_inspect::failure::{Exit, Failure};
+use windlass_inspect::output::{Output, print, table};
+use windlass_inspect::text::{bold, dim, green, printable, red};
+use windlass_policy::Compiler;
+use windlass_rehearsal::{
+    ArmOutcomes, Difference, FIGURES, Figure, Law, LawError, NamedArm, Parting, Rehearsal, RehearsalFailure,
+};
+
+use crate::COMPILE;
+use crate::arguments::Rehearse;
+use crate::files::read_text;
+
+/// The largest scenario: 200,000 listed jobs.
+const MAX_SCENARIO_BYTES: u64 = 8 << 20;
+
+pub(crate) fn run(output: Output, arguments: &Rehearse) -> Result<(), Failure> {
+    let scenario = scenario(arguments)?;
+    let arms = arms(arguments)?;
+    let laws = laws(arguments)?;
+    let seeds: Vec<u64> = (0..arguments.seeds).map(|further| arguments.seed.wrapping_add(further)).collect();
+    let rehearser = Rehearser::new(ProcessEnvironment::of_process(), Compiler::this_program([COMPILE]).ok());
+    let rehearser = rehearser.map_err(|error| Failure::usage(error.to_string()))?;
+    let rehearsal = Rehearsal::run(&scenario, &arms, &seeds, &laws, &rehearser, &|| {});
+    let rehearsal = rehearsal.map_err(failed)?;
+    if rehearsal.is_good() {
+        output.result(&rehearsal, || words(&rehearsal));
+        return Ok(());
+    }
+    if !output.is_document() {
+        print(&words(&rehearsal));
+    }
+    let violated = rehearsal.laws.iter().filter(|law| !law.holds).map(|law| law.law.clone());
+    let mut failure = violated.fold(Failure::undone("the rehearsal failed"), Failure::because);
+    for arm in rehearsal.arms.iter().filter(|arm| !arm.outcomes.iter().all(windlass_fleeting::Outcome::is_good)) {
+        failure = failure.because(format!("arm {}: something was left, or jobs had not ended a day later", arm.arm));
+    }
+    Err(failure.with_partial(serde_json::to_value(&rehearsal).unwrap_or_default()))
+}
+
+fn scenario(arguments: &Rehearse) -> Result<Scenario, Failure> {
+    let text = read_text(&arguments.scenario, "the scenario", MAX_SCENARIO_BYTES)?;
+    Scenario::parse(&text).map_err(|error| {
+        let failure = Failure::usage("the scenario cannot be used").at(arguments.scenario.display().to_string());
+        error.problems().iter().cloned().fold(failure, Failure::because)
+    })
+}
+
+fn arms(arguments: &Rehearse) -> Result<Vec<NamedArm>, Failure> {
+    let mut names = BTreeSet::new();
+    let mut arms = Vec::new();
+    for (name, file) in &arguments.arms {
+        if !names.insert(name) {
+            return Err(Failure::usage(format!("two arms are called {name}")));
+        }
+        let arm = Arm::read(file, arguments.group.as_deref()).map_err(|error| {
+            Failure::usage(format!("arm {name} cannot be read")).at(file.clone()).because(error.to_string())
+        })?;
+        arms.push(NamedArm { name: name.clone(), arm });
+    }
+    Ok(arms)
+}
+
+fn laws(arguments: &Rehearse) -> Result<Vec<Law>, Failure> {
+    let never = arguments.never.iter().map(|text| Law::never(text));
+    let always = arguments.always.iter().map(|text| Law::always(text));
+    never.chain(always).collect::<Result<_, LawError>>().map_err(|error| {
+        Failure::usage(error.to_string()).remedy("a condition is about figures, which docs/rehearse.md lists")
+    })
+}
+
+fn failed(failure: RehearsalFailure) -> Failure {
+    let RehearsalFailure::Arm { arm, source } = failure else { return Failure::usage(failure.to_string()) };
+    match *source {
+        RehearsalError::Interrupted => Failure::new(Exit::Interrupted, "interrupted"),
+        RehearsalError::Wrong(found) => {
+            let failure = Failure::usage(format!("arm {arm} could not start"));
+            found.problems.iter().cloned().fold(failure, Failure::because)
+        }
+        error => Failure::usage(format!("arm {arm} could not start")).because(error.to_string()),
+    }
+}
+
+/// The rehearsal for people.
+fn words(rehearsal: &Rehearsal) -> String {
+    let mut text = String::new();
+    let title = if rehearsal.title.is_empty() { "rehearsal" } else { &rehearsal.title };
+    let seeds = match rehearsal.seeds.as_slice() {
+        [one] => format!("seed {one}"),
+        [first, .., last] => format!("seeds {first} to {last}"),
+        [] => String::new(),
+    };
+    text.push_str(&format!(
+        "{}\n  {} h in {} from {} on, {seeds}\n",
+        bold(&printable(title)),
+        rehearsal.hours,
+        printable(&rehearsal.time_zone),
+        rehearsal.local_day(rehearsal.starts_at),
+    ));
+    for incident in &rehearsal.incidents {
+        let zone = incident.zone.as_ref().map(|zone| format!(" in {}", printable(zone))).unwrap_or_default();
+        let of_type = incident.server_type.as_ref().map(|of| format!(" of {}", printable(of))).unwrap_or_default();
+        let (from, to) = (rehearsal.local(incident.starts_at), rehearsal.local(incident.ends_at));
+        let time = if from == to { format!("at {from}") } else { format!("from {from} to {to}") };
+        text.push_str(&format!("  {}{of_type}{zone} {time}\n", incident.kind));
+    }
+    text.push('\n');
+    text.push_str(&figures(rehearsal));
+    if let Some(first) = rehearsal.arms.first() {
+        for parting in &rehearsal.partings {
+            text.push_str(&format!("\n{}\n", parted(rehearsal, &first.arm, parting)));
+        }
+    }
+    text.push_str(&notes(rehearsal));
+    for law in &rehearsal.laws {
+        let word = if law.holds { green("holds") } else { red("VIOLATED") };
+        text.push_str(&format!("\n{word}  {}\n", printable(&law.law)));
+        for violation in &law.violations {
+            let because = violation.because.join(", ");
+            text.push_str(&format!("  arm {}, seed {}: {because}\n", printable(&violation.arm), violation.seed));
+        }
+    }
+    text.push_str(&dim("\nThis is simpler than what will be:\n"));
+    for words in &rehearsal.simplified {
+        text.push_str(&dim(&format!("- {words}\n")));
+    }
+    text
+}
+
+/// A row for each figure and a column for each arm.
+fn figures(rehearsal: &Rehearsal) -> String {
+    let mut header = vec!["figure".to_owned()];
+    header.extend(rehearsal.arms.iter().map(|arm| printable(&arm.arm)));
+    let several = rehearsal.seeds.len() > 1;
+    if let Some((first, others)) = rehearsal.arms.split_first() {
+        let compared = |arm: &ArmOutcomes| {
+            let interval = if several { " (95 %)" } else { "" };
+            format!("{} - {}{interval}", printable(&arm.arm), printable(&first.arm))
+        };
+        header.extend(others.iter().map(compared));
+    }
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    let mean = |arm: &ArmOutcomes, figure: &Figure| {
+        let spread = arm.figures.iter().find(|spread| spread.figure == figure.name);
+        spread.map_or_else(String::new, |spread| figure.words(spread.mean))
+    };
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for figure in FIGURES.iter().filter(|figure| figure.is_shown) {
+        let mut row = vec![figure.title.to_owned()];
+        row.extend(rehearsal.arms.iter().map(|arm| mean(arm, figure)));
+        let differences = rehearsal.differences.iter().filter(|difference| difference.figure == figure.name);
+        row.extend(differences.map(|difference| compared(figure, difference)));
+        rows.push(row);
+    }
+    let mut places: Vec<(&str, &str)> = Vec::new();
+    for outcome in rehearsal.arms.iter().flat_map(|arm| &arm.outcomes) {
+        places.extend(outcome.places.iter().map(|place| (place.zone.as_str(), place.server_type.as_str())));
+    }
+    places.sort_unstable();
+    places.dedup();
+    for (zone, server_type) in places {
+        let mut row = vec![format!("{server_type} in {zone}")];
+        row.extend(rehearsal.arms.iter().map(|arm| {
+            let of_place = |outcome: &windlass_fleeting::Outcome| {
+                let is_it =
+                    |place: &&windlass_fleeting::PricedPlace| place.zone == zone && place.server_type == server_type;
+                outcome.places.iter().find(is_it).map_or((0.0, 0.0), |place| (place.server_hours, place.cost))
+            };
+            let count = arm.outcomes.len().max(1) as f64;
+            let sums = arm.outcomes.iter().map(of_place).fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+            format!("{:.1} h, EUR {:.2}", sums.0 / count, sums.1 / count)
+        }));
+        rows.push(row);
+    }
+    table(&header, rows)
+}
+
+fn compared(figure: &Figure, difference: &Difference) -> String {
+    let signed = |value: f64| {
+        // Minus zero is zero.
+        let words = figure.words(value + 0.0);
+        if value > 0.0 { format!("+{words}") } else { words }
+    };
+    match difference.interval {
+        Some(interval) if interval.low != interval.high => {
+            let certain = if difference.is_certain { "" } else { ", not certain" };
+            format!("{} ({} to {}{certain})", signed(difference.mean), signed(interval.low), signed(interval.high))
+        }
+        _ => signed(difference.mean),
+    }
+}
+
+fn parted(rehearsal: &Rehearsal, first: &str, parting: &Parting) -> String {
+    let did = |event: &Option<windlass_fleeting::Event>| match event {
+        Some(event) => {
+            let types = if event.types.is_empty() { "a server".to_owned() } else { event.types.join(" or ") };
+            let why = if event.why.is_empty() { String::new() } else { format!(" ({})", printable(&event.why)) };
+            format!("{}s {} in {}{why}", event.what, printable(&types), printable(&event.zone))
+        }
+        None => "does nothing".to_owned(),
+    };
+    format!(
+        "{} and {} first differ at {} (seed {}):\n  {} {}\n  {} {}",
+        printable(first),
+        printable(&parting.arm),
+        rehearsal.local(parting.at),
+        parting.seed,
+        printable(first),
+        did(&parting.first),
+        printable(&parting.arm),
+        did(&parting.other),
+    )
+}
+
+/// What failed in each arm, by class, and what else is to be known.
+fn notes(rehearsal: &Rehearsal) -> String {
+    let mut text = String::new();
+    for arm in &rehearsal.arms {
+        let mut notes: BTreeSet<String> = BTreeSet::new();
+        for outcome in &arm.outcomes {
+            notes.extend(outcome.notes.iter().cloned());
+            for counted in &outcome.failures {
+                notes.insert(format!("seed {}: {} creations failed: {}", outcome.seed, counted.count, counted.name));
+            }
+        }
+        if !notes.is_empty() {
+            text.push_str(&format!("\narm {}\n", printable(&arm.arm)));
+            for note in notes {
+                text.push_str(&format!("  note: {}\n", printable(&note)));
+            }
+        }
+    }
+    text
+}
