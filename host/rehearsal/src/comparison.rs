@@ -3,7 +3,7 @@
 use serde::Serialize;
 use windlass_fleeting::{Event, Outcome};
 
-use crate::figure::FIGURES;
+use crate::figure::{FIGURES, Figure};
 use crate::run::ArmOutcomes;
 
 /// The two-sided 95 % quantiles of Student's t distribution, by degrees of freedom from 1. Beyond them it is close to
@@ -37,6 +37,25 @@ pub struct Interval {
     pub high: f64,
 }
 
+impl Difference {
+    /// The difference for people: `+3.0 s (+1.0 s to +5.0 s)`.
+    #[must_use]
+    pub fn words(&self, figure: &Figure) -> String {
+        let signed = |value: f64| {
+            // Minus zero is zero.
+            let words = figure.words(value + 0.0);
+            if value > 0.0 { format!("+{words}") } else { words }
+        };
+        match self.interval {
+            Some(interval) if interval.low < interval.high => {
+                let certain = if self.is_certain { "" } else { ", not certain" };
+                format!("{} ({} to {}{certain})", signed(self.mean), signed(interval.low), signed(interval.high))
+            }
+            _ => signed(self.mean),
+        }
+    }
+}
+
 /// The first moment at which two arms did different things.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Parting {
@@ -51,7 +70,7 @@ pub struct Parting {
 }
 
 pub(crate) fn differences(first: &ArmOutcomes, other: &ArmOutcomes) -> Vec<Difference> {
-    let difference = |figure: &crate::Figure| {
+    let difference = |figure: &Figure| {
         let pairs = first.outcomes.iter().zip(&other.outcomes);
         let of_seeds: Vec<f64> = pairs.map(|(first, other)| figure.of(other) - figure.of(first)).collect();
         let (mean, interval) = mean_with_interval(&of_seeds);

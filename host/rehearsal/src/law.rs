@@ -176,7 +176,7 @@ mod tests {
         for (text, words) in [
             ("wait_p95 >", "cannot be read"),
             ("wait_95 > 3", "`wait_95`, which is no figure; did you mean `wait_p95`?"),
-            ("cost", "is double and not true or false"),
+            ("cost", "is float and not true or false"),
             ("cost > 'a lot'", "has no value"),
             ("first.costs > 1", "has no value"),
             ("", "cannot be read"),

@@ -10,6 +10,7 @@
 mod comparison;
 mod figure;
 mod law;
+mod page;
 mod run;
 
 pub use comparison::{Difference, Parting};

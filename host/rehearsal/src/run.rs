@@ -1,13 +1,13 @@
 //! Every arm with every seed.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 use serde::Serialize;
-use windlass_fleeting::{Arm, Outcome, RehearsalError, Rehearser, Scenario};
+use windlass_fleeting::{Arm, Counted, Outcome, RehearsalError, Rehearser, Scenario};
 
 use crate::comparison::{Difference, Parting, differences, parting};
 use crate::figure::{FIGURES, Spread};
@@ -65,6 +65,22 @@ pub struct ArmOutcomes {
     pub figures: Vec<Spread>,
     /// In the order of the seeds.
     pub outcomes: Vec<Outcome>,
+}
+
+impl ArmOutcomes {
+    /// What its outcomes tell beside figures: notes, and why creations failed.
+    #[must_use]
+    pub fn notes(&self) -> BTreeSet<String> {
+        let mut notes = BTreeSet::new();
+        for outcome in &self.outcomes {
+            notes.extend(outcome.notes.iter().cloned());
+            let failed = |counted: &Counted| {
+                format!("seed {}: failed creations: {} ({})", outcome.seed, counted.count, counted.name)
+            };
+            notes.extend(outcome.failures.iter().map(failed));
+        }
+        notes
+    }
 }
 
 /// Why there is no result.

@@ -28,6 +28,12 @@ pub(crate) struct Rehearse {
     /// A condition that must always hold (repeatable)
     #[arg(long, value_name = "EXPR")]
     pub(crate) always: Vec<String>,
+    /// Write a page with plots to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write a JUnit report of the laws to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
 }
 
 fn parse_arm(text: &str) -> Result<(String, String), String> {

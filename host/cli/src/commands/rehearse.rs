@@ -1,19 +1,19 @@
 //! `windlass rehearse`: what configurations would have done in a scenario, over simulated time.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
-use windlass_fleeting::{Arm, ProcessEnvironment, RehearsalError, Rehearser, Scenario};
+use windlass_fleeting::{Arm, Event, Outcome, ProcessEnvironment, RehearsalError, Rehearser, Scenario};
 use windlass_inspect::failure::{Exit, Failure};
 use windlass_inspect::output::{Output, print, table};
 use windlass_inspect::text::{bold, dim, green, printable, red};
 use windlass_policy::Compiler;
-use windlass_rehearsal::{
-    ArmOutcomes, Difference, FIGURES, Figure, Law, LawError, NamedArm, Parting, Rehearsal, RehearsalFailure,
-};
+use windlass_proof::fixture::{ReportedCase, junit};
+use windlass_rehearsal::{ArmOutcomes, FIGURES, Figure, Law, LawError, NamedArm, Parting, Rehearsal, RehearsalFailure};
 
 use crate::COMPILE;
 use crate::arguments::Rehearse;
-use crate::files::read_text;
+use crate::files::{Existing, read_text, write_atomically};
 
 /// The largest scenario: 200,000 listed jobs.
 const MAX_SCENARIO_BYTES: u64 = 8 << 20;
@@ -27,6 +27,7 @@ pub(crate) fn run(output: Output, arguments: &Rehearse) -> Result<(), Failure> {
     let rehearser = rehearser.map_err(|error| Failure::usage(error.to_string()))?;
     let rehearsal = Rehearsal::run(&scenario, &arms, &seeds, &laws, &rehearser, &|| {});
     let rehearsal = rehearsal.map_err(failed)?;
+    report(&rehearsal, arguments)?;
     if rehearsal.is_good() {
         output.result(&rehearsal, || words(&rehearsal));
         return Ok(());
@@ -36,7 +37,7 @@ pub(crate) fn run(output: Output, arguments: &Rehearse) -> Result<(), Failure> {
     }
     let violated = rehearsal.laws.iter().filter(|law| !law.holds).map(|law| law.law.clone());
     let mut failure = violated.fold(Failure::undone("the rehearsal failed"), Failure::because);
-    for arm in rehearsal.arms.iter().filter(|arm| !arm.outcomes.iter().all(windlass_fleeting::Outcome::is_good)) {
+    for arm in rehearsal.arms.iter().filter(|arm| !arm.outcomes.iter().all(Outcome::is_good)) {
         failure = failure.because(format!("arm {}: something was left, or jobs had not ended a day later", arm.arm));
     }
     Err(failure.with_partial(serde_json::to_value(&rehearsal).unwrap_or_default()))
@@ -153,56 +154,20 @@ fn figures(rehearsal: &Rehearsal) -> String {
         let mut row = vec![figure.title.to_owned()];
         row.extend(rehearsal.arms.iter().map(|arm| mean(arm, figure)));
         let differences = rehearsal.differences.iter().filter(|difference| difference.figure == figure.name);
-        row.extend(differences.map(|difference| compared(figure, difference)));
+        row.extend(differences.map(|difference| difference.words(figure)));
         rows.push(row);
     }
-    let mut places: Vec<(&str, &str)> = Vec::new();
-    for outcome in rehearsal.arms.iter().flat_map(|arm| &arm.outcomes) {
-        places.extend(outcome.places.iter().map(|place| (place.zone.as_str(), place.server_type.as_str())));
-    }
-    places.sort_unstable();
-    places.dedup();
-    for (zone, server_type) in places {
+    for ((zone, server_type), of_arms) in rehearsal.places() {
         let mut row = vec![format!("{server_type} in {zone}")];
-        row.extend(rehearsal.arms.iter().map(|arm| {
-            let of_place = |outcome: &windlass_fleeting::Outcome| {
-                let is_it =
-                    |place: &&windlass_fleeting::PricedPlace| place.zone == zone && place.server_type == server_type;
-                outcome.places.iter().find(is_it).map_or((0.0, 0.0), |place| (place.server_hours, place.cost))
-            };
-            let count = arm.outcomes.len().max(1) as f64;
-            let sums = arm.outcomes.iter().map(of_place).fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
-            format!("{:.1} h, EUR {:.2}", sums.0 / count, sums.1 / count)
-        }));
+        row.extend(of_arms.into_iter().map(|(hours, cost)| format!("{hours:.1} h, EUR {cost:.2}")));
         rows.push(row);
     }
     table(&header, rows)
 }
 
-fn compared(figure: &Figure, difference: &Difference) -> String {
-    let signed = |value: f64| {
-        // Minus zero is zero.
-        let words = figure.words(value + 0.0);
-        if value > 0.0 { format!("+{words}") } else { words }
-    };
-    match difference.interval {
-        Some(interval) if interval.low != interval.high => {
-            let certain = if difference.is_certain { "" } else { ", not certain" };
-            format!("{} ({} to {}{certain})", signed(difference.mean), signed(interval.low), signed(interval.high))
-        }
-        _ => signed(difference.mean),
-    }
-}
-
 fn parted(rehearsal: &Rehearsal, first: &str, parting: &Parting) -> String {
-    let did = |event: &Option<windlass_fleeting::Event>| match event {
-        Some(event) => {
-            let types = if event.types.is_empty() { "a server".to_owned() } else { event.types.join(" or ") };
-            let why = if event.why.is_empty() { String::new() } else { format!(" ({})", printable(&event.why)) };
-            format!("{}s {} in {}{why}", event.what, printable(&types), printable(&event.zone))
-        }
-        None => "does nothing".to_owned(),
-    };
+    let did =
+        |event: &Option<Event>| printable(&event.as_ref().map_or_else(|| "does nothing".to_owned(), Event::words));
     format!(
         "{} and {} first differ at {} (seed {}):\n  {} {}\n  {} {}",
         printable(first),
@@ -216,23 +181,52 @@ fn parted(rehearsal: &Rehearsal, first: &str, parting: &Parting) -> String {
     )
 }
 
-/// What failed in each arm, by class, and what else is to be known.
+/// What else is to be known of each arm.
 fn notes(rehearsal: &Rehearsal) -> String {
     let mut text = String::new();
     for arm in &rehearsal.arms {
-        let mut notes: BTreeSet<String> = BTreeSet::new();
-        for outcome in &arm.outcomes {
-            notes.extend(outcome.notes.iter().cloned());
-            for counted in &outcome.failures {
-                notes.insert(format!("seed {}: {} creations failed: {}", outcome.seed, counted.count, counted.name));
-            }
-        }
+        let notes = arm.notes();
         if !notes.is_empty() {
             text.push_str(&format!("\narm {}\n", printable(&arm.arm)));
-            for note in notes {
-                text.push_str(&format!("  note: {}\n", printable(&note)));
-            }
+            notes.iter().for_each(|note| text.push_str(&format!("  note: {}\n", printable(note))));
         }
     }
     text
+}
+
+/// Each law in each arm as a case of JUnit.
+fn cases(rehearsal: &Rehearsal) -> Vec<(String, String, Vec<String>)> {
+    let mut cases = Vec::new();
+    for arm in &rehearsal.arms {
+        for law in &rehearsal.laws {
+            let of_arm = law.violations.iter().filter(|violation| violation.arm == arm.arm);
+            let problems = of_arm.map(|it| format!("seed {}: {}", it.seed, it.because.join(", ")));
+            cases.push((arm.arm.clone(), law.law.clone(), problems.collect()));
+        }
+        let bad = arm.outcomes.iter().filter(|outcome| !outcome.is_good());
+        let problems = bad.map(|outcome| {
+            let Outcome { seed, left, totals, .. } = outcome;
+            format!("seed {seed}: {} resources left, {} jobs unfinished", left.len(), totals.unfinished)
+        });
+        cases.push((arm.arm.clone(), "nothing is left, and every job ends".to_owned(), problems.collect()));
+    }
+    cases
+}
+
+fn report(rehearsal: &Rehearsal, arguments: &Rehearse) -> Result<(), Failure> {
+    let write = |path: &Path, text: &str| {
+        write_atomically(path, text.as_bytes(), Existing::Replace).map_err(|error| {
+            Failure::usage("a report cannot be written").at(path.display().to_string()).because(error.to_string())
+        })
+    };
+    if let Some(path) = &arguments.html {
+        write(path, &rehearsal.page())?;
+    }
+    if let Some(path) = &arguments.junit {
+        let cases = cases(rehearsal);
+        let cases = cases.iter().map(|(class, name, problems)| ReportedCase { class, name, problems, duration_ns: 0 });
+        let suite = arguments.scenario.file_stem().unwrap_or_default().to_string_lossy();
+        write(path, &junit(&suite, cases))?;
+    }
+    Ok(())
 }

@@ -38,7 +38,7 @@ const COMMANDS: [&[&str]; 17] = [
 ];
 
 /// What changes neither the account nor the journal, or, like `demo`, works on an account of its own.
-const OTHERS: [&str; 53] = [
+const OTHERS: [&str; 54] = [
     "version",
     "example",
     "type list",
@@ -51,6 +51,7 @@ const OTHERS: [&str; 53] = [
     "doctor",
     "init",
     "man",
+    "rehearse",
     "report",
     "simulator",
     "cluster attach",

@@ -186,6 +186,17 @@ pub struct Left {
     pub id: String,
 }
 
+impl Event {
+    /// The event for people, as what somebody does: `creates DEV1-S in fr-par-1 (the runner wants more instances)`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let Self { what, zone, types, why, .. } = self;
+        let types = if types.is_empty() { "a server".to_owned() } else { types.join(" or ") };
+        let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+        format!("{what}s {types} in {zone}{why}")
+    }
+}
+
 impl Outcome {
     /// Whether everything that was created is gone, and every job has ended.
     #[must_use]
