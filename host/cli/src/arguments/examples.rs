@@ -138,6 +138,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "windlass rehearse monday.toml --arm next=next.toml --never 'wait_p95 > 300'",
         ],
     ),
+    ("rehearse record", &["windlass rehearse record --since 7d --group ci"]),
     ("conformance", &["windlass conformance --help"]),
     ("simulator", &["windlass simulator --listen 127.0.0.1:8080 --time-scale 20"]),
     ("completions", &["windlass completions bash", "windlass completions zsh --names"]),

@@ -1,14 +1,22 @@
 //! What `windlass rehearse` takes.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::completion;
+use crate::units::parse_duration;
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Rehearse {
+    #[command(subcommand)]
+    pub(crate) command: Option<RehearseCommand>,
     /// The scenario (TOML): which jobs come, and what goes wrong; - reads stdin
-    #[arg(value_name = "SCENARIO")]
-    pub(crate) scenario: PathBuf,
+    #[arg(value_name = "SCENARIO", required = true)]
+    pub(crate) scenario: Option<PathBuf>,
     /// A configuration to rehearse: GitLab Runner's config.toml, or the plugin's configuration alone (repeatable; all
     /// others are compared with the first)
     #[arg(long = "arm", value_name = "NAME=FILE", required = true, value_parser = parse_arm)]
@@ -34,6 +42,22 @@ pub(crate) struct Rehearse {
     /// Write a JUnit report of the laws to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RehearseCommand {
+    /// Write a scenario of what a group did, from the journal of its state directory
+    Record(RecordScenario),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RecordScenario {
+    /// How far to look back, for example 7d
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) since: Duration,
+    /// Only this group
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::groups))]
+    pub(crate) group: Option<String>,
 }
 
 fn parse_arm(text: &str) -> Result<(String, String), String> {

@@ -2,17 +2,22 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use windlass_fleeting::{Arm, Event, Outcome, ProcessEnvironment, RehearsalError, Rehearser, Scenario};
 use windlass_inspect::failure::{Exit, Failure};
 use windlass_inspect::output::{Output, print, table};
 use windlass_inspect::text::{bold, dim, green, printable, red};
+use windlass_lifecycle::{Journal, OperationFilter};
 use windlass_policy::Compiler;
 use windlass_proof::fixture::{ReportedCase, junit};
-use windlass_rehearsal::{ArmOutcomes, FIGURES, Figure, Law, LawError, NamedArm, Parting, Rehearsal, RehearsalFailure};
+use windlass_rehearsal::{
+    ArmOutcomes, FIGURES, Figure, Law, LawError, NamedArm, Parting, Rehearsal, RehearsalFailure, recorded,
+};
 
 use crate::COMPILE;
-use crate::arguments::Rehearse;
+use crate::arguments::{RecordScenario, Rehearse};
+use crate::context::Context;
 use crate::files::{Existing, read_text, write_atomically};
 
 /// The largest scenario: 200,000 listed jobs.
@@ -43,10 +48,37 @@ pub(crate) fn run(output: Output, arguments: &Rehearse) -> Result<(), Failure> {
     Err(failure.with_partial(serde_json::to_value(&rehearsal).unwrap_or_default()))
 }
 
+/// `rehearse record`: a scenario of what a group did.
+pub(crate) fn record(context: &Context, arguments: &RecordScenario) -> Result<(), Failure> {
+    let state = context.state_directory()?;
+    let journal = Journal::read_only(&state).map_err(|error| {
+        Failure::usage("the journal cannot be read")
+            .because(error.to_string())
+            .remedy("name the group's state directory with --state-dir: that of the plugin is STATE_DIR/fleeting/GROUP")
+    })?;
+    let mut filter = OperationFilter::default();
+    filter.group.clone_from(&arguments.group);
+    let operations = journal.operations(&filter);
+    let operations =
+        operations.map_err(|error| Failure::usage("the journal cannot be read").because(error.to_string()))?;
+    let milliseconds = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let now = milliseconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
+    let from = now.saturating_sub(milliseconds(arguments.since));
+    let scenario = recorded(&operations, from, now).ok_or_else(|| {
+        Failure::usage("no server was created in that time")
+            .at(state.path().display().to_string())
+            .remedy("look back further with --since, or name another state directory with --state-dir")
+    })?;
+    let text = scenario.to_toml().map_err(|error| Failure::usage("the scenario has no form").because(error))?;
+    context.output.file(&scenario, || text);
+    Ok(())
+}
+
 fn scenario(arguments: &Rehearse) -> Result<Scenario, Failure> {
-    let text = read_text(&arguments.scenario, "the scenario", MAX_SCENARIO_BYTES)?;
+    let file = arguments.scenario.as_deref().unwrap_or(Path::new("-"));
+    let text = read_text(file, "the scenario", MAX_SCENARIO_BYTES)?;
     Scenario::parse(&text).map_err(|error| {
-        let failure = Failure::usage("the scenario cannot be used").at(arguments.scenario.display().to_string());
+        let failure = Failure::usage("the scenario cannot be used").at(file.display().to_string());
         error.problems().iter().cloned().fold(failure, Failure::because)
     })
 }
@@ -225,7 +257,7 @@ fn report(rehearsal: &Rehearsal, arguments: &Rehearse) -> Result<(), Failure> {
     if let Some(path) = &arguments.junit {
         let cases = cases(rehearsal);
         let cases = cases.iter().map(|(class, name, problems)| ReportedCase { class, name, problems, duration_ns: 0 });
-        let suite = arguments.scenario.file_stem().unwrap_or_default().to_string_lossy();
+        let suite = arguments.scenario.as_deref().and_then(Path::file_stem).unwrap_or_default().to_string_lossy();
         write(path, &junit(&suite, cases))?;
     }
     Ok(())

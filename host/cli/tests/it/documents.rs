@@ -97,12 +97,13 @@ const SERVING: [&[&str]; 3] = [
 ];
 
 /// Commands whose documents other tests look at alone, or that print none.
-const OTHERS: [&str; 14] = [
+const OTHERS: [&str; 15] = [
     // What they attach to.
     "cluster attach",
     "operation attach",
     // A file's content.
     "cluster export",
+    "rehearse record",
     "report",
     "completions",
     // They need a compiler, a registry, a key, or a while.

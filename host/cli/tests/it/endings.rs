@@ -38,7 +38,7 @@ const COMMANDS: [&[&str]; 17] = [
 ];
 
 /// What changes neither the account nor the journal, or, like `demo`, works on an account of its own.
-const OTHERS: [&str; 54] = [
+const OTHERS: [&str; 55] = [
     "version",
     "example",
     "type list",
@@ -52,6 +52,7 @@ const OTHERS: [&str; 54] = [
     "init",
     "man",
     "rehearse",
+    "rehearse record",
     "report",
     "simulator",
     "cluster attach",

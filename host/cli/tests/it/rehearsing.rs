@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use windlass_rehearsal::FIGURES;
 use windlass_test_reference::{hold, repository};
 
-use crate::support::{Ran, bare, new_home};
+use crate::support::{Ran, World, bare, new_home};
 
 const PAGE: &str = "docs/rehearse.md";
 
@@ -61,7 +61,7 @@ fn block<'p>(page: &'p str, after: &str) -> &'p str {
 }
 
 #[test]
-fn the_page_shows_what_a_second_zone_does_to_a_monday_morning() {
+fn the_page_of_rehearsals_shows_what_a_second_zone_does_to_a_monday() {
     let page = std::fs::read_to_string(repository().join(PAGE)).unwrap();
     let folder = Folder(new_home());
     let one = block(&page, "This is `one.toml`:");
@@ -120,6 +120,23 @@ fn a_violated_law_ends_with_1_and_reports_have_it() {
     assert!(junit.contains("name=\"small\" tests=\"6\" failures=\"1\""), "{junit}");
     assert!(junit.contains("classname=\"one\" name=\"never wait_worst &gt; 200\""), "{junit}");
     assert!(folder.read("page.html").contains("<svg"));
+}
+
+#[test]
+fn a_scenario_is_recorded_from_a_journal_and_can_be_rehearsed() {
+    let world = World::new("100");
+    world.create("2").expect(0);
+    world.run(&["rehearse", "record", "--since", "1h", "--group", "other"]).expect(2).says("no server was created");
+    let recorded = world.run(&["rehearse", "record", "--since", "1h"]).expect(0).stdout;
+    for words in ["type = \"DEV1-S\"", "zone = \"fr-par-1\"", "boot_seconds = ["] {
+        assert!(recorded.contains(words), "{words}: {recorded}");
+    }
+    let folder = Folder::new();
+    // They still run; a short job is enough.
+    let line = recorded.lines().find(|line| line.starts_with("jobs = ")).unwrap();
+    assert_eq!(line.matches("], [").count(), 1, "two servers are two jobs: {line}");
+    folder.write("recorded.toml", &recorded.replace(line, "jobs = [[60, 60]]"));
+    folder.run(&["recorded.toml", "--arm", "one=one.json"]).expect(0);
 }
 
 #[test]
