@@ -98,6 +98,12 @@ fn assert_consistent(caller: &Caller) {
     }
 }
 
+/// A list shows every change at once.
+async fn assert_listed(caller: &Caller) {
+    let listed = caller.get(&format!("{INSTANCE}/servers?per_page=100&order=creation_date_asc")).await.expect(200);
+    assert_eq!(listed["servers"].as_array(), Some(&caller.simulator.resources().servers));
+}
+
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().build().unwrap()
 }
@@ -116,6 +122,7 @@ proptest! {
             for step in steps {
                 take(&caller, &image, step).await;
                 assert_consistent(&caller);
+                assert_listed(&caller).await;
             }
         });
     }
