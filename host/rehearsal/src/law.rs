@@ -12,7 +12,7 @@ use crate::figure::FIGURES;
 /// The variable with the figures of the first arm, for the same seed.
 const FIRST: &str = "first";
 /// The longest condition, in bytes.
-const MOST_BYTES: usize = 4_096;
+const MAX_BYTES: usize = 4_096;
 
 /// A condition that no outcome may meet, or that every outcome must meet.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub struct Law {
 /// Why a condition cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LawError {
-    /// It is no CEL.
+    /// It is not CEL.
     #[error("the condition `{0}` cannot be read: {1}")]
     Syntax(String, String),
     /// It names what no outcome has.
@@ -62,7 +62,7 @@ impl Law {
     /// A condition that no outcome may meet.
     ///
     /// # Errors
-    /// It is no condition on figures.
+    /// It is not a condition on figures.
     pub fn never(text: &str) -> Result<Self, LawError> {
         Self::read(text, true)
     }
@@ -70,7 +70,7 @@ impl Law {
     /// A condition that every outcome must meet.
     ///
     /// # Errors
-    /// It is no condition on figures.
+    /// It is not a condition on figures.
     pub fn always(text: &str) -> Result<Self, LawError> {
         Self::read(text, false)
     }
@@ -78,7 +78,7 @@ impl Law {
     fn read(text: &str, is_never: bool) -> Result<Self, LawError> {
         let text = text.trim().to_owned();
         let syntax = |why: String| LawError::Syntax(text.clone(), why);
-        if text.len() > MOST_BYTES {
+        if text.len() > MAX_BYTES {
             return Err(LawError::Syntax(
                 format!("{}...", text.chars().take(40).collect::<String>()),
                 "it is too long".into(),
@@ -92,7 +92,7 @@ impl Law {
         variables.sort();
         let known = || FIGURES.iter().map(|figure| figure.name).chain([FIRST]);
         if let Some(unknown) = variables.iter().find(|name| known().all(|known| known != name.as_str())) {
-            return Err(LawError::Unknown(text, format!("`{unknown}`, which is no figure{}", meant(unknown, known()))));
+            return Err(LawError::Unknown(text, format!("`{unknown}`, which is not a figure{}", meant(unknown, known()))));
         }
         let is_named = |name: &&str| variables.iter().any(|variable| variable == name);
         let names = FIGURES.iter().map(|figure| figure.name).filter(is_named).collect();
@@ -175,7 +175,7 @@ mod tests {
     fn what_is_no_condition_on_figures_is_refused_with_what_was_probably_meant() {
         for (text, words) in [
             ("wait_p95 >", "cannot be read"),
-            ("wait_95 > 3", "`wait_95`, which is no figure; did you mean `wait_p95`?"),
+            ("wait_95 > 3", "`wait_95`, which is not a figure; did you mean `wait_p95`?"),
             ("cost", "is float and not true or false"),
             ("cost > 'a lot'", "has no value"),
             ("first.costs > 1", "has no value"),

@@ -242,7 +242,9 @@ impl Rehearser {
         let mut configuration = match GroupConfiguration::read(plugin_config.to_string().as_bytes(), &environment) {
             Ok(GroupConfiguration::Instances(configuration)) => *configuration,
             Ok(GroupConfiguration::AppleSilicon(_)) => {
-                found.problems.push("kind: only groups of instances can be simulated, and this one is of Macs".to_owned());
+                found
+                    .problems
+                    .push("kind: only groups of instances can be simulated, and this one is of Macs".to_owned());
                 return Err(found.into());
             }
             Err(errors) => {

@@ -16,13 +16,13 @@ use crate::configuration::{Problem, parse_duration};
 use crate::group::start::problem;
 
 /// The longest scenario: a month.
-const MOST_HOURS: u32 = 31 * 24;
+const MAX_HOURS: u32 = 31 * 24;
 /// The most jobs of a pattern in an hour.
-const MOST_JOBS_PER_HOUR: u32 = 10_000;
+const MAX_JOBS_PER_HOUR: u32 = 10_000;
 /// The most jobs that a file lists.
-const MOST_LISTED: usize = 200_000;
+const MAX_LISTED: usize = 200_000;
 /// The longest job, in minutes: a day.
-const MOST_MINUTES: u32 = 24 * 60;
+const MAX_MINUTES: u32 = 24 * 60;
 
 /// What happens, over time. Read from TOML with [`Scenario::parse`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -197,7 +197,7 @@ impl Serialize for Time {
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let words = || serde::de::Error::custom(format!("{text:?} is no duration like \"9h30m\" or \"90s\""));
+        let words = || serde::de::Error::custom(format!("{text:?} is not a duration like \"9h30m\" or \"90s\""));
         parse_duration(&text).map(Time).ok_or_else(words)
     }
 }
@@ -219,7 +219,7 @@ impl Scenario {
     /// Reads a scenario from TOML.
     ///
     /// # Errors
-    /// It is no TOML, has other keys, or its values contradict each other.
+    /// It is not TOML, has other keys, or its values contradict each other.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
         let read: Self = toml::from_str(text).map_err(|error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
@@ -256,13 +256,13 @@ impl Scenario {
     fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut wrong = |place: String, words: String| problems.push(problem(&place, words));
-        if !(1..=MOST_HOURS).contains(&self.hours) {
-            wrong("hours".into(), format!("must be from 1 to {MOST_HOURS}"));
+        if !(1..=MAX_HOURS).contains(&self.hours) {
+            wrong("hours".into(), format!("must be from 1 to {MAX_HOURS}"));
         }
         if let Some(zone) = self.time_zone.as_deref().filter(|zone| TimeZone::get(zone).is_err()) {
             wrong(
                 "time_zone".into(),
-                format!("{zone:?} is no time zone that this machine knows, like \"Europe/Paris\""),
+                format!("{zone:?} is not a time zone that this machine knows, like \"Europe/Paris\""),
             );
         }
         if let Some(at) =
@@ -280,25 +280,25 @@ impl Scenario {
                 (None, true) => wrong(place("pattern"), "give a pattern, or jobs".into()),
                 (Some(_), true) => {
                     let per_hour = demand.jobs_per_hour.unwrap_or(0);
-                    if !(1..=MOST_JOBS_PER_HOUR).contains(&per_hour) {
-                        wrong(place("jobs_per_hour"), format!("must be from 1 to {MOST_JOBS_PER_HOUR}"));
+                    if !(1..=MAX_JOBS_PER_HOUR).contains(&per_hour) {
+                        wrong(place("jobs_per_hour"), format!("must be from 1 to {MAX_JOBS_PER_HOUR}"));
                     }
-                    if !(1..=MOST_MINUTES).contains(&demand.job_minutes.unwrap_or(0)) {
-                        wrong(place("job_minutes"), format!("must be from 1 to {MOST_MINUTES}"));
+                    if !(1..=MAX_MINUTES).contains(&demand.job_minutes.unwrap_or(0)) {
+                        wrong(place("job_minutes"), format!("must be from 1 to {MAX_MINUTES}"));
                     }
                 }
                 (None, false) => {
                     if demand.jobs_per_hour.is_some() || demand.job_minutes.is_some() {
                         wrong(place("jobs"), "jobs_per_hour and job_minutes belong to a pattern".into());
                     }
-                    if demand.jobs.len() > MOST_LISTED {
-                        wrong(place("jobs"), format!("there are more than {MOST_LISTED}"));
+                    if demand.jobs.len() > MAX_LISTED {
+                        wrong(place("jobs"), format!("there are more than {MAX_LISTED}"));
                     }
                     let length = self.length().as_secs();
                     if let Some((at, _)) = demand.jobs.iter().find(|(at, _)| *at >= length) {
                         wrong(place("jobs"), format!("one comes after {at} s, when the scenario is over"));
                     }
-                    if demand.jobs.iter().any(|(_, length)| *length > 60 * u64::from(MOST_MINUTES)) {
+                    if demand.jobs.iter().any(|(_, length)| *length > 60 * u64::from(MAX_MINUTES)) {
                         wrong(place("jobs"), "one runs for longer than a day".into());
                     }
                 }
@@ -462,7 +462,7 @@ mod tests {
             (&format!("{DAY}minutes = 3\n")[..], "line 6: unknown field `minutes`"),
             ("hours = 1\n", "the key `demand` is missing"),
             (&format!("{DAY}[[incident]]\nkind = 'strike'\nat = '1h'\n"), "line 7: unknown variant `strike`"),
-            (&format!("{DAY}[[incident]]\nkind = 'api-down'\nat = '9:30'\n"), "\"9:30\" is no duration like"),
+            (&format!("{DAY}[[incident]]\nkind = 'api-down'\nat = '9:30'\n"), "\"9:30\" is not a duration like"),
         ] {
             let found = problems(text);
             assert!(found.iter().any(|said| said.contains(words)), "{words}: {found:?}");
