@@ -46,7 +46,8 @@ async fn take(caller: &Caller, image: &str, (endpoint, pick, variation): Step) {
         7 => (Method::POST, format!("{INSTANCE}/ips"), if flag { json!({"type": "routed_ipv6"}) } else { json!({}) }),
         8 => {
             let target = if flag { json!(picked(&now.servers, pick)) } else { Value::Null };
-            (Method::PATCH, format!("{INSTANCE}/ips/{ip}"), json!({"server": target}))
+            let tags = [variation.to_string()];
+            (Method::PATCH, format!("{INSTANCE}/ips/{ip}"), json!({"server": target, "tags": tags}))
         }
         9 => (Method::DELETE, format!("{INSTANCE}/ips/{ip}"), json!({})),
         10 => (Method::POST, format!("{server}/attach-volume"), json!({"volume_id": volume})),

@@ -36,12 +36,15 @@ async fn a_price_and_a_shortage_are_those_of_their_zone_and_the_last_offer_decid
         assert_eq!(shown(&products, "DEV1-M").await["hourly_price"], 1.5);
         assert_eq!(shown(&format!("{products}/availability"), "DEV1-S").await["availability"], stock);
     }
-    let create = json!({"name": "a", "commercial_type": "DEV1-S", "project": "7d0e3a4c-0000-4000-8000-000000000001"});
-    let refused = caller.post(&format!("{INSTANCE}/servers"), create.clone()).await.expect(503);
-    assert_eq!(refused["type"], "out_of_stock");
-    caller.post(&format!("{OTHER}/servers"), create.clone()).await.expect(201);
+    let create = async |zone: &str| {
+        let image = caller.image_in(zone, "instance_sbs").await;
+        let request = json!({"name": "a", "commercial_type": "DEV1-S", "image": image, "volumes": {}});
+        caller.post(&format!("/instance/v1/zones/{zone}/servers"), request).await
+    };
+    assert_eq!(create("fr-par-1").await.expect(503)["type"], "out_of_stock");
+    create("fr-par-2").await.expect(201);
     caller.simulator.set_offers(Vec::new());
-    caller.post(&format!("{INSTANCE}/servers"), create).await.expect(201);
+    create("fr-par-1").await.expect(201);
 }
 
 /// After how many seconds each of some servers runs; none where it is stopped again.
