@@ -442,6 +442,11 @@ swaps seconds="60": _programs
 bench-proof: _wasm_target
     cargo bench --quiet --package windlass-proof --bench proof
 
+# A rehearsal of a Monday of up to 500 servers.
+[group('measure')]
+bench-rehearse: _wasm_target
+    cargo bench --quiet --package windlass-rehearsal --bench day
+
 # What spans cost where nothing is exported, and where all is.
 [group('measure')]
 bench-telemetry:

@@ -14,6 +14,7 @@ mod policy_distribution;
 mod policy_proof;
 mod policy_serve;
 mod policy_shadow;
+mod rehearse;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -44,6 +45,7 @@ pub(crate) use policy_audit::AuditPolicy;
 pub(crate) use policy_distribution::{LockPolicies, PullPolicy, PushPolicy, SignPolicy, VerifyPolicy};
 pub(crate) use policy_serve::{ServePolicies, UnixAddress};
 pub(crate) use policy_shadow::ShadowPolicy;
+pub(crate) use rehearse::{RecordScenario, Rehearse, RehearseCommand};
 
 pub(crate) use cluster::{
     AbandonCluster, ApplyCluster, ClusterCommand, ClusterHistory, ClusterStatus, CreateCluster, DiffCluster,
@@ -212,6 +214,8 @@ pub(crate) enum Command {
     /// List, show and replay decisions: who decided what, and why
     #[command(subcommand)]
     Decision(DecisionCommand),
+    /// Show what runner configurations would do in a scenario, over simulated time; no account needed
+    Rehearse(Rehearse),
     /// Serve read-only web pages of servers, operations, decisions, policies and clusters
     Console(Console),
     /// Export operations and their decisions into one file, for a ticket or a post-mortem

@@ -32,6 +32,7 @@ pub use candidates::Candidates;
 pub use endpoint::{Beside, Endpoint};
 pub use error::Error;
 pub use options::{ServeOptions, TlsFiles};
+pub use pages::page_alone;
 pub use prices::Prices;
 pub use report::{Report, ReportFormat};
 pub use server::Console;

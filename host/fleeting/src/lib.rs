@@ -21,8 +21,9 @@ pub use configuration::{
 };
 pub use connect::KeyError;
 pub use group::{
-    AdoptError, CheckedGroup, Dependencies, Hour, Left, Limits, Outcome, Pattern, PricedPlace, Provisioner,
-    RunnerFileError, ScalewayGroup, SimulateCommand, SimulateError, SimulateOptions, StartError, Totals, Waited, adopt,
-    check, simulate,
+    AdoptError, Arm, CheckedGroup, Counted, Demand, Dependencies, Event, Hour, Incident, IncidentKind, Left, Limits,
+    Offer, Outcome, Pattern, PricedPlace, Provisioner, RehearsalError, Rehearser, RunnerFileError, ScalewayGroup,
+    Scenario, ScenarioError, SimulateCommand, SimulateOptions, Simulated, StartError, Stock, Time, Totals, Waited,
+    adopt, check, simulate,
 };
 pub use observe::{MetricsError, names, start_logging};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use windlass_fleeting::protocol::{EndReason, Handshake, serve};
 use windlass_fleeting::{
-    ProcessEnvironment, ScalewayGroup, SimulateCommand, SimulateError, SimulateOptions, adopt, bootstrap, check,
+    ProcessEnvironment, RehearsalError, ScalewayGroup, SimulateCommand, SimulateOptions, adopt, bootstrap, check,
     simulate, start_logging, version,
 };
 use windlass_inspect::document::Document;
@@ -205,24 +205,25 @@ fn simulate_group(arguments: &[&str]) -> ExitCode {
         }
     };
     match simulate(&options, &ProcessEnvironment::of_process(), Compiler::this_program([COMPILE]).ok()) {
-        Ok(outcome) => {
+        Ok(simulated) => {
             let told = match options.json {
-                true => match Document::new("simulate", &outcome).and_then(|document| serde_json::to_string(&document))
-                {
-                    Ok(document) => document + "\n",
-                    Err(error) => return fail(&error),
-                },
-                false => outcome.to_string(),
+                true => {
+                    match Document::new("simulate", &simulated).and_then(|document| serde_json::to_string(&document)) {
+                        Ok(document) => document + "\n",
+                        Err(error) => return fail(&error),
+                    }
+                }
+                false => simulated.to_string(),
             };
             // Whoever reads may have seen enough.
             let _ = std::io::stdout().write_all(told.as_bytes());
-            if outcome.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            if simulated.outcome.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
-        Err(SimulateError::Wrong(found)) => {
+        Err(RehearsalError::Wrong(found)) => {
             eprint!("{found}");
             ExitCode::FAILURE
         }
-        Err(SimulateError::Interrupted) => ExitCode::from(130),
+        Err(RehearsalError::Interrupted) => ExitCode::from(130),
         Err(error) => fail(&error),
     }
 }

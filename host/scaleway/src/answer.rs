@@ -1,8 +1,10 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::marker::PhantomData;
 
 use bytes::Bytes;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::error::{ERROR_BODY_BYTES, Error, MalformedAnswer, bounded_text};
@@ -58,6 +60,12 @@ impl Answer {
 
     /// One field of the body; its absence is an error.
     pub(crate) fn field<T: DeserializeOwned>(&self, key: &str) -> Result<T, Error> {
+        // Long lists are read once. Whatever is wrong with the body is found below, with better words.
+        if let Ok(body) = std::str::from_utf8(&self.body)
+            && let Ok(Some(value)) = FieldOf::<T>::read(key, body)
+        {
+            return Ok(value);
+        }
         let fields: BTreeMap<Cow<'_, str>, &RawValue> =
             serde_json::from_slice(&self.body).map_err(|error| self.malformed(error.to_string()))?;
         let raw = fields.get(key).ok_or_else(|| self.malformed(format!("there is no `{key}` in it")))?;
@@ -91,5 +99,40 @@ impl Answer {
             problem: bounded_text(problem.as_bytes(), PROBLEM_BYTES),
             body: bounded_text(&self.body, ERROR_BODY_BYTES),
         }))
+    }
+}
+
+/// Reads one field of an object, the last one of its name, and skips the others.
+struct FieldOf<'k, T> {
+    key: &'k str,
+    value: PhantomData<T>,
+}
+
+impl<'k, T: DeserializeOwned> FieldOf<'k, T> {
+    fn read(key: &'k str, body: &str) -> Result<Option<T>, serde_json::Error> {
+        let mut json = serde_json::Deserializer::from_str(body);
+        let value = json.deserialize_map(Self { key, value: PhantomData })?;
+        json.end()?;
+        Ok(value)
+    }
+}
+
+impl<'de, T: DeserializeOwned> Visitor<'de> for FieldOf<'_, T> {
+    type Value = Option<T>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Option<T>, A::Error> {
+        let mut found = None;
+        while let Some(key) = fields.next_key::<Cow<'_, str>>()? {
+            if key == self.key {
+                found = Some(fields.next_value()?);
+            } else {
+                fields.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(found)
     }
 }

@@ -23,6 +23,11 @@ impl Answer {
         Self::json(StatusCode::OK, body)
     }
 
+    /// 200 with JSON that was written before.
+    pub(crate) fn ok_text(body: String) -> Self {
+        Self { status: StatusCode::OK, content_type: Some(JSON), headers: Vec::new(), body: body.into() }
+    }
+
     /// 201 with `Location`, as the Instance API answers a creation. The address is absolute (recorded).
     pub(crate) fn created(path: &str, id: &str, body: &Value) -> Self {
         Self::json(StatusCode::CREATED, body).header("location", &format!("https://api.scaleway.com{path}/{id}"))

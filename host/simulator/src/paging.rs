@@ -1,5 +1,7 @@
 //! The two ways in which Scaleway's APIs page their lists.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
@@ -31,6 +33,20 @@ pub(crate) fn instance_list_of<T>(
     let (items, total) = one_page(call.distortion, items, page, size);
     let shown: Vec<Value> = items.into_iter().map(view).collect();
     Ok(with_headers(Answer::ok(&json!({ key: shown })), call, page, size, total))
+}
+
+/// As [`instance_list_of`], where what is shown is JSON already.
+pub(crate) fn instance_texts<T>(
+    call: &Call,
+    key: &str,
+    items: Vec<T>,
+    view: impl Fn(T) -> Arc<str>,
+) -> Result<Answer, Refusal> {
+    let (page, size) = page_and_size(call, "per_page", INSTANCE_PAGE)?;
+    let (items, total) = one_page(call.distortion, items, page, size);
+    let shown: Vec<Arc<str>> = items.into_iter().map(view).collect();
+    let answer = Answer::ok_text(format!("{{\"{key}\":[{}]}}", shown.join(",")));
+    Ok(with_headers(answer, call, page, size, total))
 }
 
 /// As [`instance_list`], for the one list that is a map: server types by name.

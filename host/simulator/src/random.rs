@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use rand::{Rng, RngExt, SeedableRng};
@@ -13,6 +13,9 @@ pub(crate) struct Random {
     names: ChaCha8Rng,
     jitter: ChaCha8Rng,
     requests: ChaCha8Rng,
+    seed: u64,
+    /// Of each place where servers start.
+    boots: BTreeMap<String, ChaCha8Rng>,
     addresses_taken: BTreeSet<Ipv4Addr>,
     /// The /15 that public addresses are taken from.
     public_network: Ipv4Addr,
@@ -34,6 +37,8 @@ impl Random {
             names: stream(0),
             jitter: stream(1),
             requests: stream(2),
+            seed,
+            boots: BTreeMap::new(),
             addresses_taken: BTreeSet::new(),
             public_network: if loopback_addresses { LOOPBACK_NETWORK } else { BENCHMARK_NETWORK },
         }
@@ -46,11 +51,15 @@ impl Random {
 
     /// An id that is the same for the same seed and name: for what has always existed, images for example.
     pub(crate) fn named_id(seed: u64, name: &str) -> String {
-        // FNV-1a: small, stable over versions of everything; nothing here is about secrecy.
-        let hash = name
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-        uuid_from(&mut ChaCha8Rng::seed_from_u64(seed ^ hash))
+        uuid_from(&mut named(seed, name))
+    }
+
+    /// Two numbers from 0 to 1 for the next server that starts at this place. They do not depend on other places.
+    pub(crate) fn boot(&mut self, zone: &str, server_type: &str) -> [f64; 2] {
+        let seed = self.seed;
+        let place = format!("{zone}/{server_type}");
+        let generator = self.boots.entry(place).or_insert_with_key(|place| named(seed, place));
+        [generator.random_range(0.0..1.0), generator.random_range(0.0..1.0)]
     }
 
     pub(crate) fn request_id(&mut self) -> String {
@@ -108,6 +117,15 @@ impl Random {
         let [d, e, f] = rest;
         format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
     }
+}
+
+/// A generator for this name.
+fn named(seed: u64, name: &str) -> ChaCha8Rng {
+    // FNV-1a: small, stable over versions of everything; nothing here is about secrecy.
+    let hash = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    ChaCha8Rng::seed_from_u64(seed ^ hash)
 }
 
 fn uuid_from(generator: &mut ChaCha8Rng) -> String {

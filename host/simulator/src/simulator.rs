@@ -19,9 +19,10 @@ use crate::clock::{Clock, http_date};
 use crate::control_error::ControlError;
 use crate::fault::{self, Effect, Fault, FaultKind, FaultRule, Faults};
 use crate::forced_state::ForcedState;
+use crate::offer::Offer;
 use crate::options::{Availability, Options};
 use crate::refusal::Refusal;
-use crate::request_limit::RequestAccount;
+use crate::request_limit::{RequestAccount, RequestLimit};
 use crate::resources::Resources;
 use crate::world::World;
 
@@ -194,6 +195,28 @@ impl Simulator {
     /// Says how much is left of a server type, of an Instance or of Apple silicon, in every zone.
     pub fn set_stock(&self, server_type: impl Into<String>, availability: Availability) {
         self.shared.state.lock().world.stock.insert(server_type.into(), availability);
+    }
+
+    /// Says in what server types differ from the catalogue; the last one about a server decides. It takes the place of
+    /// all that was said before. A server that starts goes on as it began.
+    pub fn set_offers(&self, offers: Vec<Offer>) {
+        self.settled().world.offers = offers;
+    }
+
+    /// Lets so many calls through from now on; `None`: all.
+    pub fn set_request_limit(&self, limit: Option<RequestLimit>) {
+        self.shared.state.lock().account = limit.map(RequestAccount::new);
+    }
+
+    /// How many Instances there are of each zone and type.
+    pub fn server_counts(&self) -> BTreeMap<(String, String), usize> {
+        let state = self.settled();
+        let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        for server in state.world.servers.values() {
+            *counts.entry((&server.zone, &server.commercial_type)).or_default() += 1;
+        }
+        let owned = |((zone, kind), count): ((&str, &str), usize)| ((zone.to_owned(), kind.to_owned()), count);
+        counts.into_iter().map(owned).collect()
     }
 
     /// Says how many Apple silicon hosts of a type are left; `None`: any number. Each creation takes one.

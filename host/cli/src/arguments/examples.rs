@@ -135,6 +135,15 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("decision replay", &["windlass decision replay 01JD0000000000000000000000"]),
+    (
+        "rehearse",
+        &[
+            "windlass rehearse monday.toml --arm today=config.toml",
+            "windlass rehearse monday.toml --arm today=config.toml --arm two-zones=next.toml --seeds 5",
+            "windlass rehearse monday.toml --arm next=next.toml --never 'wait_p95 > 300'",
+        ],
+    ),
+    ("rehearse record", &["windlass rehearse record --since 7d --group ci"]),
     ("conformance", &["windlass conformance --help"]),
     ("simulator", &["windlass simulator --listen 127.0.0.1:8080 --time-scale 20"]),
     ("completions", &["windlass completions bash", "windlass completions zsh --names"]),

@@ -39,6 +39,7 @@ examples! {
     "keep-ci.rules.toml", "a policy of one rule that keeps servers", "docs/decisions.md";
     "laws.toml", "laws that `windlass policy prove` decides", "docs/proving-policies.md";
     "gitlab-runner.toml", "GitLab Runner's `config.toml` with the plugin", "docs/gitlab-runner.md";
+    "monday.toml", "a scenario for `windlass rehearse`", "docs/rehearse.md";
 }
 
 pub(crate) fn run(output: Output, arguments: &arguments::Example) -> Result<(), Failure> {

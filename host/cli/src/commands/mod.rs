@@ -16,6 +16,7 @@ mod lifecycle;
 mod man;
 mod operation;
 mod policy;
+mod rehearse;
 mod report;
 mod server;
 mod simulator;
@@ -25,7 +26,9 @@ mod sweep;
 use windlass_inspect::failure::Failure;
 use windlass_inspect::output::OutputFormat;
 
-use crate::arguments::{Arguments, Command, ConfigCommand, Global, ImageCommand, TypeCommand, ZoneCommand};
+use crate::arguments::{
+    Arguments, Command, ConfigCommand, Global, ImageCommand, RehearseCommand, TypeCommand, ZoneCommand,
+};
 use crate::context::Context;
 
 /// Runs the command.
@@ -54,6 +57,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
             runtime()?.block_on(catalogue::images(&Context::load(global)?, &list))
         }
         Command::Zone(ZoneCommand::List) => catalogue::zones(&Context::load(global)?),
+        Command::Rehearse(arguments) => match &arguments.command {
+            Some(RehearseCommand::Record(record)) => rehearse::record(&Context::load(global)?, record),
+            None => rehearse::run(global.output(), &arguments),
+        },
         Command::Simulator(simulator) => runtime()?.block_on(simulator::run(global.output(), simulator)),
         Command::Server(server) => on_state(global, true, async |context| server::run(context, server).await),
         Command::Cluster(cluster) => on_state(global, true, async |context| cluster::run(context, cluster).await),

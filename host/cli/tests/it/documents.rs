@@ -9,6 +9,7 @@ use windlass_test_reference::{Documents, check_document, contradictions, reposit
 
 use crate::abandoning::killed;
 use crate::policies::forgetful;
+use crate::rehearsing;
 use crate::support::{IMPATIENT, Ran, Running, World};
 
 const SCHEMA: &str = "docs/json-output.schema.json";
@@ -77,6 +78,7 @@ const ASKED: &[&str] = &[
     "decision replay DECISION",
     "decision replay --since 1h",
     "conformance --list",
+    "rehearse small.toml --arm one=one.json --arm two=two.json --seeds 2 --never cost>100",
     "man --out man1",
     "server delete ID --dry-run",
     "server delete ID --yes",
@@ -95,12 +97,13 @@ const SERVING: [&[&str]; 3] = [
 ];
 
 /// Commands whose documents other tests look at alone, or that print none.
-const OTHERS: [&str; 16] = [
+const OTHERS: [&str; 17] = [
     // What they attach to.
     "cluster attach",
     "operation attach",
     // A file's content.
     "cluster export",
+    "rehearse record",
     "report",
     "completions",
     // They need a compiler, a registry, a key, or a while.
@@ -144,6 +147,7 @@ fn the_published_schemas_are_those_of_what_is_printed() {
     world.write("farm.toml", FARM.as_bytes());
     world.write("other.toml", FARM.replace("count = 2", "count = 3").as_bytes());
     world.write("retry.rules.toml", RULES.as_bytes());
+    rehearsing::write(world.home.path());
     world.write("keep.rules.toml", b"slot = \"release\"\n[[rules]]\nwhen = \"true\"\nanswer = \"keep\"\n");
     let mut documents = Documents::default();
     let mut ask = |line: &[&str], code: i32| {

@@ -38,7 +38,7 @@ const COMMANDS: [&[&str]; 17] = [
 ];
 
 /// What changes neither the account nor the journal, or, like `demo`, works on an account of its own.
-const OTHERS: [&str; 55] = [
+const OTHERS: [&str; 57] = [
     "version",
     "example",
     "type list",
@@ -51,6 +51,8 @@ const OTHERS: [&str; 55] = [
     "doctor",
     "init",
     "man",
+    "rehearse",
+    "rehearse record",
     "report",
     "simulator",
     "cluster attach",

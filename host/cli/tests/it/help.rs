@@ -9,8 +9,9 @@ use crate::support::{IMPATIENT, Ran, World, bare, new_home};
 
 /// Examples that others run: the demo, the simulator, the console and the policy server have tests of their own, a
 /// build needs a compiler (the tutorial's test has one), proving, measuring and comparing take minutes (the tutorial of
-/// proving policies does all three), and what goes to a registry and comes from it needs one (distribution.rs).
-const ELSEWHERE: [&str; 11] = [
+/// proving policies does all three), what goes to a registry and comes from it needs one (distribution.rs), and a
+/// rehearsal needs two configurations (rehearsing.rs).
+const ELSEWHERE: [&str; 12] = [
     "windlass console",
     "windlass demo",
     "windlass simulator",
@@ -22,6 +23,7 @@ const ELSEWHERE: [&str; 11] = [
     "windlass policy serve",
     "windlass policy push",
     "windlass policy pull",
+    "windlass rehearse",
 ];
 
 /// What prepares the ground comes first, what takes it away last; the rest between, as the help has it.

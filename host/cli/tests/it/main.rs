@@ -24,6 +24,7 @@ mod help;
 mod links;
 mod output;
 mod policies;
+mod rehearsing;
 mod servers;
 mod serving;
 mod sharing;

@@ -92,12 +92,18 @@ pub(crate) fn page(title: &str, frame: Frame<'_>, state: &str, content: &Markup)
                             button type="submit" { "Search" }
                         }
                     }
-                    p.state title="state directory" { (state) }
+                    @if !state.is_empty() { p.state title="state directory" { (state) } }
                 }
                 main #content { (content) }
             }
         }
     }
+}
+
+/// A page that needs nothing but itself, in the console's look.
+#[must_use]
+pub fn page_alone(title: &str, content: &Markup) -> String {
+    page(title, Frame::Alone, "", content).into_string()
 }
 
 /// A page that says why there is none.

@@ -6,6 +6,7 @@
 //!   state-mapping policy, and reports; `looks` is what was seen last, for updates and heartbeats.
 //! - `start` is Init: checks, and taking up what an earlier process left. `claim` sees to it that one process works on
 //!   a group.
+//! - `rehearsal` runs a group over simulated time.
 //! - `adopt`, `check` and `simulate` are commands that no runner starts; `runner_file` reads its configuration for them.
 //! - `kind` is what differs between the two kinds of groups: `instances` and `apple_silicon`.
 //! - `closed` are the zones that are closed for good.
@@ -27,6 +28,7 @@ mod kind;
 mod looks;
 mod pause;
 mod places;
+mod rehearsal;
 mod runner_file;
 mod simulate;
 mod start;
@@ -54,11 +56,12 @@ use fleet::Calls;
 use instances::Instances;
 use kind::Direction;
 pub(crate) use places::Place;
-pub use runner_file::RunnerFileError;
-pub use simulate::{
-    Hour, Left, Limits, Outcome, Pattern, PricedPlace, Provisioner, SimulateCommand, SimulateError, SimulateOptions,
-    Totals, Waited, simulate,
+pub use rehearsal::{
+    Arm, Counted, Demand, Event, Hour, Incident, IncidentKind, Left, Limits, Offer, Outcome, Pattern, PricedPlace,
+    Provisioner, RehearsalError, Rehearser, Scenario, ScenarioError, Stock, Time, Totals, Waited,
 };
+pub use runner_file::RunnerFileError;
+pub use simulate::{SimulateCommand, SimulateOptions, Simulated, simulate};
 pub use start::Dependencies;
 
 /// The group that the plugin serves. Before Init it knows nothing and loads nothing, so the handshake is quick.

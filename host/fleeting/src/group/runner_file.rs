@@ -1,6 +1,6 @@
 //! The runner's `config.toml`, as far as this plugin's groups stand in it: for commands, which no runner starts.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use windlass_policy::{nearest, plain_toml};
 
 use crate::configuration::{parse_duration, read_file};
@@ -26,6 +26,7 @@ pub enum RunnerFileError {
 }
 
 /// A runner's configuration.
+#[derive(Clone)]
 pub(super) struct RunnerFile(Value);
 
 /// A group of this plugin: an entry of `[[runners]]`.
@@ -40,12 +41,36 @@ impl RunnerFile {
         Self::parse(&read_file(path).map_err(RunnerFileError::Unreadable)?)
     }
 
+    /// Reads the runner's file, or the plugin's configuration alone, as TOML or JSON. In the latter case the runner lets
+    /// the group grow to its `max_size`, and keeps nothing idle.
+    pub(super) fn read_or_plugin_config(path: &str) -> Result<Self, RunnerFileError> {
+        let text = read_file(path).map_err(RunnerFileError::Unreadable)?;
+        let read = match text.trim_start().starts_with('{') {
+            true => {
+                let read = serde_json::from_str(&text).map_err(|error| RunnerFileError::Invalid(error.to_string()))?;
+                Self::checked(read)?.0
+            }
+            false => Self::parse(&text)?.0,
+        };
+        Ok(Self(match read.get("runners") {
+            Some(_) => read,
+            None => json!({
+                "concurrent": u32::MAX,
+                "runners": [{ "autoscaler": { "plugin": "scaleway", "plugin_config": read } }],
+            }),
+        }))
+    }
+
     pub(super) fn parse(text: &str) -> Result<Self, RunnerFileError> {
         let read: Value = toml::from_str(text).map_err(|error| {
             let before = error.span().map_or("", |span| text.get(..span.start).unwrap_or_default());
             let line = before.matches('\n').count() + 1;
             RunnerFileError::Invalid(format!("line {line}: {}", plain_toml(error.message())))
         })?;
+        Self::checked(read)
+    }
+
+    fn checked(read: Value) -> Result<Self, RunnerFileError> {
         tables(&read["runners"], "[[runners]]").map_err(RunnerFileError::Invalid)?;
         Ok(Self(read))
     }

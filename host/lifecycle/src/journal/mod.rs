@@ -4,6 +4,7 @@
 //! untrusted: bounded, checked, and an error names the row.
 
 mod course;
+mod facts;
 pub(crate) mod note;
 pub(crate) mod progress;
 mod record;
@@ -24,6 +25,8 @@ use serde_json::{Value, json};
 use windlass_scaleway::Zone;
 
 pub use course::{Course, OperationCount};
+pub(crate) use facts::Facts;
+use facts::Remembered;
 use note::{ABANDONED, CANCELLED, KEPT, TAKEN_UP};
 pub(crate) use record::Closing;
 pub use record::{Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind, ResourceName};
@@ -56,6 +59,7 @@ pub struct Journal {
     log: Arc<dyn Log>,
     /// The operations that this process has opened or taken over, and not closed.
     held: Arc<Mutex<HashMap<OperationId, Fence>>>,
+    remembered: Arc<Mutex<Remembered>>,
 }
 
 /// This process, as the operations that it runs name it. It lives until this is dropped.
@@ -219,7 +223,7 @@ impl Journal {
     }
 
     pub(crate) fn of(log: Arc<dyn Log>) -> Self {
-        Self { log, held: Arc::default() }
+        Self { log, held: Arc::default(), remembered: Arc::default() }
     }
 
     /// Its log, for who keeps streams of their own in it: what belongs together is backed up and restored together.

@@ -4,6 +4,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::log::Changed;
 use crate::state_directory::JOURNAL_FILE;
 
 fn state() -> (tempfile::TempDir, StateDirectory) {
@@ -93,6 +94,64 @@ async fn what_was_written_is_read_back_by_another_opener_under_both_durabilities
         assert_eq!(closed.reasons, ["because"]);
         assert!(matches!(other.begin(new(&id, 5)).await, Err(Error::JournalClosed)));
     }
+}
+
+#[tokio::test]
+async fn what_listings_remember_follows_what_this_process_and_others_write() {
+    for durability in [Durability::Full, Durability::Process] {
+        let (_folder, state) = state();
+        let journal = Journal::open(&state, durability).unwrap();
+        let id = id(1);
+        journal.begin(new(&id, 5)).await.unwrap();
+        let look = || {
+            let mut facts = journal.facts().unwrap();
+            let kept = facts.is_kept("a-server").unwrap();
+            let creation = facts.creation(&id).unwrap();
+            (creation.made.clone(), creation.standing.map(|it| (it.state, it.is_left_alone)), kept)
+        };
+        let of_server = |step: &str, phase: Phase| {
+            let mut entry = entry(step, phase);
+            entry.resource.as_mut().unwrap().kind = ResourceKind::Server;
+            entry.resource.as_mut().unwrap().id = "a-server".into();
+            entry
+        };
+        assert_eq!(look(), (vec![], Some((OperationState::Open, false)), false));
+        journal.append(&id, of_server("create-server", Phase::Outcome)).await.unwrap();
+        let made = vec!["a-server".to_owned()];
+        assert_eq!(look(), (made.clone(), Some((OperationState::Open, false)), false));
+        journal.close(closing(&id, OperationState::Done)).await.unwrap();
+        assert_eq!(look(), (made.clone(), Some((OperationState::Done, false)), false));
+        let other = Journal::open(&state, Durability::Process).unwrap();
+        other.begin(new(&super::tests::id(2), 5)).await.unwrap();
+        other.append(&super::tests::id(2), of_server(KEPT, Phase::Note)).await.unwrap();
+        assert_eq!(look(), (made.clone(), Some((OperationState::Done, false)), true));
+        let abandoned = Change::of(OPERATION, id.as_str(), Target::Existing).set([("state", json!("abandoned"))]);
+        other.log.append(vec![abandoned]).await.unwrap();
+        assert_eq!(look(), (made, Some((OperationState::Abandoned, true)), true));
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_writes_inline_knows_what_it_wrote_and_that_others_wrote() {
+    let (_folder, state) = state();
+    let journal = Journal::open(&state, Durability::Process).unwrap();
+    let id = id(1);
+    journal.begin(new(&id, 5)).await.unwrap();
+    let (mark, changed) = journal.log.changed_since(None);
+    assert_eq!(changed, Changed::Unknown);
+    assert_eq!(journal.log.changed_since(Some(mark)), (mark, Changed::Streams(BTreeSet::new())));
+    journal.append(&id, entry("create-ip", Phase::Intent)).await.unwrap();
+    let (mark, changed) = journal.log.changed_since(Some(mark));
+    assert_eq!(changed, Changed::Streams(BTreeSet::from([id.to_string()])));
+    let other = Journal::open(&state, Durability::Process).unwrap();
+    other.begin(new(&super::tests::id(2), 5)).await.unwrap();
+    let (mark, changed) = journal.log.changed_since(Some(mark));
+    assert_eq!(changed, Changed::Unknown);
+    journal.log.forget(operations_where(vec![Condition::is("id", id.as_str())])).await.unwrap();
+    assert_eq!(journal.log.changed_since(Some(mark)).1, Changed::Unknown);
+    let threaded = Journal::open(&state, Durability::Full).unwrap();
+    let (mark, _) = threaded.log.changed_since(None);
+    assert_eq!(threaded.log.changed_since(Some(mark)).1, Changed::Unknown);
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@
 
 mod sqlite;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -67,9 +68,23 @@ pub trait Log: fmt::Debug + Send + Sync {
     /// Takes a lock that one process at a time holds. `None` where another one does.
     fn lock(&self, name: &str) -> Result<Option<Lease>, Error>;
 
+    /// Which streams changed since a mark that an earlier call gave, and the mark of now. [`Changed::Unknown`] where any
+    /// may have: a log need not notice what others write.
+    fn changed_since(&self, _: Option<u64>) -> (u64, Changed) {
+        (0, Changed::Unknown)
+    }
+
     /// Whether it shows what it held when it was opened, since nothing can be written where it is, and is to be opened
     /// again for each look.
     fn is_snapshot(&self) -> bool;
+}
+
+/// What changed in a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// The streams with these ids, and no others.
+    Streams(BTreeSet<String>),
+    Unknown,
 }
 
 /// Where several hosts keep a log that they share, such as a database.

@@ -2,6 +2,7 @@
 //!
 //! In WAL mode, so that any process may read while another writes.
 
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -20,7 +21,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use windlass_concurrency::{Bounds, GroupCommit};
 
 use super::{
-    Change, Condition, Fence, Key, Lease, Log, LogEntry, MAX_DOCUMENT_LEN, Query, Stream, Tally, Target, Write,
+    Change, Changed, Condition, Fence, Key, Lease, Log, LogEntry, MAX_DOCUMENT_LEN, Query, Stream, Tally, Target, Write,
 };
 use crate::Error;
 use crate::state_directory::{JOURNAL_FILE, StateDirectory};
@@ -30,6 +31,8 @@ const BUSY: Duration = Duration::from_secs(10);
 const BOUNDS: Bounds = Bounds { queue: 1024, batch: 256 };
 /// Statements that are kept prepared.
 const STATEMENTS: usize = 64;
+/// Written streams that are remembered for [`Log::changed_since`].
+const MAX_WRITTEN: usize = 4_096;
 /// `user_version` of the tables, and of the words in the documents.
 const VERSION: i64 = 1;
 const TABLES: &str = "
@@ -92,8 +95,61 @@ type Work = Box<dyn FnOnce(&Connection) -> bool + Send>;
 
 /// The side that writes.
 enum Writer {
-    Inline(Box<Mutex<Connection>>),
+    Inline(Box<Mutex<Inline>>),
     Thread(GroupCommit<Work, Result<(), String>>),
+}
+
+/// Writes on the caller's thread, and so knows what it wrote.
+struct Inline {
+    connection: Connection,
+    /// The streams that were written last, the oldest first.
+    written: VecDeque<String>,
+    /// The number of the next one.
+    next: u64,
+    /// SQLite's count of what others wrote.
+    others: i64,
+}
+
+impl Inline {
+    fn new(connection: Connection) -> Result<Self, rusqlite::Error> {
+        let mut inline = Self { connection, written: VecDeque::new(), next: 0, others: 0 };
+        inline.others = inline.written_by_others()?;
+        Ok(inline)
+    }
+
+    fn written_by_others(&self) -> Result<i64, rusqlite::Error> {
+        self.connection.prepare_cached("pragma data_version")?.query_row([], |row| row.get(0))
+    }
+
+    fn wrote(&mut self, ids: impl IntoIterator<Item = String>) {
+        for id in ids {
+            if self.written.len() >= MAX_WRITTEN {
+                self.written.pop_front();
+            }
+            self.written.push_back(id);
+            self.next += 1;
+        }
+    }
+
+    /// From now on, every earlier mark is too old.
+    fn forget_marks(&mut self) {
+        self.written.clear();
+        self.next += 1;
+    }
+
+    fn since(&mut self, mark: Option<u64>) -> (u64, Changed) {
+        let others = self.written_by_others().ok();
+        if others != Some(self.others) {
+            self.forget_marks();
+            self.others = others.unwrap_or_default();
+        }
+        let first = self.next - self.written.len() as u64;
+        let changed = match mark.and_then(|mark| mark.checked_sub(first)).and_then(|skip| usize::try_from(skip).ok()) {
+            Some(skip) => Changed::Streams(self.written.iter().skip(skip).cloned().collect()),
+            None => Changed::Unknown,
+        };
+        (self.next, changed)
+    }
 }
 
 impl std::fmt::Debug for SqliteLog {
@@ -135,7 +191,9 @@ impl SqliteLog {
                 let commit = move |works| commit(&mut connection, works);
                 Writer::Thread(GroupCommit::start("windlass-journal", BOUNDS, commit).map_err(unmade)?)
             }
-            Durability::FullInline | Durability::Process => Writer::Inline(Box::new(Mutex::new(connection))),
+            Durability::FullInline | Durability::Process => {
+                Writer::Inline(Box::new(Mutex::new(Inline::new(connection).map_err(failed)?)))
+            }
         };
         Ok(Self { state: state.clone(), path, writer: Some(writer), reader: Mutex::new(reader), is_snapshot: false })
     }
@@ -183,7 +241,7 @@ impl SqliteLog {
             stays
         });
         let committed = match self.writer.as_ref().ok_or(Error::JournalClosed)? {
-            Writer::Inline(connection) => commit(&mut connection.lock(), vec![work]).pop(),
+            Writer::Inline(inline) => commit(&mut inline.lock().connection, vec![work]).pop(),
             Writer::Thread(thread) => thread.write(work).await.ok(),
         };
         committed.ok_or(Error::JournalClosed)?.map_err(|problem| Error::JournalWrite { problem })?;
@@ -208,7 +266,13 @@ impl SqliteLog {
 #[async_trait]
 impl Log for SqliteLog {
     async fn append(&self, changes: Vec<Change>) -> Result<Option<Fence>, Error> {
-        self.write(move |connection| append(connection, &changes)).await
+        let ids: Vec<String> = changes.iter().map(|change| change.id.clone()).collect();
+        let appended = self.write(move |connection| append(connection, &changes)).await?;
+        // After the commit: what is read before it is read again.
+        if let (Some(Writer::Inline(inline)), true) = (&self.writer, appended.is_some()) {
+            inline.lock().wrote(ids);
+        }
+        Ok(appended)
     }
 
     fn append_at_once(&self, changes: &[Change]) -> Result<Option<Fence>, Error> {
@@ -268,7 +332,18 @@ impl Log for SqliteLog {
             }
             Ok(Some(found.len()))
         });
-        Ok(forgotten.await?.unwrap_or_default())
+        let forgotten = forgotten.await?.unwrap_or_default();
+        if let Some(Writer::Inline(inline)) = &self.writer {
+            inline.lock().forget_marks();
+        }
+        Ok(forgotten)
+    }
+
+    fn changed_since(&self, mark: Option<u64>) -> (u64, Changed) {
+        match &self.writer {
+            Some(Writer::Inline(inline)) => inline.lock().since(mark),
+            _ => (0, Changed::Unknown),
+        }
     }
 
     fn register(&self, name: &str) -> Result<Lease, Error> {

@@ -9,7 +9,7 @@ use windlass_scaleway::{Client, Zone};
 
 use crate::cleanup::CleanupSpecification;
 use crate::identifier::{GroupName, OperationId, OwnerName};
-use crate::journal::{Journal, Operation, OperationFilter, OperationKind, OperationState};
+use crate::journal::{Facts, Journal, OperationFilter, OperationKind, OperationState};
 use crate::lifecycle::Lifecycle;
 use crate::release::instant;
 use crate::server_state::server_state;
@@ -106,9 +106,11 @@ impl MachineReader<'_> {
         for zone in zones {
             let request = ListServers { tags: wanted.clone(), ..ListServers::default() };
             let servers = self.client.instance(zone).list_servers(&request).await;
-            for server in servers.map_err(|error| Error::scaleway("listing our servers", error))? {
+            let servers = servers.map_err(|error| Error::scaleway("listing our servers", error))?;
+            let mut facts = self.journal.map(Journal::facts).transpose()?;
+            for server in servers {
                 if server.has_all_tags(&wanted) && tags::carries_owner(&server.tags, self.owner) {
-                    machines.push(known.machine(zone, server)?);
+                    machines.push(known.machine(zone, server, facts.as_mut())?);
                 }
             }
         }
@@ -125,7 +127,8 @@ impl MachineReader<'_> {
         let server = read_or_absent(|| instance.get_server(id)).await;
         match server.map_err(|error| Error::scaleway("reading a server", error))? {
             Some(server) if tags::carries_owner(&server.tags, self.owner) => {
-                Known::read(self.journal)?.machine(zone, server).map(Some)
+                let mut facts = self.journal.map(Journal::facts).transpose()?;
+                Known::read(self.journal)?.machine(zone, server, facts.as_mut()).map(Some)
             }
             _ => Ok(None),
         }
@@ -133,22 +136,17 @@ impl MachineReader<'_> {
 }
 
 /// What the journal knows of servers. Read once for a whole listing: in mass removals there are many open cleanups.
-struct Known<'j> {
-    journal: Option<&'j Journal>,
+struct Known {
     /// What open cleanups remove: servers, and what creations made.
     cleaned_servers: HashSet<String>,
     cleaned_creations: HashSet<OperationId>,
     abandoned: HashSet<String>,
 }
 
-impl<'j> Known<'j> {
-    fn read(journal: Option<&'j Journal>) -> Result<Self, Error> {
-        let mut known = Self {
-            journal,
-            cleaned_servers: HashSet::new(),
-            cleaned_creations: HashSet::new(),
-            abandoned: HashSet::new(),
-        };
+impl Known {
+    fn read(journal: Option<&Journal>) -> Result<Self, Error> {
+        let mut known =
+            Self { cleaned_servers: HashSet::new(), cleaned_creations: HashSet::new(), abandoned: HashSet::new() };
         let Some(journal) = journal else { return Ok(known) };
         let cleanups = journal.operations(&OperationFilter {
             states: vec![OperationState::Open],
@@ -166,24 +164,26 @@ impl<'j> Known<'j> {
         Ok(known)
     }
 
-    fn is_kept(&self, server: &str) -> Result<bool, Error> {
-        self.journal.map_or(Ok(false), |journal| journal.is_kept(server))
-    }
-
-    fn machine(&self, zone: &Zone, server: Server) -> Result<Machine, Error> {
+    fn machine(&self, zone: &Zone, server: Server, mut facts: Option<&mut Facts<'_>>) -> Result<Machine, Error> {
         let (mut operation, mut copy_of) = (tags::operation_of(&server.tags), None);
-        if let (Some(journal), Some(id)) = (self.journal, &operation) {
-            let made = journal.servers_made(id)?;
-            if !made.is_empty() && !made.contains(&server.id) {
+        let mut standing = None;
+        if let (Some(facts), Some(id)) = (facts.as_deref_mut(), &operation) {
+            let creation = facts.creation(id)?;
+            if creation.made.is_empty() || creation.made.contains(&server.id) {
+                standing = creation.standing;
+            } else {
                 copy_of = operation.take();
             }
         }
-        let row = operation.as_ref().and_then(|id| self.journal?.operation(id).ok());
+        let is_kept = match facts {
+            Some(facts) => facts.is_kept(&server.id)?,
+            None => false,
+        };
         let is_cleaned = self.cleaned_servers.contains(&server.id)
             || operation.as_ref().is_some_and(|creation| self.cleaned_creations.contains(creation));
         let in_flight = if is_cleaned {
             Some(OperationKind::CleanupServer)
-        } else if row.as_ref().is_some_and(|row| row.state == OperationState::Open) {
+        } else if standing.is_some_and(|standing| standing.state == OperationState::Open) {
             Some(OperationKind::CreateServer)
         } else {
             None
@@ -197,13 +197,13 @@ impl<'j> Known<'j> {
             state: server.state.as_str().to_owned(),
             state_detail: server.state_detail.clone(),
             addresses: server.public_ips.iter().map(|ip| ip.address.clone()).collect(),
-            abandoned: row.as_ref().is_some_and(Operation::is_left_alone) || self.abandoned.contains(&server.id),
-            operation_state: row.map(|row| row.state),
+            abandoned: standing.is_some_and(|standing| standing.is_left_alone) || self.abandoned.contains(&server.id),
+            operation_state: standing.map(|standing| standing.state),
             operation,
             copy_of,
             in_flight,
             host: tags::host_of(&server.tags).map(str::to_owned),
-            kept: tags::is_kept(&server.tags) || self.is_kept(&server.id)?,
+            kept: tags::is_kept(&server.tags) || is_kept,
             created_at: server.creation_date.clone(),
             server,
         })

@@ -45,6 +45,6 @@ fn products(world: &World, call: &Call) -> Outcome {
     let zones = ZONES.into_iter().filter(|zone| wanted && fits(call.parameter("zone"), zone));
     let kinds = zones.flat_map(|zone| server_types(zone).iter().map(move |kind| (zone, kind))).collect();
     paging::catalogue_list_of(call, "products", kinds, |(zone, kind)| -> Value {
-        kind.product(zone, world.behaviours.prices(&kind.name))
+        kind.product(zone, world.hourly_price(zone, kind))
     })
 }

@@ -410,7 +410,7 @@ impl ServerType {
     }
 
     /// What a server type costs in an hour, in euros. Invented where it was not recorded.
-    fn hourly_price(&self) -> f64 {
+    pub(crate) fn hourly_price(&self) -> f64 {
         if let Some(price) = recorded_price(&self.name) {
             return price;
         }
@@ -419,9 +419,8 @@ impl ServerType {
         (self.ncpus * 55 + self.memory * 58 + gpus * 300) as f64 / 10_000.0
     }
 
-    /// A server type as the Instance API shows it, with its price or with 0.
-    pub(crate) fn view(&self, priced: bool) -> Value {
-        let hourly = if priced { self.hourly_price() } else { 0.0 };
+    /// A server type as the Instance API shows it, at this price.
+    pub(crate) fn view(&self, hourly: f64) -> Value {
         let gpu_info = self.gpu.map(
             |(card, _, memory)| json!({"gpu_manufacturer": "NVIDIA", "gpu_name": card, "gpu_memory": memory << 30}),
         );
@@ -463,12 +462,11 @@ impl ServerType {
         })
     }
 
-    /// A server type as the product catalog shows it, with its price or with 0.
-    pub(crate) fn product(&self, zone: &str, priced: bool) -> Value {
+    /// A server type as the product catalog shows it, at this price.
+    pub(crate) fn product(&self, zone: &str, hourly: f64) -> Value {
         let word = self.name.to_lowercase();
         let range = self.name.split('-').next().unwrap_or(&self.name);
         // Money as the SDK writes it: whole euros and billionths of one.
-        let hourly = if priced { self.hourly_price() } else { 0.0 };
         let billionths = (hourly * 1_000_000.0).round() as u64 * 1_000;
         let bandwidth = (self.ncpus * 100_000_000).clamp(100_000_000, 20_000_000_000);
         let gpu = self.gpu.map(|(card, count, _)| json!({"description": card, "count": count, "type": card}));

@@ -9,6 +9,7 @@ mod image;
 mod network;
 mod server;
 mod table;
+mod text;
 mod view;
 mod volume;
 
@@ -19,6 +20,7 @@ use serde_json::Value;
 use crate::behaviour::Behaviours;
 use crate::catalogue::PublicImages;
 use crate::clock::Micros;
+use crate::offer::Offer;
 use crate::options::{Options, Stock};
 use crate::random::Random;
 
@@ -31,6 +33,7 @@ pub(crate) use image::{Image, RootVolume, Snapshot};
 pub(crate) use network::{IpamIp, PrivateNetwork, PrivateNic, SshKey, Subnet, Vpc};
 pub(crate) use server::{AttachedVolume, FilesystemState, Server, ServerState, VolumeKind};
 pub(crate) use table::{ById, Changes};
+use text::ServerTexts;
 pub(crate) use volume::Volume;
 
 #[derive(Debug)]
@@ -38,6 +41,7 @@ pub(crate) struct World {
     pub(crate) options: Options,
     pub(crate) behaviours: Behaviours,
     pub(crate) stock: Stock,
+    pub(crate) offers: Vec<Offer>,
     /// How many Apple silicon hosts of a type are left, where that is counted.
     pub(crate) apple_stock: BTreeMap<String, u32>,
     pub(crate) random: Random,
@@ -46,6 +50,7 @@ pub(crate) struct World {
     /// On behalf of which request the world changes now; 0: of none.
     request: u64,
     changes: Changes,
+    server_texts: ServerTexts,
     now: Micros,
     last_stamp: Micros,
 
@@ -84,11 +89,13 @@ impl World {
             behaviours,
             apple_stock,
             stock,
+            offers: Vec::new(),
             random,
             agenda: Agenda::default(),
             public_images,
             request: 0,
             changes: Changes::default(),
+            server_texts: ServerTexts::default(),
             now: 0,
             last_stamp: 0,
             servers: ById::new(),
@@ -132,22 +139,22 @@ impl World {
 
     /// What changes from now on, changes because of this request; 0: of none.
     pub(crate) fn on_behalf_of(&mut self, request: u64) {
-        let (changes, cause) = (&mut self.changes, self.request);
-        self.servers.tell(changes, cause);
-        self.ips.tell(changes, cause);
-        self.volumes.tell(changes, cause);
-        self.snapshots.tell(changes, cause);
-        self.images.tell(changes, cause);
-        self.block_volumes.tell(changes, cause);
-        self.block_snapshots.tell(changes, cause);
-        self.private_nics.tell(changes, cause);
-        self.private_networks.tell(changes, cause);
-        self.vpcs.tell(changes, cause);
-        self.ipam_ips.tell(changes, cause);
-        self.security_groups.tell(changes, cause);
-        self.placement_groups.tell(changes, cause);
-        self.ssh_keys.tell(changes, cause);
-        self.apple_servers.tell(changes, cause);
+        let (changes, cause, texts) = (&mut self.changes, self.request, &mut self.server_texts);
+        self.servers.tell(changes, cause, |id, _| texts.forget(id));
+        self.ips.tell(changes, cause, |_, ip| texts.forget_of(ip.and_then(|ip| ip.server.as_ref())));
+        self.volumes.tell(changes, cause, |_, volume| texts.forget_of(volume.and_then(|it| it.server.as_ref())));
+        self.private_nics.tell(changes, cause, |_, nic| texts.forget_of(nic.map(|nic| &nic.server)));
+        self.images.tell(changes, cause, |_, _| texts.forget_all());
+        self.security_groups.tell(changes, cause, |_, _| texts.forget_all());
+        self.placement_groups.tell(changes, cause, |_, _| texts.forget_all());
+        self.snapshots.tell(changes, cause, |_, _| ());
+        self.block_volumes.tell(changes, cause, |_, _| ());
+        self.block_snapshots.tell(changes, cause, |_, _| ());
+        self.private_networks.tell(changes, cause, |_, _| ());
+        self.vpcs.tell(changes, cause, |_, _| ());
+        self.ipam_ips.tell(changes, cause, |_, _| ());
+        self.ssh_keys.tell(changes, cause, |_, _| ());
+        self.apple_servers.tell(changes, cause, |_, _| ());
         self.request = request;
     }
 

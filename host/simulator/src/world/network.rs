@@ -91,6 +91,7 @@ pub(crate) struct SshKey {
 impl World {
     pub(crate) fn remove_private_nic(&mut self, id: &str) {
         let Some(nic) = self.private_nics.remove(id) else { return };
+        self.server_texts.forget(&nic.server);
         for ip in nic.ips {
             match self.ipam_ips.get_mut(&ip) {
                 Some(booked) if booked.booked => booked.private_nic = None,

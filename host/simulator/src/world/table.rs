@@ -65,10 +65,12 @@ impl<T> ById<T> {
         }
     }
 
-    /// Tells `changes` on whose behalf everything was changed since it was last told.
-    pub(super) fn tell(&mut self, changes: &mut Changes, request: u64) {
+    /// Tells `changes` on whose behalf everything was changed since it was last told, and `changed` each of it.
+    pub(super) fn tell(&mut self, changes: &mut Changes, request: u64, mut changed: impl FnMut(&str, Option<&T>)) {
         for id in std::mem::take(&mut self.touched) {
-            let exists = self.items.contains_key(&id);
+            let item = self.items.get(&id);
+            changed(&id, item);
+            let exists = item.is_some();
             changes.note(id, request, exists);
         }
     }

@@ -46,7 +46,8 @@ async fn take(caller: &Caller, image: &str, (endpoint, pick, variation): Step) {
         7 => (Method::POST, format!("{INSTANCE}/ips"), if flag { json!({"type": "routed_ipv6"}) } else { json!({}) }),
         8 => {
             let target = if flag { json!(picked(&now.servers, pick)) } else { Value::Null };
-            (Method::PATCH, format!("{INSTANCE}/ips/{ip}"), json!({"server": target}))
+            let tags = [variation.to_string()];
+            (Method::PATCH, format!("{INSTANCE}/ips/{ip}"), json!({"server": target, "tags": tags}))
         }
         9 => (Method::DELETE, format!("{INSTANCE}/ips/{ip}"), json!({})),
         10 => (Method::POST, format!("{server}/attach-volume"), json!({"volume_id": volume})),
@@ -98,6 +99,12 @@ fn assert_consistent(caller: &Caller) {
     }
 }
 
+/// A list shows every change at once.
+async fn assert_listed(caller: &Caller) {
+    let listed = caller.get(&format!("{INSTANCE}/servers?per_page=100&order=creation_date_asc")).await.expect(200);
+    assert_eq!(listed["servers"].as_array(), Some(&caller.simulator.resources().servers));
+}
+
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().build().unwrap()
 }
@@ -116,6 +123,7 @@ proptest! {
             for step in steps {
                 take(&caller, &image, step).await;
                 assert_consistent(&caller);
+                assert_listed(&caller).await;
             }
         });
     }

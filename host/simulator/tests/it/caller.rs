@@ -91,7 +91,11 @@ impl Caller {
     }
 
     pub(crate) async fn image_of(&self, kind: &str) -> String {
-        let path = format!("/marketplace/v2/local-images?image_label=ubuntu_jammy&zone=fr-par-1&type={kind}");
+        self.image_in("fr-par-1", kind).await
+    }
+
+    pub(crate) async fn image_in(&self, zone: &str, kind: &str) -> String {
+        let path = format!("/marketplace/v2/local-images?image_label=ubuntu_jammy&zone={zone}&type={kind}");
         let list = self.get(&path).await.expect(200);
         let images = list["local_images"].as_array().unwrap();
         let image = images.iter().find(|image| image["arch"] == "x86_64").unwrap();

@@ -251,6 +251,11 @@ async fn private_nics_take_addresses_and_go_with_their_server() {
     let network = network["id"].as_str().unwrap().to_owned();
     let id = caller.running_server().await;
     let path = format!("{INSTANCE}/servers/{id}/private_nics");
+    let listed = async || caller.get(&format!("{INSTANCE}/servers")).await.expect(200)["servers"][0].clone();
+    let other = caller.post(&path, json!({"private_network_id": network})).await.expect(201)["private_nic"].clone();
+    assert_eq!(listed().await, caller.shown(&id).await);
+    caller.delete(&format!("{path}/{}", other["id"].as_str().unwrap())).await.expect(204);
+    assert_eq!((listed().await["private_nics"].clone(), listed().await), (json!([]), caller.shown(&id).await));
     let nic = caller.post(&path, json!({"private_network_id": network, "tags": ["t"]})).await;
     assert_eq!(nic.header("location"), None);
     let nic = nic.expect(201)["private_nic"].clone();

@@ -15,6 +15,7 @@ mod instance_ips;
 mod instance_lists;
 mod instance_servers;
 mod instance_volumes;
+mod offers;
 mod other_apis;
 mod recorded_answers;
 mod sockets;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_policy::nearest;
 
-use super::jobs::Pattern;
+use crate::group::rehearsal::Pattern;
 
 const OPTIONS: [&str; 10] = [
     "--config",

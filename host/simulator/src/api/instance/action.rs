@@ -10,6 +10,7 @@ use crate::answer::Answer;
 use crate::api::endpoint::Outcome;
 use crate::call::Call;
 use crate::clock::offset_date;
+use crate::offer::Boot;
 use crate::options::Availability;
 use crate::refusal::Refusal;
 use crate::world::{Event, Image, Phase, RootVolume, ServerState, VolumeKind, World};
@@ -109,24 +110,35 @@ fn stop(world: &mut World, id: &str, detail: &str, duration: std::time::Duration
 }
 
 fn power_on(world: &mut World, id: &str, state: ServerState) -> Result<(), Refusal> {
-    let duration = world.options.durations.power_on;
+    let Some(server) = world.servers.get(id) else { return Ok(()) };
+    let (zone, server_type) = (server.zone.clone(), server.commercial_type.clone());
+    let has_local_volumes = server.has_local_volumes();
     match state {
         ServerState::Stopped => {
-            let Some(server) = world.servers.get(id) else { return Ok(()) };
-            if world.stock.get(&server.commercial_type) == Some(&Availability::Shortage) {
+            if world.availability(&zone, &server_type) == Availability::Shortage {
                 // Assumption: the Instance API's name for the resource; its `out_of_stock` was never recorded.
                 return Err(Refusal::out_of_stock("instance_server"));
             }
-            let allocated = duration / 2;
-            let mut phases = Vec::new();
-            let mut running = duration;
-            if server.has_local_volumes() {
-                // Recorded: servers with local volumes are seen long in "provisioning node".
-                phases.push((allocated, Phase::Provisioning));
-                running += world.options.durations.provision;
-            } else {
-                // Recorded once: others pass through it, too.
-                phases.push((duration - duration / 4, Phase::Provisioning));
+            let Boot { duration, slowdown, fails } = world.draw_boot(&zone, &server_type);
+            let durations = world.options.durations;
+            let provision = if has_local_volumes { durations.provision } else { std::time::Duration::ZERO };
+            let running = duration.unwrap_or(durations.power_on + provision).mul_f64(slowdown);
+            // What is not the filling of volumes.
+            let node = match duration {
+                Some(_) => running,
+                None => durations.power_on.mul_f64(slowdown),
+            };
+            let allocated = node / 2;
+            // Recorded: servers with local volumes are seen long in "provisioning node"; once: others pass through it,
+            // too.
+            let provisioning = if has_local_volumes { allocated } else { node - node / 4 };
+            let mut phases = vec![(provisioning, Phase::Provisioning)];
+            if fails {
+                // Assumption: what a server is whose start fails was not recorded. There is no state of errors.
+                phases.push((running, Phase::Stopped));
+                world.give_dynamic_ip(id);
+                world.begin(id, ServerState::Starting, "allocating node", phases);
+                return Ok(());
             }
             phases.push((running, Phase::Running));
             // Assumption: a dynamic IP is seen `pending` on a running server (recorded) and attached a little later.
@@ -136,6 +148,7 @@ fn power_on(world: &mut World, id: &str, state: ServerState) -> Result<(), Refus
             Ok(())
         }
         ServerState::StoppedInPlace => {
+            let duration = world.options.durations.power_on;
             // Recorded: the server keeps its place and the detail "stopped in place" until it runs.
             world.begin(id, ServerState::Starting, "stopped in place", vec![(duration, Phase::Running)]);
             Ok(())

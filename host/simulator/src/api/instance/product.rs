@@ -6,12 +6,11 @@ use crate::answer::Answer;
 use crate::api::endpoint::Outcome;
 use crate::call::Call;
 use crate::catalogue;
-use crate::options::Availability;
 use crate::paging;
 use crate::world::World;
 
 pub(super) fn servers(world: &World, call: &Call, zone: &str) -> Outcome {
-    let view = |kind: &catalogue::ServerType| kind.view(world.behaviours.prices(&kind.name));
+    let view = |kind: &catalogue::ServerType| kind.view(world.hourly_price(zone, kind));
     let types = catalogue::server_types(zone).iter().map(|kind| (kind.name.clone(), view(kind))).collect();
     paging::instance_map(call, "servers", types)
 }
@@ -21,7 +20,7 @@ pub(super) fn availability(world: &World, call: &Call, zone: &str) -> Outcome {
     let types = catalogue::server_types(zone)
         .iter()
         .map(|kind| {
-            let stock = world.stock.get(&kind.name).copied().unwrap_or(Availability::Available);
+            let stock = world.availability(zone, &kind.name);
             (kind.name.clone(), json!({"availability": stock.as_str()}))
         })
         .collect();

@@ -44,26 +44,29 @@ pub(super) fn list(world: &World, call: &Call, zone: &str) -> Outcome {
     let has_ip = |server: &Server| !server.public_ips.is_empty() || server.dynamic_ip.is_some();
     let in_network =
         |server: &Server, network: &str| world.nics_of(&server.id).iter().any(|nic| nic.private_network == network);
+    // Once, and not for each of thousands of servers.
+    let [project, organization, name, kind, state, network, mac] =
+        ["project", "organization", "name", "commercial_type", "state", "private_network", "private_nic_mac_address"]
+            .map(|name| call.parameter(name));
+    let (with_ip, without_ip) = (flag("with_ip"), flag("without_ip"));
     let chosen = world.servers.values().filter(|server| {
         server.zone == zone
             && world.lists(&server.id, server.created)
-            && fits(call.parameter("project"), &server.project)
-            && fits(call.parameter("organization"), &server.organization)
-            && part_of(call.parameter("name"), &server.name)
-            && fits(call.parameter("commercial_type"), &server.commercial_type)
-            && fits(call.parameter("state"), server.state.as_str())
-            && (!flag("with_ip") || has_ip(server))
-            && (!flag("without_ip") || !has_ip(server))
+            && fits(project, &server.project)
+            && fits(organization, &server.organization)
+            && part_of(name, &server.name)
+            && fits(kind, &server.commercial_type)
+            && fits(state, server.state.as_str())
+            && (!with_ip || has_ip(server))
+            && (!without_ip || !has_ip(server))
             && (ids.is_empty() || ids.contains(&server.id.as_str()))
-            && call.parameter("private_network").is_none_or(|network| in_network(server, network))
+            && network.is_none_or(|network| in_network(server, network))
             && networks.iter().all(|network| in_network(server, network))
-            && call
-                .parameter("private_nic_mac_address")
-                .is_none_or(|mac| world.nics_of(&server.id).iter().any(|nic| nic.mac == mac))
+            && mac.is_none_or(|mac| world.nics_of(&server.id).iter().any(|nic| nic.mac == mac))
             && tags.fits(&server.tags)
     });
     let servers = sorted(chosen, newest_first, |server| if by_modification { server.modified } else { server.created });
-    paging::instance_list_of(call, "servers", servers, |server| world.show_server(server))
+    paging::instance_texts(call, "servers", servers, |server| world.server_text(server))
 }
 
 pub(super) fn create(world: &mut World, call: &Call, zone: &str) -> Outcome {
@@ -109,7 +112,7 @@ pub(super) fn create(world: &mut World, call: &Call, zone: &str) -> Outcome {
 
     within(world.options.quotas.servers, "ComputeServers", world.servers.len())?;
     server_volume::within_quotas(world, &wanted)?;
-    if world.stock.get(&commercial_type) == Some(&Availability::Shortage) {
+    if world.availability(zone, &commercial_type) == Availability::Shortage {
         // Assumption: the Instance API's name for the resource; its `out_of_stock` was never recorded.
         return Err(Refusal::out_of_stock("instance_server"));
     }

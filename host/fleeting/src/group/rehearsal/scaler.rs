@@ -69,6 +69,8 @@ pub(super) struct Scaler {
     /// Jobs that the runner has taken and that wait for an instance.
     taken: VecDeque<Waiting>,
     slots: BTreeMap<String, Slot>,
+    /// The number of the provisioner's last update that was seen.
+    seen: u64,
     pub(super) counts: Counts,
 }
 
@@ -79,6 +81,7 @@ impl Scaler {
             queue: VecDeque::new(),
             taken: VecDeque::new(),
             slots: BTreeMap::new(),
+            seen: 0,
             counts: Counts::default(),
         }
     }
@@ -109,7 +112,10 @@ impl Scaler {
         provisioner: &mut Provisioner,
         group: &impl InstanceGroup,
     ) {
-        self.see(now, provisioner);
+        // Between two updates, only this scaler changes what the provisioner knows.
+        if std::mem::replace(&mut self.seen, provisioner.updates()) != provisioner.updates() {
+            self.see(now, provisioner);
+        }
         self.finish(now, provisioner);
         self.prepare(now, provisioner, group).await;
         self.take(now, idle);

@@ -33,13 +33,15 @@ pub struct Provisioner {
     /// Accepted and not listed yet.
     pending: usize,
     instances: BTreeMap<String, Known>,
+    /// Updates that were applied.
+    updates: u64,
 }
 
 impl Provisioner {
     /// One that has so many instances at most.
     #[must_use]
     pub fn new(max_instances: usize) -> Self {
-        Self { max_instances, requested: 0, pending: 0, instances: BTreeMap::new() }
+        Self { max_instances, requested: 0, pending: 0, instances: BTreeMap::new(), updates: 0 }
     }
 
     /// Requests further instances.
@@ -112,6 +114,7 @@ impl Provisioner {
 
     /// Applies a complete update.
     pub fn take(&mut self, reports: &[Report]) {
+        self.updates += 1;
         for report in reports {
             if matches!(report.state, State::Deleted | State::Timeout) {
                 self.instances.remove(&report.instance);
@@ -131,6 +134,11 @@ impl Provisioner {
             known.missed += 1;
             known.state != State::Deleting && !known.removing && known.missed <= MAX_MISSED
         });
+    }
+
+    /// How many updates were applied.
+    pub(super) fn updates(&self) -> u64 {
+        self.updates
     }
 
     /// Whether a change is expected. Then the next update comes soon.

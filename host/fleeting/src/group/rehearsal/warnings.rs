@@ -1,4 +1,4 @@
-//! What the plugin warns of during a simulation. There is no log to read, so the result says it.
+//! What the plugin warns of during a rehearsal. There is no log to read, so the result says it.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write as _};
@@ -7,11 +7,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
-use tracing::{Event, Subscriber};
+use tracing::{Dispatch, Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
-use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// Warnings and errors by their place in the code: how often each came, and its first text.
 #[derive(Clone, Default)]
@@ -21,16 +20,13 @@ pub(super) struct Warnings(Arc<Mutex<BTreeMap<Place, (usize, String)>>>);
 type Place = (&'static str, u32);
 
 impl Warnings {
-    /// Counts the warnings of this process from now on. Counts none if a log was started before.
-    pub(super) fn collect() -> Self {
-        let warnings = Self::default();
-        // The decision log of a simulation is off, so its lost records mean nothing.
+    /// A subscriber that counts warnings here, and does nothing else.
+    pub(super) fn subscriber(&self) -> Dispatch {
+        // The decision log of a rehearsal is off, so its lost records mean nothing.
         let filter = Targets::new()
             .with_default(LevelFilter::WARN)
             .with_target("windlass_policy::decision_log", LevelFilter::OFF);
-        let layer = warnings.clone().with_filter(filter);
-        let _ = tracing_subscriber::registry().with(layer).try_init();
-        warnings
+        Dispatch::new(tracing_subscriber::registry().with(self.clone().with_filter(filter)))
     }
 
     /// A note for each kind of warning.
@@ -87,8 +83,7 @@ mod tests {
     #[test]
     fn warnings_are_counted_by_their_place_and_the_first_is_quoted() {
         let warnings = Warnings::default();
-        let layer = warnings.clone().with_filter(LevelFilter::WARN);
-        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+        tracing::dispatcher::with_default(&warnings.subscriber(), || {
             for zone in ["fr-par-1", "nl-ams-1"] {
                 tracing::warn!(zone, "a zone does not answer");
                 tracing::info!("a server was created");

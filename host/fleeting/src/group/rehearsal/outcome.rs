@@ -1,18 +1,13 @@
-//! The result of a simulation, as text and as JSON.
+//! The result of a rehearsal, as data.
 
-use std::fmt;
 use std::time::Duration;
 
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use serde::Serialize;
-use windlass_inspect::words::human_duration;
 
-use super::jobs::Pattern;
-
-/// How a simulation differs from a real day.
+/// How a rehearsal differs from a real day.
 pub(super) const SIMPLIFIED: [&str; 5] = [
-    "Scaleway is Windlass' simulator: servers start in the recorded median time, and stock never ends",
+    "Scaleway is Windlass' simulator: unless a scenario says otherwise, servers start in the recorded median time, and \
+     stock never ends",
     "GitLab's taskscaler is rebuilt from the runner's documentation, its provisioner from its source",
     "the runner hears of a job within a second, and knows no request_concurrency, scale_throttle or \
      reservation_throttling",
@@ -20,18 +15,12 @@ pub(super) const SIMPLIFIED: [&str; 5] = [
     "costs are the servers' alone, by the second, without volumes, addresses and traffic",
 ];
 
-/// What came of a simulation. Fields are only ever added.
+/// What came of a rehearsal with one arm and one seed. Fields are only ever added.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
     /// The group's name.
     pub group: String,
-    /// When jobs came.
-    pub pattern: Pattern,
-    /// How many of them.
-    pub jobs_per_hour: u32,
-    /// How many minutes they run on average.
-    pub job_minutes: u32,
-    /// What decided them.
+    /// What decided everything that was drawn.
     pub seed: u64,
     /// The simulated begin, in milliseconds since 1970.
     pub starts_at: u64,
@@ -47,12 +36,43 @@ pub struct Outcome {
     pub after: Hour,
     /// All together.
     pub totals: Totals,
+    /// By the class of the first cause, how many creations failed; `called-off` where nothing did.
+    pub failures: Vec<Counted>,
+    /// By who asked for it, how many servers were removed: `runner`, `policy` (the slot `state-mapping`), `plugin` (a
+    /// server that vanished, or whose creation was called off), `shutdown`.
+    pub removals: Vec<Counted>,
     /// What was left at Scaleway when the runner had removed everything. Empty unless something is wrong.
     pub left: Vec<Left>,
     /// What its reader should know.
     pub notes: Vec<String>,
     /// In what this differs from what will be.
     pub simplified: Vec<String>,
+    /// What the group did, in its order.
+    #[serde(skip)]
+    pub events: Vec<Event>,
+}
+
+/// How many there were of something.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Counted {
+    /// Of what.
+    pub name: String,
+    /// How many.
+    pub count: usize,
+}
+
+/// Something that the group began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Event {
+    /// Milliseconds since 1970.
+    pub at: u64,
+    /// `create` or `remove`.
+    pub what: &'static str,
+    pub zone: String,
+    /// Of a creation, the server types in their order.
+    pub types: Vec<String>,
+    /// The reason that was given, for people. Empty: none.
+    pub why: String,
 }
 
 /// How the runner scaled.
@@ -77,6 +97,10 @@ pub struct PricedPlace {
     pub server_type: String,
     /// Euros.
     pub hourly_price: f64,
+    /// Server hours, from the creation on.
+    pub server_hours: f64,
+    /// Euros.
+    pub cost: f64,
 }
 
 /// What happened in an hour. `jobs` and `cost` are sums, the others maxima.
@@ -145,6 +169,12 @@ pub struct Totals {
     pub creations: usize,
     /// Created instances that never ran.
     pub failures: usize,
+    /// Calls of Scaleway's API.
+    pub api_calls: u64,
+    /// How often a policy failed, so that the next one decided.
+    pub policy_failures: u64,
+    /// How often the brake refused what a policy answered.
+    pub brakes: u64,
 }
 
 /// Something that was left.
@@ -156,100 +186,23 @@ pub struct Left {
     pub id: String,
 }
 
+impl Event {
+    /// The event for people, as what somebody does: `creates DEV1-S in fr-par-1 (the runner wants more instances)`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let Self { what, zone, types, why, .. } = self;
+        let types = if types.is_empty() { "a server".to_owned() } else { types.join(" or ") };
+        let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+        format!("{what}s {types} in {zone}{why}")
+    }
+}
+
 impl Outcome {
     /// Whether everything that was created is gone, and every job has ended.
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.left.is_empty() && self.totals.unfinished == 0
     }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let zone = TimeZone::get(&self.time_zone).unwrap_or(TimeZone::UTC);
-        let local = |at: u64, format: &str| {
-            let at = Timestamp::from_millisecond(i64::try_from(at).unwrap_or(i64::MAX)).unwrap_or_default();
-            at.to_zoned(zone.clone()).strftime(format).to_string()
-        };
-        let Limits { max_instances, capacity_per_instance, max_use_count, ready_seconds } = self.autoscaler;
-        writeln!(
-            formatter,
-            "group {}: {}, {} jobs an hour, {} min each, seed {}",
-            self.group, self.pattern, self.jobs_per_hour, self.job_minutes, self.seed
-        )?;
-        writeln!(
-            formatter,
-            "  {} in {}, from {} on",
-            count(self.hours.len(), "hour"),
-            self.time_zone,
-            local(self.starts_at, "%A %-d %B %Y, %H:%M")
-        )?;
-        let uses = max_use_count.map_or("any number".to_owned(), |most| most.to_string());
-        writeln!(
-            formatter,
-            "  up to {}; each runs {} at a time and {uses} in all, and is ready {ready_seconds} s after its start",
-            count(max_instances as usize, "instance"),
-            count(capacity_per_instance, "job")
-        )?;
-        for PricedPlace { zone, server_type, hourly_price } in &self.places {
-            writeln!(formatter, "  {server_type} in {zone}: EUR {hourly_price:.4} an hour")?;
-        }
-        writeln!(formatter, "\nmost at once    jobs  waiting  running  instances  creating       EUR")?;
-        let mut row = |name: &str, hour: &Hour| {
-            let Hour { jobs, waiting, running, instances, creating, cost, .. } = hour;
-            let line = format!("{name:<14}{jobs:>6}{waiting:>9}{running:>9}{instances:>11}{creating:>10}{cost:>10.2}");
-            writeln!(formatter, "{line}")
-        };
-        self.hours.iter().try_for_each(|hour| row(&local(hour.at, "%a %H:%M"), hour))?;
-        row("until all ends", &self.after)?;
-        let Totals { jobs, finished, timed_out, lost, unfinished, waited, .. } = &self.totals;
-        write!(formatter, "\njobs      {jobs} came, {finished} finished")?;
-        for (number, words) in [
-            (timed_out, "found no instance in time (instance_acquire_timeout)"),
-            (lost, "lost their instance"),
-            (unfinished, "had not ended a day later"),
-        ] {
-            if *number > 0 {
-                write!(formatter, ", {number} {words}")?;
-            }
-        }
-        let Waited { p50_ms, p95_ms, worst_ms } = *waited;
-        writeln!(
-            formatter,
-            "\nwaiting   p50 {}, p95 {}, worst {}",
-            waited_words(p50_ms),
-            waited_words(p95_ms),
-            waited_words(worst_ms)
-        )?;
-        let Totals { server_hours, idle_share, cost, creations, failures, .. } = &self.totals;
-        writeln!(
-            formatter,
-            "servers   {} created, {failures} failed; {server_hours:.1} hours, {:.0} % of them idle",
-            creations,
-            idle_share * 100.0
-        )?;
-        writeln!(formatter, "cost      EUR {cost:.2}, without volumes, addresses and traffic")?;
-        match self.left.as_slice() {
-            [] => writeln!(formatter, "left      nothing")?,
-            left => {
-                writeln!(formatter, "left      {}", count(left.len(), "resource"))?;
-                left.iter().try_for_each(|Left { kind, id }| writeln!(formatter, "  {kind} {id}"))?;
-            }
-        }
-        self.notes.iter().try_for_each(|words| writeln!(formatter, "note: {words}"))?;
-        writeln!(formatter, "\nThis is simpler than what will be:")?;
-        self.simplified.iter().try_for_each(|words| writeln!(formatter, "- {words}"))
-    }
-}
-
-/// So many of something.
-fn count(number: usize, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
-}
-
-/// A wait. Jobs start at whole seconds.
-fn waited_words(milliseconds: u64) -> String {
-    human_duration(Duration::from_secs(milliseconds.div_ceil(1_000)))
 }
 
 #[cfg(test)]
@@ -264,11 +217,5 @@ mod tests {
         let Waited { p50_ms, p95_ms, worst_ms } = waited(7..=7);
         assert_eq!((p50_ms, p95_ms, worst_ms), (7_000, 7_000, 7_000));
         assert_eq!(Waited::of(Vec::new()).worst_ms, 0);
-    }
-
-    #[test]
-    fn a_wait_of_hours_is_said_to_the_minute_and_shorter_ones_to_the_second() {
-        let words: Vec<String> = [900, 119_000, 121_000, 7_380_000].map(waited_words).into();
-        assert_eq!(words, ["1.0 s", "1 min 59 s", "2 min 1 s", "2 h 3 min"]);
     }
 }

@@ -1,0 +1,264 @@
+//! `windlass rehearse`: what configurations would have done in a scenario, over simulated time.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use windlass_fleeting::{Arm, Event, Outcome, ProcessEnvironment, RehearsalError, Rehearser, Scenario};
+use windlass_inspect::failure::{Exit, Failure};
+use windlass_inspect::output::{Output, print, table};
+use windlass_inspect::text::{bold, dim, green, printable, red};
+use windlass_lifecycle::{Journal, OperationFilter};
+use windlass_policy::Compiler;
+use windlass_proof::fixture::{ReportedCase, junit};
+use windlass_rehearsal::{
+    ArmOutcomes, FIGURES, Figure, Law, LawError, NamedArm, Parting, Rehearsal, RehearsalFailure, recorded,
+};
+
+use crate::COMPILE;
+use crate::arguments::{RecordScenario, Rehearse};
+use crate::context::Context;
+use crate::files::{Existing, read_text, write_atomically};
+
+/// The largest scenario: 200,000 listed jobs.
+const MAX_SCENARIO_BYTES: u64 = 8 << 20;
+
+pub(crate) fn run(output: Output, arguments: &Rehearse) -> Result<(), Failure> {
+    let scenario = scenario(arguments)?;
+    let arms = arms(arguments)?;
+    let laws = laws(arguments)?;
+    let seeds: Vec<u64> = (0..arguments.seeds).map(|further| arguments.seed.wrapping_add(further)).collect();
+    let rehearser = Rehearser::new(ProcessEnvironment::of_process(), Compiler::this_program([COMPILE]).ok());
+    let rehearser = rehearser.map_err(|error| Failure::usage(error.to_string()))?;
+    let rehearsal = Rehearsal::run(&scenario, &arms, &seeds, &laws, &rehearser, &|| {});
+    let rehearsal = rehearsal.map_err(failed)?;
+    report(&rehearsal, arguments)?;
+    if rehearsal.is_good() {
+        output.result(&rehearsal, || words(&rehearsal));
+        return Ok(());
+    }
+    if !output.is_document() {
+        print(&words(&rehearsal));
+    }
+    let violated = rehearsal.laws.iter().filter(|law| !law.holds).map(|law| law.law.clone());
+    let mut failure = violated.fold(Failure::undone("the rehearsal failed"), Failure::because);
+    for arm in rehearsal.arms.iter().filter(|arm| !arm.outcomes.iter().all(Outcome::is_good)) {
+        failure = failure.because(format!("arm {}: something was left, or jobs had not ended a day later", arm.arm));
+    }
+    Err(failure.with_partial(serde_json::to_value(&rehearsal).unwrap_or_default()))
+}
+
+/// `rehearse record`: a scenario of what a group did.
+pub(crate) fn record(context: &Context, arguments: &RecordScenario) -> Result<(), Failure> {
+    let state = context.state_directory()?;
+    let journal = Journal::read_only(&state).map_err(|error| {
+        Failure::usage("the journal cannot be read")
+            .because(error.to_string())
+            .remedy("name the group's state directory with --state-dir: that of the plugin is STATE_DIR/fleeting/GROUP")
+    })?;
+    let mut filter = OperationFilter::default();
+    filter.group.clone_from(&arguments.group);
+    let operations = journal.operations(&filter);
+    let operations =
+        operations.map_err(|error| Failure::usage("the journal cannot be read").because(error.to_string()))?;
+    let milliseconds = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let now = milliseconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
+    let from = now.saturating_sub(milliseconds(arguments.since));
+    let scenario = recorded(&operations, from, now).ok_or_else(|| {
+        Failure::usage("no server was created in that time")
+            .at(state.path().display().to_string())
+            .remedy("look back further with --since, or name another state directory with --state-dir")
+    })?;
+    let text = scenario.to_toml().map_err(|error| Failure::usage("the scenario has no form").because(error))?;
+    context.output.file(&scenario, || text);
+    Ok(())
+}
+
+fn scenario(arguments: &Rehearse) -> Result<Scenario, Failure> {
+    let file = arguments.scenario.as_deref().unwrap_or(Path::new("-"));
+    let text = read_text(file, "the scenario", MAX_SCENARIO_BYTES)?;
+    Scenario::parse(&text).map_err(|error| {
+        let failure = Failure::usage("the scenario cannot be used").at(file.display().to_string());
+        error.problems().iter().cloned().fold(failure, Failure::because)
+    })
+}
+
+fn arms(arguments: &Rehearse) -> Result<Vec<NamedArm>, Failure> {
+    let mut names = BTreeSet::new();
+    let mut arms = Vec::new();
+    for (name, file) in &arguments.arms {
+        if !names.insert(name) {
+            return Err(Failure::usage(format!("two arms are called {name}")));
+        }
+        let arm = Arm::read(file, arguments.group.as_deref()).map_err(|error| {
+            Failure::usage(format!("arm {name} cannot be read")).at(file.clone()).because(error.to_string())
+        })?;
+        arms.push(NamedArm { name: name.clone(), arm });
+    }
+    Ok(arms)
+}
+
+fn laws(arguments: &Rehearse) -> Result<Vec<Law>, Failure> {
+    let never = arguments.never.iter().map(|text| Law::never(text));
+    let always = arguments.always.iter().map(|text| Law::always(text));
+    never.chain(always).collect::<Result<_, LawError>>().map_err(|error| {
+        Failure::usage(error.to_string()).remedy("a condition is about figures, which docs/rehearse.md lists")
+    })
+}
+
+fn failed(failure: RehearsalFailure) -> Failure {
+    let RehearsalFailure::Arm { arm, source } = failure else { return Failure::usage(failure.to_string()) };
+    match *source {
+        RehearsalError::Interrupted => Failure::new(Exit::Interrupted, "interrupted"),
+        RehearsalError::Wrong(found) => {
+            let failure = Failure::usage(format!("arm {arm} could not start"));
+            found.problems.iter().cloned().fold(failure, Failure::because)
+        }
+        error => Failure::usage(format!("arm {arm} could not start")).because(error.to_string()),
+    }
+}
+
+/// The rehearsal for people.
+fn words(rehearsal: &Rehearsal) -> String {
+    let mut text = String::new();
+    let title = if rehearsal.title.is_empty() { "rehearsal" } else { &rehearsal.title };
+    let seeds = match rehearsal.seeds.as_slice() {
+        [one] => format!("seed {one}"),
+        [first, .., last] => format!("seeds {first} to {last}"),
+        [] => String::new(),
+    };
+    text.push_str(&format!(
+        "{}\n  {} h in {} from {} on, {seeds}\n",
+        bold(&printable(title)),
+        rehearsal.hours,
+        printable(&rehearsal.time_zone),
+        rehearsal.local_day(rehearsal.starts_at),
+    ));
+    for incident in &rehearsal.incidents {
+        let zone = incident.zone.as_ref().map(|zone| format!(" in {}", printable(zone))).unwrap_or_default();
+        let of_type = incident.server_type.as_ref().map(|of| format!(" of {}", printable(of))).unwrap_or_default();
+        let (from, to) = (rehearsal.local(incident.starts_at), rehearsal.local(incident.ends_at));
+        let time = if from == to { format!("at {from}") } else { format!("from {from} to {to}") };
+        text.push_str(&format!("  {}{of_type}{zone} {time}\n", incident.kind));
+    }
+    text.push('\n');
+    text.push_str(&figures(rehearsal));
+    if let Some(first) = rehearsal.arms.first() {
+        for parting in &rehearsal.partings {
+            text.push_str(&format!("\n{}\n", parted(rehearsal, &first.arm, parting)));
+        }
+    }
+    text.push_str(&notes(rehearsal));
+    for law in &rehearsal.laws {
+        let word = if law.holds { green("holds") } else { red("VIOLATED") };
+        text.push_str(&format!("\n{word}  {}\n", printable(&law.law)));
+        for violation in &law.violations {
+            let because = violation.because.join(", ");
+            text.push_str(&format!("  arm {}, seed {}: {because}\n", printable(&violation.arm), violation.seed));
+        }
+    }
+    text.push_str(&dim("\nThis is simpler than what will be:\n"));
+    for words in &rehearsal.simplified {
+        text.push_str(&dim(&format!("- {words}\n")));
+    }
+    text
+}
+
+/// A row for each figure and a column for each arm.
+fn figures(rehearsal: &Rehearsal) -> String {
+    let mut header = vec!["figure".to_owned()];
+    header.extend(rehearsal.arms.iter().map(|arm| printable(&arm.arm)));
+    let several = rehearsal.seeds.len() > 1;
+    if let Some((first, others)) = rehearsal.arms.split_first() {
+        let compared = |arm: &ArmOutcomes| {
+            let interval = if several { " (95 %)" } else { "" };
+            format!("{} - {}{interval}", printable(&arm.arm), printable(&first.arm))
+        };
+        header.extend(others.iter().map(compared));
+    }
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    let mean = |arm: &ArmOutcomes, figure: &Figure| {
+        let spread = arm.figures.iter().find(|spread| spread.figure == figure.name);
+        spread.map_or_else(String::new, |spread| figure.words(spread.mean))
+    };
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for figure in FIGURES.iter().filter(|figure| figure.is_shown) {
+        let mut row = vec![figure.title.to_owned()];
+        row.extend(rehearsal.arms.iter().map(|arm| mean(arm, figure)));
+        let differences = rehearsal.differences.iter().filter(|difference| difference.figure == figure.name);
+        row.extend(differences.map(|difference| difference.words(figure)));
+        rows.push(row);
+    }
+    for ((zone, server_type), of_arms) in rehearsal.places() {
+        let mut row = vec![format!("{server_type} in {zone}")];
+        row.extend(of_arms.into_iter().map(|(hours, cost)| format!("{hours:.1} h, EUR {cost:.2}")));
+        rows.push(row);
+    }
+    table(&header, rows)
+}
+
+fn parted(rehearsal: &Rehearsal, first: &str, parting: &Parting) -> String {
+    let did =
+        |event: &Option<Event>| printable(&event.as_ref().map_or_else(|| "does nothing".to_owned(), Event::words));
+    format!(
+        "{} and {} first differ at {} (seed {}):\n  {} {}\n  {} {}",
+        printable(first),
+        printable(&parting.arm),
+        rehearsal.local(parting.at),
+        parting.seed,
+        printable(first),
+        did(&parting.first),
+        printable(&parting.arm),
+        did(&parting.other),
+    )
+}
+
+/// What else is to be known of each arm.
+fn notes(rehearsal: &Rehearsal) -> String {
+    let mut text = String::new();
+    for arm in &rehearsal.arms {
+        let notes = arm.notes();
+        if !notes.is_empty() {
+            text.push_str(&format!("\narm {}\n", printable(&arm.arm)));
+            notes.iter().for_each(|note| text.push_str(&format!("  note: {}\n", printable(note))));
+        }
+    }
+    text
+}
+
+/// Each law in each arm as a case of JUnit.
+fn cases(rehearsal: &Rehearsal) -> Vec<(String, String, Vec<String>)> {
+    let mut cases = Vec::new();
+    for arm in &rehearsal.arms {
+        for law in &rehearsal.laws {
+            let of_arm = law.violations.iter().filter(|violation| violation.arm == arm.arm);
+            let problems = of_arm.map(|it| format!("seed {}: {}", it.seed, it.because.join(", ")));
+            cases.push((arm.arm.clone(), law.law.clone(), problems.collect()));
+        }
+        let bad = arm.outcomes.iter().filter(|outcome| !outcome.is_good());
+        let problems = bad.map(|outcome| {
+            let Outcome { seed, left, totals, .. } = outcome;
+            format!("seed {seed}: {} resources left, {} jobs unfinished", left.len(), totals.unfinished)
+        });
+        cases.push((arm.arm.clone(), "nothing is left, and every job ends".to_owned(), problems.collect()));
+    }
+    cases
+}
+
+fn report(rehearsal: &Rehearsal, arguments: &Rehearse) -> Result<(), Failure> {
+    let write = |path: &Path, text: &str| {
+        write_atomically(path, text.as_bytes(), Existing::Replace).map_err(|error| {
+            Failure::usage("a report cannot be written").at(path.display().to_string()).because(error.to_string())
+        })
+    };
+    if let Some(path) = &arguments.html {
+        write(path, &rehearsal.page())?;
+    }
+    if let Some(path) = &arguments.junit {
+        let cases = cases(rehearsal);
+        let cases = cases.iter().map(|(class, name, problems)| ReportedCase { class, name, problems, duration_ns: 0 });
+        let suite = arguments.scenario.as_deref().and_then(Path::file_stem).unwrap_or_default().to_string_lossy();
+        write(path, &junit(&suite, cases))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,471 @@
+//! A scenario: which jobs come when, what Scaleway has, and what goes wrong. A file of people.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use windlass_policy::{plain_serde, plain_toml};
+use windlass_scaleway::Zone;
+use windlass_simulator::{Availability, Offer as SimulatedOffer, Span};
+
+use super::jobs::Pattern;
+use crate::configuration::{Problem, parse_duration};
+use crate::group::start::problem;
+
+/// The longest scenario: a month.
+const MAX_HOURS: u32 = 31 * 24;
+/// The most jobs of a pattern in an hour.
+const MAX_JOBS_PER_HOUR: u32 = 10_000;
+/// The most jobs that a file lists.
+const MAX_LISTED: usize = 200_000;
+/// The longest job, in minutes: a day.
+const MAX_MINUTES: u32 = 24 * 60;
+
+/// What happens, over time. Read from TOML with [`Scenario::parse`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// What it is about, for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub title: String,
+    /// For how long jobs come.
+    pub hours: u32,
+    /// The full hour at which it begins, in its time zone, like `2026-08-03T08:00:00`. Absent: a Monday's midnight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts_at: Option<DateTime>,
+    /// The name of the time zone, like `Europe/Paris`. Absent: that of the runner's first policy which names one, or
+    /// UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_zone: Option<String>,
+    /// From `running` until an instance takes jobs. Absent: 30 with an `instance_ready_command`, otherwise 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready_seconds: Option<u32>,
+    /// Which jobs come. Several add up.
+    pub demand: Vec<Demand>,
+    /// What server types cost, how they boot and how often that fails, where it is not as the simulator has it. The
+    /// last one about a server decides.
+    #[serde(default, rename = "offer", skip_serializing_if = "Vec::is_empty")]
+    pub offers: Vec<Offer>,
+    /// What goes wrong.
+    #[serde(default, rename = "incident", skip_serializing_if = "Vec::is_empty")]
+    pub incidents: Vec<Incident>,
+}
+
+/// Jobs: drawn by a pattern, or listed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Demand {
+    /// When they come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<Pattern>,
+    /// How many come in an hour of the pattern.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobs_per_hour: Option<u32>,
+    /// How many minutes a job runs on average: from half of it to one and a half times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_minutes: Option<u32>,
+    /// Instead of a pattern, each job: when it comes and how long it runs, both in seconds. These are the same for every
+    /// seed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<(u64, u64)>,
+}
+
+/// What is particular about servers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Offer {
+    /// Absent: every zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// Absent: every type.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub server_type: Option<String>,
+    /// Euros.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hourly_price: Option<f64>,
+    /// `available`, `scarce` or `shortage`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stock: Option<Stock>,
+    /// The shortest and the longest time from power-on until `running`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot_seconds: Option<(u32, u32)>,
+    /// The share of servers, from 0 to 1, that stop instead of running.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_boots: Option<f64>,
+}
+
+/// What is left of a server type, in Scaleway's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stock {
+    /// Enough.
+    Available,
+    /// Little; servers are still created.
+    Scarce,
+    /// None.
+    Shortage,
+}
+
+/// Something that goes wrong for a while.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Incident {
+    /// What.
+    pub kind: IncidentKind,
+    /// When it begins, from the start of the scenario on.
+    pub at: Time,
+    /// How long it lasts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lasts: Option<Time>,
+    /// Absent: every zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// Absent: every type.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub server_type: Option<String>,
+    /// Of `slow-boots`: how many times longer a boot takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub factor: Option<f64>,
+    /// Of `failing-boots` and `servers-stopped`: the share of servers, from 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+    /// Of `rate-limited`: how many calls pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls_per_second: Option<u32>,
+}
+
+/// What can go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IncidentKind {
+    /// Nothing is left: a creation is answered `out_of_stock`.
+    ZoneOutOfStock,
+    /// Every call is answered 503 by the gateway.
+    ApiDown,
+    /// Calls above a rate are answered 429.
+    RateLimited,
+    /// Servers take longer until they run.
+    SlowBoots,
+    /// A share of servers stops instead of running.
+    FailingBoots,
+    /// A share of the servers that run is stopped, once.
+    ServersStopped,
+}
+
+impl IncidentKind {
+    /// The word of scenarios and outcomes.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ZoneOutOfStock => "zone-out-of-stock",
+            Self::ApiDown => "api-down",
+            Self::RateLimited => "rate-limited",
+            Self::SlowBoots => "slow-boots",
+            Self::FailingBoots => "failing-boots",
+            Self::ServersStopped => "servers-stopped",
+        }
+    }
+}
+
+/// A time since the start of a scenario, or a duration: `"9h30m"`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time(pub Duration);
+
+impl fmt::Display for Time {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        let mut is_empty = true;
+        for (number, unit) in [(seconds / 3_600, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")] {
+            if number > 0 || (unit == "s" && is_empty) {
+                write!(formatter, "{number}{unit}")?;
+                is_empty = false;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let words = || serde::de::Error::custom(format!("{text:?} is not a duration like \"9h30m\" or \"90s\""));
+        parse_duration(&text).map(Time).ok_or_else(words)
+    }
+}
+
+/// Why a scenario cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.join("\n"))]
+pub struct ScenarioError(Vec<String>);
+
+impl ScenarioError {
+    /// Each problem, with its place.
+    #[must_use]
+    pub fn problems(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl Scenario {
+    /// Reads a scenario from TOML.
+    ///
+    /// # Errors
+    /// It is not TOML, has other keys, or its values contradict each other.
+    pub fn parse(text: &str) -> Result<Self, ScenarioError> {
+        let read: Self = toml::from_str(text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            ScenarioError(vec![format!("line {line}: {}", plain_serde(&plain_toml(error.message())))])
+        })?;
+        match read.problems() {
+            problems if problems.is_empty() => Ok(read),
+            problems => Err(ScenarioError(problems.iter().map(ToString::to_string).collect())),
+        }
+    }
+
+    /// The scenario as a file.
+    ///
+    /// # Errors
+    /// A value has no form in TOML.
+    pub fn to_toml(&self) -> Result<String, String> {
+        toml::to_string(self).map_err(|error| error.to_string())
+    }
+
+    /// How long jobs come.
+    #[must_use]
+    pub fn length(&self) -> Duration {
+        Duration::from_secs(3_600 * u64::from(self.hours))
+    }
+
+    /// The zones that it names.
+    #[must_use]
+    pub fn zones(&self) -> BTreeSet<&str> {
+        let of_offers = self.offers.iter().filter_map(|offer| offer.zone.as_deref());
+        of_offers.chain(self.incidents.iter().filter_map(|incident| incident.zone.as_deref())).collect()
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut wrong = |place: String, words: String| problems.push(problem(&place, words));
+        if !(1..=MAX_HOURS).contains(&self.hours) {
+            wrong("hours".into(), format!("must be from 1 to {MAX_HOURS}"));
+        }
+        if let Some(zone) = self.time_zone.as_deref().filter(|zone| TimeZone::get(zone).is_err()) {
+            wrong(
+                "time_zone".into(),
+                format!("{zone:?} is not a time zone that this machine knows, like \"Europe/Paris\""),
+            );
+        }
+        if let Some(at) =
+            self.starts_at.filter(|at| at.minute() != 0 || at.second() != 0 || at.subsec_nanosecond() != 0)
+        {
+            wrong("starts_at".into(), format!("must be a full hour, as 08:00:00, and is {}", at.time()));
+        }
+        if self.demand.is_empty() {
+            wrong("demand".into(), "there are no jobs: write a table [[demand]]".into());
+        }
+        for (index, demand) in self.demand.iter().enumerate() {
+            let place = |key: &str| format!("demand[{index}].{key}");
+            match (demand.pattern, demand.jobs.is_empty()) {
+                (Some(_), false) => wrong(place("jobs"), "a pattern draws its own jobs: give one of the two".into()),
+                (None, true) => wrong(place("pattern"), "give a pattern, or jobs".into()),
+                (Some(_), true) => {
+                    let per_hour = demand.jobs_per_hour.unwrap_or(0);
+                    if !(1..=MAX_JOBS_PER_HOUR).contains(&per_hour) {
+                        wrong(place("jobs_per_hour"), format!("must be from 1 to {MAX_JOBS_PER_HOUR}"));
+                    }
+                    if !(1..=MAX_MINUTES).contains(&demand.job_minutes.unwrap_or(0)) {
+                        wrong(place("job_minutes"), format!("must be from 1 to {MAX_MINUTES}"));
+                    }
+                }
+                (None, false) => {
+                    if demand.jobs_per_hour.is_some() || demand.job_minutes.is_some() {
+                        wrong(place("jobs"), "jobs_per_hour and job_minutes belong to a pattern".into());
+                    }
+                    if demand.jobs.len() > MAX_LISTED {
+                        wrong(place("jobs"), format!("there are more than {MAX_LISTED}"));
+                    }
+                    let length = self.length().as_secs();
+                    if let Some((at, _)) = demand.jobs.iter().find(|(at, _)| *at >= length) {
+                        wrong(place("jobs"), format!("one comes after {at} s, when the scenario is over"));
+                    }
+                    if demand.jobs.iter().any(|(_, length)| *length > 60 * u64::from(MAX_MINUTES)) {
+                        wrong(place("jobs"), "one runs for longer than a day".into());
+                    }
+                }
+            }
+        }
+        let is_zone = |zone: &Option<String>| zone.as_deref().is_none_or(|zone| zone.parse::<Zone>().is_ok());
+        let is_share = |share: f64| (0.0..=1.0).contains(&share);
+        for (index, offer) in self.offers.iter().enumerate() {
+            let place = |key: &str| format!("offer[{index}].{key}");
+            if !is_zone(&offer.zone) {
+                wrong(place("zone"), "is no zone like \"fr-par-1\"".into());
+            }
+            if offer.hourly_price.is_some_and(|price| !(0.0..1_000.0).contains(&price)) {
+                wrong(place("hourly_price"), "must be euros, as in 0.0428".into());
+            }
+            if offer.boot_seconds.is_some_and(|(shortest, longest)| shortest > longest || longest > 86_400) {
+                wrong(place("boot_seconds"), "must be the shortest and the longest time, as in [20, 60]".into());
+            }
+            if offer.failed_boots.is_some_and(|share| !is_share(share)) {
+                wrong(place("failed_boots"), "must be a share from 0 to 1".into());
+            }
+        }
+        for (index, incident) in self.incidents.iter().enumerate() {
+            let place = |key: &str| format!("incident[{index}].{key}");
+            let kind = incident.kind;
+            if incident.at.0 >= self.length() {
+                wrong(place("at"), format!("{} is after the end of the scenario", incident.at));
+            }
+            if !is_zone(&incident.zone) {
+                wrong(place("zone"), "is no zone like \"fr-par-1\"".into());
+            }
+            use IncidentKind::{ApiDown, FailingBoots, RateLimited, ServersStopped, SlowBoots, ZoneOutOfStock};
+            let is_about_types = matches!(kind, ZoneOutOfStock | SlowBoots | FailingBoots);
+            let is_about_zones = kind != RateLimited;
+            for (key, is_set, belongs, is_needed) in [
+                ("lasts", incident.lasts.is_some(), kind != ServersStopped, true),
+                ("zone", incident.zone.is_some(), is_about_zones, false),
+                ("type", incident.server_type.is_some(), is_about_types, false),
+                ("factor", incident.factor.is_some(), kind == SlowBoots, true),
+                ("share", incident.share.is_some(), matches!(kind, FailingBoots | ServersStopped), true),
+                ("calls_per_second", incident.calls_per_second.is_some(), kind == RateLimited, true),
+            ] {
+                if is_set && !belongs {
+                    wrong(place(key), format!("does not belong to the kind {}", kind.as_str()));
+                } else if !is_set && belongs && is_needed {
+                    wrong(place(key), format!("is missing: the kind {} needs it", kind.as_str()));
+                }
+            }
+            if incident.factor.is_some_and(|factor| !(0.01..=1_000.0).contains(&factor)) {
+                wrong(place("factor"), "must be from 0.01 to 1000".into());
+            }
+            if incident.share.is_some_and(|share| !is_share(share)) {
+                wrong(place("share"), "must be a share from 0 to 1".into());
+            }
+            if incident.calls_per_second == Some(0) {
+                wrong(place("calls_per_second"), format!("must be at least 1; for none, use {}", ApiDown.as_str()));
+            }
+        }
+        problems
+    }
+}
+
+impl Offer {
+    pub(super) fn simulated(&self) -> SimulatedOffer {
+        let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
+        let span = |(shortest, longest)| Span { shortest: seconds(shortest), longest: seconds(longest) };
+        SimulatedOffer {
+            zone: self.zone.clone(),
+            server_type: self.server_type.clone(),
+            hourly_price: self.hourly_price,
+            availability: self.stock.map(Into::into),
+            boot: self.boot_seconds.map(span),
+            failed_boots: self.failed_boots,
+            ..SimulatedOffer::default()
+        }
+    }
+}
+
+impl From<Stock> for Availability {
+    fn from(stock: Stock) -> Self {
+        match stock {
+            Stock::Available => Self::Available,
+            Stock::Scarce => Self::Scarce,
+            Stock::Shortage => Self::Shortage,
+        }
+    }
+}
+
+impl Incident {
+    /// Whether it lasts at this time.
+    pub(super) fn lasts_at(&self, age: Duration) -> bool {
+        self.at.0 <= age && age < self.ends()
+    }
+
+    /// When it is over.
+    pub(super) fn ends(&self) -> Duration {
+        self.at.0.saturating_add(self.lasts.unwrap_or_default().0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: &str = "hours = 24\n[[demand]]\npattern = 'office-hours'\njobs_per_hour = 20\njob_minutes = 5\n";
+
+    fn problems(text: &str) -> Vec<String> {
+        Scenario::parse(text).unwrap_err().problems().to_vec()
+    }
+
+    #[test]
+    fn a_scenario_reads_back_as_it_was_written() {
+        let text = format!(
+            "title = 'a day'\nstarts_at = '2026-08-03T00:00:00'\ntime_zone = 'Europe/Paris'\n{DAY}\
+             [[offer]]\nzone = 'fr-par-1'\ntype = 'DEV1-S'\nhourly_price = 0.01\nboot_seconds = [20, 60]\n\
+             failed_boots = 0.1\nstock = 'scarce'\n\
+             [[incident]]\nkind = 'zone-out-of-stock'\nat = '9h30m'\nlasts = '45m'\nzone = 'fr-par-1'\n\
+             [[incident]]\nkind = 'rate-limited'\nat = '0s'\nlasts = '1h'\ncalls_per_second = 3\n"
+        );
+        let read = Scenario::parse(&text).unwrap();
+        assert_eq!(read.incidents[0].at, Time(Duration::from_secs(34_200)));
+        assert_eq!(Scenario::parse(&read.to_toml().unwrap()).unwrap(), read);
+        assert!(read.to_toml().unwrap().contains("at = \"9h30m\""), "{:?}", read.to_toml());
+    }
+
+    #[test]
+    fn all_mistakes_of_a_scenario_are_found_at_once_with_their_places() {
+        let found = problems(
+            "hours = 0\nstarts_at = '2026-08-03T08:30:00'\ntime_zone = 'Europe/Pari'\n[[demand]]\npattern = 'steady'\njobs_per_hour = 0\n\
+             [[demand]]\njob_minutes = 5\n[[demand]]\njobs = [[0, 60], [3600, 1]]\n\
+             [[offer]]\nzone = 'paris'\nboot_seconds = [60, 20]\nfailed_boots = 2.0\nhourly_price = -1.0\n\
+             [[incident]]\nkind = 'slow-boots'\nat = '1h'\nshare = 0.5\n\
+             [[incident]]\nkind = 'rate-limited'\nat = '0s'\nlasts = '1m'\nzone = 'fr-par-1'\ncalls_per_second = 0\n",
+        );
+        for place in [
+            "hours: ",
+            "time_zone: ",
+            "starts_at: must be a full hour",
+            "demand[0].jobs_per_hour: ",
+            "demand[0].job_minutes: ",
+            "demand[1].pattern: ",
+            "demand[2].jobs: one comes after 0 s",
+            "offer[0].zone: ",
+            "offer[0].hourly_price: ",
+            "offer[0].boot_seconds: ",
+            "offer[0].failed_boots: ",
+            "incident[0].at: ",
+            "incident[0].lasts: is missing",
+            "incident[0].factor: is missing",
+            "incident[0].share: does not belong",
+            "incident[1].zone: does not belong",
+            "incident[1].calls_per_second: must be at least 1; for none, use api-down",
+        ] {
+            assert!(found.iter().any(|said| said.starts_with(place)), "{place}: {found:#?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_scenario_is_refused_with_its_line() {
+        for (text, words) in [
+            (&format!("{DAY}minutes = 3\n")[..], "line 6: unknown field `minutes`"),
+            ("hours = 1\n", "the key `demand` is missing"),
+            (&format!("{DAY}[[incident]]\nkind = 'strike'\nat = '1h'\n"), "line 7: unknown variant `strike`"),
+            (&format!("{DAY}[[incident]]\nkind = 'api-down'\nat = '9:30'\n"), "\"9:30\" is not a duration like"),
+        ] {
+            let found = problems(text);
+            assert!(found.iter().any(|said| said.contains(words)), "{words}: {found:?}");
+        }
+    }
+}

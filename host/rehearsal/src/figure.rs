@@ -1,0 +1,217 @@
+//! What outcomes are measured by.
+
+use serde::Serialize;
+use windlass_fleeting::{Counted, Outcome};
+
+/// What a figure is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    Seconds,
+    Hours,
+    Euros,
+    /// From 0 to 1.
+    Share,
+    Count,
+}
+
+/// A figure of every outcome.
+#[derive(Clone, Copy, Debug)]
+pub struct Figure {
+    /// Its name in laws and documents.
+    pub name: &'static str,
+    /// Its name for people.
+    pub title: &'static str,
+    /// What it is, in a sentence.
+    pub about: &'static str,
+    pub unit: Unit,
+    /// Whether the table for people has it.
+    pub is_shown: bool,
+    of: fn(&Outcome) -> f64,
+}
+
+const fn figure(
+    name: &'static str,
+    title: &'static str,
+    unit: Unit,
+    is_shown: bool,
+    of: fn(&Outcome) -> f64,
+    about: &'static str,
+) -> Figure {
+    Figure { name, title, about, unit, is_shown, of }
+}
+
+/// All figures.
+pub const FIGURES: [Figure; 21] = [
+    figure(
+        "wait_p50",
+        "waiting p50",
+        Unit::Seconds,
+        true,
+        |it| seconds(it.totals.waited.p50_ms),
+        "Half of the jobs waited no longer.",
+    ),
+    figure(
+        "wait_p95",
+        "waiting p95",
+        Unit::Seconds,
+        true,
+        |it| seconds(it.totals.waited.p95_ms),
+        "95 % of the jobs waited no longer.",
+    ),
+    figure(
+        "wait_worst",
+        "waiting worst",
+        Unit::Seconds,
+        true,
+        |it| seconds(it.totals.waited.worst_ms),
+        "No job waited longer.",
+    ),
+    figure("jobs", "jobs", Unit::Count, true, |it| it.totals.jobs as f64, "Jobs that came."),
+    figure("finished", "finished", Unit::Count, false, |it| it.totals.finished as f64, "Jobs that finished."),
+    figure(
+        "timed_out",
+        "timed out",
+        Unit::Count,
+        true,
+        |it| it.totals.timed_out as f64,
+        "Jobs that found no instance within `instance_acquire_timeout`.",
+    ),
+    figure("lost", "lost", Unit::Count, true, |it| it.totals.lost as f64, "Jobs whose instance went away."),
+    figure(
+        "unfinished",
+        "unfinished",
+        Unit::Count,
+        false,
+        |it| it.totals.unfinished as f64,
+        "Jobs that had not finished a day after the scenario.",
+    ),
+    figure("cost", "cost", Unit::Euros, true, |it| it.totals.cost, "Euros, for servers alone."),
+    figure(
+        "server_hours",
+        "server hours",
+        Unit::Hours,
+        true,
+        |it| it.totals.server_hours,
+        "Server hours, from the creation on.",
+    ),
+    figure(
+        "idle_share",
+        "idle",
+        Unit::Share,
+        true,
+        |it| it.totals.idle_share,
+        "The share of server hours without a running job.",
+    ),
+    figure(
+        "most_servers",
+        "most servers",
+        Unit::Count,
+        false,
+        most_servers,
+        "The most instances that ran at the same time.",
+    ),
+    figure("creations", "created", Unit::Count, true, |it| it.totals.creations as f64, "Instances that were created."),
+    figure(
+        "failures",
+        "failed creations",
+        Unit::Count,
+        true,
+        |it| sum(&it.failures),
+        "Creations that failed, or that were called off.",
+    ),
+    figure(
+        "out_of_stock",
+        "out of stock",
+        Unit::Count,
+        false,
+        |it| counted(&it.failures, "out-of-stock"),
+        "Creations that failed because nothing was left.",
+    ),
+    figure("removals", "removed", Unit::Count, false, |it| sum(&it.removals), "Servers that were removed."),
+    figure(
+        "reaps",
+        "reaped",
+        Unit::Count,
+        true,
+        |it| counted(&it.removals, "policy"),
+        "Servers that a state-mapping policy removed.",
+    ),
+    figure(
+        "policy_failures",
+        "policy failures",
+        Unit::Count,
+        true,
+        |it| it.totals.policy_failures as f64,
+        "How often a policy failed, so that the next one decided.",
+    ),
+    figure(
+        "brakes",
+        "brakes",
+        Unit::Count,
+        true,
+        |it| it.totals.brakes as f64,
+        "How often the brake refused what a policy answered.",
+    ),
+    figure("api_calls", "API calls", Unit::Count, true, |it| it.totals.api_calls as f64, "Calls of Scaleway's API."),
+    figure("left", "left", Unit::Count, true, |it| it.left.len() as f64, "Resources that still existed at the end."),
+];
+
+impl Figure {
+    /// Its value in an outcome.
+    #[must_use]
+    pub fn of(&self, outcome: &Outcome) -> f64 {
+        (self.of)(outcome)
+    }
+
+    /// A value of it, for people.
+    #[must_use]
+    pub fn words(&self, value: f64) -> String {
+        match self.unit {
+            // A tenth of a second is within what a rehearsal can tell.
+            Unit::Seconds => format!("{value:.1} s"),
+            Unit::Hours => format!("{value:.1} h"),
+            Unit::Euros => format!("EUR {value:.2}"),
+            Unit::Share => format!("{:.0} %", value * 100.0),
+            Unit::Count if value.fract().abs() < f64::EPSILON => format!("{value:.0}"),
+            Unit::Count => format!("{value:.1}"),
+        }
+    }
+}
+
+fn seconds(milliseconds: u64) -> f64 {
+    milliseconds as f64 / 1_000.0
+}
+
+fn most_servers(outcome: &Outcome) -> f64 {
+    outcome.hours.iter().chain([&outcome.after]).map(|hour| hour.instances).max().unwrap_or_default() as f64
+}
+
+fn sum(counts: &[Counted]) -> f64 {
+    counts.iter().map(|counted| counted.count).sum::<usize>() as f64
+}
+
+fn counted(counts: &[Counted], name: &str) -> f64 {
+    counts.iter().find(|counted| counted.name == name).map_or(0, |counted| counted.count) as f64
+}
+
+/// A figure over all seeds of an arm.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// Which.
+    pub figure: &'static str,
+    pub mean: f64,
+    pub least: f64,
+    pub most: f64,
+}
+
+impl Spread {
+    pub(crate) fn of(figure: &Figure, outcomes: &[Outcome]) -> Self {
+        let values: Vec<f64> = outcomes.iter().map(|outcome| figure.of(outcome)).collect();
+        Self {
+            figure: figure.name,
+            mean: values.iter().sum::<f64>() / values.len().max(1) as f64,
+            least: values.iter().copied().reduce(f64::min).unwrap_or_default(),
+            most: values.iter().copied().reduce(f64::max).unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! A scenario of what a real group did, from its journal. Nothing of it names a server, an owner or a project.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use windlass_fleeting::{Demand, Incident, IncidentKind, Offer, Scenario, Time};
+use windlass_lifecycle::{Operation, OperationKind, OperationState};
+
+const HOUR: u64 = 3_600_000;
+/// The longest job of a scenario, in seconds.
+const LONGEST_JOB: u64 = 86_400;
+/// Creations that failed for want of stock within this time of each other are one incident.
+const SAME_INCIDENT: u64 = 15 * 60_000;
+
+/// A zone with a server type.
+type Place = (String, String);
+
+/// What was seen of a place.
+#[derive(Default)]
+struct Seen {
+    /// How long each creation took that succeeded, in seconds.
+    took: Vec<u64>,
+    /// Creations that failed, other than for want of stock.
+    failed: usize,
+    /// When nothing was left, in milliseconds since 1970.
+    out_of_stock: Vec<u64>,
+}
+
+/// The scenario of the operations between two times, in milliseconds since 1970. It begins at the full hour before.
+///
+/// Each server that was created is a job, from its creation to its removal: the journal knows no jobs. So it is true of
+/// groups with `max_use_count = 1`. Of a server that is still there the job ends with the scenario. None: no server was
+/// created.
+#[must_use]
+pub fn recorded(operations: &[Operation], from: u64, to: u64) -> Option<Scenario> {
+    let start = from - from % HOUR;
+    let hours = u32::try_from(to.saturating_sub(start).div_ceil(HOUR)).unwrap_or(u32::MAX);
+    let removed: BTreeMap<&str, u64> = operations
+        .iter()
+        .filter(|operation| operation.kind == OperationKind::CleanupServer)
+        .map(|operation| (operation.id.as_str(), operation.created_at))
+        .collect();
+    let mut jobs = Vec::new();
+    let mut places: BTreeMap<Place, Seen> = BTreeMap::new();
+    let is_creation = |operation: &&Operation| {
+        operation.kind == OperationKind::CreateServer && (from..to).contains(&operation.created_at)
+    };
+    for creation in operations.iter().filter(is_creation) {
+        let Some(first_type) = creation.specification["types"][0].as_str() else { continue };
+        let seen = places.entry((creation.zone.clone(), first_type.to_owned())).or_default();
+        match (creation.state, creation.ended_at) {
+            (OperationState::Done, Some(ended)) => {
+                seen.took.push(ended.saturating_sub(creation.created_at).div_ceil(1_000));
+                let removal = creation.ended_by.as_ref().and_then(|by| removed.get(by.as_str()));
+                let length = removal.copied().unwrap_or(to).saturating_sub(ended) / 1_000;
+                jobs.push(((creation.created_at - start) / 1_000, length.clamp(1, LONGEST_JOB)));
+            }
+            _ => match creation.cause.as_ref().and_then(|cause| cause["failure"]["class"].as_str()) {
+                Some("out-of-stock") => seen.out_of_stock.push(creation.created_at),
+                Some(_) => seen.failed += 1,
+                // It was called off.
+                None => {}
+            },
+        }
+    }
+    if jobs.is_empty() {
+        return None;
+    }
+    jobs.sort_unstable();
+    let starts_at = Timestamp::from_millisecond(i64::try_from(start).ok()?).ok()?;
+    let offers = places.iter().filter_map(|(place, seen)| offer(place, seen)).collect();
+    let incidents = places.iter().flat_map(|(place, seen)| shortages(place, seen, start, to)).collect();
+    Some(Scenario {
+        title: "recorded from a journal".to_owned(),
+        hours,
+        starts_at: Some(TimeZone::UTC.to_datetime(starts_at)),
+        time_zone: Some("UTC".to_owned()),
+        demand: vec![Demand { jobs, ..Demand::default() }],
+        offers,
+        incidents,
+        ..Scenario::default()
+    })
+}
+
+/// How servers of a place started: from the fifth to the ninety-fifth percentile.
+fn offer((zone, server_type): &Place, seen: &Seen) -> Option<Offer> {
+    let mut took = seen.took.clone();
+    took.sort_unstable();
+    let percentile = |percent: usize| {
+        let rank = (took.len() * percent).div_ceil(100).max(1);
+        took.get(rank - 1).and_then(|seconds| u32::try_from(*seconds).ok())
+    };
+    let failed = seen.failed as f64 / (took.len() + seen.failed).max(1) as f64;
+    Some(Offer {
+        zone: Some(zone.clone()),
+        server_type: Some(server_type.clone()),
+        boot_seconds: Some((percentile(5)?, percentile(95)?)),
+        failed_boots: (seen.failed > 0).then_some((failed * 1_000.0).round() / 1_000.0),
+        ..Offer::default()
+    })
+}
+
+/// When nothing was left of a place.
+fn shortages((zone, server_type): &Place, seen: &Seen, start: u64, to: u64) -> Vec<Incident> {
+    let mut times = seen.out_of_stock.clone();
+    times.sort_unstable();
+    let mut spans: Vec<(u64, u64)> = Vec::new();
+    for at in times {
+        match spans.last_mut() {
+            Some((_, last)) if at - *last <= SAME_INCIDENT => *last = at,
+            _ => spans.push((at, at)),
+        }
+    }
+    let seconds = |milliseconds: u64| Time(Duration::from_secs(milliseconds / 1_000));
+    let incident = |(first, last): (u64, u64)| Incident {
+        kind: IncidentKind::ZoneOutOfStock,
+        at: seconds(first - start),
+        // Until it would have been seen again, had it lasted.
+        lasts: Some(seconds((last - first + SAME_INCIDENT / 3).min(to - first))),
+        zone: Some(zone.clone()),
+        server_type: Some(server_type.clone()),
+        factor: None,
+        share: None,
+        calls_per_second: None,
+    };
+    spans.into_iter().map(incident).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// The start of an hour.
+    const START: u64 = 1_785_751_200_000;
+    const MINUTE: u64 = 60_000;
+
+    fn operation(number: u64, kind: &str, began: u64, more: Value) -> Operation {
+        let mut fields = json!({
+            "id": format!("ci-{number:012}"), "kind": kind, "group": "secret-group", "zone": "fr-par-1",
+            "owner": "secret-owner", "specification": {"types": ["DEV1-S"], "name": "secret-name"}, "policies": {},
+            "runner": "secret-host", "state": "done", "cause": null, "reasons": [], "report": null, "ended_by": null,
+            "created_at": START + began * MINUTE, "updated_at": START,
+        });
+        for (key, value) in more.as_object().unwrap() {
+            fields[key] = value.clone();
+        }
+        serde_json::from_value(fields).unwrap()
+    }
+
+    #[test]
+    fn servers_become_jobs_and_failures_become_offers_and_incidents_without_a_name() {
+        let short = json!({"state": "undone", "cause": {"failure": {"class": "out-of-stock"}}});
+        let other = json!({"state": "undone", "cause": {"failure": {"class": "timeout"}}});
+        let operations = [
+            operation(1, "create-server", 10, json!({"ended_at": START + 11 * MINUTE, "ended_by": "ci-000000000003"})),
+            operation(2, "create-server", 20, json!({"ended_at": START + 20 * MINUTE + 30_000})),
+            operation(3, "cleanup-server", 31, json!({})),
+            operation(4, "create-server", 40, short.clone()),
+            operation(5, "create-server", 50, short),
+            operation(6, "create-server", 60, other),
+            operation(7, "create-server", 300, json!({"ended_at": START + 301 * MINUTE})),
+        ];
+        let (from, to) = (START + 5 * MINUTE, START + 110 * MINUTE);
+        let scenario = recorded(&operations, from, to).unwrap();
+        assert_eq!(scenario.hours, 2);
+        assert_eq!(scenario.demand[0].jobs, [(600, 1_200), (1_200, 89 * 60 + 30)]);
+        let offer = &scenario.offers[0];
+        assert_eq!((offer.boot_seconds, offer.failed_boots), (Some((30, 60)), Some(0.333)));
+        let [incident] = scenario.incidents.as_slice() else { panic!("{:?}", scenario.incidents) };
+        assert_eq!((incident.at.to_string(), incident.lasts.unwrap().to_string()), ("40m".into(), "15m".into()));
+        let text = scenario.to_toml().unwrap();
+        assert_eq!(Scenario::parse(&text).unwrap(), scenario);
+        assert!(!text.contains("secret"), "{text}");
+    }
+
+    #[test]
+    fn a_journal_without_creations_makes_no_scenario() {
+        assert_eq!(recorded(&[operation(3, "cleanup-server", 31, json!({}))], START, START + HOUR), None);
+    }
+}

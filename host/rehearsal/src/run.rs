@@ -1,0 +1,248 @@
+//! Every arm with every seed.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::num::NonZeroUsize;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use parking_lot::Mutex;
+use serde::Serialize;
+use windlass_fleeting::{Arm, Counted, Outcome, RehearsalError, Rehearser, Scenario};
+
+use crate::comparison::{Difference, Parting, differences, parting};
+use crate::figure::{FIGURES, Spread};
+use crate::law::{Law, LawError, LawResult, Violation};
+
+/// A configuration with the name that people give it.
+#[derive(Clone)]
+pub struct NamedArm {
+    pub name: String,
+    pub arm: Arm,
+}
+
+/// What came of a scenario under every arm. Fields are only ever added.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rehearsal {
+    /// The scenario's title. Empty: it has none.
+    pub title: String,
+    /// For how many hours jobs came.
+    pub hours: u32,
+    /// In milliseconds since 1970.
+    pub starts_at: u64,
+    pub time_zone: String,
+    /// What went wrong, in the scenario's order.
+    pub incidents: Vec<ToldIncident>,
+    pub seeds: Vec<u64>,
+    /// In the order in which they were given.
+    pub arms: Vec<ArmOutcomes>,
+    /// Every arm but the first against the first.
+    pub differences: Vec<Difference>,
+    /// Where they first did different things, for the first seed.
+    pub partings: Vec<Parting>,
+    pub laws: Vec<LawResult>,
+    /// In what a rehearsal differs from what will be.
+    pub simplified: Vec<String>,
+}
+
+/// An incident, as the scenario has it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ToldIncident {
+    pub kind: &'static str,
+    /// In milliseconds since 1970.
+    pub starts_at: u64,
+    pub ends_at: u64,
+    /// Null: every zone.
+    pub zone: Option<String>,
+    /// Null: every type.
+    pub server_type: Option<String>,
+}
+
+/// What came of an arm.
+#[derive(Clone, Debug, Serialize)]
+pub struct ArmOutcomes {
+    pub arm: String,
+    /// Each figure over all seeds.
+    pub figures: Vec<Spread>,
+    /// In the order of the seeds.
+    pub outcomes: Vec<Outcome>,
+}
+
+impl ArmOutcomes {
+    /// What its outcomes tell beside figures: notes, and why creations failed.
+    #[must_use]
+    pub fn notes(&self) -> BTreeSet<String> {
+        let mut notes = BTreeSet::new();
+        for outcome in &self.outcomes {
+            notes.extend(outcome.notes.iter().cloned());
+            let failed = |counted: &Counted| {
+                format!("seed {}: failed creations: {} ({})", outcome.seed, counted.count, counted.name)
+            };
+            notes.extend(outcome.failures.iter().map(failed));
+        }
+        notes
+    }
+}
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum RehearsalFailure {
+    /// An arm cannot be rehearsed.
+    #[error("arm {arm}")]
+    Arm {
+        arm: String,
+        #[source]
+        source: Box<RehearsalError>,
+    },
+    /// A law cannot be decided.
+    #[error(transparent)]
+    Law(#[from] LawError),
+}
+
+impl Rehearsal {
+    /// Rehearses the scenario under every arm with every seed, as many at a time as there are processors. `ended` is
+    /// called after each.
+    ///
+    /// # Errors
+    /// An arm cannot be rehearsed, or a law has no value.
+    pub fn run(
+        scenario: &Scenario,
+        arms: &[NamedArm],
+        seeds: &[u64],
+        laws: &[Law],
+        rehearser: &Rehearser,
+        ended: &(dyn Fn() + Sync),
+    ) -> Result<Self, RehearsalFailure> {
+        let mut scenario = scenario.clone();
+        // Their days begin at the same moment.
+        if scenario.time_zone.is_none() {
+            scenario.time_zone = arms.iter().find_map(|named| named.arm.time_zone());
+        }
+        let pairs: VecDeque<(usize, u64)> =
+            (0..arms.len()).flat_map(|arm| seeds.iter().map(move |seed| (arm, *seed))).collect();
+        let (total, queue) = (pairs.len(), Mutex::new((0..).zip(pairs).collect::<VecDeque<(usize, (usize, u64))>>()));
+        let results: Mutex<Vec<Option<Result<Outcome, RehearsalError>>>> =
+            Mutex::new((0..total).map(|_| None).collect());
+        let work = || {
+            loop {
+                let Some((place, (arm, seed))) = queue.lock().pop_front() else { return };
+                let result = rehearser.rehearse(&scenario, &arms[arm].arm, seed);
+                if result.is_err() {
+                    queue.lock().clear();
+                }
+                results.lock()[place] = Some(result);
+                ended();
+            }
+        };
+        let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(total);
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let mut all = Vec::with_capacity(total);
+        for (place, result) in results.into_inner().into_iter().enumerate() {
+            match result {
+                Some(Ok(outcome)) => all.push(outcome),
+                Some(Err(source)) => {
+                    let arm = arms[place / seeds.len().max(1)].name.clone();
+                    return Err(RehearsalFailure::Arm { arm, source: Box::new(source) });
+                }
+                // It was not tried, because another one failed that stands behind it.
+                None => {}
+            }
+        }
+        let mut outcomes = all.into_iter();
+        let arms = arms
+            .iter()
+            .map(|named| {
+                let outcomes: Vec<Outcome> = outcomes.by_ref().take(seeds.len()).collect();
+                let figures = FIGURES.iter().map(|figure| Spread::of(figure, &outcomes)).collect();
+                ArmOutcomes { arm: named.name.clone(), figures, outcomes }
+            })
+            .collect();
+        Self::of(&scenario, seeds, arms, laws)
+    }
+
+    fn of(
+        scenario: &Scenario,
+        seeds: &[u64],
+        mut arms: Vec<ArmOutcomes>,
+        laws: &[Law],
+    ) -> Result<Self, RehearsalFailure> {
+        let mut simplified = Vec::new();
+        for outcome in arms.iter_mut().flat_map(|arm| &mut arm.outcomes) {
+            simplified = std::mem::take(&mut outcome.simplified);
+        }
+        let (mut differences_of_all, mut partings) = (Vec::new(), Vec::new());
+        let mut results = Vec::new();
+        if let Some((first, others)) = arms.split_first() {
+            for other in others {
+                differences_of_all.extend(differences(first, other));
+                if let (Some(one), Some(another)) = (first.outcomes.first(), other.outcomes.first()) {
+                    partings.extend(parting(&other.arm, one, another));
+                }
+            }
+            for law in laws {
+                let mut violations = Vec::new();
+                for arm in &arms {
+                    for (outcome, of_first) in arm.outcomes.iter().zip(&first.outcomes) {
+                        if !law.holds(outcome, of_first)? {
+                            let because = law.because(outcome);
+                            violations.push(Violation { arm: arm.arm.clone(), seed: outcome.seed, because });
+                        }
+                    }
+                }
+                results.push(LawResult { law: law.words(), holds: violations.is_empty(), violations });
+            }
+        }
+        let any = arms.iter().flat_map(|arm| &arm.outcomes).next();
+        let starts_at = any.map_or(0, |outcome| outcome.starts_at);
+        let after = |time: std::time::Duration| starts_at.saturating_add(u64::try_from(time.as_millis()).unwrap_or(0));
+        let incident = |incident: &windlass_fleeting::Incident| ToldIncident {
+            kind: incident.kind.as_str(),
+            starts_at: after(incident.at.0),
+            ends_at: after(incident.at.0 + incident.lasts.unwrap_or_default().0),
+            zone: incident.zone.clone(),
+            server_type: incident.server_type.clone(),
+        };
+        Ok(Self {
+            title: scenario.title.clone(),
+            hours: scenario.hours,
+            starts_at,
+            time_zone: any.map(|outcome| outcome.time_zone.clone()).unwrap_or_default(),
+            incidents: scenario.incidents.iter().map(incident).collect(),
+            seeds: seeds.to_vec(),
+            arms,
+            differences: differences_of_all,
+            partings,
+            laws: results,
+            simplified,
+        })
+    }
+
+    /// Whether every law holds, everything that was created is gone, and every job has ended.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        let mut outcomes = self.arms.iter().flat_map(|arm| &arm.outcomes);
+        self.laws.iter().all(|law| law.holds) && outcomes.all(Outcome::is_good)
+    }
+
+    /// The day of a time in its time zone, as `Monday 3 August 2026, 00:00`.
+    #[must_use]
+    pub fn local_day(&self, at: u64) -> String {
+        self.formatted(at, "%A %-d %B %Y, %H:%M")
+    }
+
+    /// A time of it in its time zone, as `Mon 09:30`.
+    #[must_use]
+    pub fn local(&self, at: u64) -> String {
+        self.formatted(at, "%a %H:%M")
+    }
+
+    fn formatted(&self, at: u64, format: &str) -> String {
+        let zone = TimeZone::get(&self.time_zone).unwrap_or(TimeZone::UTC);
+        let at = Timestamp::from_millisecond(i64::try_from(at).unwrap_or(i64::MAX)).unwrap_or_default();
+        at.to_zoned(zone).strftime(format).to_string()
+    }
+}

@@ -1,0 +1,7 @@
+//! Rehearsals of small mornings, each with the real group over the simulator.
+
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error")]
+
+mod bad_policies;
+mod incidents;
+mod support;
