@@ -140,7 +140,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "windlass rehearse monday.toml --arm today=config.toml",
             "windlass rehearse monday.toml --arm today=config.toml --arm two-zones=next.toml --seeds 5",
-            "windlass rehearse monday.toml --arm next=next.toml --never 'wait_p95 > 300'",
+            "windlass rehearse monday.toml --arm next=next.toml --never 'wait_p95>300'",
         ],
     ),
     ("rehearse record", &["windlass rehearse record --since 7d --group ci"]),
@@ -200,8 +200,9 @@ mod tests {
 
     fn collect(command: &Command, path: String, leaves: &mut Vec<String>) {
         let mut below = command.get_subcommands().filter(|below| below.get_name() != "help").peekable();
-        if below.peek().is_none() {
-            return leaves.push(path);
+        // One that needs no command below it, such as `rehearse`, is a command itself.
+        if below.peek().is_none() || (!path.is_empty() && command.is_args_conflicts_with_subcommands_set()) {
+            leaves.push(path.clone());
         }
         for below in below {
             let path = if path.is_empty() { String::new() } else { format!("{path} ") };

@@ -145,7 +145,7 @@ fn what_only_the_users_account_has_is_replaced_and_said() {
     let config = config("max_instances = 3", own, "idle_count = 1").replace("image = 'ubuntu_noble'\n", "");
     let outcome = outcome(&config, &["--hours", "1", "--pattern", "steady"]);
     assert_eq!(outcome["totals"]["finished"], outcome["totals"]["jobs"], "{outcome}");
-    let notes = outcome["notes"].to_string();
+    let notes = format!("{} {}", outcome["notes"], outcome["warnings"]);
     for words in [
         "none called",
         "ci-image",

@@ -147,7 +147,7 @@ impl Rehearser {
             metrics::with_local_recorder(&failures, || runtime.block_on(rehearsal))
         });
         match &mut outcome {
-            Ok(outcome) => outcome.notes.extend(warnings.notes()),
+            Ok(outcome) => outcome.warnings = warnings.notes(),
             Err(RehearsalError::Wrong(found)) => found.notes.extend(warnings.notes()),
             Err(_) => {}
         }
@@ -401,6 +401,7 @@ impl Told {
             removals: story.removals,
             left: left(&day.simulator),
             notes: found.notes,
+            warnings: Vec::new(),
             simplified: outcome::SIMPLIFIED.map(str::to_owned).into(),
             events: story.events,
         }

@@ -45,6 +45,8 @@ pub struct Outcome {
     pub left: Vec<Left>,
     /// What its reader should know.
     pub notes: Vec<String>,
+    /// What the plugin warned of.
+    pub warnings: Vec<String>,
     /// In what this differs from what will be.
     pub simplified: Vec<String>,
     /// What the group did, in its order.

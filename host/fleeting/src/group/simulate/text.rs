@@ -83,7 +83,7 @@ impl fmt::Display for Simulated {
                 left.iter().try_for_each(|Left { kind, id }| writeln!(formatter, "  {kind} {id}"))?;
             }
         }
-        outcome.notes.iter().try_for_each(|words| writeln!(formatter, "note: {words}"))?;
+        outcome.notes.iter().chain(&outcome.warnings).try_for_each(|words| writeln!(formatter, "note: {words}"))?;
         writeln!(formatter, "\nThis is simpler than what will be:")?;
         outcome.simplified.iter().try_for_each(|words| writeln!(formatter, "- {words}"))
     }
