@@ -273,7 +273,7 @@ func TestAServerThatHangsMeansTheOwnDefaultWithinTheTime(t *testing.T) {
 	server := newServer(t, "1")
 	expectWait(t, newClient(t, server.socket, patient).Policies, 1)
 	client := newClient(t, server.socket, windlass.Options{Timeout: 50 * time.Millisecond, Connections: 2})
-	server.signal(syscall.SIGSTOP)
+	server.stop()
 	for range 4 {
 		if err := expectOwn(t, client, context.Background()); !errors.Is(err, context.DeadlineExceeded) &&
 			!errors.Is(err, os.ErrDeadlineExceeded) {

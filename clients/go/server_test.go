@@ -103,6 +103,16 @@ func (s *server) signal(signal syscall.Signal) {
 	}
 }
 
+// stop lets it hang, until SIGCONT.
+func (s *server) stop() {
+	s.t.Helper()
+	s.signal(syscall.SIGSTOP)
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(s.process.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		s.t.Fatalf("it does not hang: %v, %v", err, status)
+	}
+}
+
 // kill ends it without a word.
 func (s *server) kill() {
 	s.t.Helper()

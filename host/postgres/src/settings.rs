@@ -19,8 +19,9 @@ const SCHEMA: &str = "windlass";
 const CONNECT: Duration = Duration::from_secs(10);
 /// After so long without an answer, a connection counts as lost.
 const SILENCE: Duration = Duration::from_secs(20);
-/// How long a statement may take, and how long it may wait for another host's.
-const STATEMENT: Duration = Duration::from_secs(30);
+/// How long a statement may take, and how long it may wait for another host's: shorter than a lease, whose renewal may
+/// have to wait for it.
+const STATEMENT: Duration = Duration::from_secs(15);
 /// After so long, the server ends a transaction whose host does nothing: it holds up all others.
 const IDLE_TRANSACTION: Duration = Duration::from_secs(10);
 /// The longest file of certificates or of a password, in bytes.
