@@ -187,7 +187,7 @@ impl Context {
         self.database(url, place).map(Some)
     }
 
-    /// The database of a URL that stands in this place.
+    /// The database that a URL names. `place` says where the URL was read, for messages.
     #[cfg(feature = "postgres")]
     pub(crate) fn database(&self, url: &str, place: &str) -> Result<Arc<dyn SharedLog>, Failure> {
         let host = windlass_process::host_name().unwrap_or_else(|| "unknown".to_owned());

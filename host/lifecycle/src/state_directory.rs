@@ -118,10 +118,9 @@ impl StateDirectory {
             return Ok(owner);
         }
         if let Some(shared) = &self.shared {
-            let journal = Journal::of(shared.open()?);
-            return match journal.owner()? {
+            return match self.stored_owner()? {
                 Some(owner) => Ok(owner),
-                None => journal.take_owner(&Randomness::new(None).with(OwnerName::random)),
+                None => Journal::of(shared.open()?).take_owner(&Randomness::new(None).with(OwnerName::random)),
             };
         }
         // Made under another name and linked, so that of two processes that start together one wins and nobody ever

@@ -19,7 +19,7 @@ mod tables;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use windlass_lifecycle::Error;
 use windlass_lifecycle::log::{Log, SharedLog, SharingHost};
@@ -39,6 +39,8 @@ pub struct PostgresState {
     settings: Settings,
     /// This machine's name.
     host: String,
+    /// Opened for reading, and kept: some read many times a second.
+    reader: Arc<OnceLock<Arc<PostgresLog>>>,
 }
 
 impl PostgresState {
@@ -61,7 +63,7 @@ impl PostgresState {
         environment: &BTreeMap<String, String>,
         host: impl Into<String>,
     ) -> Result<Self, SettingsError> {
-        Ok(Self { settings: Settings::parse(url, environment)?, host: host.into() })
+        Ok(Self { settings: Settings::parse(url, environment)?, host: host.into(), reader: Arc::default() })
     }
 
     fn ask<T>(&self, ask: impl Fn(&mut postgres::Client) -> Result<T, postgres::Error>) -> Result<T, Error> {
@@ -101,7 +103,11 @@ impl SharedLog for PostgresState {
     }
 
     fn read_only(&self) -> Result<Arc<dyn Log>, Error> {
-        outside_of_tasks(|| Ok(Arc::new(PostgresLog::read_only(&self.settings)?) as Arc<dyn Log>))
+        if let Some(reader) = self.reader.get() {
+            return Ok(Arc::clone(reader) as Arc<dyn Log>);
+        }
+        let reader = outside_of_tasks(|| PostgresLog::read_only(&self.settings))?;
+        Ok(Arc::clone(self.reader.get_or_init(|| Arc::new(reader))) as Arc<dyn Log>)
     }
 
     fn place(&self) -> Result<String, Error> {

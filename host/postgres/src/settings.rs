@@ -137,7 +137,8 @@ impl Settings {
         config.keepalives_interval(SILENCE / 4).keepalives_retries(3);
         let seconds = |name: &str, limit: Duration| format!("-c {name}={}", limit.as_millis());
         config.options(&format!(
-            "-c search_path={schema} {} {} {}",
+            // Who waited for another one's write must see it.
+            "-c search_path={schema} -c default_transaction_isolation=read\\ committed {} {} {}",
             seconds("statement_timeout", STATEMENT),
             seconds("lock_timeout", STATEMENT),
             seconds("idle_in_transaction_session_timeout", IDLE_TRANSACTION)

@@ -1,6 +1,6 @@
 //! The tables, and how one version becomes the next.
 
-use postgres::{Client, Error, IsolationLevel};
+use postgres::{Client, Error, GenericClient};
 
 /// The version of the newest tables, and of the words in the documents.
 pub(crate) const VERSION: i32 = 1;
@@ -55,7 +55,7 @@ pub(crate) enum Found {
 }
 
 /// The version of the tables.
-pub(crate) fn found(client: &mut Client) -> Result<Found, Error> {
+pub(crate) fn found(client: &mut impl GenericClient) -> Result<Found, Error> {
     let is_there: bool = client.query_one("select to_regclass('version') is not null", &[])?.get(0);
     if !is_there {
         return Ok(Found::Nothing);
@@ -71,18 +71,19 @@ pub(crate) fn prepare(client: &mut Client, schema: &str) -> Result<i32, Error> {
     }
     // Two processes may start together: who comes second finds the tables made. A role that may not create a schema
     // can use one that was made for it.
-    let mut transaction = client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start()?;
+    let mut transaction = client.transaction()?;
     transaction.execute("select pg_advisory_xact_lock(hashtext('windlass'), hashtext($1))", &[&schema])?;
     let has_schema: bool = transaction.query_one("select to_regnamespace($1) is not null", &[&schema])?.get(0);
     if !has_schema {
         transaction.batch_execute(&format!("create schema {schema}"))?;
     }
-    let has_version: bool = transaction.query_one("select to_regclass('version') is not null", &[])?.get(0);
-    let found = if has_version {
-        transaction.query_one("select number from version", &[])?.get(0)
-    } else {
-        transaction.batch_execute("create table version (number integer not null); insert into version values (0)")?;
-        0
+    let found = match found(&mut transaction)? {
+        Found::Version(found) => found,
+        Found::Nothing => {
+            transaction
+                .batch_execute("create table version (number integer not null); insert into version values (0)")?;
+            0
+        }
     };
     for migration in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or_default()) {
         transaction.batch_execute(migration)?;

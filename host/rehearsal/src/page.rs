@@ -15,7 +15,7 @@ const HEIGHT: f64 = 100.0;
 const WIDTH: usize = 60;
 /// The height of an incident's band at the top of a plot.
 const BAND: usize = 6;
-/// What is told of an hour's decisions when the pointer is over it.
+/// What the tooltip of an hour says about its decisions.
 const TOLD: usize = 3;
 
 impl Rehearsal {
@@ -239,7 +239,7 @@ impl Rehearsal {
         }
     }
 
-    /// What is told of an hour: its values, its incidents, and what the group did with the reasons.
+    /// The tooltip of an hour: its values, its incidents, and what the group did and why.
     fn hour_words(&self, kind: &PlotKind, outcome: &Outcome, hour: &Hour) -> String {
         let mut words = self.local(hour.at);
         for (_, name, of) in kind.layers {

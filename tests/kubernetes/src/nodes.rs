@@ -37,7 +37,7 @@ impl Nodes {
         Self { task }
     }
 
-    /// Adds the Node of a machine, ready and with these further labels, whoever's the machine is.
+    /// Adds the Node of a machine of any provider, ready and with these further labels.
     ///
     /// # Errors
     /// When the API server refuses it.

@@ -55,6 +55,7 @@ async fn who_was_taken_for_dead_writes_no_more_and_only_then() {
 #[tokio::test(flavor = "multi_thread")]
 async fn hosts_that_write_together_lose_nothing_and_see_one_order() {
     let Some(server) = Server::start() else { return };
+    server.execute("alter database postgres set default_transaction_isolation = 'serializable'");
     const HOSTS: usize = 16;
     const WRITES: usize = 40;
     let hosts: Vec<Arc<dyn Log>> =
