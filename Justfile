@@ -123,27 +123,27 @@ test-fleeting *arguments: _programs
 
 # The Go module that asks `windlass policy serve`. Arguments go to `go test`.
 [group('test')]
-test-clients-go *arguments: _programs
+test-clients-go *arguments: _programs _compiled
     @command -v go >/dev/null || \
         { echo "SKIPPED: the clients in Go need Go: https://go.dev/dl"; exit 0; }; \
     for module in . generate examples/fleeting; do \
         (cd clients/go/$module && WINDLASS_COMMAND_LINE={{ target }}/debug/windlass \
-            go test -timeout 20m -count=1 {{ arguments }} ./...) || exit; \
+            WINDLASS_COMPILED={{ target }}/compiled go test -timeout 20m -count=1 {{ arguments }} ./...) || exit; \
     done
 
 # The Python package that asks `windlass policy serve`. Arguments go to pytest.
 [group('test')]
-test-clients-python *arguments: _programs _clients_python
+test-clients-python *arguments: _programs _compiled _clients_python
     @test -x {{ clients_python }} || exit 0; \
     cd clients/python && WINDLASS_COMMAND_LINE={{ target }}/debug/windlass \
-        {{ clients_python }} -m pytest -q -rs {{ arguments }}
+        WINDLASS_COMPILED={{ target }}/compiled {{ clients_python }} -m pytest -q -rs {{ arguments }}
 
 # The npm package that asks `windlass policy serve`. Arguments go to `node --test`.
 [group('test')]
-test-clients-node *arguments: _programs _clients_node
+test-clients-node *arguments: _programs _compiled _clients_node
     @command -v npm >/dev/null || exit 0; \
     cd clients/node && node_modules/.bin/tsc && WINDLASS_COMMAND_LINE={{ target }}/debug/windlass \
-        node --test --test-reporter=../../tests/browser/reporter.mjs {{ arguments }} test/*.test.mjs
+        WINDLASS_COMPILED={{ target }}/compiled node --test --test-reporter=../../tests/browser/reporter.mjs {{ arguments }} test/*.test.mjs
 
 # Alerts and dashboards, by Prometheus' own promtool.
 [group('test')]
@@ -232,6 +232,10 @@ _browser name:
     test -n "$chromium" || { echo "SKIPPED: a walk by a browser needs Chromium: apt-get install chromium"; exit 0; }; \
     cd tests/browser && npm ci --silent --ignore-scripts --no-audit --no-fund && \
     CHROMIUM=$chromium WINDLASS_TARGET={{ target }} node --test --test-reporter=./reporter.mjs {{ name }}.test.mjs
+
+# A state directory in which the default policies are compiled, for tests that start many servers.
+_compiled: _programs
+    @env -i HOME={{ target }}/compiled {{ target }}/debug/windlass --state-dir {{ target }}/compiled policy list >/dev/null
 
 # Debian's Chromium, where there is none and it can be installed.
 _chromium:

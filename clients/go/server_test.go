@@ -29,6 +29,36 @@ func commandLine(t testing.TB) string {
 	return program
 }
 
+// lendCompiled gives a new state directory the compiled policies of WINDLASS_COMPILED, so that no test compiles the
+// defaults.
+func lendCompiled(t testing.TB, state string) {
+	t.Helper()
+	compiled := os.Getenv("WINDLASS_COMPILED")
+	if _, err := os.Stat(state); compiled == "" || err == nil {
+		return
+	}
+	if err := os.MkdirAll(filepath.Join(state, "cache"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := filepath.Glob(filepath.Join(compiled, "cache", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range append(entries, filepath.Join(compiled, "cache.key")) {
+		below, err := filepath.Rel(compiled, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(state, below), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // newServer starts one whose retry policy waits for so many milliseconds.
 func newServer(t testing.TB, wait string) *server {
 	t.Helper()
@@ -75,6 +105,7 @@ func (s *server) start(options ...string) {
 	s.t.Helper()
 	arguments := append([]string{"--quiet", "--config", filepath.Join(s.folder, "config.toml"),
 		"--state-dir", filepath.Join(s.folder, "state"), "policy", "serve", "--listen", "unix:" + s.socket}, options...)
+	lendCompiled(s.t, filepath.Join(s.folder, "state"))
 	s.process = exec.Command(commandLine(s.t), arguments...)
 	s.process.Env = append(os.Environ(), "HOME="+s.folder, "SCW_CONFIG_PATH="+filepath.Join(s.folder, "none"))
 	s.process.Stderr = os.Stderr

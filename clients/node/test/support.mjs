@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -33,6 +33,14 @@ export function commandLine() {
   const program = process.env.WINDLASS_COMMAND_LINE;
   assert.ok(program, "WINDLASS_COMMAND_LINE names no program: just test-clients-node");
   return program;
+}
+
+/** Gives a new state directory the compiled policies of WINDLASS_COMPILED, so that no test compiles the defaults. */
+function lendCompiled(state) {
+  const compiled = process.env.WINDLASS_COMPILED;
+  if (!compiled || existsSync(state)) return;
+  mkdirSync(state, { mode: 0o700 });
+  for (const name of ["cache", "cache.key"]) cpSync(join(compiled, name), join(state, name), { recursive: true });
 }
 
 /** In a folder of its own; its retry policy is a file of rules. */
@@ -69,6 +77,7 @@ export class Server {
   async start(...options) {
     const { folder } = this;
     const places = ["--config", join(folder, "config.toml"), "--state-dir", join(folder, "state")];
+    lendCompiled(join(folder, "state"));
     const serve = ["policy", "serve", "--listen", `unix:${this.socket}`, ...options];
     this.process = spawn(commandLine(), ["--quiet", ...places, ...serve], {
       env: { ...process.env, HOME: folder, SCW_CONFIG_PATH: join(folder, "none") },

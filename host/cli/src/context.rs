@@ -8,6 +8,7 @@ use bytes::Bytes;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use futures::future::BoxFuture;
+use rustix::fs::{Access, AtFlags};
 use tempfile::TempDir;
 use windlass_cluster::{
     ClusterLimits, ClusterOperation, ClusterOptions, ClusterReader, ClusterStatus, ClusterStore, Clusters,
@@ -504,6 +505,7 @@ impl Context {
     pub(crate) fn trial_policy_host(&self, folder: Dir) -> Result<Host, Failure> {
         let mut options = self.policy_host_options(folder)?;
         options.suspend_after = 0;
+        options.cache_dir = self.cache_dir();
         start(options)
     }
 
@@ -517,9 +519,16 @@ impl Context {
     /// A policy host in this folder that asks nobody, whatever credentials there are.
     pub(crate) fn offline_policy_host(&self, folder: Dir) -> Result<Host, Failure> {
         let mut options = HostOptions::new(folder);
+        options.cache_dir = self.cache_dir();
         options.asker = Some(Asker::CommandLine);
         options.capabilities = offline_capabilities("nobody is asked here".to_owned())?;
         start(options)
+    }
+
+    /// Where a host in another folder finds what was compiled: the state directory, if it exists and can be written.
+    fn cache_dir(&self) -> Option<Dir> {
+        let state = Dir::open_ambient_dir(self.state_path().ok()?, ambient_authority()).ok()?;
+        rustix::fs::accessat(&state, ".", Access::WRITE_OK, AtFlags::EACCESS).is_ok().then_some(state)
     }
 
     /// Puts the configured policies in place. What is wrong with one is told with its line.

@@ -20,7 +20,7 @@ pub(crate) const MAX_COMPONENT_BYTES: u64 = 64 << 20;
 pub(crate) const MAX_JSON_BYTES: u64 = 64 << 20;
 /// How the built-in default is called where a file is expected.
 pub(crate) const BUILT_IN: &str = "default";
-/// Policies tried by hand keep their compiled form and their decisions here, apart from those that count.
+/// Policies tried by hand keep their decisions here, apart from those that count.
 const TRIAL_FOLDER: &str = "trials";
 
 /// A host beside the one that counts.

@@ -49,6 +49,9 @@ pub struct HostOptions {
     /// The folder for the compiled cache and its key, kept policies, the decision log and the
     /// [status](crate::running_hosts). Several processes may share it.
     pub state_dir: Dir,
+    /// The folder for the compiled cache and its key, where that is not `state_dir`: a host for a trial then compiles
+    /// nothing that another has compiled.
+    pub cache_dir: Option<Dir>,
     /// Where relative paths of policies start. Default: the current folder.
     pub policy_folder: PathBuf,
     /// What policies can be granted. Default: nothing but the log.
@@ -81,6 +84,7 @@ impl HostOptions {
     pub fn new(state_dir: Dir) -> HostOptions {
         HostOptions {
             state_dir,
+            cache_dir: None,
             policy_folder: PathBuf::from("."),
             capabilities: Vec::new(),
             limits: ClassLimits::default(),
@@ -276,17 +280,17 @@ impl Host {
             status: status_signal,
             brake: options.brake,
         });
+        let cache_dir = options.cache_dir.as_ref().unwrap_or(&options.state_dir);
         let compiler = match options.compiler {
             Some(compiler) => {
-                let state = options.state_dir.try_clone();
                 let failed = |source| Error::StateFolder { what: "hold on to the folder".into(), source };
-                Some((compiler, state.map_err(failed)?))
+                Some((compiler, cache_dir.try_clone().map_err(failed)?))
             }
             None => None,
         };
         let loader = Loader {
             engines: Engines::new()?,
-            cache: Cache::open(&options.state_dir)?,
+            cache: Cache::open(cache_dir)?,
             capabilities: options.capabilities,
             suspend_after: options.suspend_after,
             compiler,

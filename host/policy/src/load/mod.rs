@@ -56,7 +56,7 @@ pub(crate) struct Loader {
     pub(crate) cache: Cache,
     pub(crate) capabilities: Vec<Arc<dyn Capability>>,
     pub(crate) suspend_after: u32,
-    /// Who compiles components of others, and the state folder.
+    /// Who compiles components of others, and the folder that has the cache.
     pub(crate) compiler: Option<(Compiler, Dir)>,
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 
 use windlass_policy::slots::{Retry, Slot, SlotName, retry};
-use windlass_policy::{Link, Policies};
+use windlass_policy::{Host, Link, Policies};
 
 use crate::guests::Guest;
 use crate::support::{State, run};
@@ -42,6 +42,18 @@ fn a_second_start_uses_the_entry_and_does_not_write_it_again() {
     use_guest(&state, 1);
     // Entries are replaced by renaming, so a new one would have another inode.
     assert_eq!(fs::metadata(&entry).unwrap().ino(), before.ino());
+}
+
+#[test]
+fn a_host_with_the_cache_of_another_folder_compiles_nothing_anew_and_keeps_none_of_its_own() {
+    let (state, trial) = (State::new(), State::cold());
+    use_guest(&state, 1);
+    let before = entries(&state);
+    let mut options = trial.options();
+    options.cache_dir = Some(state.dir());
+    Host::new(options).unwrap();
+    assert_eq!(entries(&state), before);
+    assert!(!trial.folder.path().join("cache").exists());
 }
 
 #[test]
