@@ -12,6 +12,16 @@ pub fn has_compiled(state: &Path) -> bool {
     state.join(KEY).exists()
 }
 
+/// A cache folder for all hosts of all tests, so that each policy is compiled once. It is made where it is missing.
+///
+/// # Errors
+/// As those of `std::fs`.
+pub fn cache_dir() -> Result<&'static Path> {
+    let folder = Path::new(concat!(env!("OUT_DIR"), "/compiled"));
+    std::fs::DirBuilder::new().mode(0o700).recursive(true).create(folder)?;
+    Ok(folder)
+}
+
 /// Gives another state directory, which is made where it is missing, what a host has compiled: a test that starts a
 /// program then spends no time on compiling. What the host remembers, the journal above all, is not given.
 ///

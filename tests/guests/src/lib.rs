@@ -9,7 +9,7 @@ mod compiled;
 mod faults;
 
 pub use cases::share;
-pub use compiled::{has_compiled, lend_compiled, return_compiled};
+pub use compiled::{cache_dir, has_compiled, lend_compiled, return_compiled};
 pub use faults::{FAULTS, Fault};
 
 /// A guest.

@@ -6,6 +6,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -23,6 +25,7 @@ use windlass_lifecycle::{
 use windlass_policy::{Compiler, Host, HostOptions};
 use windlass_scaleway::{Client, Settings, Zone};
 use windlass_simulator::{Resources, Simulator};
+use windlass_test_guests::cache_dir;
 
 pub(crate) const KEY: &str = "5ec7e700-0000-4000-8000-5ec7e75ec7e7";
 /// 2026-09-21T14:13:20Z.
@@ -44,6 +47,7 @@ pub(crate) fn host_in(folder: &std::path::Path) -> Arc<Host> {
     let state = StateDirectory::open(folder).unwrap();
     let mut options = HostOptions::new(state.handle().try_clone().unwrap());
     options.compiler = Some(Compiler::this_process());
+    options.cache_dir = Some(Dir::open_ambient_dir(cache_dir().unwrap(), ambient_authority()).unwrap());
     Arc::new(Host::new(options).unwrap())
 }
 

@@ -13,11 +13,11 @@ use std::time::Duration;
 use windlass_lifecycle::{
     Control, Lifecycle, Limits, OperationFilter, OperationId, OperationKind, OperationState, Options, Target,
 };
-use windlass_policy::{Host, HostOptions};
+use windlass_policy::Host;
 use windlass_scaleway::Client;
 use windlass_simulator::{Effect, FaultKind, FaultRule};
 
-use crate::support::{Spawned, World, everything, number, owner, real_time, settings};
+use crate::support::{Spawned, World, everything, host_in, number, owner, real_time, settings};
 
 const JOB: &str = "WINDLASS_TEST_JOB";
 const URL: &str = "WINDLASS_TEST_URL";
@@ -32,12 +32,6 @@ fn quick() -> Limits {
     limits.settle = Duration::from_millis(20);
     limits.poll_interval = Duration::from_millis(20);
     limits
-}
-
-/// The policies of all processes share one folder, so they are compiled once.
-fn policies(folder: &Path) -> std::sync::Arc<Host> {
-    let state = windlass_lifecycle::StateDirectory::open(folder).unwrap();
-    std::sync::Arc::new(Host::new(HostOptions::new(state.handle().try_clone().unwrap())).unwrap())
 }
 
 fn open(client: Client, state: &Path, host: std::sync::Arc<Host>) -> Lifecycle {
@@ -55,7 +49,7 @@ fn child() {
     let of = |variable: &str| std::env::var(variable).unwrap_or_else(|_| panic!("{variable} is missing"));
     real_time(async {
         let client = Client::new(settings().with_api_url(&of(URL)).unwrap()).unwrap();
-        let lifecycle = open(client, Path::new(&of(STATE)), policies(Path::new(&of(POLICIES))));
+        let lifecycle = open(client, Path::new(&of(STATE)), host_in(Path::new(&of(POLICIES))));
         match job.split_once(' ') {
             Some(("cleanup", operation)) => {
                 let target = Target::Operation(OperationId::parse(operation).unwrap());
@@ -105,7 +99,7 @@ async fn play(case: &Case, policies_folder: &Path) -> Ended {
         let simulator = simulator.clone();
         async move { simulator.serve(listener).await }
     });
-    let host = policies(policies_folder);
+    let host = host_in(policies_folder);
     let state = world.folder.path();
     let job = if case.job == Job::Cleanup {
         let lifecycle = open(world.client.clone(), state, host.clone());

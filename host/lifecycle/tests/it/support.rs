@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
 use serde_json::Value;
 use windlass_lifecycle::{
     AddressKind, Clock, CloudInit, Durability, ExtraVolume, ImageChoice, Lifecycle, OperationFilter, OperationState,
@@ -16,7 +18,7 @@ use windlass_policy::{Compiler, Host, HostOptions};
 use windlass_scaleway::types::block::{CreateBlockVolume, FromEmpty};
 use windlass_scaleway::{Client, Settings, Zone};
 use windlass_simulator::{Effect, Fault, FaultKind, Resources, Simulator};
-use windlass_test_guests::share;
+use windlass_test_guests::{cache_dir, share};
 
 pub(crate) const KEY: &str = "5ec7e700-0000-4000-8000-5ec7e75ec7e7";
 /// 2026-09-21T14:13:20Z.
@@ -38,6 +40,7 @@ pub(crate) fn host_in(folder: &std::path::Path) -> Arc<Host> {
     let state = StateDirectory::open(folder).unwrap();
     let mut options = HostOptions::new(state.handle().try_clone().unwrap());
     options.compiler = Some(Compiler::this_process());
+    options.cache_dir = Some(Dir::open_ambient_dir(cache_dir().unwrap(), ambient_authority()).unwrap());
     Arc::new(Host::new(options).unwrap())
 }
 

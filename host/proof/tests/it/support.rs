@@ -8,6 +8,7 @@ use cap_std::fs::Dir;
 use windlass_policy::slots::SlotName;
 use windlass_policy::{Compiler, Host, HostOptions, Link, LoadedPolicy};
 use windlass_proof::{Finding, Law, Laws, Proof, ProofOptions};
+use windlass_test_guests::cache_dir;
 
 /// A host in a folder of its own, which goes with it.
 pub(crate) struct Scene {
@@ -21,6 +22,7 @@ impl Scene {
         let state = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
         let mut options = HostOptions::new(state);
         options.compiler = Some(Compiler::this_process());
+        options.cache_dir = Some(Dir::open_ambient_dir(cache_dir().unwrap(), ambient_authority()).unwrap());
         Scene { host: Host::new(options).unwrap(), _folder: folder }
     }
 
