@@ -19,13 +19,13 @@ const OPTIONS: [&str; 10] = [
     "--help",
 ];
 /// The largest `--hours`: a month.
-const MOST_HOURS: u64 = 31 * 24;
+const MAX_HOURS: u64 = 31 * 24;
 /// The largest `--jobs-per-hour`.
-const MOST_JOBS: u64 = 10_000;
+const MAX_JOBS: u64 = 10_000;
 /// The largest `--job-minutes`: a day.
-const MOST_MINUTES: u64 = 24 * 60;
+const MAX_MINUTES: u64 = 24 * 60;
 /// The largest `--ready-seconds`: an hour.
-const MOST_READY: u64 = 3_600;
+const MAX_READY: u64 = 3_600;
 
 /// What is to be simulated.
 #[derive(Clone, Debug, PartialEq)]
@@ -130,10 +130,10 @@ impl SimulateOptions {
                 };
                 self.pattern = found.map(|(_, pattern)| *pattern).ok_or_else(words)?;
             }
-            "--hours" => self.hours = small(1, MOST_HOURS)?,
-            "--jobs-per-hour" => self.jobs_per_hour = small(1, MOST_JOBS)?,
-            "--job-minutes" => self.job_minutes = small(1, MOST_MINUTES)?,
-            "--ready-seconds" => self.ready_after = Some(Duration::from_secs(number(0, MOST_READY)?)),
+            "--hours" => self.hours = small(1, MAX_HOURS)?,
+            "--jobs-per-hour" => self.jobs_per_hour = small(1, MAX_JOBS)?,
+            "--job-minutes" => self.job_minutes = small(1, MAX_MINUTES)?,
+            "--ready-seconds" => self.ready_after = Some(Duration::from_secs(number(0, MAX_READY)?)),
             "--hourly-price" => {
                 let price = value.parse().ok().filter(|price: &f64| (0.0..1_000.0).contains(price));
                 let words = || format!("needs euros, as in 0.0428, not {value:?}");
