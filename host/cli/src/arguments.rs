@@ -427,7 +427,7 @@ pub(crate) struct MigrateState {
     /// Where they are: a state directory, or a database's URL
     #[arg(long, value_name = "DIRECTORY|URL")]
     pub(crate) from: String,
-    /// Where they go: an empty or new one
+    /// Where they go: one that has no journal
     #[arg(long, value_name = "DIRECTORY|URL")]
     pub(crate) to: String,
 }
@@ -437,7 +437,7 @@ pub(crate) struct TakeOverState {
     /// Take it over without asking; required if there is no terminal
     #[arg(long, short)]
     pub(crate) yes: bool,
-    /// Take it over even if nothing shows that it was copied, restored or set back
+    /// Take it over even if nothing shows that it was copied, restored or set back, or if its state was moved
     #[arg(long)]
     pub(crate) force: bool,
 }

@@ -167,9 +167,13 @@ impl Context {
     /// The state directory at this path, made where it is missing.
     pub(crate) fn open_state(&self, path: &Path) -> Result<StateDirectory, Failure> {
         let state = StateDirectory::open(path).map_err(|error| {
-            Failure::usage("the state directory cannot be used")
-                .because(error.to_string())
-                .remedy("name another with --state-dir, WINDLASS_STATE_DIR or state_dir in the configuration")
+            let failure = Failure::usage("the state directory cannot be used").because(error.to_string());
+            failure.remedy(match error {
+                LifecycleError::StateDirectoryIsUrl { .. } => {
+                    "name a folder; a database is named with WINDLASS_STATE or state in the configuration"
+                }
+                _ => "name another with --state-dir, WINDLASS_STATE_DIR or state_dir in the configuration",
+            })
         })?;
         Ok(match self.shared_state()? {
             Some(shared) => state.with_shared_log(shared),

@@ -50,7 +50,7 @@ pub(crate) struct Descriptor {
 /// A manifest, of whatever.
 pub(crate) fn read_any(bytes: &[u8]) -> Result<ManifestDocument, String> {
     let manifest: ManifestDocument = serde_json::from_slice(bytes)
-        .map_err(|error| format!("its manifest is none: {}", printable(&error.to_string())))?;
+        .map_err(|error| format!("its manifest is not valid: {}", printable(&error.to_string())))?;
     if manifest.schema_version != 2 {
         return Err(format!("its manifest is of version {}, and version 2 is expected", manifest.schema_version));
     }

@@ -96,11 +96,11 @@ fn read(text: &str) -> Result<Reference, String> {
     };
     if repository.len() > MAX_REPOSITORY_BYTES || !repository.split('/').all(is_component) {
         return Err(
-            "its repository is none: lower-case letters, digits and single . _ - between them, parted by /".into()
+            "its repository is not valid: lower-case letters and digits, with single . _ - between them, separated by /".into()
         );
     }
     if tag.is_some_and(|tag| !is_tag(tag)) {
-        return Err("its tag is none: letters, digits, _ . -, 128 at most, beginning with none of . -".into());
+        return Err("its tag is not valid: at most 128 letters, digits, _ . -, and not . or - first".into());
     }
     if tag.is_none() && digest.is_none() {
         return Err("it names neither a tag (:1.2.0) nor a digest (@sha256:...)".into());
@@ -170,13 +170,13 @@ mod tests {
             ("registry.example/team/retry:1", "does not begin with oci://"),
             ("oci://registry.example", "names no repository"),
             ("oci://registry.example/team/retry", "neither a tag"),
-            ("oci://registry.example/../../etc:1", "its repository is none"),
-            ("oci://registry.example/team/./retry:1", "its repository is none"),
-            ("oci://registry.example//retry:1", "its repository is none"),
-            ("oci://registry.example/team%2f..:1", "its repository is none"),
-            ("oci://registry.example/Team:1", "its repository is none"),
-            ("oci://registry.example/team:../../blobs", "its tag is none"),
-            ("oci://registry.example/team:a?x=y", "its tag is none"),
+            ("oci://registry.example/../../etc:1", "its repository is not valid"),
+            ("oci://registry.example/team/./retry:1", "its repository is not valid"),
+            ("oci://registry.example//retry:1", "its repository is not valid"),
+            ("oci://registry.example/team%2f..:1", "its repository is not valid"),
+            ("oci://registry.example/Team:1", "its repository is not valid"),
+            ("oci://registry.example/team:../../blobs", "its tag is not valid"),
+            ("oci://registry.example/team:a?x=y", "its tag is not valid"),
             ("oci://registry.example/team@sha256:../..", "its digest: expected"),
             ("oci://registry.example/team@md5:00", "its digest: expected"),
             ("oci://user:secret@evil.example/team:1", "its registry is none"),

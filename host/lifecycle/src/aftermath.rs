@@ -35,6 +35,7 @@ impl Error {
             Self::Name { .. }
             | Self::Specification { .. }
             | Self::StateDirectory { .. }
+            | Self::StateDirectoryIsUrl { .. }
             | Self::JournalAbsent { .. }
             | Self::JournalOpen { .. }
             | Self::JournalNewer { .. }

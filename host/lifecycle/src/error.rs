@@ -40,6 +40,9 @@ pub enum Error {
         path: PathBuf,
         source: io::Error,
     },
+    /// A URL where a state directory is expected. It may have a password, so only its scheme is kept.
+    #[error("a state directory is a folder, and this is a {scheme}:// URL")]
+    StateDirectoryIsUrl { scheme: String },
     /// Another process is taking over what a dead one left.
     #[error("another process is recovering operations (it holds {}); try again when it has ended", path.display())]
     RecoveryRunning { path: PathBuf },

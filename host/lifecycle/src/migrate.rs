@@ -11,6 +11,9 @@ use crate::{Error, journal};
 /// Streams, and entries, that are read and written together.
 const BATCH: u32 = 200;
 
+/// What a place says whose state was moved.
+const MOVED: &str = "its state was moved to another place, by `state migrate`";
+
 /// What was moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Migrated {
@@ -54,9 +57,16 @@ impl StateDirectory {
         drop(source);
         // The last words: a place without a history, but with operations, is refused.
         to.continue_history(&target, &history)?;
-        Journal::open(self, Durability::Full)?
-            .note_set_back("its state was moved to another place, by `state migrate`")?;
+        Journal::open(self, Durability::Full)?.note_set_back(MOVED)?;
         Ok(migrated)
+    }
+
+    /// Whether its state was [moved](StateDirectory::migrate_to) to another place.
+    ///
+    /// # Errors
+    /// As [`StateDirectory::moved`].
+    pub fn is_migrated(&self) -> Result<bool, Error> {
+        Ok(self.moved()?.as_deref() == Some(MOVED))
     }
 }
 

@@ -34,8 +34,13 @@ impl StateDirectory {
     /// Opens the directory, and makes it (mode 0700) where it does not exist.
     ///
     /// # Errors
-    /// [`Error::StateDirectory`] when it cannot be made, is no directory, or cannot be read.
+    /// [`Error::StateDirectory`] when it cannot be made, is no directory, or cannot be read;
+    /// [`Error::StateDirectoryIsUrl`].
     pub fn open(path: &Path) -> Result<Self, Error> {
+        if let Some((before, _)) = path.to_string_lossy().split_once("://") {
+            let scheme = before.rsplit('/').next().unwrap_or_default();
+            return Err(Error::StateDirectoryIsUrl { scheme: scheme.to_owned() });
+        }
         let failed = |source| Error::StateDirectory { path: path.to_owned(), source };
         let mut builder = std::fs::DirBuilder::new();
         builder.recursive(true);

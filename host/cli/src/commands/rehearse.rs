@@ -65,7 +65,8 @@ pub(crate) fn record(context: &Context, arguments: &RecordScenario) -> Result<()
     let now = milliseconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
     let from = now.saturating_sub(milliseconds(arguments.since));
     let scenario = recorded(&operations, from, now).ok_or_else(|| {
-        Failure::usage("no server was created in that time")
+        let of_group = arguments.group.as_ref().map(|group| format!(" in the group {group}")).unwrap_or_default();
+        Failure::usage(format!("no server was created{of_group} in that time"))
             .at(state.path().display().to_string())
             .remedy("look back further with --since, or name another state directory with --state-dir")
     })?;

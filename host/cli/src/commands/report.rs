@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use windlass_console::{Error, Report, ReportFormat};
 use windlass_inspect::failure::Failure;
 use windlass_inspect::output::print;
+use windlass_inspect::words::counted;
 
 use crate::arguments;
 use crate::context::Context;
@@ -39,7 +40,7 @@ pub(crate) async fn run(context: &Context, arguments: &arguments::Report) -> Res
                     .because(error.to_string())
                     .remedy("name a file that is not there yet")
             })?;
-            context.output.say(&format!("{}: {} operations", path.display(), report.operations()));
+            context.output.say(&format!("{}: {}", path.display(), counted(report.operations(), "operation")));
         }
     }
     Ok(())

@@ -80,6 +80,11 @@ async fn take_over(context: &Context, arguments: &TakeOverState) -> Result<(), F
     if !arguments.force && read(state.moved())?.is_none() {
         return already_here(context, &state, before.as_deref());
     }
+    if !arguments.force && read(state.is_migrated())? {
+        return Err(Failure::usage(format!("the state in {} was moved to another place", path.display()))
+            .because("both places would work with the same machines")
+            .remedy("use the other place; if it is lost: windlass state take-over --force"));
+    }
     let in_use = match state.living_runners() {
         0 => None,
         1 => Some("another process works".to_owned()),
@@ -131,7 +136,13 @@ fn hosts(context: &Context) -> Result<(), Failure> {
 }
 
 async fn migrate(context: &Context, arguments: &MigrateState) -> Result<(), Failure> {
+    if !arguments.from.contains("://") && !Path::new(&arguments.from).is_dir() {
+        return Err(Failure::usage(format!("there is no state directory {}", arguments.from)).at("--from"));
+    }
     let (from, to) = (place(context, &arguments.from, "--from")?, place(context, &arguments.to, "--to")?);
+    if from.location() == to.location() {
+        return Err(Failure::usage("--from and --to name the same place"));
+    }
     let migrated = from.migrate_to(&to, LogClusterStore::FAMILIES).await;
     let migrated = migrated.map_err(|error| lifecycle_failure("the state was not moved", &error))?;
     context.output.result(&migrated, || {

@@ -117,6 +117,10 @@ fn state_moves_to_a_database_and_back_and_its_old_places_refuse() {
     let there = shared.run("one", &["state", "show", "--output", "json"]).json();
     assert_eq!((&there["owner"], &there["history"]), (&before["owner"], &before["history"]));
     world.run(&["state", "migrate", "--from", &url, "--to", old]).expect(2).says("has a journal");
+    world.run(&["state", "migrate", "--from", &url, "--to", &url]).expect(2).says("name the same place");
+    world.run(&["state", "migrate", "--from", "/nowhere", "--to", &url]).expect(2).says("no state directory /nowhere");
+    let taken = world.run(&["--state-dir", old, "state", "take-over", "--yes"]).expect(2);
+    taken.says("was moved to another place").says("take-over --force");
     let new = world.home.path().join("new").display().to_string();
     world.run(&["state", "migrate", "--from", &url, "--to", &new]).expect(0);
     shared.run("one", &CREATE).expect(2).says("was moved to another place");

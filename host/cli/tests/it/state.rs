@@ -34,6 +34,15 @@ fn a_copied_state_directory_is_only_read_until_it_is_taken_over() {
 }
 
 #[test]
+fn a_url_is_no_state_directory_and_its_password_is_not_told() {
+    let world = World::new("1000");
+    let url = "postgres://ops:hunter2@db.example/windlass";
+    let refused = world.run(&["--state-dir", url, "server", "list"]).expect(2);
+    let refused = refused.says("a postgres:// URL").says("WINDLASS_STATE");
+    assert!(!refused.stderr.contains("hunter2"), "{}", refused.stderr);
+}
+
+#[test]
 fn a_directory_that_is_in_its_place_is_not_taken_over_by_mistake() {
     let world = World::new("1000");
     world.create("1").expect(0);

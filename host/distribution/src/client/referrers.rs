@@ -119,7 +119,7 @@ impl Client {
 
     async fn read_index(&self, response: Response, found: &mut Listed) -> Result<(), Error> {
         let bytes = self.body(response, "list of signatures", MAX_MANIFEST_BYTES).await?;
-        let none = |problem: String| self.problem(format!("its list of signatures is none: {problem}"));
+        let none = |problem: String| self.problem(format!("its list of signatures is not valid: {problem}"));
         let index: Index = serde_json::from_slice(&bytes).map_err(|error| none(printable(&error.to_string())))?;
         let media_type = index.media_type.as_deref().unwrap_or(INDEX);
         if index.schema_version != 2 || media_type != INDEX {

@@ -115,8 +115,8 @@ fn an_artifact_of_another_kind_is_refused_with_what_it_is() {
         (index, "its manifest is of the type application/vnd.oci.image.index.v1+json"),
         (two, "it has 2 layers"),
         (traversal, "the digest of its layer: expected sha256:"),
-        ("[".repeat(100_000), "its manifest is none"),
-        ("<html>".to_owned(), "its manifest is none"),
+        ("[".repeat(100_000), "its manifest is not valid"),
+        ("<html>".to_owned(), "its manifest is not valid"),
     ] {
         let refused = Home::new().refused(&serving(text).by_tag());
         assert!(refused.contains(words), "{refused}");

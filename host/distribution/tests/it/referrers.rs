@@ -302,8 +302,8 @@ fn a_list_that_cannot_be_had_is_the_reason_and_not_that_nobody_signed() {
             "out of order",
             "500 Internal Server Error for the list of signatures: out of order",
         ),
-        ("200 OK", "<html>", "its list of signatures is none"),
-        ("200 OK", "{\"schemaVersion\": 1}", "its list of signatures is none"),
+        ("200 OK", "<html>", "its list of signatures is not valid"),
+        ("200 OK", "{\"schemaVersion\": 1}", "its list of signatures is not valid"),
         (
             "200 OK",
             "{\"schemaVersion\": 2, \"manifests\": [{\"mediaType\": \"x\", \"size\": 1, \"digest\": \"md5:0\"}]}",
@@ -364,7 +364,7 @@ fn where_trust_is_new_and_the_registry_is_gone_that_is_said() {
     shelf.lock().unwrap().insert(by_api(), ("text/plain", Vec::new()));
     shelf.lock().unwrap().insert(by_tag(), (INDEX, b"gone".to_vec()));
     let words = fetch(&home, &only(&key), &server).unwrap_err().to_string();
-    assert!(words.contains("its list of signatures is none"), "{words}");
+    assert!(words.contains("its list of signatures is not valid"), "{words}");
 }
 
 #[test]

@@ -326,7 +326,7 @@ fn a_bundle_for_a_manifest_counts_for_the_contents_that_it_names_and_no_others()
     assert!(words(&beside(&key.statement(other.as_bytes()), &other)).contains("of a manifest that names"));
     assert!(words(&beside(&good, &other)).contains("of a manifest that names"));
     assert!(words(&beside(&good, &text.replace("\"layers\"", " \"layers\""))).contains("it is of sha256:"));
-    assert!(words(&beside(&good, "{}")).contains("its manifest is none"));
+    assert!(words(&beside(&good, "{}")).contains("its manifest is not valid"));
 }
 
 #[test]

@@ -584,6 +584,10 @@ fn watched_tags(reader: &mut Reader<'_>) -> Vec<String> {
 
 fn state_directory(reader: &mut Reader<'_>) -> Option<PathBuf> {
     match reader.text("state_dir") {
+        Some(url) if url.contains("://") => {
+            reader.wrong("state_dir", "it is a URL; write the path of a folder");
+            None
+        }
         Some(path) if Path::new(&path).is_absolute() => Some(PathBuf::from(path)),
         Some(path) => {
             // The runner decides what the working directory is, so a relative path means a different place each time.
