@@ -129,7 +129,7 @@ fn read_document(
             let key = key.as_ref().filter(|_| !words.starts_with("unknown field"));
             let key = key.map(|key| format!("`{key}`: ")).unwrap_or_default();
             let line = line(error.span());
-            problems.push(((line, span.start), wrong(line, format!("{key}{}", with_nearest(words)))));
+            problems.push(((line, span.start), wrong(line, format!("{key}{}", plain_serde(words)))));
         }
         if key.is_none() {
             break;
@@ -201,21 +201,6 @@ fn readable(words: &str) -> Option<DeValue<'static>> {
 
 fn line_of(text: &str, offset: usize) -> usize {
     text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
-}
-
-/// serde's words in plain ones: about an unknown key or word, with the nearest valid one, or all of them.
-fn with_nearest(words: &str) -> String {
-    let what = match words {
-        _ if words.starts_with("unknown field") => "key",
-        _ if words.starts_with("unknown variant") => "value",
-        _ => return plain_serde(words),
-    };
-    let quoted: Vec<&str> = words.split('`').skip(1).step_by(2).collect();
-    let Some((unknown, valid)) = quoted.split_first() else { return words.to_owned() };
-    match windlass_policy::nearest(unknown, valid.iter().copied()) {
-        Some(near) => format!("there is no {what} `{unknown}` here; did you mean `{near}`?"),
-        None => format!("there is no {what} `{unknown}` here; there are: {}", valid.join(", ")),
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Tables without borders. No cell is ever broken over lines, so what is copied is whole.
 //!
-//! Where a terminal is too narrow, sentences are cut, and columns that can be spared are left out. Ids, names and
-//! numbers are never cut. Where no terminal is at the other end, everything is written.
+//! Where a terminal is too narrow, sentences are cut, and columns that are empty or can be spared are left out. Ids,
+//! names and numbers are never cut. Where no terminal is at the other end, everything is written.
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
@@ -57,11 +57,12 @@ struct Column {
 impl Column {
     fn of(head: Head<'_>, place: usize, lines: &[Vec<String>]) -> Self {
         let cells = || lines.iter().filter_map(|line| line.get(place));
+        let is_empty = cells().skip(1).all(String::is_empty);
         Self {
             whole: cells().map(|cell| cell.width()).max().unwrap_or(0),
             title: head.title.width(),
             is_prose: cells().any(|cell| cell.contains(' ') && cell.width() > SENTENCE),
-            spare: head.spare,
+            spare: if is_empty { Some(u8::MAX) } else { head.spare },
         }
     }
 }
@@ -160,6 +161,15 @@ mod tests {
             assert_eq!(text.contains(WHY), width.is_none_or(|width| width > 140), "{text}");
             assert_eq!(text.contains(ID), text.contains("ID "), "{text}");
         }
+    }
+
+    #[test]
+    fn an_empty_column_is_left_out_before_any_other() {
+        let row = ["ci-0nqrsxtrgyns", ID, "", "fr-par-1", "stopped"].map(str::to_owned).to_vec();
+        let of_width = |width| laid_out(&HEADS, [row.clone()], Some(width)).lines().next().unwrap().to_owned();
+        assert!(of_width(82).contains("STATE"));
+        let narrow = of_width(76);
+        assert!(!narrow.contains("STATE") && narrow.contains("ID") && narrow.contains("ZONE"), "{narrow}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What parsers say about a mistake, in words for the people who made it.
 
+use windlass_contract::nearest;
+
 /// What the parser of TOML says about a line. Its own words name what it tried last, such as the truth value `false`
 /// for a text without quotes.
 pub fn plain_toml(words: &str) -> String {
@@ -24,11 +26,27 @@ pub fn plain_serde(words: &str) -> String {
     if let Some(key) = words.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
         return format!("the key `{key}` is missing");
     }
+    for (prefix, what) in [("unknown field ", "key"), ("unknown variant ", "value")] {
+        if let Some(rest) = words.strip_prefix(prefix) {
+            let mut names = rest.split('`').skip(1).step_by(2);
+            return unknown_words(what, names.next().unwrap_or_default(), &names.collect::<Vec<_>>());
+        }
+    }
     let wrong = words.strip_prefix("invalid type: ").or_else(|| words.strip_prefix("invalid value: "));
     match wrong.and_then(|wrong| wrong.rsplit_once(", expected ")) {
         Some((found, expected)) => format!("{} must be {}", found_words(found), expected_words(expected)),
         None => words.to_owned(),
     }
+}
+
+/// About an unknown key or value: the valid one that was probably meant, or all of them.
+fn unknown_words(what: &str, unknown: &str, valid: &[&str]) -> String {
+    let meant = match nearest(unknown, valid.iter().copied()) {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None if valid.is_empty() => String::new(),
+        None => format!("; there are: {}", valid.join(", ")),
+    };
+    format!("there is no {what} `{unknown}` here{meant}")
 }
 
 fn found_words(found: &str) -> String {
@@ -64,6 +82,21 @@ fn expected_words(expected: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_unknown_key_or_value_is_told_with_the_nearest_or_with_all() {
+        for (words, expected) in [
+            (
+                "unknown field `nver`, expected one of `always`, `never`",
+                "there is no key `nver` here; did you mean `never`?",
+            ),
+            ("unknown field `laws`, expected `slot` or `law`", "there is no key `laws` here; did you mean `law`?"),
+            ("unknown variant `x`, expected `day` or `hour`", "there is no value `x` here; there are: day, hour"),
+            ("unknown field `x`, there are no fields", "there is no key `x` here"),
+        ] {
+            assert_eq!(plain_serde(words), expected);
+        }
+    }
 
     #[test]
     fn what_a_parser_says_of_a_mistake_is_told_without_its_own_terms() {

@@ -6,8 +6,9 @@ use std::ops::Range;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_norway::Value;
 use toml::de::{DeTable, DeValue};
+use windlass_policy::plain_serde;
 
-use super::{read_document, with_nearest};
+use super::read_document;
 use crate::specification::{ClusterSpecification, InvalidSpecification};
 
 pub(super) fn read(text: &str) -> Result<ClusterSpecification, InvalidSpecification> {
@@ -24,7 +25,7 @@ fn first_mistake(error: &serde_norway::Error) -> InvalidSpecification {
         Some((path, rest)) if !path.contains(' ') => (format!("`{path}`: "), rest),
         _ => (String::new(), words),
     };
-    InvalidSpecification::new(format!("line {line}"), format!("{path}{}", with_nearest(words)))
+    InvalidSpecification::new(format!("line {line}"), format!("{path}{}", plain_serde(words)))
 }
 
 /// What is wrong with the same as TOML, each mistake with its line in the YAML. `None`: it cannot be written as TOML,

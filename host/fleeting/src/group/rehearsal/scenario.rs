@@ -459,9 +459,9 @@ mod tests {
     #[test]
     fn a_file_that_is_no_scenario_is_refused_with_its_line() {
         for (text, words) in [
-            (&format!("{DAY}minutes = 3\n")[..], "line 6: unknown field `minutes`"),
+            (&format!("{DAY}minutes = 3\n")[..], "line 6: there is no key `minutes` here"),
             ("hours = 1\n", "the key `demand` is missing"),
-            (&format!("{DAY}[[incident]]\nkind = 'strike'\nat = '1h'\n"), "line 7: unknown variant `strike`"),
+            (&format!("{DAY}[[incident]]\nkind = 'strike'\nat = '1h'\n"), "line 7: there is no value `strike` here"),
             (&format!("{DAY}[[incident]]\nkind = 'api-down'\nat = '9:30'\n"), "\"9:30\" is not a duration like"),
         ] {
             let found = problems(text);
