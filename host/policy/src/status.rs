@@ -151,11 +151,17 @@ impl StatusSignal {
         !state.stop
     }
 
-    /// Lets more changes come together.
-    fn pause(&self) {
+    /// Lets more changes come together. Ends at once when the policies that somebody wants come into place: nobody is to
+    /// read any longer that the built-in defaults decide. Returns whether it lasted to its end.
+    fn pause(&self, was_configured: bool) -> bool {
         let until = Instant::now() + PAUSE;
         let mut state = self.state.lock();
-        while !state.stop && !self.wake.wait_until(&mut state, until).timed_out() {}
+        while !state.stop && state.configured == was_configured {
+            if self.wake.wait_until(&mut state, until).timed_out() {
+                return true;
+            }
+        }
+        false
     }
 
     fn stop(&self) {
@@ -207,7 +213,7 @@ impl StatusWriter {
                     tracing::warn!(%error, "the status of the policies can't be written");
                 }
                 was_written = written.is_ok();
-                signalled.pause();
+                signalled.pause(is_configured);
             }
         };
         let thread = std::thread::Builder::new().name("policy-status".into()).spawn(write).map_err(Error::Thread)?;
@@ -356,6 +362,15 @@ mod tests {
         assert_eq!(locks(), 1);
         drop(writer);
         assert_eq!(locks(), 0);
+    }
+
+    #[test]
+    fn configured_policies_are_written_without_a_pause() {
+        let signal = StatusSignal::default();
+        assert!(signal.pause(false));
+        signal.configured();
+        assert!(!signal.pause(false), "it had been written before");
+        assert!(signal.pause(true));
     }
 
     #[test]
