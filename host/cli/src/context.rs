@@ -520,19 +520,19 @@ impl Context {
         Ok(options)
     }
 
-    /// A policy host in this folder that asks nobody, whatever credentials there are.
-    pub(crate) fn offline_policy_host(&self, folder: Dir) -> Result<Host, Failure> {
+    /// A policy host in this folder that asks nobody, whatever credentials there are. It writes what it compiles into
+    /// another folder, if there is one.
+    pub(crate) fn offline_policy_host(&self, folder: Dir, cache_dir: Option<Dir>) -> Result<Host, Failure> {
         let mut options = HostOptions::new(folder);
-        options.cache_dir = self.cache_dir();
+        options.cache_dir = cache_dir;
         options.asker = Some(Asker::CommandLine);
         options.capabilities = offline_capabilities("nobody is asked here".to_owned())?;
         start(options)
     }
 
-    /// Where a host in another folder finds what was compiled: the state directory, if it exists and can be written.
-    fn cache_dir(&self) -> Option<Dir> {
-        let state = Dir::open_ambient_dir(self.state_path().ok()?, ambient_authority()).ok()?;
-        rustix::fs::accessat(&state, ".", Access::WRITE_OK, AtFlags::EACCESS).is_ok().then_some(state)
+    /// Where a host that tries policies keeps what it compiles: the state directory, if it exists and can be written.
+    pub(crate) fn cache_dir(&self) -> Option<Dir> {
+        Dir::open_ambient_dir(self.state_path().ok()?, ambient_authority()).ok().filter(is_writable)
     }
 
     /// Puts the configured policies in place. What is wrong with one is told with its line.
@@ -555,6 +555,11 @@ impl Context {
         let position = self.configuration.policies.chain(slot).iter().position(|link| link.source == *source)?;
         self.configuration.policy_lines.get(&slot)?.get(position).copied()
     }
+}
+
+/// Whether this process may make files in a folder.
+pub(crate) fn is_writable(folder: &Dir) -> bool {
+    rustix::fs::accessat(folder, ".", Access::WRITE_OK, AtFlags::EACCESS).is_ok()
 }
 
 /// Looks at servers; nothing is written, and no policy is loaded.

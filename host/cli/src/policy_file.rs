@@ -4,14 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cap_std::fs::Dir;
-use rustix::fs::{Access, AtFlags};
 use serde_json::{Map, Value};
 use windlass_inspect::failure::Failure;
 use windlass_policy::slots::SlotName;
 use windlass_policy::{Error, Examination, Host, Link, LoadedPolicy, Mode, Policies, Refusal, RulesFile, Source};
 
 use crate::arguments::LoadOptions;
-use crate::context::Context;
+use crate::context::{Context, is_writable};
 use crate::files::{read_bounded, read_stdin, read_text};
 
 /// A policy file larger than this is not read at all.
@@ -30,7 +29,7 @@ pub(crate) fn trial_host(context: &Context) -> Result<Host, Failure> {
 
 /// The same without anybody to ask: it needs no credentials.
 pub(crate) fn offline_trial_host(context: &Context) -> Result<Host, Failure> {
-    context.offline_policy_host(trial_folder(context)?)
+    context.offline_policy_host(trial_folder(context)?, context.cache_dir())
 }
 
 /// The folder of trials. Where the state directory cannot be written, one that is removed afterwards: a trial leaves
@@ -41,7 +40,7 @@ fn trial_folder(context: &Context) -> Result<Dir, Failure> {
         // That it exists is as good.
         let _ = state.handle().create_dir(TRIAL_FOLDER);
         let folder = state.handle().open_dir(TRIAL_FOLDER).ok()?;
-        rustix::fs::accessat(&folder, ".", Access::WRITE_OK, AtFlags::EACCESS).is_ok().then_some(folder)
+        is_writable(&folder).then_some(folder)
     };
     match in_state() {
         Some(folder) => Ok(folder),

@@ -88,7 +88,8 @@ fn candidates(context: &Context, folder: &Path, scratch: &Path) -> Result<Candid
     };
     let opened = Dir::open_ambient_dir(folder, ambient_authority()).map_err(refused)?;
     let canonical = folder.canonicalize().map_err(refused)?;
-    let host = context.offline_policy_host(Dir::open_ambient_dir(scratch, ambient_authority()).map_err(refused)?)?;
+    let scratch = Dir::open_ambient_dir(scratch, ambient_authority()).map_err(refused)?;
+    let host = context.offline_policy_host(scratch, None)?;
     let mut candidates = Candidates::new(opened, host);
     for link in context.configuration.policies.links() {
         let Source::File(path) = &link.source else { continue };

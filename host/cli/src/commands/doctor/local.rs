@@ -49,9 +49,9 @@ fn policies(context: &Context) -> Check {
         let unmade = |error: std::io::Error| {
             Failure::usage("there is no temporary folder to load policies in").because(error.to_string())
         };
-        let folder = tempfile::tempdir().map_err(unmade)?;
-        let host =
-            context.offline_policy_host(Dir::open_ambient_dir(folder.path(), ambient_authority()).map_err(unmade)?)?;
+        let temporary = tempfile::tempdir().map_err(unmade)?;
+        let folder = Dir::open_ambient_dir(temporary.path(), ambient_authority()).map_err(unmade)?;
+        let host = context.offline_policy_host(folder, None)?;
         context.configure(&host)?;
         Ok(host.status().links.len())
     };
