@@ -281,13 +281,14 @@ fn compile_request(state: &Dir, mut input: impl Read) -> Result<(), CompileError
     let purpose = Purpose { class: Class::of(component), fuel: limits.fuel.is_some() };
     // What the engines reserve for instances counts, too, and is no policy's doing.
     engines.get(purpose)?;
-    engines.configuring(purpose)?;
+    engines.configuring(purpose.class)?;
     limit_memory(match purpose.class {
         Class::Small => MEMORY,
         Class::Script => MEMORY_WITH_SCRIPTS,
     });
-    let compiled = compile(&engines, purpose, component, &settings, &limits)?;
-    Cache::open(state)?.put(engines.get(purpose)?, CacheKey::of(component, &settings), &compiled);
+    let cache = Cache::open(state)?;
+    let compiled = compile(&engines, &cache, purpose, component, &settings, &limits)?;
+    cache.put(engines.get(purpose)?, CacheKey::of(component, &settings), &compiled);
     Ok(())
 }
 

@@ -115,8 +115,8 @@ impl Purpose {
 /// The engine of small policies, and others, each made when it is first asked for: most hosts never need them.
 pub(crate) struct Engines {
     engines: [OnceLock<Engine>; Purpose::ALL.len()],
-    /// For what a script does once only, in `configure`.
-    quick: OnceLock<Engine>,
+    /// For what a policy does once only, in `configure`: for small ones, and for scripts.
+    quick: [OnceLock<Engine>; 2],
     allocation: Allocation,
     /// Held while one is made, so that none is made twice.
     making: parking_lot::Mutex<()>,
@@ -141,7 +141,7 @@ impl Engines {
         };
         let engines = Engines {
             engines: [const { OnceLock::new() }; Purpose::ALL.len()],
-            quick: OnceLock::new(),
+            quick: [const { OnceLock::new() }; 2],
             allocation,
             making: parking_lot::Mutex::new(()),
             ticker: Ticker::start()?,
@@ -157,16 +157,11 @@ impl Engines {
         self.get_or_make(&self.engines[index], || new_engine(purpose, self.allocation))
     }
 
-    /// The engine in which a policy takes its settings. A script is compiled for that alone, before its snapshot is
+    /// The engine in which a policy takes its settings. A policy is compiled for that alone, before its snapshot is
     /// compiled for deciding: quickly, therefore, and not well. Fuel is not counted there.
-    pub(crate) fn configuring(&self, purpose: Purpose) -> Result<&Engine, Error> {
-        match purpose.class {
-            Class::Small => self.get(purpose),
-            Class::Script => {
-                let quick = || Engine::new(&quick_config(self.allocation)).map_err(Error::Engine);
-                self.get_or_make(&self.quick, quick)
-            }
-        }
+    pub(crate) fn configuring(&self, class: Class) -> Result<&Engine, Error> {
+        let quick = || Engine::new(&quick_config(class, self.allocation)).map_err(Error::Engine);
+        self.get_or_make(&self.quick[usize::from(class == Class::Script)], quick)
     }
 
     fn get_or_make<'e>(
@@ -203,8 +198,8 @@ fn new_engine(purpose: Purpose, allocation: Allocation) -> Result<Engine, Error>
     }
 }
 
-fn quick_config(allocation: Allocation) -> Config {
-    let mut config = config(Purpose { class: Class::Script, fuel: false }, allocation);
+fn quick_config(class: Class, allocation: Allocation) -> Config {
+    let mut config = config(Purpose { class, fuel: false }, allocation);
     compile_quickly(&mut config);
     config.allocation_strategy(InstanceAllocationStrategy::OnDemand);
     config
@@ -351,7 +346,9 @@ mod tests {
             for purpose in Purpose::ALL {
                 Engine::new(&config(purpose, allocation)).unwrap();
             }
-            Engine::new(&quick_config(allocation)).unwrap();
+            for class in [Class::Small, Class::Script] {
+                Engine::new(&quick_config(class, allocation)).unwrap();
+            }
         }
     }
 

@@ -211,7 +211,7 @@ impl Loader {
                 }
             }
         }
-        let compiled = compile(&self.engines, purpose, component, &link.settings, limits)?;
+        let compiled = compile(&self.engines, &self.cache, purpose, component, &link.settings, limits)?;
         self.cache.put(engine, key, &compiled);
         Ok(compiled)
     }

@@ -12,6 +12,8 @@ use wasmtime_wizer::{ComponentInstanceState, Wizer};
 
 use super::description::describe;
 use super::export::{failed, function, lacks_function, wrong_type};
+use crate::built_in;
+use crate::cache::{Cache, CacheKey};
 use crate::engine::{Engines, Purpose};
 use crate::error::Refusal;
 use crate::examine::{Examination, POLICY_INTERFACE};
@@ -28,14 +30,15 @@ const CALLS_TOO_EARLY: &str = "it calls an import, and until a question is put a
 /// A policy, configured and compiled. Takes tens of milliseconds; for a script many seconds.
 pub(crate) fn compile(
     engines: &Engines,
+    cache: &Cache,
     purpose: Purpose,
     component: &[u8],
     settings: &Map<String, Value>,
     limits: &Limits,
 ) -> Result<Component, Refusal> {
     let made = |error: crate::Error| Refusal::Prepare(error.to_string());
-    let configuring = engines.configuring(purpose).map_err(made)?;
-    let snapshot = configured(configuring, component, settings, limits)?;
+    let configuring = engines.configuring(purpose.class).map_err(made)?;
+    let snapshot = configured(configuring, cache, component, settings, limits)?;
     Component::new(engines.get(purpose).map_err(made)?, snapshot).map_err(|error| prepare(&error))
 }
 
@@ -52,6 +55,7 @@ fn unwound<P>(_: P) -> Refusal {
 /// Runs `configure` and returns a component with the same exports, already configured.
 fn configured(
     engine: &Engine,
+    cache: &Cache,
     bytes: &[u8],
     settings: &Map<String, Value>,
     limits: &Limits,
@@ -61,8 +65,7 @@ fn configured(
     let wizer = Wizer::new();
     let (context, instrumented) =
         catch_unwind(|| wizer.instrument_component(bytes)).map_err(unwound)?.map_err(|error| prepare(&error))?;
-    let component = Component::new(engine, &instrumented)
-        .map_err(|error| Refusal::Invalid(one_line(&format!("{error:#}")).into()))?;
+    let component = unconfigured(engine, cache, (bytes, &instrumented), settings)?;
     let mut linker = Linker::<Guest>::new(engine);
     // The log as well is for answers, but what a panic says on its way out must be heard here, too.
     link_log(&mut linker)
@@ -91,6 +94,27 @@ fn configured(
         Some(Err(panic)) => Err(unwound(panic)),
         None => Err(Refusal::Prepare("the snapshot waits for something, and nothing in it can".into())),
     }
+}
+
+/// The component that takes the settings, compiled. This host's own ones take many: a file of rules is the settings of
+/// one of them. So each is compiled for that once.
+fn unconfigured(
+    engine: &Engine,
+    cache: &Cache,
+    (bytes, instrumented): (&[u8], &[u8]),
+    settings: &Map<String, Value>,
+) -> Result<Component, Refusal> {
+    // One key for all settings.
+    let key = (built_in::is_own(bytes) && !settings.is_empty()).then(|| CacheKey::of(instrumented, &Map::new()));
+    if let Some(component) = key.and_then(|key| cache.get(engine, key)) {
+        return Ok(component);
+    }
+    let component = Component::new(engine, instrumented)
+        .map_err(|error| Refusal::Invalid(one_line(&format!("{error:#}")).into()))?;
+    if let Some(key) = key {
+        cache.put(engine, key, &component);
+    }
+    Ok(component)
 }
 
 fn configure(

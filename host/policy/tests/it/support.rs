@@ -5,17 +5,19 @@ use std::time::Duration;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
-use windlass_policy::{Compiler, Host, HostOptions};
+use windlass_policy::slots::SlotName;
+use windlass_policy::{Compiler, Host, HostOptions, Link};
 
 /// A folder that goes with the test.
 pub(crate) struct State {
     pub(crate) folder: tempfile::TempDir,
 }
 
-/// The built-in defaults, compiled once for all tests.
+/// The built-in defaults and what reads rules, compiled once for all tests.
 static WARM: LazyLock<State> = LazyLock::new(|| {
     let state = State::cold();
-    drop(state.host());
+    let rules = b"slot = 'retry'\n[[rules]]\nwhen = 'true'\nanswer = 'give-up'\n".to_vec();
+    state.host().load(SlotName::Retry, &Link::contents("warm.rules.toml".as_ref(), rules)).unwrap();
     state
 });
 
