@@ -116,7 +116,7 @@ async fn removals_that_hang_count_as_left_and_one_that_failed_long_ago_stops_not
             simulator.set_server_state(server["id"].as_str().unwrap(), ForcedState::Locked).unwrap();
         }
     };
-    runner.rounds(200, lock_one).await;
+    runner.rounds(60, lock_one).await;
     assert!(locked.get());
     let requests = simulator.requests();
     let made = requests.iter().filter(|call| call.method == "POST" && call.path.ends_with("/servers")).count();

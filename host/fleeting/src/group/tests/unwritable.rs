@@ -32,11 +32,11 @@ impl Drop for FullDisk {
     }
 }
 
-/// Tells for so many seconds; answers what was told in each round.
-async fn told_for(group: &ScalewayGroup, seconds: u64) -> Vec<Vec<State>> {
+/// The states that are reported in so many rounds, one each time that so many seconds have passed.
+async fn told_for(group: &ScalewayGroup, rounds: usize, seconds: u64) -> Vec<Vec<State>> {
     let mut all = Vec::new();
-    for _ in 0..seconds / 2 {
-        tokio::time::sleep(Duration::from_secs(2)).await;
+    for _ in 0..rounds {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
         all.push(told(group).await);
     }
     all
@@ -52,12 +52,12 @@ async fn a_creation_that_breaks_off_on_a_full_disk_is_told_as_creating_until_it_
         let group = start(&simulator, folder.path()).await;
         let full = FullDisk::after(&fleet(&group).common().folder(), entries);
         assert_eq!(group.increase(1).await, Ok(1), "{case}");
-        let while_full = told_for(&group, 60).await;
+        let while_full = told_for(&group, 30, 2).await;
         let broke_off =
             fleet(&group).book.lock().iter().all(|(_, entry)| matches!(entry.phase(), Phase::Creating { .. }));
         assert!(!broke_off || while_full.iter().all(|told| told == &[State::Creating]), "{case}: {while_full:?}");
         drop(full);
-        let later = told_for(&group, 1_200).await;
+        let later = told_for(&group, 80, 15).await;
         assert!(broke_off || later.concat().iter().all(|told| *told == State::Running), "{case}: {later:?}");
         match simulator.resources().servers.len() {
             0 => {
@@ -89,10 +89,10 @@ async fn a_removal_that_breaks_off_on_a_full_disk_is_told_as_deleting_until_it_e
             operations.iter().map(|one| fleet.lifecycle.journal().entries(&one.id).unwrap().len()).sum();
         let full = FullDisk::after(&fleet.common().folder(), before + entries);
         assert_eq!(group.decrease(vec![id.clone()]).await.unwrap(), [id], "{case}");
-        let while_full = told_for(&group, 60).await;
+        let while_full = told_for(&group, 30, 2).await;
         assert!(while_full.iter().all(|told| told == &[State::Deleting]), "{case}: {while_full:?}");
         drop(full);
-        assert_eq!(told_for(&group, 1_200).await.last().unwrap(), &[], "{case}");
+        assert_eq!(told_for(&group, 80, 15).await.last().unwrap(), &[], "{case}");
         assert_eq!(simulator.resources().servers.len(), 0, "{case}");
         group.stop().await;
     }
