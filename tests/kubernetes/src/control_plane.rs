@@ -182,9 +182,16 @@ impl ControlPlane {
     /// # Errors
     /// When it fails: what it said.
     pub fn kubectl(&self, user: User, arguments: &[&str], input: &str) -> Result<String> {
-        let mut command = Command::new(self.programs.path("kubectl"));
-        command.arg("--kubeconfig").arg(self.kubeconfig_file(user)).args(arguments);
-        run(command, input)
+        const TRIES: u32 = 5;
+        let mut tries = 1;
+        loop {
+            let mut command = Command::new(self.programs.path("kubectl"));
+            command.arg("--kubeconfig").arg(self.kubeconfig_file(user)).args(arguments);
+            match run(command, input) {
+                Err(error) if tries < TRIES && schema_was_slow(&error.to_string()) => tries += 1,
+                ended => return ended,
+            }
+        }
     }
 
     /// Runs Helm as the administrator, with its own files in this control plane's folder.
@@ -378,6 +385,12 @@ impl Drop for ControlPlane {
         drop(remover.stdin.take());
         let _ = remover.wait();
     }
+}
+
+/// Whether kubectl gave up before it sent anything: it waits 32 s for the schema of all kinds, whatever
+/// `--request-timeout` says, and the API server of a busy machine takes longer to merge the schemas of new kinds.
+fn schema_was_slow(error: &str) -> bool {
+    error.contains("/openapi/") && error.contains("Client.Timeout exceeded")
 }
 
 /// A free port below those that the system gives to outgoing connections, so that none of these takes it meanwhile. No
