@@ -42,9 +42,11 @@ impl Difference {
     #[must_use]
     pub fn words(&self, figure: &Figure) -> String {
         let signed = |value: f64| {
-            // Minus zero is zero.
-            let words = figure.words(value + 0.0);
-            if value > 0.0 { format!("+{words}") } else { words }
+            let words = figure.words(value.abs());
+            // What is rounded to zero has no sign.
+            let is_zero = !words.contains(|letter: char| matches!(letter, '1'..='9'));
+            let sign = if is_zero { "" } else if value > 0.0 { "+" } else { "-" };
+            format!("{sign}{words}")
         };
         match self.interval {
             Some(interval) if interval.low < interval.high => {
@@ -116,6 +118,18 @@ pub(crate) fn parting(arm: &str, first: &Outcome, other: &Outcome) -> Option<Par
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_difference_has_its_sign_before_its_unit_and_zero_has_none() {
+        let words = |name: &str, mean: f64| {
+            let figure = FIGURES.iter().find(|figure| figure.name == name).unwrap();
+            let arm = "next".to_owned();
+            Difference { arm, figure: figure.name, mean, interval: None, is_certain: false }.words(figure)
+        };
+        let of_cost = [-0.051, -0.004, 0.0, 0.004, 0.051].map(|mean| words("cost", mean));
+        assert_eq!(of_cost, ["-EUR 0.05", "EUR 0.00", "EUR 0.00", "EUR 0.00", "+EUR 0.05"]);
+        assert_eq!([-0.004, 2.0, -1.5].map(|mean| words("lost", mean)), ["0.0", "+2", "-1.5"]);
+    }
 
     #[test]
     fn an_interval_is_that_of_students_t() {

@@ -3,13 +3,14 @@
 //!
 //! - [`Rehearsal::run`] rehearses every arm with every seed.
 //! - [`FIGURES`] are what an [`Outcome`](windlass_fleeting::Outcome) is measured by; [`Law`]s are conditions on them.
-//! - [`recorded`] makes a scenario from the journal of a real group.
+//! - [`recorded`] makes a scenario from the journal of a real group, [`imported`] from a GitLab's jobs.
 //! - [`Difference`]s compare arms seed by seed, so that what the seed draws is the same for both.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error"))]
 
 mod comparison;
 mod figure;
+mod import;
 mod law;
 mod page;
 mod record;
@@ -17,6 +18,7 @@ mod run;
 
 pub use comparison::{Difference, Parting};
 pub use figure::{FIGURES, Figure, Spread, Unit};
+pub use import::{ImportError, Imported, imported};
 pub use law::{Law, LawError, LawResult, Violation};
 pub use record::recorded;
 pub use run::{ArmOutcomes, NamedArm, Rehearsal, RehearsalFailure};

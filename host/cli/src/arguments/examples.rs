@@ -144,6 +144,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("rehearse record", &["windlass rehearse record --since 7d --group ci"]),
+    (
+        "rehearse import",
+        &["windlass rehearse import jobs.json", "windlass rehearse import answer.json --job-minutes 8"],
+    ),
     ("conformance", &["windlass conformance --help"]),
     ("simulator", &["windlass simulator --listen 127.0.0.1:8080 --time-scale 20"]),
     ("completions", &["windlass completions bash", "windlass completions zsh --names"]),

@@ -48,6 +48,8 @@ pub(crate) struct Rehearse {
 pub(crate) enum RehearseCommand {
     /// Write a scenario of what a group did, from the journal of its state directory
     Record(RecordScenario),
+    /// Write a scenario of the jobs that GitLab ran, from its API, a table, or Prometheus
+    Import(ImportScenario),
 }
 
 #[derive(Debug, Args)]
@@ -58,6 +60,17 @@ pub(crate) struct RecordScenario {
     /// Only this group
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::groups))]
     pub(crate) group: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportScenario {
+    /// Jobs as GitLab's API has them (JSON, or CSV with the same columns), or the answer of Prometheus to a range query
+    /// of gitlab_runner_jobs_total; - reads stdin
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// How many minutes a job runs, which Prometheus' counter does not say
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1440))]
+    pub(crate) job_minutes: Option<u32>,
 }
 
 fn parse_arm(text: &str) -> Result<(String, String), String> {

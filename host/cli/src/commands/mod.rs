@@ -59,6 +59,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Zone(ZoneCommand::List) => catalogue::zones(&Context::load(global)?),
         Command::Rehearse(arguments) => match &arguments.command {
             Some(RehearseCommand::Record(record)) => rehearse::record(&Context::load(global)?, record),
+            Some(RehearseCommand::Import(import)) => rehearse::import(global.output(), import),
             None => rehearse::run(global.output(), &arguments),
         },
         Command::Simulator(simulator) => runtime()?.block_on(simulator::run(global.output(), simulator)),

@@ -12,16 +12,19 @@ use windlass_lifecycle::{Journal, OperationFilter};
 use windlass_policy::Compiler;
 use windlass_proof::fixture::{ReportedCase, junit};
 use windlass_rehearsal::{
-    ArmOutcomes, FIGURES, Figure, Law, LawError, NamedArm, Parting, Rehearsal, RehearsalFailure, recorded,
+    ArmOutcomes, FIGURES, Figure, ImportError, Law, LawError, NamedArm, Parting, Rehearsal, RehearsalFailure,
+    imported, recorded,
 };
 
 use crate::COMPILE;
-use crate::arguments::{RecordScenario, Rehearse};
+use crate::arguments::{ImportScenario, RecordScenario, Rehearse};
 use crate::context::Context;
 use crate::files::{Existing, read_text, write_atomically};
 
 /// The largest scenario: 200,000 listed jobs.
 const MAX_SCENARIO_BYTES: u64 = 8 << 20;
+/// The largest file of jobs: as many, as GitLab's API has them.
+const MAX_JOBS_BYTES: u64 = 512 << 20;
 
 pub(crate) fn run(output: Output, arguments: &Rehearse) -> Result<(), Failure> {
     let scenario = scenario(arguments)?;
@@ -70,8 +73,35 @@ pub(crate) fn record(context: &Context, arguments: &RecordScenario) -> Result<()
             .at(state.path().display().to_string())
             .remedy("look back further with --since, or name another state directory with --state-dir")
     })?;
+    write(context.output, &scenario)
+}
+
+/// `rehearse import`: a scenario of the jobs that GitLab ran.
+pub(crate) fn import(output: Output, arguments: &ImportScenario) -> Result<(), Failure> {
+    let text = read_text(&arguments.file, "the jobs", MAX_JOBS_BYTES)?;
+    let imported = imported(&text, arguments.job_minutes).map_err(|error| {
+        let failure = Failure::usage("the jobs cannot be imported").at(arguments.file.display().to_string());
+        match error {
+            ImportError::Values(mistakes) => mistakes.into_iter().fold(failure, Failure::because),
+            ImportError::NoLength => failure.because(error.to_string()).remedy("say it with --job-minutes"),
+            error => {
+                let source = std::error::Error::source(&error).map(ToString::to_string);
+                source.into_iter().fold(failure.because(error.to_string()), Failure::because)
+            }
+        }
+    })?;
+    if imported.left_out > 0 {
+        output.say(&format!("note: jobs left out, which were never started or had not ended: {}", imported.left_out));
+    }
+    if let Some((half, most)) = imported.waited {
+        output.say(&format!("note: these jobs waited {half:.1} s (p50) and {most:.1} s (p95)"));
+    }
+    write(output, &imported.scenario)
+}
+
+fn write(output: Output, scenario: &Scenario) -> Result<(), Failure> {
     let text = scenario.to_toml().map_err(|error| Failure::usage("the scenario has no form").because(error))?;
-    context.output.file(&scenario, || text);
+    output.file(scenario, || text);
     Ok(())
 }
 

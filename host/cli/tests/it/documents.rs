@@ -97,12 +97,13 @@ const SERVING: [&[&str]; 3] = [
 ];
 
 /// Commands whose documents other tests look at alone, or that print none.
-const OTHERS: [&str; 17] = [
+const OTHERS: [&str; 18] = [
     // What they attach to.
     "cluster attach",
     "operation attach",
     // A file's content.
     "cluster export",
+    "rehearse import",
     "rehearse record",
     "report",
     "completions",

@@ -38,7 +38,7 @@ const COMMANDS: [&[&str]; 17] = [
 ];
 
 /// What changes neither the account nor the journal, or, like `demo`, works on an account of its own.
-const OTHERS: [&str; 57] = [
+const OTHERS: [&str; 58] = [
     "version",
     "example",
     "type list",
@@ -52,6 +52,7 @@ const OTHERS: [&str; 57] = [
     "init",
     "man",
     "rehearse",
+    "rehearse import",
     "rehearse record",
     "report",
     "simulator",

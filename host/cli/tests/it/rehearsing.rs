@@ -61,24 +61,40 @@ fn block<'p>(page: &'p str, after: &str) -> &'p str {
 }
 
 #[test]
-fn the_page_of_rehearsals_shows_what_a_second_zone_does_to_a_monday() {
+fn the_page_of_rehearsals_shows_what_its_three_questions_are_answered() {
     let page = std::fs::read_to_string(repository().join(PAGE)).unwrap();
     let folder = Folder(new_home());
     let one = block(&page, "This is `one.toml`:");
+    let with = |before: &str, after: &str| {
+        assert!(one.contains(before), "{before}");
+        one.replace(before, after)
+    };
+    let policy = block(&page, "`next.toml` is `one.toml` with the policy");
+    let image = "      image = \"ubuntu_noble\"\n";
     folder.write("one.toml", one);
-    folder.write("two.toml", &one.replace("zone = \"fr-par-1\"", "zone = [\"fr-par-1\", \"fr-par-2\"]"));
+    folder.write("two.toml", &with("zone = \"fr-par-1\"", "zone = [\"fr-par-1\", \"fr-par-2\"]"));
+    folder.write("lean.toml", &with("idle_count = 1", "idle_count = 0"));
+    folder.write("ready.toml", &with("idle_count = 1", "idle_count = 3"));
+    folder.write("next.toml", &with(image, &format!("{image}      {policy}")));
+    folder.write("age.rules.toml", block(&page, "This is `age.rules.toml`:"));
+    folder.write("quiet.toml", block(&page, "This is `quiet.toml`:"));
     let example = std::fs::read_to_string(repository().join("docs/examples/monday.toml")).unwrap();
     assert_eq!(block(&page, "This is `monday.toml`:"), example, "`windlass example monday.toml` prints it, too");
     folder.write("monday.toml", &example);
     let prompt = "$ windlass rehearse ";
-    let (before, rest) = page.split_once(prompt).unwrap();
-    let (line, rest) = rest.split_once('\n').unwrap();
-    let (_, after) = rest.split_once("```").unwrap();
-    let arguments = ["monday.toml", "--arm", "one=one.toml", "--arm", "two=two.toml", "--seeds", "3"];
-    let law = ["--never", "wait_p95 > 300"];
-    assert_eq!(line, format!("{} --never '{}'", arguments.join(" "), law[1]));
-    let ran = folder.run(&[&arguments[..], &law].concat()).expect(1);
-    hold(PAGE, &format!("{before}{prompt}{line}\n{}{}```{after}", ran.stdout, ran.stderr));
+    let mut parts = page.split(prompt);
+    let mut held = parts.next().unwrap().to_owned();
+    for (part, code) in parts.zip([1, 0, 1]) {
+        let (line, rest) = part.split_once('\n').unwrap();
+        let (_, after) = rest.split_once("```").unwrap();
+        let (arguments, law) = line.split_once(" --never ").unwrap_or((line, ""));
+        let law = ["--never", law.trim_matches('\'')];
+        let law = if law[1].is_empty() { &[][..] } else { &law };
+        let ran = folder.run(&[&arguments.split(' ').collect::<Vec<_>>()[..], law].concat()).expect(code);
+        held += &format!("{prompt}{line}\n{}{}```{after}", ran.stdout, ran.stderr);
+    }
+    assert_eq!(held.matches(prompt).count(), 3);
+    hold(PAGE, &held);
     for figure in FIGURES {
         assert!(page.contains(&format!("| `{}` | {}", figure.name, figure.about)), "{PAGE} lacks {}", figure.name);
     }
@@ -137,6 +153,27 @@ fn a_scenario_is_recorded_from_a_journal_and_can_be_rehearsed() {
     assert_eq!(line.matches("], [").count(), 1, "two servers are two jobs: {line}");
     folder.write("recorded.toml", &recorded.replace(line, "jobs = [[60, 60]]"));
     folder.run(&["recorded.toml", "--arm", "one=one.json"]).expect(0);
+}
+
+#[test]
+fn jobs_of_gitlab_are_imported_and_can_be_rehearsed() {
+    let folder = Folder::new();
+    let jobs = r#"[{"started_at": "2026-08-03T09:10:30Z", "duration": 60.0, "queued_duration": 30.0, "name": "secret"},
+        {"started_at": null, "duration": null, "queued_duration": null}]"#;
+    folder.write("jobs.json", jobs);
+    let imported = folder.run(&["import", "jobs.json"]).expect(0);
+    let imported = imported.says("had not ended: 1").says("waited 30.0 s (p50) and 30.0 s (p95)").stdout;
+    assert!(imported.contains("jobs = [[600, 60]]") && !imported.contains("secret"), "{imported}");
+    folder.write("imported.toml", &imported);
+    folder.run(&["imported.toml", "--arm", "one=one.json"]).expect(0);
+    let answer = r#"{"data": {"result": [{"values": [[1785747600, "10"], [1785747660, "12"]]}]}}"#;
+    folder.write("answer.json", answer);
+    folder.run(&["import", "answer.json"]).expect(2).says("say it with --job-minutes");
+    let counted = folder.run(&["import", "answer.json", "--job-minutes", "2"]).expect(0).stdout;
+    assert!(counted.contains("jobs = [[15, 120], [45, 120]]"), "{counted}");
+    folder.write("wrong.json", "[{\"started_at\": \"Monday\"}]");
+    folder.run(&["import", "wrong.json"]).expect(2).says("job 1: started_at is \"Monday\"");
+    folder.run(&["import", "one.json"]).expect(2).says("neither a list of jobs");
 }
 
 #[test]
