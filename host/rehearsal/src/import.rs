@@ -19,12 +19,11 @@ const MAX_MISTAKES: usize = 10;
 /// A scenario of jobs, and what it leaves out.
 #[derive(Debug)]
 pub struct Imported {
-    /// Its jobs are listed: they are the same for every seed.
+    /// Its jobs are listed: they are the same for every seed. What was observed is how long they waited, where the file
+    /// says it.
     pub scenario: Scenario,
     /// Jobs that never started, or had not ended.
     pub left_out: usize,
-    /// How long half of the jobs waited at most, and 95 % of them, in seconds. None where the file does not say it.
-    pub waited: Option<(f64, f64)>,
 }
 
 /// Why a file makes no scenario.
@@ -151,8 +150,10 @@ fn of_jobs(jobs: Vec<Job>) -> Result<Imported, ImportError> {
     }
     waits.sort_by(f64::total_cmp);
     let percentile = |percent: usize| waits.get((waits.len() * percent).div_ceil(100).max(1) - 1).copied();
-    let waited = percentile(50).zip(percentile(95));
-    Ok(Imported { scenario: scenario(ran, "imported from GitLab's jobs")?, left_out, waited })
+    let observed = [("wait_p50", percentile(50)), ("wait_p95", percentile(95))];
+    let observed = observed.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+    let scenario = Scenario { observed, ..scenario(ran, "imported from GitLab's jobs")? };
+    Ok(Imported { scenario, left_out })
 }
 
 /// GitLab's own form, or that of a database's export.
@@ -178,7 +179,7 @@ fn of_counter(answer: &Answer, job_minutes: u32) -> Result<Imported, ImportError
             ran.extend((0..more).map(|index| (at(index), 60.0 * f64::from(job_minutes))));
         }
     }
-    Ok(Imported { scenario: scenario(ran, "imported from Prometheus")?, left_out: 0, waited: None })
+    Ok(Imported { scenario: scenario(ran, "imported from Prometheus")?, left_out: 0 })
 }
 
 fn scenario(ran: Vec<Ran>, title: &str) -> Result<Scenario, ImportError> {
@@ -222,9 +223,10 @@ mod tests {
 
     #[test]
     fn jobs_of_the_api_come_when_they_were_queued_and_carry_no_name() {
-        let Imported { scenario, left_out, waited } = imported(JOBS, None).unwrap();
+        let Imported { scenario, left_out } = imported(JOBS, None).unwrap();
         assert_eq!(scenario.demand[0].jobs, [(600, 300), (8_398, 60)]);
-        assert_eq!((scenario.hours, left_out, waited), (3, 2, Some((2.0, 30.5))));
+        assert_eq!((scenario.hours, left_out), (3, 2));
+        assert_eq!(scenario.observed, [("wait_p50".to_owned(), 2.0), ("wait_p95".to_owned(), 30.5)].into());
         assert_eq!(scenario.starts_at.unwrap().to_string(), "2026-08-03T09:00:00");
         let text = scenario.to_toml().unwrap();
         assert_eq!(Scenario::parse(&text).unwrap(), scenario);

@@ -21,4 +21,4 @@ pub use figure::{FIGURES, Figure, Spread, Unit};
 pub use import::{ImportError, Imported, imported};
 pub use law::{Law, LawError, LawResult, Violation};
 pub use record::recorded;
-pub use run::{ArmOutcomes, NamedArm, Rehearsal, RehearsalFailure};
+pub use run::{ArmOutcomes, Calibrated, NamedArm, Rehearsal, RehearsalFailure};

@@ -44,6 +44,11 @@ impl Rehearsal {
                     li { strong { (parting.arm) } " " (did(parting.other.as_ref())) }
                 }
             }
+            @if let Some((arm, calibration)) = self.calibrated() {
+                h2 { "Calibration" }
+                p { "Arm " strong { (arm) } " beside what was observed:" }
+                ul { @for calibrated in calibration { li { (calibrated.words()) } } }
+            }
             h2 { "Over time" }
             p.small { "With seed " (self.seeds.first().copied().unwrap_or_default()) ". Hover over an hour for what happened in it." }
             (self.plots())

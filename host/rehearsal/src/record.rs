@@ -42,7 +42,7 @@ pub fn recorded(operations: &[Operation], from: u64, to: u64) -> Option<Scenario
         .filter(|operation| operation.kind == OperationKind::CleanupServer)
         .map(|operation| (operation.id.as_str(), operation.created_at))
         .collect();
-    let mut jobs = Vec::new();
+    let (mut jobs, mut server_hours) = (Vec::new(), 0.0);
     let mut places: BTreeMap<Place, Seen> = BTreeMap::new();
     let is_creation = |operation: &&Operation| {
         operation.kind == OperationKind::CreateServer && (from..to).contains(&operation.created_at)
@@ -54,7 +54,9 @@ pub fn recorded(operations: &[Operation], from: u64, to: u64) -> Option<Scenario
             (OperationState::Done, Some(ended)) => {
                 seen.took.push(ended.saturating_sub(creation.created_at).div_ceil(1_000));
                 let removal = creation.ended_by.as_ref().and_then(|by| removed.get(by.as_str()));
-                let length = removal.copied().unwrap_or(to).saturating_sub(ended) / 1_000;
+                let removal = removal.copied().unwrap_or(to);
+                let length = removal.saturating_sub(ended) / 1_000;
+                server_hours += removal.saturating_sub(creation.created_at) as f64 / HOUR as f64;
                 jobs.push(((creation.created_at - start) / 1_000, length.clamp(1, LONGEST_JOB)));
             }
             _ => match creation.cause.as_ref().and_then(|cause| cause["failure"]["class"].as_str()) {
@@ -69,6 +71,12 @@ pub fn recorded(operations: &[Operation], from: u64, to: u64) -> Option<Scenario
         return None;
     }
     jobs.sort_unstable();
+    let failures = places.values().map(|seen| seen.failed + seen.out_of_stock.len()).sum::<usize>();
+    let observed = [
+        ("server_hours", (server_hours * 1_000.0).round() / 1_000.0),
+        ("creations", (jobs.len() + failures) as f64),
+        ("failures", failures as f64),
+    ];
     let starts_at = Timestamp::from_millisecond(i64::try_from(start).ok()?).ok()?;
     let offers = places.iter().filter_map(|(place, seen)| offer(place, seen)).collect();
     let incidents = places.iter().flat_map(|(place, seen)| shortages(place, seen, start, to)).collect();
@@ -80,6 +88,7 @@ pub fn recorded(operations: &[Operation], from: u64, to: u64) -> Option<Scenario
         demand: vec![Demand { jobs, ..Demand::default() }],
         offers,
         incidents,
+        observed: observed.map(|(name, value)| (name.to_owned(), value)).into(),
         ..Scenario::default()
     })
 }
@@ -172,6 +181,8 @@ mod tests {
         assert_eq!((offer.boot_seconds, offer.failed_boots), (Some((30, 60)), Some(0.333)));
         let [incident] = scenario.incidents.as_slice() else { panic!("{:?}", scenario.incidents) };
         assert_eq!((incident.at.to_string(), incident.lasts.unwrap().to_string()), ("40m".into(), "15m".into()));
+        let observed = [("creations", 5.0), ("failures", 3.0), ("server_hours", 1.85)];
+        assert_eq!(scenario.observed, observed.map(|(name, value)| (name.to_owned(), value)).into());
         let text = scenario.to_toml().unwrap();
         assert_eq!(Scenario::parse(&text).unwrap(), scenario);
         assert!(!text.contains("secret"), "{text}");

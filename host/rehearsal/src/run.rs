@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 use serde::Serialize;
+use windlass_contract::nearest;
 use windlass_fleeting::{Arm, Counted, Outcome, RehearsalError, Rehearser, Scenario};
 
 use crate::comparison::{Difference, Parting, differences, parting};
@@ -40,6 +41,8 @@ pub struct Rehearsal {
     /// Where they first did different things, for the first seed.
     pub partings: Vec<Parting>,
     pub laws: Vec<LawResult>,
+    /// The first arm beside what the scenario says was observed.
+    pub calibration: Vec<Calibrated>,
     /// In what a rehearsal differs from what will be.
     pub simplified: Vec<String>,
 }
@@ -55,6 +58,27 @@ pub struct ToldIncident {
     pub zone: Option<String>,
     /// Null: every type.
     pub server_type: Option<String>,
+}
+
+/// A figure of the first arm, on average over the seeds, beside what was observed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Calibrated {
+    pub figure: &'static str,
+    pub observed: f64,
+    pub rehearsed: f64,
+    /// How far the rehearsal is off, as a share of what was observed. Null: that is zero.
+    pub error: Option<f64>,
+}
+
+impl Calibrated {
+    /// For people: `waiting p95: 93.0 s observed, 88.4 s rehearsed (-5 %)`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let Some(figure) = FIGURES.iter().find(|figure| figure.name == self.figure) else { return String::new() };
+        let error = self.error.map(|error| format!(" ({:+.0} %)", error * 100.0)).unwrap_or_default();
+        let [observed, rehearsed] = [self.observed, self.rehearsed].map(|value| figure.words(value));
+        format!("{}: {observed} observed, {rehearsed} rehearsed{error}", figure.title)
+    }
 }
 
 /// What came of an arm.
@@ -93,6 +117,9 @@ pub enum RehearsalFailure {
         #[source]
         source: Box<RehearsalError>,
     },
+    /// What was observed is none of [`FIGURES`].
+    #[error("observed.{name} is no figure{}", .nearest.map(|it| format!("; did you mean {it}?")).unwrap_or_default())]
+    Observed { name: String, nearest: Option<&'static str> },
     /// A law cannot be decided.
     #[error(transparent)]
     Law(#[from] LawError),
@@ -103,7 +130,7 @@ impl Rehearsal {
     /// called after each.
     ///
     /// # Errors
-    /// An arm cannot be rehearsed, or a law has no value.
+    /// An arm cannot be rehearsed, a law has no value, or what was observed is no figure.
     pub fn run(
         scenario: &Scenario,
         arms: &[NamedArm],
@@ -112,6 +139,10 @@ impl Rehearsal {
         rehearser: &Rehearser,
         ended: &(dyn Fn() + Sync),
     ) -> Result<Self, RehearsalFailure> {
+        let names = FIGURES.map(|figure| figure.name);
+        if let Some(name) = scenario.observed.keys().find(|name| !names.contains(&name.as_str())) {
+            return Err(RehearsalFailure::Observed { name: name.clone(), nearest: nearest(name, names) });
+        }
         let mut scenario = scenario.clone();
         // Their days begin at the same moment.
         if scenario.time_zone.is_none() {
@@ -196,6 +227,7 @@ impl Rehearsal {
                 results.push(LawResult { law: law.words(), holds: violations.is_empty(), violations });
             }
         }
+        let calibration = arms.first().map(|arm| calibration(scenario, arm)).unwrap_or_default();
         let any = arms.iter().flat_map(|arm| &arm.outcomes).next();
         let starts_at = any.map_or(0, |outcome| outcome.starts_at);
         let after = |time: std::time::Duration| starts_at.saturating_add(u64::try_from(time.as_millis()).unwrap_or(0));
@@ -217,8 +249,16 @@ impl Rehearsal {
             differences: differences_of_all,
             partings,
             laws: results,
+            calibration,
             simplified,
         })
+    }
+
+    /// What the first arm was compared with, and the name of that arm.
+    #[must_use]
+    pub fn calibrated(&self) -> Option<(&str, &[Calibrated])> {
+        let first = self.arms.first()?;
+        (!self.calibration.is_empty()).then_some((first.arm.as_str(), self.calibration.as_slice()))
     }
 
     /// Whether every law holds, everything that was created is gone, and every job has ended.
@@ -245,4 +285,13 @@ impl Rehearsal {
         let at = Timestamp::from_millisecond(i64::try_from(at).unwrap_or(i64::MAX)).unwrap_or_default();
         at.to_zoned(zone).strftime(format).to_string()
     }
+}
+
+fn calibration(scenario: &Scenario, arm: &ArmOutcomes) -> Vec<Calibrated> {
+    let calibrated = |spread: &Spread| {
+        let observed = *scenario.observed.get(spread.figure)?;
+        let error = (observed != 0.0).then(|| (spread.mean - observed) / observed);
+        Some(Calibrated { figure: spread.figure, observed, rehearsed: spread.mean, error })
+    };
+    arm.figures.iter().filter_map(calibrated).collect()
 }

@@ -93,9 +93,6 @@ pub(crate) fn import(output: Output, arguments: &ImportScenario) -> Result<(), F
     if imported.left_out > 0 {
         output.say(&format!("note: jobs left out, which were never started or had not ended: {}", imported.left_out));
     }
-    if let Some((half, most)) = imported.waited {
-        output.say(&format!("note: these jobs waited {half:.1} s (p50) and {most:.1} s (p95)"));
-    }
     write(output, &imported.scenario)
 }
 
@@ -178,6 +175,10 @@ fn words(rehearsal: &Rehearsal) -> String {
         for parting in &rehearsal.partings {
             text.push_str(&format!("\n{}\n", parted(rehearsal, &first.arm, parting)));
         }
+    }
+    if let Some((arm, calibration)) = rehearsal.calibrated() {
+        text.push_str(&format!("\narm {} beside what was observed\n", printable(arm)));
+        calibration.iter().for_each(|it| text.push_str(&format!("  {}\n", it.words())));
     }
     text.push_str(&notes(rehearsal));
     for law in &rehearsal.laws {

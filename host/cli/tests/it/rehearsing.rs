@@ -162,10 +162,14 @@ fn jobs_of_gitlab_are_imported_and_can_be_rehearsed() {
         {"started_at": null, "duration": null, "queued_duration": null}]"#;
     folder.write("jobs.json", jobs);
     let imported = folder.run(&["import", "jobs.json"]).expect(0);
-    let imported = imported.says("had not ended: 1").says("waited 30.0 s (p50) and 30.0 s (p95)").stdout;
+    let imported = imported.says("had not ended: 1").stdout;
     assert!(imported.contains("jobs = [[600, 60]]") && !imported.contains("secret"), "{imported}");
     folder.write("imported.toml", &imported);
-    folder.run(&["imported.toml", "--arm", "one=one.json"]).expect(0);
+    let rehearsed = folder.run(&["imported.toml", "--arm", "one=one.json"]).expect(0).stdout;
+    assert!(rehearsed.contains("arm one beside what was observed\n  waiting p50: 30.0 s observed, "), "{rehearsed}");
+    folder.write("typo.toml", &imported.replace("wait_p95", "wait_95"));
+    let typo = folder.run(&["typo.toml", "--arm", "one=one.json"]).expect(2);
+    typo.says("observed.wait_95 is no figure; did you mean wait_p95?");
     let answer = r#"{"data": {"result": [{"values": [[1785747600, "10"], [1785747660, "12"]]}]}}"#;
     folder.write("answer.json", answer);
     folder.run(&["import", "answer.json"]).expect(2).says("say it with --job-minutes");

@@ -93,3 +93,16 @@ fn the_page_needs_nothing_but_itself_and_has_each_arms_plots() {
         assert!(!page.contains(outside), "{outside}");
     }
 }
+
+#[test]
+fn what_was_observed_stands_beside_the_first_arm_with_its_error() {
+    let observed = "[observed]\njobs = 4.0\nlost = 0.0\n";
+    let scenario = listed(1, &[(1, 2), (20, 2)], observed);
+    let rehearsal = rehearse(&scenario, &[("today", configuration()), ("next", configuration())], &[1], &[]);
+    let (arm, calibration) = rehearsal.calibrated().unwrap();
+    let words: Vec<String> = calibration.iter().map(windlass_rehearsal::Calibrated::words).collect();
+    assert_eq!(arm, "today");
+    assert_eq!(words, ["jobs: 4 observed, 2 rehearsed (-50 %)", "lost: 0 observed, 0 rehearsed"]);
+    let page = rehearsal.page();
+    assert!(page.contains("Calibration") && page.contains(&words[0]), "{page}");
+}

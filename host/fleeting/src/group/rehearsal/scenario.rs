@@ -1,6 +1,6 @@
 //! A scenario: which jobs come when, what Scaleway has, and what goes wrong. A file of people.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -52,6 +52,9 @@ pub struct Scenario {
     /// What goes wrong.
     #[serde(default, rename = "incident", skip_serializing_if = "Vec::is_empty")]
     pub incidents: Vec<Incident>,
+    /// What was measured when it really happened, by the names of figures: `wait_p95 = 93.0`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub observed: BTreeMap<String, f64>,
 }
 
 /// Jobs: drawn by a pattern, or listed.
