@@ -28,7 +28,7 @@ pub(super) fn needs_you(now: &Now) -> Markup {
     let mut items: Vec<Markup> = Vec::new();
     items.extend(now.moved.as_ref().map(|moved| {
         html! {
-            (state("error")) " This state directory is not where its history took place: " (moved) ". Nothing is "
+            (state("error")) " This is not where the history of the state took place: " (moved) ". Nothing is "
             "changed with it. See " code { "windlass state show" } " and " code { "windlass state take-over" } "."
         }
     }));
