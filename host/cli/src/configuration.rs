@@ -187,7 +187,9 @@ pub(crate) fn parse(text: &str, file: &Path) -> Result<Configuration, Failure> {
     read(&mut configuration, &mut reader, &mut problems, &base);
     reader.finish(&mut problems);
 
-    let problems = problems.into_sorted();
+    let mut problems = problems.into_sorted();
+    // What was read of a line that is no TOML is not what is written there.
+    problems.retain(|problem| problem.key.is_empty() || !lines.contains(&problem.line));
     if problems.is_empty() { Ok(configuration) } else { Err(failure(file, &problems)) }
 }
 
@@ -309,7 +311,7 @@ fn read_chain(
         }
         match read(&value) {
             Ok(_) => values.push(value),
-            Err(message) => problems.add(place, path, message),
+            Err(message) => add_placed(problems, place, &path, slot, &message),
         }
     }
     // Once more as a whole, for what no single link shows.
@@ -320,10 +322,22 @@ fn read_chain(
                 configuration.policies =
                     read.chain(slot).iter().cloned().fold(policies, |all, link| all.with(slot, link));
             }
-            Err(message) => problems.add(value.span().start, path, message),
+            Err(message) => add_placed(problems, value.span().start, &path, slot, &message),
         }
     }
     configuration.policy_lines.insert(slot, lines);
+}
+
+/// Adds a problem that the policy host has found in one link, which its words place as the only one: the key is named
+/// once, with the link's position.
+fn add_placed(problems: &mut Problems, offset: usize, path: &str, slot: SlotName, words: &str) {
+    let placed = words.strip_prefix(&format!("policies.{slot}")).and_then(|rest| rest.split_once(": "));
+    match placed {
+        Some((rest, message)) if rest.is_empty() || rest.starts_with(['.', '[']) => {
+            problems.add(offset, format!("{path}{rest}"), message);
+        }
+        _ => problems.add(offset, path, words),
+    }
 }
 
 /// What all policies share: `trust`, `registries` and `labels`.
@@ -479,6 +493,22 @@ mode = "shadow"
     fn a_syntax_error_is_told_with_its_line() {
         let failure = parse("owner = 'x'\nzone = fr-par-1\n", Path::new("config.toml")).expect_err("invalid");
         assert!(failure.causes[0].starts_with("line 2: "), "{:?}", failure.causes);
+        assert_eq!(failure.causes.len(), 1, "one mistake is told once: {:?}", failure.causes);
+    }
+
+    #[test]
+    fn what_the_policy_host_refuses_is_told_with_the_key_once() {
+        let causes = |text: &str| parse(text, Path::new("config.toml")).expect_err("invalid").causes.clone();
+        let zero = causes("[policies.retry]\npath = 'a.wasm'\nlimits = { time_ms = 0 }\n");
+        assert!(zero[0].starts_with("line 1: 'policies.retry.limits.time_ms' expected"), "{zero:?}");
+        let links = "[[policies.retry]]\npath = 'a.wasm'\n[[policies.retry]]\npath = 'oci://x'\n";
+        let second = causes(links);
+        assert!(second[0].starts_with("line 3: 'policies.retry[1].path' `oci://x`"), "{second:?}");
+        for keys in ["trust = ['RWQ']", "[policies.trust]\nkeys = ['RWQ']", "[policies.trust]\nkeys = 'RWQ'"] {
+            let text = if keys.starts_with('[') { keys.to_owned() } else { format!("[policies]\n{keys}") };
+            let told = causes(&text);
+            assert!(told[0].contains("Write [policies.trust.keys]"), "{keys}: {told:?}");
+        }
     }
 
     #[test]

@@ -599,7 +599,15 @@ fn what_cannot_be_had_is_found_before_anything_is_spent() {
     let none = SPECIFICATION.replace("DEV1-M", "DEV9-M");
     let none = farm.world.write("none.toml", none.as_bytes());
     farm.cluster(&["validate", none.to_str().unwrap()]).expect(2).says("groups.db").says("DEV9-M");
-    farm.create().expect(1).says("failed at the stage validate");
+    farm.create().expect(2).says("hooks.start").says("start.sh");
+    let unknown = SPECIFICATION.replace("DEV1-M", "DEV9-M").replace("ubuntu_noble", "ubuntu-noble");
+    let unknown = farm.world.write("unknown.toml", unknown.as_bytes());
+    for command in ["create", "apply"] {
+        let refused = farm.cluster(&[command, unknown.to_str().unwrap()]).expect(2);
+        refused.says("groups.db.types: fr-par-1 has no server type DEV9-M").says("did you mean ubuntu_noble?");
+    }
+    let list = farm.cluster(&["list"]).expect(0);
+    assert!(list.stdout.contains("no clusters"), "{}", list.stdout);
     assert_eq!((farm.world.resources(), farm.hooks().len()), (0, 0));
 }
 

@@ -40,7 +40,7 @@ fn check_refuses_wrong_settings_in_the_policys_words() {
     let file = world.write("grace.wasm", GRACE_FOR_STOPPED.bytes);
     let file = file.to_str().unwrap();
     world.run(&["policy", "check", file, "--settings", r#"{"grace-m": 1}"#]).expect(2).says("grace-ms");
-    world.run(&["policy", "check", file, "--settings", "{"]).expect(2).says("the settings is not valid JSON");
+    world.run(&["policy", "check", file, "--settings", "{"]).expect(2).says("the settings: this is not valid JSON");
     world.run(&["policy", "check", file, "--settings", r#"{"grace-ms": 1}"#]).expect(0);
 }
 
@@ -400,7 +400,10 @@ fn check_tells_rules_that_never_answer_and_all_mistakes_of_a_file_at_once() {
     let wrong = check(&wrong.replace("haste", "patience")).expect(2).json();
     let causes: Vec<&str> = wrong["error"]["causes"].as_array().unwrap().iter().filter_map(|it| it.as_str()).collect();
     let expected = ["line 5, rule 1", "line 9: rule 2: rule 1 (line 4) is called `patience`, too", "line 11, rule 2"];
-    assert!(causes.len() == 3 && causes.iter().zip(expected).all(|(told, it)| told.starts_with(it)), "{causes:?}");
+    assert!(
+        causes.len() == 3 && causes.iter().zip(expected).all(|(told, it)| told.starts_with(it)),
+        "{causes:?}"
+    );
 
     let divides = SHADOWED.replace("attempt < 9", "10 / (attempt - 1) > 1").replace("attempt < 3", "undoing");
     let divides = check(&divides).expect(0).json();

@@ -406,7 +406,7 @@ fn what_is_known_wrong_is_refused_before_anything_is_made() {
     let long = "n".repeat(129);
     let wrong = ["--private-network", "lan", "--name", &long, "--type", "DVE1-M", "--image", "ubuntu_nobel"];
     let all = world.run(&[&["server", "create", "--group", "ci"][..], &wrong].concat()).expect(2);
-    let all = all.says("4 mistakes").says("private_networks: ").says("name: ");
+    let all = all.says("4 mistakes").says("--private-network: ").says("--name: ");
     let both = all.says("DVE1-M").says("ubuntu_nobel");
     assert!(!both.stderr.contains("operation"), "{}", both.stderr);
     let requests = world.control("GET", "requests", "");
