@@ -92,7 +92,7 @@ where
             if !filtered {
                 return Err(unreadable(Unreadable::DoesNotAddUp { total, found: ids.len() }));
             }
-            tracing::warn!(path, total, found = ids.len(), "the total of this list is not true");
+            tracing::warn!(path, total, found = ids.len(), "this list has another number of items than its total says");
             return Ok(this.items.into_items());
         }
         found.take_over(this.items);

@@ -12,7 +12,8 @@ use windlass_inspect::output::Output;
 use windlass_inspect::text::instant;
 use windlass_inspect::words::counted;
 use windlass_lifecycle::{
-    Control, Error, Left, Operation, OperationFilter, OperationId, OperationState, Report, ResourceName, Resumed,
+    Control, Error, Left, Operation, OperationFilter, OperationId, OperationState, Report, ResourceName,
+    Resumed,
 };
 use windlass_scaleway::ErrorClass;
 
@@ -81,7 +82,7 @@ pub(super) async fn take_up(
         () = control.cancelled().cancelled() => leave.leave(),
         () = control.left().cancelled() => leave.leave(),
         () = tokio::time::sleep(INTERRUPTED_FIRST) => {
-            output.say("note: what earlier processes left open is still being ended; it is not waited for any longer");
+            output.say("note: operations of earlier processes are still being finished or undone; this command does not wait for them");
         }
     }
     match work.lifecycle.check_history() {
@@ -100,7 +101,7 @@ fn told(output: Output, resumed: Result<Resumed, Error>) {
         // Somebody else is doing it.
         Err(Error::RecoveryRunning { .. }) => return,
         Err(error) => {
-            return output.say(&format!("note: what earlier processes left open cannot be ended now: {error}"));
+            return output.say(&format!("note: operations of earlier processes cannot be finished now: {error}"));
         }
     };
     for operation in &resumed.operations {
@@ -145,7 +146,8 @@ pub(super) fn kept_of<'a>(operations: impl IntoIterator<Item = &'a Operation>) -
 
 /// What a policy keeps.
 pub(super) fn left_by_policy(report: &Report) -> Vec<Leftover> {
-    let left = |resource: &ResourceName| Left { resource: resource.clone(), why: "a policy keeps it".to_owned() };
+    let left =
+        |resource: &ResourceName| Left { resource: resource.clone(), why: "a policy keeps it".to_owned() };
     report.kept.iter().map(|resource| left(resource).into()).collect()
 }
 

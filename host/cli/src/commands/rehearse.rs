@@ -70,7 +70,8 @@ pub(crate) fn record(context: &Context, arguments: &RecordScenario) -> Result<()
             .at(state.path().display().to_string())
             .remedy("look back further with --since, or name another state directory with --state-dir")
     })?;
-    let text = scenario.to_toml().map_err(|error| Failure::usage("the scenario has no form").because(error))?;
+    let text =
+        scenario.to_toml().map_err(|error| Failure::usage("the scenario cannot be written as TOML").because(error))?;
     context.output.file(&scenario, || text);
     Ok(())
 }

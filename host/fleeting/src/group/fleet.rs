@@ -138,7 +138,7 @@ impl<K: MachineKind> Calls for Fleet<K> {
                 accepted = room,
                 occupied,
                 max_size,
-                "the group is full; max_size in plugin_config bounds it"
+                "the group is full (max_size in plugin_config)"
             );
         }
         if room == 0 { Ok(0) } else { K::create(&self, room).await }

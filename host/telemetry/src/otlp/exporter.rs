@@ -87,7 +87,7 @@ impl Exporter {
         self.stop.is_set.store(true, Ordering::Relaxed);
         self.stop.told.notify_one();
         if self.ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-            tracing::warn!(?limit, "OpenTelemetry: the collector did not take everything in time");
+            tracing::warn!(?limit, "OpenTelemetry: the collector did not accept everything in time");
         }
         // What is still under way does not arrive any more: the process ends.
         let lost = self.lost.spans.load(Ordering::Relaxed) + self.lost.waiting.load(Ordering::Relaxed);

@@ -47,7 +47,7 @@ pub(super) async fn abandon(context: &Context, arguments: AbandonCluster) -> Res
     let abandoned = abandoned.map_err(|error| match &error {
         windlass_cluster::Error::Lifecycle(
             LifecycleError::OperationRunning { .. } | LifecycleError::CleanupUnderWay { .. },
-        ) => Failure::usage(format!("somebody works on a node of cluster {name}")).caused_by(&error),
+        ) => Failure::usage(format!("an operation on a node of cluster {name} is in progress")).caused_by(&error),
         other => failure_of(other),
     })?;
     context.output.result(&abandoned, || {

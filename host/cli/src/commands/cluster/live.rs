@@ -6,6 +6,7 @@ use tokio::task::JoinHandle;
 use windlass_cluster::{ClusterEvent, ClusterEventKind, ClusterState, OperationState, Progress, progress};
 use windlass_inspect::output::Output;
 use windlass_inspect::text::{bold, dim, green, printable, red, yellow};
+use windlass_inspect::words::counted;
 
 use crate::progress::moving_line;
 
@@ -95,9 +96,9 @@ impl View {
             ClusterEventKind::Recovering(recovery) => {
                 let because = recovery.reason.as_ref().map(|reason| format!(" – {reason}")).unwrap_or_default();
                 lines.push(yellow(&printable(&format!(
-                    "failed at the stage {}: deleting {} nodes, the cluster is to be {}, as {} decided{because}",
+                    "failed at the stage {}: deleting {}, the cluster becomes {}, as {} decided{because}",
                     recovery.stage,
-                    recovery.delete.len(),
+                    counted(recovery.delete.len(), "node"),
                     recovery.state,
                     recovery.decided_by,
                 ))));

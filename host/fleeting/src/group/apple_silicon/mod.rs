@@ -357,7 +357,7 @@ impl Fleet<Macs> {
     fn standing(&self, claim: &ClaimName) -> Option<JournalledClaim> {
         let standing = self.lifecycle.journalled_claim(claim);
         let unread = |error: Error| {
-            tracing::warn!(instance = %claim, error = &error as &dyn std::error::Error, "how it stands cannot be read");
+            tracing::warn!(instance = %claim, error = &error as &dyn std::error::Error, "its operation cannot be read from the journal");
         };
         standing.map_err(unread).ok()
     }
@@ -396,7 +396,7 @@ impl Fleet<Macs> {
                 Ok(row) => row,
                 Err(error) => {
                     let error = &error as &dyn std::error::Error;
-                    tracing::warn!(instance = id, operation = %by, error, "how it stands cannot be read");
+                    tracing::warn!(instance = id, operation = %by, error, "its operation cannot be read from the journal");
                     continue;
                 }
             };

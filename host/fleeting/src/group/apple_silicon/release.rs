@@ -111,7 +111,12 @@ impl Fleet<Macs> {
             Err(Error::LeftOpen { .. } | Error::NotBegun) => return None,
             Err(error) => {
                 // How it ended is not known, so it stays on its way out.
-                tracing::error!(instance = id, host, error = &error as &dyn std::error::Error, "the release broke off");
+                tracing::error!(
+                    instance = id,
+                    host,
+                    error = &error as &dyn std::error::Error,
+                    "the release was interrupted, and is tried again"
+                );
                 return Some(wait(Duration::ZERO, attempt));
             }
         };

@@ -159,8 +159,9 @@ async fn until(hosts: &Arc<Hosts>, what: &str, wanted: impl Fn(&[(String, State)
 }
 
 async fn until_running(hosts: &Arc<Hosts>, count: usize) -> Vec<String> {
-    let running =
-        |told: &[(String, State)]| told.len() == count && told.iter().all(|(_, state)| *state == State::Running);
+    let running = |told: &[(String, State)]| {
+        told.len() == count && told.iter().all(|(_, state)| *state == State::Running)
+    };
     let told = until(hosts, &format!("{count} running"), running).await;
     told.into_iter().map(|(id, _)| id).collect()
 }

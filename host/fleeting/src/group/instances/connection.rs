@@ -80,7 +80,10 @@ impl Fleet<Instances> {
             Err(failure) if !external.is_empty() => {
                 let internal = self.kind.last_addresses.get(id).map(|known| known.internal).unwrap_or_default();
                 let told = if internal.is_empty() { "the public one" } else { "the one that was read last" };
-                tracing::warn!(instance = id, "its private address cannot be read, so {told} is told: {failure}");
+                tracing::warn!(
+                    instance = id,
+                    "its private address cannot be read, so {told} is reported: {failure}"
+                );
                 Ok(Addresses { external, internal })
             }
             Err(failure) => Err(Unread::Unasked(failure)),

@@ -104,12 +104,12 @@ impl Fleet<Instances> {
                     tracing::warn!(
                         demanded = wanted,
                         rest_seconds,
-                        "nothing is created for now, since it would fail again: {why}"
+                        "nothing is created for now, because it would fail again: {why}"
                     );
                     metrics::counter!(names::INCREASES_PAUSED).increment(1);
                 }
                 _ if accepted == 0 => tracing::warn!(demanded = wanted, "nothing is created for now: {why}"),
-                _ => tracing::warn!(demanded = wanted, accepted, "fewer are created than are demanded: {why}"),
+                _ => tracing::warn!(demanded = wanted, accepted, "fewer instances are created than requested: {why}"),
             }
         }
         placed

@@ -232,7 +232,11 @@ impl MachineKind for Instances {
     /// Its addresses and volumes are still there.
     async fn lost(fleet: &Arc<Fleet<Self>>, id: &str, why: &str) {
         if let Err(error) = fleet.begin_removal(id, &RequestedBy::new(Requester::Plugin, why)).await {
-            tracing::error!(instance = id, error = &error as &dyn std::error::Error, "its rest could not be removed");
+            tracing::error!(
+                instance = id,
+                error = &error as &dyn std::error::Error,
+                "what is left of it could not be removed"
+            );
         }
     }
 
