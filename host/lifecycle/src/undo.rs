@@ -16,7 +16,7 @@ use crate::failure;
 use crate::inventory::{Found, OwnedResource, Scope, Unseen, gather};
 use crate::journal::note::Note;
 use crate::journal::{Entry, OperationKind, ResourceKind, ResourceName};
-use crate::report::{Left, Report};
+use crate::report::{LeftResource, Report};
 use crate::run::{Run, reasons_of};
 use crate::stop::{StepFailure, Stop};
 
@@ -277,7 +277,7 @@ impl RemovalProgress {
             .chain(unread)
             .map(|(name, why)| (name, problems.get(&name.id).cloned().unwrap_or(why)))
             .chain(unplaced.map(|volume| (volume, UNPLACED.to_owned())))
-            .map(|(name, why)| Left { resource: name.clone(), why })
+            .map(|(name, why)| LeftResource { resource: name.clone(), why })
             .collect();
         let removed = seen
             .into_values()

@@ -83,7 +83,11 @@ impl Server {
     pub(crate) fn status(&self) -> anyhow::Result<()> {
         let output = windlass(&self.program, self.folder.path()).args(["policy", "status"]).output()?;
         let told = String::from_utf8_lossy(&output.stdout);
-        ensure!(output.status.success() && told.contains(RULES), "{told}{}", String::from_utf8_lossy(&output.stderr));
+        ensure!(
+            output.status.success() && told.contains(RULES),
+            "{told}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use windlass_inspect::output::Output;
 use windlass_inspect::text::instant;
 use windlass_inspect::words::counted;
 use windlass_lifecycle::{
-    Control, Error, Left, Operation, OperationFilter, OperationId, OperationState, Report, ResourceName,
+    Control, Error, LeftResource, Operation, OperationFilter, OperationId, OperationState, Report, ResourceName,
     Resumed,
 };
 use windlass_scaleway::ErrorClass;
@@ -147,7 +147,7 @@ pub(super) fn kept_of<'a>(operations: impl IntoIterator<Item = &'a Operation>) -
 /// What a policy keeps.
 pub(super) fn left_by_policy(report: &Report) -> Vec<Leftover> {
     let left =
-        |resource: &ResourceName| Left { resource: resource.clone(), why: "a policy keeps it".to_owned() };
+        |resource: &ResourceName| LeftResource { resource: resource.clone(), why: "a policy keeps it".to_owned() };
     report.kept.iter().map(|resource| left(resource).into()).collect()
 }
 
@@ -258,7 +258,7 @@ pub(super) fn undone_line(operation: &impl Display, report: &Report) -> Option<S
 pub(super) fn made_by(work: &Work, operation: &OperationId, reason: &str) -> Result<Vec<Leftover>, Failure> {
     let made = work.lifecycle.journal().made_by(operation);
     let made = made.map_err(|error| lifecycle_failure("the journal cannot be read", &error))?;
-    Ok(made.into_iter().map(|resource| Left { resource, why: reason.to_owned() }.into()).collect())
+    Ok(made.into_iter().map(|resource| LeftResource { resource, why: reason.to_owned() }.into()).collect())
 }
 
 /// What a lost call of an operation may still leave.

@@ -133,7 +133,9 @@ impl FakeHooks {
                 let theirs = addresses.iter().find(|ip| ip["address"] == told.to_string());
                 if theirs.is_none_or(|ip| ip["server"]["id"] != node.server_id.as_str()) {
                     let stage = word(input.stage);
-                    self.lies.lock().push(format!("{stage}: {} is told to have {told}, which is not its", node.name));
+                    self.lies
+                        .lock()
+                        .push(format!("{stage}: {} is told to have {told}, which is not its", node.name));
                 }
             }
         }

@@ -19,7 +19,10 @@ struct Echo;
 impl InstanceGroup for Echo {
     async fn init(&self, configuration: Bytes, connector: ConnectorConfig) -> Result<ProviderInfo, Failure> {
         let told = format!("{connector:?}");
-        assert!(connector.password.len() < 8 || !told.contains(&connector.password), "the password is told: {told}");
+        assert!(
+            connector.password.len() < 8 || !told.contains(&connector.password),
+            "the password is told: {told}"
+        );
         Ok(ProviderInfo {
             id: String::from_utf8_lossy(&configuration).into_owned(),
             max_size: 1,

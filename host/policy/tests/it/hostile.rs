@@ -355,7 +355,8 @@ fn what_would_steer_a_terminal_or_forge_a_line_is_neither_a_reason_nor_logged() 
     let decision = run(host.pin().decide::<Retry>(harm()));
     assert!(decision.fallbacks.is_empty(), "{decision:?}");
     let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
-    let told = [decision.reason, record.reason, record.asked.into_iter().next().map(|it| it.log[0].message.clone())];
+    let told =
+        [decision.reason, record.reason, record.asked.into_iter().next().map(|it| it.log[0].message.clone())];
     for text in told.map(|text| text.expect("it said something")) {
         assert!(text.contains("ERROR all servers deleted"), "{text:?}");
         assert!(!text.contains(|c: char| c.is_control() || c == '\u{202e}'), "{text:?}");

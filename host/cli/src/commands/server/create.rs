@@ -8,7 +8,7 @@ use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::output::table;
 use windlass_inspect::words::{counted, failure_words};
 use windlass_lifecycle::{
-    AccountProblem, AddressKind, CloudInit, Control, CreatedServer, Error, ExtraVolume, ImageChoice, Left,
+    AccountProblem, AddressKind, CloudInit, Control, CreatedServer, Error, ExtraVolume, ImageChoice, LeftResource,
     OperationId, Report, RequestedBy, ResourceKind, RootVolume, ServerSpecification, SpecificationProblem, VolumeKind,
 };
 
@@ -195,7 +195,7 @@ fn refused(mut failures: Vec<Failure>) -> Failure {
 fn made_by(work: &Work, operation: &OperationId) -> Vec<Leftover> {
     let made = work.lifecycle.journal().made_by(operation).unwrap_or_default();
     made.into_iter()
-        .map(|resource| Left { resource, why: format!("operation {operation} is left open") }.into())
+        .map(|resource| LeftResource { resource, why: format!("operation {operation} is left open") }.into())
         .collect()
 }
 

@@ -207,7 +207,10 @@ async fn a_command_is_told_the_span_of_its_hook_in_what_it_reads_and_nothing_whe
         output.nodes.iter().map(|node| serde_json::from_str(&node.stdout.text).unwrap()).collect()
     };
     let traced = read(&ran.unwrap());
-    assert_eq!(traced.iter().map(|read| read["traceparent"].as_str()).collect::<Vec<_>>(), [Some(told.as_str()); 2]);
+    assert_eq!(
+        traced.iter().map(|read| read["traceparent"].as_str()).collect::<Vec<_>>(),
+        [Some(told.as_str()); 2]
+    );
     let untraced = read(&user.run(user.ssh("cat"), &input).await.unwrap());
     assert!(untraced.iter().all(|read| read.get("traceparent").is_none()), "{untraced:?}");
 }

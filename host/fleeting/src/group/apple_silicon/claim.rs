@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use windlass_lifecycle::{
-    AdoptedMachine, ClaimName, Control, Error, Left, Operation, OperationId, OperationState, OrderRequest,
+    AdoptedMachine, ClaimName, Control, Error, LeftResource, Operation, OperationId, OperationState, OrderRequest,
     Pool, RequestedBy, Requester, ResourceKind,
 };
 use windlass_policy::slots::types::{Failure as Cause, FailureClass};
@@ -158,7 +158,7 @@ impl Fleet<Macs> {
             // Scaleway delivered it although somebody cancelled the order.
             Err(Error::Failed(failure)) if failure.state == OperationState::Kept => {
                 metrics::counter!(names::CREATIONS, "outcome" => "failed").increment(1);
-                let is_mac = |left: &Left| left.resource.kind == ResourceKind::AppleSiliconServer;
+                let is_mac = |left: &LeftResource| left.resource.kind == ResourceKind::AppleSiliconServer;
                 let ordered = failure.report.left.into_iter().find(is_mac);
                 match (ordered, self.lifecycle.journal().operation(&failure.operation)) {
                     (Some(host), Ok(order)) => {

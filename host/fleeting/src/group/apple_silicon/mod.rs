@@ -93,7 +93,7 @@ impl MachineKind for Macs {
     type Machine = Host;
     type Learned = Learned;
     type Removal = Release;
-    type Left = ();
+    type Leftovers = ();
 
     const ASKER: Asker = Asker::Macs;
 

@@ -92,7 +92,7 @@ impl MachineKind for Instances {
     type Machine = scaleway::Server;
     type Learned = Learned;
     type Removal = PendingCleanup;
-    type Left = Vec<(OperationId, Place)>;
+    type Leftovers = Vec<(OperationId, Place)>;
 
     const ASKER: Asker = Asker::Instances;
 
@@ -157,7 +157,7 @@ impl MachineKind for Instances {
         options
     }
 
-    async fn work(fleet: Arc<Fleet<Self>>, left: Self::Left) {
+    async fn work(fleet: Arc<Fleet<Self>>, left: Self::Leftovers) {
         // In this order: what is open is ended first; only then is it seen what nothing explains.
         fleet.take_up().await;
         fleet.clean_up_vanished(left).await;

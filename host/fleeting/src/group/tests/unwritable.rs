@@ -55,7 +55,10 @@ async fn a_creation_that_breaks_off_on_a_full_disk_is_told_as_creating_until_it_
         let while_full = told_for(&group, 60).await;
         let broke_off =
             fleet(&group).book.lock().iter().all(|(_, entry)| matches!(entry.phase(), Phase::Creating { .. }));
-        assert!(!broke_off || while_full.iter().all(|told| told == &[State::Creating]), "{case}: {while_full:?}");
+        assert!(
+            !broke_off || while_full.iter().all(|told| told == &[State::Creating]),
+            "{case}: {while_full:?}"
+        );
         drop(full);
         let later = told_for(&group, 1_200).await;
         assert!(broke_off || later.concat().iter().all(|told| *told == State::Running), "{case}: {later:?}");
