@@ -506,8 +506,8 @@ mode = "shadow"
         assert!(second[0].starts_with("line 3: 'policies.retry[1].path' `oci://x`"), "{second:?}");
         for keys in ["trust = ['RWQ']", "[policies.trust]\nkeys = ['RWQ']", "[policies.trust]\nkeys = 'RWQ'"] {
             let text = if keys.starts_with('[') { keys.to_owned() } else { format!("[policies]\n{keys}") };
-            let told = causes(&text);
-            assert!(told[0].contains("Write [policies.trust.keys]"), "{keys}: {told:?}");
+            let reported = causes(&text);
+            assert!(reported[0].contains("Write [policies.trust.keys]"), "{keys}: {reported:?}");
         }
     }
 
@@ -541,8 +541,8 @@ mode = "shadow"
             let lines = text.lines().count().max(1);
             match parse(text, Path::new("/etc/windlass/config.toml")) {
                 Ok(configuration) => {
-                    let told = serde_json::to_value(&configuration.policies).expect("policies are plain data");
-                    assert_eq!(Policies::from_value(told), Ok(configuration.policies));
+                    let reported = serde_json::to_value(&configuration.policies).expect("policies are plain data");
+                    assert_eq!(Policies::from_value(reported), Ok(configuration.policies));
                 }
                 Err(failure) => {
                     assert!(!failure.causes.is_empty());

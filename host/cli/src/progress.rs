@@ -177,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    fn told(what: EventKind, steps_too: bool) -> Option<String> {
+    fn reported(what: EventKind, steps_too: bool) -> Option<String> {
         let event = Event {
             operation: OperationId::parse("ci-k3v9q20mfz7a").expect("an id"),
             kind: OperationKind::CreateServer,
@@ -198,7 +198,7 @@ mod tests {
             reason: Some("backs off".to_owned()),
         };
         assert_eq!(
-            told(waiting, false).as_deref(),
+            reported(waiting, false).as_deref(),
             Some("ci-k3v9q20mfz7a  power-on failed (attempt 2): internal error (500); again in 1.5 s – backs off")
         );
     }
@@ -206,8 +206,8 @@ mod tests {
     #[test]
     fn steps_are_told_only_when_they_are_wanted() {
         let done = EventKind::StepDone { step: "create-ip".to_owned(), resource: None };
-        assert_eq!(told(done.clone(), false), None);
-        assert_eq!(told(done, true).as_deref(), Some("ci-k3v9q20mfz7a  create-ip done"));
+        assert_eq!(reported(done.clone(), false), None);
+        assert_eq!(reported(done, true).as_deref(), Some("ci-k3v9q20mfz7a  create-ip done"));
     }
 
     #[test]

@@ -313,8 +313,8 @@ mod tests {
             ([0, 32, 0, 0], "the request has 2097152 bytes"),
         ] {
             let ended = Ended::TooLarge(u32::from_be_bytes(begin) as usize);
-            let told = why(&ended, 1 << 20).unwrap().message;
-            assert!(told.contains(expected), "{told}");
+            let reported = why(&ended, 1 << 20).unwrap().message;
+            assert!(reported.contains(expected), "{reported}");
         }
     }
 

@@ -82,10 +82,10 @@ impl Server {
     /// `windlass policy status`, which is to name the rules.
     pub(crate) fn status(&self) -> anyhow::Result<()> {
         let output = windlass(&self.program, self.folder.path()).args(["policy", "status"]).output()?;
-        let told = String::from_utf8_lossy(&output.stdout);
+        let reported = String::from_utf8_lossy(&output.stdout);
         ensure!(
-            output.status.success() && told.contains(RULES),
-            "{told}{}",
+            output.status.success() && reported.contains(RULES),
+            "{reported}{}",
             String::from_utf8_lossy(&output.stderr)
         );
         Ok(())

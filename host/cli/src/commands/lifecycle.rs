@@ -70,10 +70,10 @@ pub(super) async fn take_up(
     let (lifecycle, own) = (work.lifecycle.clone(), leave.clone());
     let end = leave.clone();
     let taking_up = Beside::begin(move || end.leave(), async move {
-        told(output, lifecycle.resume_interrupted(&own).await);
+        report_resumed(output, lifecycle.resume_interrupted(&own).await);
         let _ = first.send(());
         if beside && !own.left().is_cancelled() {
-            told(output, lifecycle.resume_due(&own).await);
+            report_resumed(output, lifecycle.resume_due(&own).await);
         }
     });
     tokio::select! {
@@ -95,7 +95,7 @@ pub(super) async fn take_up(
 }
 
 /// Says what became of operations that were taken up.
-fn told(output: Output, resumed: Result<Resumed, Error>) {
+fn report_resumed(output: Output, resumed: Result<Resumed, Error>) {
     let resumed = match resumed {
         Ok(resumed) => resumed,
         // Somebody else is doing it.

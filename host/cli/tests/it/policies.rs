@@ -401,7 +401,7 @@ fn check_tells_rules_that_never_answer_and_all_mistakes_of_a_file_at_once() {
     let causes: Vec<&str> = wrong["error"]["causes"].as_array().unwrap().iter().filter_map(|it| it.as_str()).collect();
     let expected = ["line 5, rule 1", "line 9: rule 2: rule 1 (line 4) is called `patience`, too", "line 11, rule 2"];
     assert!(
-        causes.len() == 3 && causes.iter().zip(expected).all(|(told, it)| told.starts_with(it)),
+        causes.len() == 3 && causes.iter().zip(expected).all(|(reported, it)| reported.starts_with(it)),
         "{causes:?}"
     );
 

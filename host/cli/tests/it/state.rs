@@ -47,8 +47,8 @@ fn a_directory_that_is_in_its_place_is_not_taken_over_by_mistake() {
     let world = World::new("1000");
     world.create("1").expect(0);
     let before = world.json(&["state", "show"]);
-    let told = world.run(&["state", "take-over", "--yes"]).expect(0).stdout;
-    assert!(told.contains("nothing was changed"), "{told}");
+    let reported = world.run(&["state", "take-over", "--yes"]).expect(0).stdout;
+    assert!(reported.contains("nothing was changed"), "{reported}");
     assert_eq!(world.json(&["state", "show"])["history"], before["history"]);
     world.run(&["state", "take-over", "--yes", "--force"]).expect(0);
     assert_ne!(world.json(&["state", "show"])["history"], before["history"]);

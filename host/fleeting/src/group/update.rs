@@ -66,9 +66,9 @@ impl<K: MachineKind> Fleet<K> {
                     self.reap(&id, reason.as_deref(), decision).await;
                 }
                 // After the reap: what was accepted just now is in flight.
-                let told = self.book.lock().get(&id).and_then(|entry| entry.judged(mapping));
-                if let Some(told) = told {
-                    reports.insert(id, told);
+                let reported = self.book.lock().get(&id).and_then(|entry| entry.judged(mapping));
+                if let Some(reported) = reported {
+                    reports.insert(id, reported);
                 }
             }
         }
@@ -324,7 +324,7 @@ fn count(reports: &Reports) {
         State::Suspended,
         State::Resuming,
     ] {
-        let count = reports.values().filter(|told| **told == state).count();
+        let count = reports.values().filter(|reported| **reported == state).count();
         metrics::gauge!(names::INSTANCES, "state" => state.to_string()).set(count as f64);
     }
 }

@@ -18,10 +18,10 @@ struct Echo;
 #[async_trait]
 impl InstanceGroup for Echo {
     async fn init(&self, configuration: Bytes, connector: ConnectorConfig) -> Result<ProviderInfo, Failure> {
-        let told = format!("{connector:?}");
+        let reported = format!("{connector:?}");
         assert!(
-            connector.password.len() < 8 || !told.contains(&connector.password),
-            "the password is told: {told}"
+            connector.password.len() < 8 || !reported.contains(&connector.password),
+            "the password is told: {reported}"
         );
         Ok(ProviderInfo {
             id: String::from_utf8_lossy(&configuration).into_owned(),

@@ -233,12 +233,12 @@ pub(super) async fn perform(
     // Nothing of it could be begun, so it is said once.
     work.clusters.check_history().map_err(|error| failure_of(&error))?;
     let (ended, was_interrupted) = shown(context, work, words, async |control| {
-        told(context.output, work.clusters.resume_before(name, control).await.map(Vec::from_iter));
+        report_resumed(context.output, work.clusters.resume_before(name, control).await.map(Vec::from_iter));
         let others = ClusterControl::new();
         let beside = {
             let (clusters, but, output, own) = (work.clusters.clone(), name.clone(), context.output, others.clone());
             Beside::begin(move || others.leave(), async move {
-                told(output, clusters.resume_others(&but, &own).await)
+                report_resumed(output, clusters.resume_others(&but, &own).await)
             })
         };
         let ended = match still_confirmed().await {
@@ -361,7 +361,7 @@ fn failed(error: &Error, clusters: &Clusters, status: Option<&ClusterStatus>, wa
 }
 
 /// Says what became of clusters' operations that were taken up.
-fn told(output: Output, resumed: Result<Vec<ResumedCluster>, Error>) {
+fn report_resumed(output: Output, resumed: Result<Vec<ResumedCluster>, Error>) {
     match resumed {
         Ok(resumed) => {
             for one in resumed {

@@ -222,7 +222,7 @@ impl MachineKind for Macs {
     /// Also records the cancellation in the journal, so that after a crash the next process undoes the claim.
     async fn end_creation(fleet: &Arc<Fleet<Self>>, id: &str, requested_by: &RequestedBy) -> Result<bool, Error> {
         fleet.book.lock().unwanted_by(id, requested_by);
-        let changed = fleet.apply(id, &Event::Unwanted { told: false }).is_some();
+        let changed = fleet.apply(id, &Event::Unwanted { informed: false }).is_some();
         let control = fleet.kind.controls.lock().get(id).cloned();
         if let Some(control) = control {
             control.cancel();
@@ -232,7 +232,7 @@ impl MachineKind for Macs {
                 fleet.lifecycle.cancel(&operation.id, &requested_by.canceller()).await?;
             }
         }
-        fleet.apply(id, &Event::Unwanted { told: true });
+        fleet.apply(id, &Event::Unwanted { informed: true });
         Ok(changed)
     }
 

@@ -163,7 +163,7 @@ impl Fleet<Macs> {
 
     /// Releases a host whose claim this operation called off, or was to release.
     pub(super) fn release_called_off(self: &Arc<Self>, claim: ClaimName, host: String, by: &Operation) {
-        self.apply(claim.as_str(), &Event::Unwanted { told: true });
+        self.apply(claim.as_str(), &Event::Unwanted { informed: true });
         self.apply(claim.as_str(), &Event::Created);
         let requested_by = by.requested_by().unwrap_or_else(|| {
             RequestedBy::new(Requester::Plugin, format!("operation {}, which ordered it, was cancelled", by.id))

@@ -219,8 +219,8 @@ impl Rehearser {
         let _ = group.shutdown().await;
         group.leave(LEAVE).await;
         group.stop().await;
-        let told = OutcomeParts { seed, time_zone, priced, limits, found, story: Story::read(&folder)? };
-        Ok(told.outcome(day, policy_failures))
+        let reported = OutcomeParts { seed, time_zone, priced, limits, found, story: Story::read(&folder)? };
+        Ok(reported.outcome(day, policy_failures))
     }
 
     /// Finds all mistakes of the group, as `check` does, against a simulated Scaleway.
