@@ -450,19 +450,19 @@ mode = "shadow"
     #[test]
     fn a_limit_that_does_not_exist_is_told_with_the_line_of_its_policy() {
         let failure = parse("\n[policies.retry]\nlimits = { tme_ms = 1 }", Path::new("c.toml")).expect_err("invalid");
-        assert!(failure.causes[0].starts_with("line 2: 'policies.retry' "), "{:?}", failure.causes);
+        assert!(failure.causes[0].starts_with("line 2: 'policies.retry.limits' "), "{:?}", failure.causes);
         assert!(failure.causes[0].contains("`time_ms`"), "{:?}", failure.causes);
     }
 
     #[test]
     fn a_chain_that_is_too_long_or_goes_on_after_the_default_is_told_with_its_line() {
-        for (text, wrong) in [
-            ("\n[[policies.retry]]\npath = 'a.wasm'".repeat(9), "9 links, and at most 8 are allowed"),
-            ("\n[[policies.retry]]".repeat(2), "Put it last"),
+        for (text, key, wrong) in [
+            ("\n[[policies.retry]]\npath = 'a.wasm'".repeat(9), "policies.retry", "9 links, and at most 8 are allowed"),
+            ("\n[[policies.retry]]".repeat(2), "policies.retry[0]", "Put it last"),
         ] {
             let failure = parse(&text, Path::new("c.toml")).expect_err("invalid");
             assert_eq!(failure.causes.len(), 1, "{:?}", failure.causes);
-            assert!(failure.causes[0].starts_with("line 2: 'policies.retry' "), "{:?}", failure.causes);
+            assert!(failure.causes[0].starts_with(&format!("line 2: '{key}' ")), "{:?}", failure.causes);
             assert!(failure.causes[0].contains(wrong), "{:?}", failure.causes);
         }
         let text = "[[policies.state-mapping]]\n[[policies.state-mapping]]\n[policies.retry]\n[policies.release]";

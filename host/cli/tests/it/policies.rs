@@ -91,7 +91,7 @@ fn run_puts_a_question_from_a_file_from_stdin_or_the_example() {
         .run(&["policy", "run", file, "--slot", "retry", "--input", r#"{"atempt": 1, "elapsed": "1s"}"#])
         .expect(2)
         .says("`atempt`: there is no such field; did you mean `attempt`?; `elapsed`: \"1s\" is not a whole number")
-        .says("what is other than in the slot's example question:");
+        .says("only what differs from the slot's example question");
     let fixture =
         r#"{"slot": "retry", "question": {"failure": {"class": "out-of-stock"}}, "expect": {"verdict": "give-up"}}"#;
     std::fs::create_dir(world.home.path().join("fixtures")).unwrap();
@@ -183,7 +183,7 @@ fn prove_ends_with_1_and_a_fixture_when_a_law_is_violated_and_with_0_when_all_ho
     with_laws(b"slot = \"retry\"").expect(2).says("it has no law");
     let empty = ["policy", "prove", "default", "--slot", "state-mapping", "--bound", "servers=[]", "--random", "0"];
     let unknown = world.run(&[&empty[..], &["--never", "server.age < 0"]].concat()).expect(1);
-    let unknown = unknown.says("was evaluated for no answer");
+    let unknown = unknown.says("was tested on no answer");
     assert!(unknown.stdout.contains("unknown   never server.age < 0"), "{}", unknown.stdout);
 }
 
