@@ -427,7 +427,7 @@ pub(crate) struct MigrateState {
     /// Where they are: a state directory, or a database's URL
     #[arg(long, value_name = "DIRECTORY|URL")]
     pub(crate) from: String,
-    /// Where they go: one that has no journal
+    /// Where they go: an empty or new folder, or a database without a journal
     #[arg(long, value_name = "DIRECTORY|URL")]
     pub(crate) to: String,
 }

@@ -187,7 +187,9 @@ pub(crate) fn parse(text: &str, file: &Path) -> Result<Configuration, Failure> {
     read(&mut configuration, &mut reader, &mut problems, &base);
     reader.finish(&mut problems);
 
-    let problems = problems.into_sorted();
+    let mut problems = problems.into_sorted();
+    // What was read of a line that is no TOML is not what is written there.
+    problems.retain(|problem| problem.key.is_empty() || !lines.contains(&problem.line));
     if problems.is_empty() { Ok(configuration) } else { Err(failure(file, &problems)) }
 }
 
@@ -309,7 +311,7 @@ fn read_chain(
         }
         match read(&value) {
             Ok(_) => values.push(value),
-            Err(message) => problems.add(place, path, message),
+            Err(message) => add_placed(problems, place, &path, slot, &message),
         }
     }
     // Once more as a whole, for what no single link shows.
@@ -320,10 +322,22 @@ fn read_chain(
                 configuration.policies =
                     read.chain(slot).iter().cloned().fold(policies, |all, link| all.with(slot, link));
             }
-            Err(message) => problems.add(value.span().start, path, message),
+            Err(message) => add_placed(problems, value.span().start, &path, slot, &message),
         }
     }
     configuration.policy_lines.insert(slot, lines);
+}
+
+/// Adds a problem that the policy host has found in one link, which its words place as the only one: the key is named
+/// once, with the link's position.
+fn add_placed(problems: &mut Problems, offset: usize, path: &str, slot: SlotName, words: &str) {
+    let placed = words.strip_prefix(&format!("policies.{slot}")).and_then(|rest| rest.split_once(": "));
+    match placed {
+        Some((rest, message)) if rest.is_empty() || rest.starts_with(['.', '[']) => {
+            problems.add(offset, format!("{path}{rest}"), message);
+        }
+        _ => problems.add(offset, path, words),
+    }
 }
 
 /// What all policies share: `trust`, `registries` and `labels`.
@@ -436,19 +450,19 @@ mode = "shadow"
     #[test]
     fn a_limit_that_does_not_exist_is_told_with_the_line_of_its_policy() {
         let failure = parse("\n[policies.retry]\nlimits = { tme_ms = 1 }", Path::new("c.toml")).expect_err("invalid");
-        assert!(failure.causes[0].starts_with("line 2: 'policies.retry' "), "{:?}", failure.causes);
+        assert!(failure.causes[0].starts_with("line 2: 'policies.retry.limits' "), "{:?}", failure.causes);
         assert!(failure.causes[0].contains("`time_ms`"), "{:?}", failure.causes);
     }
 
     #[test]
     fn a_chain_that_is_too_long_or_goes_on_after_the_default_is_told_with_its_line() {
-        for (text, wrong) in [
-            ("\n[[policies.retry]]\npath = 'a.wasm'".repeat(9), "9 links, and at most 8 are allowed"),
-            ("\n[[policies.retry]]".repeat(2), "Put it last"),
+        for (text, key, wrong) in [
+            ("\n[[policies.retry]]\npath = 'a.wasm'".repeat(9), "policies.retry", "9 links, and at most 8 are allowed"),
+            ("\n[[policies.retry]]".repeat(2), "policies.retry[0]", "Put it last"),
         ] {
             let failure = parse(&text, Path::new("c.toml")).expect_err("invalid");
             assert_eq!(failure.causes.len(), 1, "{:?}", failure.causes);
-            assert!(failure.causes[0].starts_with("line 2: 'policies.retry' "), "{:?}", failure.causes);
+            assert!(failure.causes[0].starts_with(&format!("line 2: '{key}' ")), "{:?}", failure.causes);
             assert!(failure.causes[0].contains(wrong), "{:?}", failure.causes);
         }
         let text = "[[policies.state-mapping]]\n[[policies.state-mapping]]\n[policies.retry]\n[policies.release]";
@@ -479,6 +493,22 @@ mode = "shadow"
     fn a_syntax_error_is_told_with_its_line() {
         let failure = parse("owner = 'x'\nzone = fr-par-1\n", Path::new("config.toml")).expect_err("invalid");
         assert!(failure.causes[0].starts_with("line 2: "), "{:?}", failure.causes);
+        assert_eq!(failure.causes.len(), 1, "one mistake is told once: {:?}", failure.causes);
+    }
+
+    #[test]
+    fn what_the_policy_host_refuses_is_told_with_the_key_once() {
+        let causes = |text: &str| parse(text, Path::new("config.toml")).expect_err("invalid").causes.clone();
+        let zero = causes("[policies.retry]\npath = 'a.wasm'\nlimits = { time_ms = 0 }\n");
+        assert!(zero[0].starts_with("line 1: 'policies.retry.limits.time_ms' expected"), "{zero:?}");
+        let links = "[[policies.retry]]\npath = 'a.wasm'\n[[policies.retry]]\npath = 'oci://x'\n";
+        let second = causes(links);
+        assert!(second[0].starts_with("line 3: 'policies.retry[1].path' `oci://x`"), "{second:?}");
+        for keys in ["trust = ['RWQ']", "[policies.trust]\nkeys = ['RWQ']", "[policies.trust]\nkeys = 'RWQ'"] {
+            let text = if keys.starts_with('[') { keys.to_owned() } else { format!("[policies]\n{keys}") };
+            let reported = causes(&text);
+            assert!(reported[0].contains("Write [policies.trust.keys]"), "{keys}: {reported:?}");
+        }
     }
 
     #[test]
@@ -511,8 +541,8 @@ mode = "shadow"
             let lines = text.lines().count().max(1);
             match parse(text, Path::new("/etc/windlass/config.toml")) {
                 Ok(configuration) => {
-                    let told = serde_json::to_value(&configuration.policies).expect("policies are plain data");
-                    assert_eq!(Policies::from_value(told), Ok(configuration.policies));
+                    let reported = serde_json::to_value(&configuration.policies).expect("policies are plain data");
+                    assert_eq!(Policies::from_value(reported), Ok(configuration.policies));
                 }
                 Err(failure) => {
                     assert!(!failure.causes.is_empty());

@@ -57,8 +57,8 @@ impl Confirmation {
         if self == Confirmation::Given {
             return Ok(());
         }
-        let told = if planned.is_empty() { String::new() } else { rows(planned, Stream::Stderr) };
-        ask(&format!("{told}{} [y/N] ", bold(question)));
+        let reported = if planned.is_empty() { String::new() } else { rows(planned, Stream::Stderr) };
+        ask(&format!("{reported}{} [y/N] ", bold(question)));
         let refused = match answer().await? {
             Answer::Line(line) if is_yes(&line) => return Ok(()),
             Answer::Line(line) => {
@@ -188,8 +188,8 @@ mod tests {
             state: "running".to_owned(),
             why: "named".to_owned(),
         };
-        let told = rows_within(&[one], None);
-        let words: Vec<&str> = told.split_whitespace().collect();
+        let reported = rows_within(&[one], None);
+        let words: Vec<&str> = reported.split_whitespace().collect();
         assert_eq!(words, ["KIND", "ID", "NAME", "STATE", "WHY", "server", "s1", "web-1", "running", "named"]);
     }
 
@@ -208,15 +208,15 @@ mod tests {
             (40, &planned[..1], &["KIND", "NAME", "WHY"]),
             (60, &planned[..], &["KIND", "NAME", "WHY"]),
         ] {
-            let told = rows_within(named, Some(width));
+            let reported = rows_within(named, Some(width));
             assert_eq!(
-                told.lines().next().map(|line| line.split_whitespace().collect()),
+                reported.lines().next().map(|line| line.split_whitespace().collect()),
                 Some(titles.to_vec()),
-                "{told}"
+                "{reported}"
             );
-            assert!(told.lines().all(|line| line.chars().count() <= width), "{width}\n{told}");
-            assert!(told.contains("web-0nqrsxtrgyns"), "{told}");
-            assert!(named.len() == 1 || told.contains(&planned[1].id), "one without a name has its id: {told}");
+            assert!(reported.lines().all(|line| line.chars().count() <= width), "{width}\n{reported}");
+            assert!(reported.contains("web-0nqrsxtrgyns"), "{reported}");
+            assert!(named.len() == 1 || reported.contains(&planned[1].id), "one without a name has its id: {reported}");
         }
     }
 }

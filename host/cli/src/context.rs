@@ -96,7 +96,7 @@ impl Context {
             let failure = Failure::usage(error.to_string());
             match error {
                 ConfigurationError::Missing { .. } => failure.remedy(
-                    "`windlass demo` needs no account; docs/operating.md tells where credentials are looked for",
+                    "`windlass demo` needs no account; docs/operating.md says where Windlass looks for credentials",
                 ),
                 _ => failure,
             }

@@ -17,7 +17,7 @@ pub(crate) fn read_bounded(path: &Path, what: &str, limit: u64) -> Result<Vec<u8
         let failure = Failure::usage(format!("cannot read {what}")).at(path.display().to_string());
         match path.to_str().is_some_and(|path| path.contains("://")) {
             true => failure
-                .because("it is an address, and a file is needed")
+                .because("it is a URL, and a file is needed")
                 .remedy("fetch it first; `windlass policy pull` does so with an oci:// reference"),
             false => failure.because(error.to_string()),
         }

@@ -165,8 +165,13 @@ pub(crate) fn json_argument(argument: &str, what: &str) -> Result<Value, Failure
     } else {
         (argument.to_owned(), "the command line".to_owned())
     };
-    serde_json::from_str(&text)
-        .map_err(|error| Failure::usage(format!("{what} is not valid JSON")).at(place).because(error.to_string()))
+    serde_json::from_str(&text).map_err(|error| {
+        let failure = Failure::usage(format!("{what}: this is not valid JSON")).at(place).because(error.to_string());
+        match Path::new(argument).is_file() {
+            true => failure.remedy(format!("to read the file, write @{argument}")),
+            false => failure,
+        }
+    })
 }
 
 pub(crate) fn load(host: &Host, slot: SlotName, link: &Link, file: &Path) -> Result<Arc<LoadedPolicy>, Failure> {

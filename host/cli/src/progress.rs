@@ -1,6 +1,6 @@
 //! What operations do while they do it, on stderr: one moving line on a terminal, plain lines elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,8 +37,9 @@ impl Progress {
 async fn draw(mut events: UnboundedReceiver<Event>, total: usize, output: Output, steps_too: bool) {
     let bar = moving_line(total, output);
     let mut doing: BTreeMap<String, String> = BTreeMap::new();
+    let mut lines = Lines { steps_too, plans: BTreeSet::new() };
     while let Some(event) = events.recv().await {
-        let line = line(&event, steps_too);
+        let line = lines.of(&event);
         match &event.what {
             EventKind::StepBegan { step } => {
                 doing.insert(event.operation.to_string(), step.clone());
@@ -101,8 +102,23 @@ pub(crate) fn summary(doing: &BTreeMap<String, String>) -> String {
     counts.iter().map(|(step, count)| format!("{count} {step}")).collect::<Vec<_>>().join(", ")
 }
 
+/// What is said about one event after the other.
+struct Lines {
+    steps_too: bool,
+    /// The rollbacks that were said: one that cannot go on is planned again and again.
+    plans: BTreeSet<String>,
+}
+
+impl Lines {
+    fn of(&mut self, event: &Event) -> Option<String> {
+        let line = line(event, self.steps_too)?;
+        let is_plan = matches!(event.what, EventKind::Undoing { .. });
+        (!is_plan || self.plans.insert(line.clone())).then_some(line)
+    }
+}
+
 /// One event in one line; `None` for what only matters when steps are wanted, too.
-pub(crate) fn line(event: &Event, steps_too: bool) -> Option<String> {
+fn line(event: &Event, steps_too: bool) -> Option<String> {
     let because = |reason: &Option<String>| reason.as_ref().map(|reason| format!(" – {reason}")).unwrap_or_default();
     let (text, paint): (String, fn(&str) -> String) = match &event.what {
         EventKind::Opened if steps_too => (format!("{} begins", event.kind), dim),
@@ -161,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    fn told(what: EventKind, steps_too: bool) -> Option<String> {
+    fn reported(what: EventKind, steps_too: bool) -> Option<String> {
         let event = Event {
             operation: OperationId::parse("ci-k3v9q20mfz7a").expect("an id"),
             kind: OperationKind::CreateServer,
@@ -182,7 +198,7 @@ mod tests {
             reason: Some("backs off".to_owned()),
         };
         assert_eq!(
-            told(waiting, false).as_deref(),
+            reported(waiting, false).as_deref(),
             Some("ci-k3v9q20mfz7a  power-on failed (attempt 2): internal error (500); again in 1.5 s – backs off")
         );
     }
@@ -190,8 +206,28 @@ mod tests {
     #[test]
     fn steps_are_told_only_when_they_are_wanted() {
         let done = EventKind::StepDone { step: "create-ip".to_owned(), resource: None };
-        assert_eq!(told(done.clone(), false), None);
-        assert_eq!(told(done, true).as_deref(), Some("ci-k3v9q20mfz7a  create-ip done"));
+        assert_eq!(reported(done.clone(), false), None);
+        assert_eq!(reported(done, true).as_deref(), Some("ci-k3v9q20mfz7a  create-ip done"));
+    }
+
+    #[test]
+    fn a_rollback_that_is_planned_again_is_said_once() {
+        let undoing = |cause: &str| Event {
+            operation: OperationId::parse("ci-k3v9q20mfz7a").expect("an id"),
+            kind: OperationKind::CreateServer,
+            group: "ci".to_owned(),
+            what: EventKind::Undoing {
+                cause: Some(cause.to_owned()),
+                resources: Vec::new(),
+                decided_by: "the default".to_owned(),
+                reason: None,
+            },
+            at: 0,
+        };
+        let mut lines = Lines { steps_too: false, plans: BTreeSet::new() };
+        let said: Vec<bool> =
+            ["power-on", "power-on", "create-ip"].map(|cause| lines.of(&undoing(cause)).is_some()).to_vec();
+        assert_eq!(said, [true, false, true]);
     }
 
     #[test]

@@ -254,9 +254,9 @@ mod tests {
         new.hooks.configure = Some(Hook::new(HookAction::Program(ProgramHook::new("./new.sh"))));
         new.groups.insert("db".parse().unwrap(), NodeGroup::new(1, "DEV1-S", "ubuntu_noble"));
         let changes = compare(&old, &new);
-        let told: Vec<(&str, Takes)> = changes.iter().map(|change| (change.place.as_str(), change.takes)).collect();
+        let reported: Vec<(&str, Takes)> = changes.iter().map(|change| (change.place.as_str(), change.takes)).collect();
         assert_eq!(
-            told,
+            reported,
             [
                 ("groups.db", Takes::InPlace),
                 ("groups.web.count", Takes::InPlace),

@@ -389,7 +389,7 @@ impl Clusters {
             Ok(Some(stored)) if stored.open.is_none() && stored.requests.delete => {}
             Ok(_) => return ended,
             Err(error) => {
-                tracing::warn!(cluster = %name, %error, "whether its deletion is requested cannot be read");
+                tracing::warn!(cluster = %name, %error, "cannot read whether its deletion is requested");
                 return ended;
             }
         }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use windlass_lifecycle::{Left, OperationKind as JournalKind, OperationState as JournalState, Report, ResourceName};
+use windlass_lifecycle::{
+    LeftResource, OperationKind as JournalKind, OperationState as JournalState, Report, ResourceName,
+};
 use windlass_policy::slots::types::Label;
 
 use crate::Error;
@@ -64,7 +66,7 @@ impl Clusters {
 
     /// What the last removal of a node's server has left, as far as the journal says; empty where none has.
     #[must_use]
-    pub fn left_of(&self, node: &Node) -> Vec<Left> {
+    pub fn left_of(&self, node: &Node) -> Vec<LeftResource> {
         let journal = self.shared.lifecycle.journal();
         let operations = node.server.as_ref().and_then(|server| journal.operations_of_resource(server).ok());
         let mut removals =

@@ -245,7 +245,7 @@ mod tests {
             requests: Requests::default(),
             fence: Fence(1),
         };
-        let told = |stored: &StoredCluster| -> Vec<_> {
+        let reported = |stored: &StoredCluster| -> Vec<_> {
             let plans = ClusterPlan::next_of(stored, 7);
             plans.iter().map(|plan| (plan.operation, plan.make.join(" "), plan.remove.join(" "))).collect()
         };
@@ -253,7 +253,7 @@ mod tests {
         let farm = stored(None, vec![node(1, staying, running)]);
         let (one, two) = ("farm-web-1".to_owned(), "farm-web-3".to_owned());
         let scaling = (OperationKind::Scale, two, String::new());
-        assert_eq!(told(&farm), [scaling, (OperationKind::Terminate, String::new(), one.clone())]);
+        assert_eq!(reported(&farm), [scaling, (OperationKind::Terminate, String::new(), one.clone())]);
         // One of two is made already, and one of two is gone already.
         let open = ClusterOperation::begun(OperationKind::Scale, Stage::Servers, "here", 0);
         let (made, leaving) = (NodeRole::Made, NodeRole::Leaving);
@@ -263,7 +263,7 @@ mod tests {
             node(3, made, running),
             node(4, made, NodeState::Planned),
         ];
-        assert_eq!(told(&stored(Some(open), nodes)), [(OperationKind::Scale, "farm-web-4".into(), one)]);
+        assert_eq!(reported(&stored(Some(open), nodes)), [(OperationKind::Scale, "farm-web-4".into(), one)]);
     }
 
     #[test]

@@ -299,8 +299,8 @@ pub(crate) fn stand<'n>(
     };
     if cluster.state == ClusterState::Error {
         // What a failed operation left is told apart; one that ended well left nothing, so that is news.
-        let told = |node: &&Node| last.state == OperationState::Done || node.state != NodeState::Left;
-        cluster.reasons.extend(unserving(nodes.clone().filter(told)));
+        let reported = |node: &&Node| last.state == OperationState::Done || node.state != NodeState::Left;
+        cluster.reasons.extend(unserving(nodes.clone().filter(reported)));
     }
     cluster.left = left(nodes);
 }

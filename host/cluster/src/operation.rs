@@ -176,7 +176,7 @@ async fn watch(run: &Run, interval: Duration) {
         match run.shared.store.requests(&run.name, run.fence).await {
             Ok(Some(requests)) if !requests.cancel && !requests.delete => {}
             // A store that cannot be read now says so at the next write, too.
-            Err(error) => tracing::warn!(cluster = %run.name, %error, "the requests of others cannot be read"),
+            Err(error) => tracing::warn!(cluster = %run.name, %error, "cannot read the requests of other processes"),
             Ok(_) => {
                 run.control.cancel();
                 return;

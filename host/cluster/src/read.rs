@@ -61,10 +61,11 @@ impl ClusterSpecification {
     }
 
     fn parse_whole(text: &str, format: Format) -> Result<Self, InvalidSpecification> {
-        let mut specification: Self = match format {
-            Format::Toml => read_toml(text)?,
-            Format::Yaml => yaml::read(text)?,
+        let read = match format {
+            Format::Toml => read_toml(text),
+            Format::Yaml => yaml::read(text),
         };
+        let mut specification = read.map_err(|error| written_otherwise(text, format).unwrap_or(error))?;
         specification.normalize();
         specification.check()?;
         Ok(specification)
@@ -92,6 +93,21 @@ impl ClusterSpecification {
         }
         Ok(specification)
     }
+}
+
+/// A file whose name does not say how it is written. `None`: it does.
+fn written_otherwise(text: &str, format: Format) -> Option<InvalidSpecification> {
+    let (is_toml, is_yaml) = (DeTable::parse(text).is_ok(), yaml::has_keys(text));
+    let problem = match format {
+        Format::Toml if !is_toml && is_yaml => {
+            "this is YAML or JSON, not TOML: give the file a name that ends in .yaml or .json"
+        }
+        Format::Yaml if !is_yaml && is_toml => {
+            "this is TOML, not YAML or JSON: give the file a name that ends in .toml"
+        }
+        _ => return None,
+    };
+    Some(InvalidSpecification::new("line 1", problem))
 }
 
 fn read_toml(text: &str) -> Result<ClusterSpecification, InvalidSpecification> {
@@ -302,6 +318,22 @@ mod tests {
         let without = SAME_IN_YAML.replace("image: ubuntu_noble", "image:");
         assert_eq!(all(&without), ["groups.workers.image: it is empty or longer than 128 bytes"]);
         assert_eq!(all("name: farm\n  zone: b\n").len(), 1, "no YAML");
+    }
+
+    #[test]
+    fn a_file_named_as_another_format_is_told_which_it_is_written_in() {
+        let json = r#"{"name": "farm", "zone": "fr-par-1", "groups": {}}"#;
+        let toml = "line 1: this is TOML, not YAML or JSON: give the file a name that ends in .toml";
+        let yaml = "line 1: this is YAML or JSON, not TOML: give the file a name that ends in .yaml or .json";
+        for (text, format, said) in
+            [(GOOD, Format::Yaml, toml), (SAME_IN_YAML, Format::Toml, yaml), (json, Format::Toml, yaml)]
+        {
+            let error = ClusterSpecification::parse(text, format).unwrap_err();
+            assert_eq!(format!("{}: {}", error.place, error.problem), said);
+        }
+        // A mistake in the format that the name says stays a mistake of that format.
+        assert!(refused("name = farm", Format::Toml).contains("a text needs quotes"));
+        assert!(!refused("name: [farm", Format::Yaml).contains("TOML"));
     }
 
     #[test]

@@ -366,15 +366,15 @@ fn a_generation_is_dropped_with_the_last_who_has_it() {
 fn a_suspension_is_for_good_and_told_to_one() {
     under_all_schedules(|| {
         let health = Arc::new(Health::new(2));
-        let told = Arc::new(AtomicUsize::new(0));
+        let reported = Arc::new(AtomicUsize::new(0));
         let failing = (0..3).map(|_| {
-            let (health, told) = (Arc::clone(&health), Arc::clone(&told));
+            let (health, reported) = (Arc::clone(&health), Arc::clone(&reported));
             thread::spawn(move || {
                 if health.failed("broken") {
-                    told.fetch_add(1, Ordering::Relaxed);
+                    reported.fetch_add(1, Ordering::Relaxed);
                     assert!(health.is_suspended());
                 }
-                assert!(told.load(Ordering::Relaxed) == 0 || health.is_suspended(), "it was taken back");
+                assert!(reported.load(Ordering::Relaxed) == 0 || health.is_suspended(), "it was taken back");
             })
         });
         let working = (0..2).map(|_| {
@@ -383,8 +383,8 @@ fn a_suspension_is_for_good_and_told_to_one() {
         });
         let threads: Vec<_> = failing.chain(working).collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        let told = told.load(Ordering::Relaxed);
-        assert_eq!((told, health.is_suspended()), (usize::from(health.is_suspended()), told == 1));
+        let reported = reported.load(Ordering::Relaxed);
+        assert_eq!((reported, health.is_suspended()), (usize::from(health.is_suspended()), reported == 1));
         assert_eq!(health.last_failure().as_deref(), Some("broken"));
     });
 }

@@ -37,5 +37,5 @@ pub use catalogue::{Error, ServerChoice};
 pub use fixture::Fixture;
 pub use plan::{Bounds, Cost, Plan};
 pub use probe::{Probe, Verdict};
-pub use remove::Left;
+pub use remove::Leftover;
 pub use run::{Answered, Report};

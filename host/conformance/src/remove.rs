@@ -24,7 +24,7 @@ const LATE: Duration = Duration::from_secs(30);
 
 /// What could not be proven gone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Left {
+pub struct Leftover {
     pub kind: Kind,
     /// Its id; `unknown` when it could not even be looked for.
     pub id: String,
@@ -37,7 +37,7 @@ pub struct Left {
 #[derive(Debug, Default)]
 pub(crate) struct Removed {
     pub(crate) gone: BTreeSet<(Kind, String)>,
-    pub(crate) left: Vec<Left>,
+    pub(crate) left: Vec<Leftover>,
 }
 
 /// What is to go, and what stands in its way so far.
@@ -61,14 +61,15 @@ pub(crate) async fn remove_all(api: &Api, zone: &Zone, made: &[Made], owner_tag:
         round(api, &mut pending, &mut removed.gone).await;
     }
     let zone = zone.to_string();
-    removed.left = pending.into_iter().map(|((kind, id), why)| Left { kind, id, zone: zone.clone(), why }).collect();
+    removed.left =
+        pending.into_iter().map(|((kind, id), why)| Leftover { kind, id, zone: zone.clone(), why }).collect();
     removed.left.extend(unseen);
     removed
 }
 
 /// Adds what carries the run's tag, and the volume that such a server was made with. Filters are on trial, so each
 /// listing is read without one as well, and filtered here in any case. The answer is what could not be looked for.
-async fn look(api: &Api, zone: &Zone, owner_tag: &str, pending: &mut Pending) -> Vec<Left> {
+async fn look(api: &Api, zone: &Zone, owner_tag: &str, pending: &mut Pending) -> Vec<Leftover> {
     let mut unseen = Vec::new();
     for kind in Kind::ALL {
         let (all, filtered) = (api.list(kind, &[], None).await, api.list(kind, &[owner_tag], None).await);
@@ -76,7 +77,7 @@ async fn look(api: &Api, zone: &Zone, owner_tag: &str, pending: &mut Pending) ->
             Ok(items) => items,
             Err(stop) => {
                 let why = format!("whether {} of this run are left is not known: {}", kind.plural(), stop.words());
-                unseen.push(Left { kind, id: "unknown".to_owned(), zone: zone.to_string(), why });
+                unseen.push(Leftover { kind, id: "unknown".to_owned(), zone: zone.to_string(), why });
                 continue;
             }
         };

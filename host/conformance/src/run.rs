@@ -8,7 +8,7 @@ use crate::api::{Api, Stop};
 use crate::bench::Bench;
 use crate::plan::Plan;
 use crate::probe::Verdict;
-use crate::remove::{Left, Removed, remove_all};
+use crate::remove::{Leftover, Removed, remove_all};
 
 /// One question and what came of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -42,7 +42,7 @@ pub struct Report {
     /// How many of the resources that it made are proven gone.
     pub removed: usize,
     /// What could not be proven gone.
-    pub left: Vec<Left>,
+    pub left: Vec<Leftover>,
 }
 
 impl Report {

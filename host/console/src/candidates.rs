@@ -97,7 +97,7 @@ impl Candidates {
             Err(why) => return Ok(Err(why)),
         };
         let replayed = Handle::current().block_on(self.host.replay(record, &ReplayAgainst::Policy(policy)));
-        Ok(replayed.map_err(|error| told(&error)))
+        Ok(replayed.map_err(|error| message(&error)))
     }
 
     fn load(
@@ -132,13 +132,13 @@ impl Candidates {
                 }
                 Ok(Ok(policy))
             }
-            Err(error) => Ok(Err(told(&error))),
+            Err(error) => Ok(Err(message(&error))),
         }
     }
 }
 
 /// An error and its causes in one line.
-fn told(error: &windlass_policy::Error) -> String {
+fn message(error: &windlass_policy::Error) -> String {
     let mut words = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(of) = cause {

@@ -237,9 +237,9 @@ impl Source {
         Ok(Some(NotShown { words, directories }))
     }
 
-    /// The directory, for people.
+    /// Where the state is, for people: the directory, or the database.
     pub(crate) fn path(&self) -> String {
-        self.state.path().display().to_string()
+        self.state.location().display().to_string()
     }
 
     /// The journal; none where nothing was ever done.

@@ -411,7 +411,7 @@ async fn changes(State(console): State<Arc<Console>>, headers: HeaderMap) -> Res
         tokio::select! {
             () = follower.0.end.cancelled() => return None,
             () = sleep_until(last) => return None,
-            told = changed.changed() => told.ok()?,
+            reported = changed.changed() => reported.ok()?,
         }
         let now = changed.borrow_and_update().clone();
         Some((Ok::<_, Infallible>(event(&now)), (follower, changed)))

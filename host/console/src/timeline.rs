@@ -232,12 +232,12 @@ mod tests {
                 entry(sequence, ["x", "y", "z"][step], phases[phase], id, data)
             }).collect();
             let steps = steps(&entries);
-            let told: usize = steps.iter().map(|step| {
+            let reported: usize = steps.iter().map(|step| {
                 let begun = usize::from(!matches!(step.end, End::Failed) || step.began != step.ended.unwrap_or(0));
                 let ended = usize::from(step.end == End::Done && step.ended != Some(step.began));
                 begun + ended + step.attempts.len()
             }).sum();
-            prop_assert_eq!(told, entries.len());
+            prop_assert_eq!(reported, entries.len());
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use windlass_policy::{Policies, nearest};
+use windlass_policy::{Policies, nearest, plain_serde};
 
 use crate::Error;
 use crate::limits::Limit;
@@ -54,7 +54,10 @@ impl Configuration {
     fn read_key(&mut self, key: &str, value: Value) -> Result<(), String> {
         match key {
             "policies" => self.policies = Policies::from_value(value)?,
-            "limits" => self.limits = serde_json::from_value(value).map_err(|error| format!("limits: {error}"))?,
+            "limits" => {
+                let words = |error: serde_json::Error| format!("limits: {}", plain_serde(&error.to_string()));
+                self.limits = serde_json::from_value(value).map_err(words)?;
+            }
             _ => {
                 return Err(match nearest(key, KEYS) {
                     Some(meant) => format!("unknown key `{key}`; did you mean `{meant}`?"),
@@ -96,7 +99,8 @@ mod tests {
         for (text, message) in [
             ("polices: {}", "unknown key `polices`; did you mean `policies`?"),
             ("zone: fr-par-1", "unknown key `zone`; the keys are policies and limits"),
-            ("limits:\n- server: 1", "limits: unknown field `server`"),
+            ("limits:\n- server: 1", "limits: there is no key `server` here; did you mean `servers`?"),
+            ("limits:\n- namespaces: team", "limits: the text \"team\" must be a list"),
             ("policies:\n  realese: {}", "policies: unknown key `realese`; did you mean `release`?"),
             ("- a", "expected a mapping"),
             ("policies: [", "did not find"),
@@ -110,7 +114,9 @@ mod tests {
     fn the_mistakes_of_all_keys_are_told_at_once() {
         let text = "zone: fr-par-1\nlimits:\n- server: 1\npolicies:\n  realese: {}\n  retry:\n    mode: on\n";
         let error = Configuration::parse(text).unwrap_err();
-        for words in ["unknown key `zone`", "limits: unknown field", "did you mean `release`?", "policies.retry.mode"] {
+        for words in
+            ["unknown key `zone`", "limits: there is no key `server`", "did you mean `release`?", "policies.retry.mode"]
+        {
             assert!(error.contains(words), "{words}: {error}");
         }
     }

@@ -238,7 +238,7 @@ impl Registries {
             // Without any signature, that nobody could be asked is the reason.
             Err(error) if artifact.signatures.is_empty() => Err(error),
             Err(error) => {
-                tracing::warn!(%reference, %error, "whether it has other signatures by now is not known");
+                tracing::warn!(%reference, %error, "cannot check for newer signatures");
                 Ok(artifact)
             }
             Ok(()) => Ok(artifact),

@@ -145,6 +145,14 @@ impl Trust {
     /// # Errors
     /// A sentence that names the key and what was expected.
     pub fn from_value(value: serde_json::Value) -> Result<Trust, String> {
+        let is_table = |value: Option<&serde_json::Value>| value.is_none_or(serde_json::Value::is_object);
+        if !is_table(Some(&value)) || !is_table(value.get("keys")) {
+            let found = if value.is_object() { "`keys` is" } else { "it is" };
+            return Err(format!(
+                "{found} no table: each key has a name of its own. Write [policies.trust.keys], and below it a line \
+                 like release = \"RWQ...\""
+            ));
+        }
         let settings: Settings = serde_json::from_value(value).map_err(|error| error.to_string())?;
         if settings.keys.len() > MAX_KEYS || settings.revoked.len() > MAX_KEYS {
             return Err(format!("more than {MAX_KEYS} keys; remove those that sign no more"));

@@ -11,7 +11,7 @@ use windlass_fleeting::{
     simulate, start_logging, version,
 };
 use windlass_inspect::document::Document;
-use windlass_policy::{Compiler, compile_for_host};
+use windlass_policy::{Compiler, compile_for_host, nearest};
 use windlass_telemetry::Telemetry;
 
 /// What the host's two seconds leave for ending the work in flight, beside the calls that are being answered.
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     match arguments.as_slice() {
         [] | ["serve"] => serve_the_host(),
         ["version" | "-version" | "--version"] => {
-            print!("{}", version::full());
+            say(&version::full());
             ExitCode::SUCCESS
         }
         // Not for people: this process as its own compiler, whose memory goes with it.
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         },
         ["bootstrap", rest @ ..] => match bootstrap(rest.first().copied().unwrap_or_default(), version::VERSION) {
             Ok(folder) => {
-                println!("{}", folder.display());
+                say(&format!("{}\n", folder.display()));
                 ExitCode::SUCCESS
             }
             Err(error) => fail(&error),
@@ -49,14 +49,32 @@ fn main() -> ExitCode {
         ["check", rest @ ..] => GroupArguments::read("check", rest).map_or_else(|code| code, check_groups),
         ["simulate", rest @ ..] => simulate_group(rest),
         ["help" | "-help" | "-h" | "--help"] => {
-            println!("{USAGE}");
+            say(USAGE);
             ExitCode::SUCCESS
         }
-        [unknown, ..] => {
-            eprintln!("there is no command {unknown:?}\n\n{USAGE}");
-            ExitCode::from(2)
-        }
+        [unknown, ..] => wrong_usage(&format!("there is no command {unknown:?}{}", meant(unknown, &COMMANDS))),
     }
+}
+
+/// The commands for people.
+const COMMANDS: [&str; 7] = ["version", "check", "simulate", "adopt", "bootstrap", "serve", "help"];
+
+/// The end of a message about an unknown word.
+fn meant(written: &str, known: &[&str]) -> String {
+    match nearest(written, known.iter().copied()) {
+        Some(near) => format!("; did you mean {near}?"),
+        None => format!("; there are {}", known.join(", ")),
+    }
+}
+
+fn wrong_usage(words: &str) -> ExitCode {
+    eprintln!("{words}\n\n`fleeting-plugin-scaleway --help` shows how it is called");
+    ExitCode::from(2)
+}
+
+/// Writes on stdout. A reader that has seen enough, such as `head`, closes it early.
+fn say(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 const USAGE: &str = "fleeting-plugin-scaleway scales GitLab Runner instances on Scaleway.
@@ -77,7 +95,8 @@ The runner starts it; by hand it knows:
                           while the runner is stopped. <file> is the runner's (default /etc/gitlab-runner/config.toml),
                           <group> the `name` in its plugin_config, where there are several
   bootstrap <repository>  installs it into $FLEETING_PLUGIN_PATH (default /plugins)
-  serve                   what the runner does (also without a command)";
+  serve                   what the runner does (also without a command)
+";
 
 const SIMULATE_USAGE: &str = "Simulates the runner and this plugin with a config.toml, in simulated time
 
@@ -104,7 +123,8 @@ Usage: fleeting-plugin-scaleway simulate [<group>] [options]
   --output <format>     text or json (default text)
 
 Exits with 0 if all jobs have ended and all that was created is gone; with 1 if a job has not ended a day after the last
-hour, if something is left, or if the file is wrong; and with 2 on wrong usage.";
+hour, if something is left, or if the file is wrong; and with 2 on wrong usage.
+";
 
 /// The runner's configuration, unless it is said otherwise.
 const CONFIG: &str = "/etc/gitlab-runner/config.toml";
@@ -123,15 +143,12 @@ impl<'a> GroupArguments<'a> {
         while let Some(argument) = rest.next() {
             match (*argument, read.group) {
                 ("--help" | "-h", _) => {
-                    println!("{USAGE}");
+                    say(USAGE);
                     return Err(ExitCode::SUCCESS);
                 }
                 ("--config", _) => match rest.next() {
                     Some(path) => read.config = path,
-                    None => {
-                        eprintln!("--config needs a file\n\n{USAGE}");
-                        return Err(ExitCode::from(2));
-                    }
+                    None => return Err(wrong_usage("--config needs a file")),
                 },
                 (option, _) if option.starts_with("--config=") => read.config = &option["--config=".len()..],
                 // Where other programs take the file.
@@ -140,8 +157,8 @@ impl<'a> GroupArguments<'a> {
                 }
                 (name, None) if !name.starts_with('-') => read.group = Some(name),
                 (unknown, _) => {
-                    eprintln!("{command} has no option {unknown:?}\n\n{USAGE}");
-                    return Err(ExitCode::from(2));
+                    let near = meant(unknown, &["--config", "--help"]);
+                    return Err(wrong_usage(&format!("{command} has no option {unknown}{near}")));
                 }
             }
         }
@@ -165,7 +182,7 @@ fn check_groups(GroupArguments { group, config }: GroupArguments<'_>) -> ExitCod
     with_runtime(async {
         match check(config, group, &ProcessEnvironment::of_process(), compiler).await {
             Ok(groups) => {
-                groups.iter().for_each(|group| print!("{group}"));
+                groups.iter().for_each(|group| say(&group.to_string()));
                 let is_good = groups.iter().all(|group| group.problems.is_empty());
                 if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
             }
@@ -179,11 +196,11 @@ fn adopt_group(GroupArguments { group, config }: GroupArguments<'_>) -> ExitCode
     with_runtime(async {
         match adopt(config, group, &ProcessEnvironment::of_process(), compiler).await {
             Ok(taken) if taken.is_empty() => {
-                println!("nothing had to be taken over");
+                say("nothing had to be taken over\n");
                 ExitCode::SUCCESS
             }
             Ok(taken) => {
-                println!("taken over: {}", taken.join(", "));
+                say(&format!("taken over: {}\n", taken.join(", ")));
                 ExitCode::SUCCESS
             }
             Err(error) => fail(&error),
@@ -195,7 +212,7 @@ fn simulate_group(arguments: &[&str]) -> ExitCode {
     let options = match SimulateOptions::parse(arguments, CONFIG) {
         Ok(SimulateCommand::Run(options)) => options,
         Ok(SimulateCommand::Help) => {
-            println!("{SIMULATE_USAGE}");
+            say(SIMULATE_USAGE);
             return ExitCode::SUCCESS;
         }
         Err(wrong) => {
@@ -206,7 +223,7 @@ fn simulate_group(arguments: &[&str]) -> ExitCode {
     };
     match simulate(&options, &ProcessEnvironment::of_process(), Compiler::this_program([COMPILE]).ok()) {
         Ok(simulated) => {
-            let told = match options.json {
+            let document = match options.json {
                 true => {
                     match Document::new("simulate", &simulated).and_then(|document| serde_json::to_string(&document)) {
                         Ok(document) => document + "\n",
@@ -215,8 +232,7 @@ fn simulate_group(arguments: &[&str]) -> ExitCode {
                 }
                 false => simulated.to_string(),
             };
-            // Whoever reads may have seen enough.
-            let _ = std::io::stdout().write_all(told.as_bytes());
+            say(&document);
             if simulated.outcome.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(RehearsalError::Wrong(found)) => {

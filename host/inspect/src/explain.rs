@@ -78,11 +78,11 @@ pub fn rules_by_item(asked: &LinkRecord) -> Vec<String> {
         SlotName::StateMapping | SlotName::Retry | SlotName::Release | SlotName::Provisioning => "server",
     };
     bounded(asked.rules.iter().filter(|applied| !applied.items.is_empty()).map(|applied| {
-        let told: Vec<String> = applied.items.iter().take(MAX_TOLD).map(u32::to_string).collect();
-        let more = applied.items.len() - told.len();
+        let reported: Vec<String> = applied.items.iter().take(MAX_TOLD).map(u32::to_string).collect();
+        let more = applied.items.len() - reported.len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let plural = if applied.items.len() == 1 { "" } else { "s" };
-        format!("{}: {what}{plural} {}{more}", applied.rule, told.join(", "))
+        format!("{}: {what}{plural} {}{more}", applied.rule, reported.join(", "))
     }))
 }
 
@@ -105,14 +105,14 @@ impl Explanation {
     #[must_use]
     pub fn of(record: &DecisionRecord) -> Self {
         let (question, answer) = match record.slot {
-            SlotName::StateMapping => told(record, state_mapping_question, |question, answers| {
+            SlotName::StateMapping => reported(record, state_mapping_question, |question, answers| {
                 state_mapping_answer(question, answers, record)
             }),
-            SlotName::Retry => told(record, retry_question, retry_answer),
-            SlotName::Rollback => told(record, rollback_question, rollback_answer),
-            SlotName::Release => told(record, release_question, release_answer),
-            SlotName::Provisioning => told(record, provisioning_question, provisioning_answer),
-            SlotName::Placement => told(record, placement_question, placement_answer),
+            SlotName::Retry => reported(record, retry_question, retry_answer),
+            SlotName::Rollback => reported(record, rollback_question, rollback_answer),
+            SlotName::Release => reported(record, release_question, release_answer),
+            SlotName::Provisioning => reported(record, provisioning_question, provisioning_answer),
+            SlotName::Placement => reported(record, placement_question, placement_answer),
         };
         Self { question, answer, host: by_the_host(record) }
     }
@@ -147,7 +147,7 @@ fn section(text: &mut String, title: &str, lines: &[String]) {
 }
 
 /// The lines about the question and those about the answer, where both are there and of this version's contract.
-fn told<Q: DeserializeOwned, A: DeserializeOwned>(
+fn reported<Q: DeserializeOwned, A: DeserializeOwned>(
     record: &DecisionRecord,
     question_words: impl Fn(&Q) -> Vec<String>,
     answer_words: impl Fn(&Q, &A) -> Vec<String>,

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
-use windlass_lifecycle::{Aftermath, Left};
+use windlass_lifecycle::{Aftermath, LeftResource};
 
 use crate::output::{Output, note};
 use crate::text::printable;
@@ -65,8 +65,8 @@ pub struct Leftover {
     pub reason: String,
 }
 
-impl From<Left> for Leftover {
-    fn from(left: Left) -> Self {
+impl From<LeftResource> for Leftover {
+    fn from(left: LeftResource) -> Self {
         let resource = left.resource;
         Leftover { kind: resource.kind.to_string(), id: resource.id, zone: resource.zone, reason: left.why }
     }

@@ -24,6 +24,7 @@ struct Column<'r, T> {
     /// Absent: as in narrow tables.
     wide: Option<Cell<'r, T>>,
     spare: Option<u8>,
+    is_list: bool,
 }
 
 impl<'r, T> Listing<'r, T> {
@@ -40,13 +41,13 @@ impl<'r, T> Listing<'r, T> {
 
     /// A column of every table.
     pub fn column(mut self, title: &'static str, cell: impl Fn(&T) -> String + 'r) -> Self {
-        self.columns.push(Column { title, narrow: Some(Box::new(cell)), wide: None, spare: None });
+        self.columns.push(Column { title, narrow: Some(Box::new(cell)), wide: None, spare: None, is_list: false });
         self
     }
 
     /// A column of wide tables only.
     pub fn wide(mut self, title: &'static str, cell: impl Fn(&T) -> String + 'r) -> Self {
-        self.columns.push(Column { title, narrow: None, wide: Some(Box::new(cell)), spare: None });
+        self.columns.push(Column { title, narrow: None, wide: Some(Box::new(cell)), spare: None, is_list: false });
         self
     }
 
@@ -57,7 +58,8 @@ impl<'r, T> Listing<'r, T> {
         short: impl Fn(&T) -> String + 'r,
         whole: impl Fn(&T) -> String + 'r,
     ) -> Self {
-        self.columns.push(Column { title, narrow: Some(Box::new(short)), wide: Some(Box::new(whole)), spare: None });
+        let (narrow, wide): (Cell<'r, T>, Cell<'r, T>) = (Box::new(short), Box::new(whole));
+        self.columns.push(Column { title, narrow: Some(narrow), wide: Some(wide), spare: None, is_list: false });
         self
     }
 
@@ -65,6 +67,14 @@ impl<'r, T> Listing<'r, T> {
     pub fn spare(mut self, rank: u8) -> Self {
         if let Some(last) = self.columns.last_mut() {
             last.spare = Some(rank);
+        }
+        self
+    }
+
+    /// The cells of the last column are lists of words that are never cut within, such as addresses.
+    pub fn list(mut self) -> Self {
+        if let Some(last) = self.columns.last_mut() {
+            last.is_list = true;
         }
         self
     }
@@ -86,7 +96,7 @@ impl<'r, T> Listing<'r, T> {
         }
         let cells = self.columns.iter().filter_map(|column| {
             let cell = if wide { column.wide.as_ref().or(column.narrow.as_ref()) } else { column.narrow.as_ref() };
-            cell.map(|cell| (Head { title: column.title, spare: column.spare }, cell))
+            cell.map(|cell| (Head { title: column.title, spare: column.spare, is_list: column.is_list }, cell))
         });
         let (heads, cells): (Vec<Head<'_>>, Vec<&Cell<'r, T>>) = cells.unzip();
         laid_out(&heads, self.rows.iter().map(|row| cells.iter().map(|cell| cell(row)).collect()), width)

@@ -200,7 +200,7 @@ pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> St
 
 /// The same for either stream.
 pub fn table_on(stream: Stream, header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let heads: Vec<Head<'_>> = header.iter().map(|title| Head { title, spare: None }).collect();
+    let heads: Vec<Head<'_>> = header.iter().map(|title| Head { title, spare: None, is_list: false }).collect();
     laid_out(&heads, rows, stream.width())
 }
 

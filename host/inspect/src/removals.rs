@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use windlass_lifecycle::{KnownServer, Left, Operation, OperationId, OperationState, Report, RequestedBy};
+use windlass_lifecycle::{KnownServer, LeftResource, Operation, OperationId, OperationState, Report, RequestedBy};
 
 use crate::Inspector;
 use crate::output::fields;
@@ -28,7 +28,7 @@ struct GoneServer<'a> {
     removed_at: u64,
     /// What the removal has left.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    left: Vec<Left>,
+    left: Vec<LeftResource>,
     requested_by: Option<RequestedBy>,
     cause: Option<&'a Value>,
 }
@@ -64,7 +64,7 @@ fn of_document<'a>(server: &'a KnownServer, removal: &'a Operation) -> GoneServe
     }
 }
 
-fn left(removal: &Operation) -> Vec<Left> {
+fn left(removal: &Operation) -> Vec<LeftResource> {
     let report = Report::of(removal);
     report.map(|report| report.left).unwrap_or_default()
 }

@@ -14,12 +14,17 @@ const SENTENCE: usize = 24;
 /// Sentences are cut to this before a column is left out, and to the second one when no more can be.
 const CUT: [usize; 2] = [SENTENCE, 12];
 
+/// What stands for the words of a list that are left out.
+const ELLIPSIS_OF_LIST: &str = " …";
+
 /// The title of a column.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head<'t> {
     pub(crate) title: &'t str,
     /// Where it is left out if there is no room: those with the highest rank first.
     pub(crate) spare: Option<u8>,
+    /// Whether its cells are lists of words, such as addresses: they are cut between words only.
+    pub(crate) is_list: bool,
 }
 
 /// A table that is no wider than this, as far as it can be.
@@ -38,7 +43,8 @@ pub(crate) fn laid_out(
     };
     let mut text = String::new();
     for line in lines {
-        let cells = line.iter().zip(&widths).filter_map(|(cell, width)| Some(padded(cell, (*width)?)));
+        let cells = line.iter().zip(&columns).zip(&widths);
+        let cells = cells.filter_map(|((cell, column), width)| Some(padded(cell, (*width)?, column.is_list)));
         text.push_str(cells.collect::<Vec<_>>().join(GAP).trim_end());
         text.push('\n');
     }
@@ -51,6 +57,9 @@ struct Column {
     title: usize,
     /// Whether a cell of it is a sentence.
     is_prose: bool,
+    is_list: bool,
+    /// To what it may be cut at most: of a list, one word and the ellipsis.
+    least: usize,
     spare: Option<u8>,
 }
 
@@ -58,10 +67,16 @@ impl Column {
     fn of(head: Head<'_>, place: usize, lines: &[Vec<String>]) -> Self {
         let cells = || lines.iter().filter_map(|line| line.get(place));
         let is_empty = cells().skip(1).all(String::is_empty);
+        let one_word = |cell: &String| match cell.split_once(' ') {
+            Some((first, _)) => first.width() + ELLIPSIS_OF_LIST.width(),
+            None => cell.width(),
+        };
         Self {
+            least: if head.is_list { cells().map(one_word).max().unwrap_or(0) } else { 0 },
+            is_list: head.is_list,
             whole: cells().map(|cell| cell.width()).max().unwrap_or(0),
             title: head.title.width(),
-            is_prose: cells().any(|cell| cell.contains(' ') && cell.width() > SENTENCE),
+            is_prose: cells().any(|cell| cell.contains(' ') && (head.is_list || cell.width() > SENTENCE)),
             spare: if is_empty { Some(u8::MAX) } else { head.spare },
         }
     }
@@ -89,7 +104,8 @@ fn cut(columns: &[Column], left_out: &[usize], most: usize, least: usize) -> Vec
     while total(&widths) > most {
         let cuttable = columns.iter().zip(&mut widths).filter_map(|(column, width)| {
             let width = width.as_mut()?;
-            (column.is_prose && *width > least.max(column.title)).then_some(width)
+            (column.is_prose && *width > column.least.max(if column.is_list { 0 } else { least }).max(column.title))
+                .then_some(width)
         });
         match cuttable.max_by_key(|width| **width) {
             Some(width) => *width -= 1,
@@ -105,10 +121,15 @@ fn total(widths: &[Option<usize>]) -> usize {
 }
 
 /// A cell as wide as its column: cut where it is longer, with spaces where it is shorter.
-fn padded(cell: &str, width: usize) -> String {
+fn padded(cell: &str, width: usize, is_list: bool) -> String {
     let mut text = cell.to_owned();
     let mut has = cell.width();
-    if has > width {
+    if has > width && is_list {
+        let fits = |end: &usize| cell[..*end].width() + ELLIPSIS_OF_LIST.width() <= width;
+        let end = cell.match_indices(' ').map(|(end, _)| end).rfind(fits).unwrap_or(0);
+        text = format!("{}{ELLIPSIS_OF_LIST}", &cell[..end]);
+        has = text.width();
+    } else if has > width {
         (text, has) = (String::new(), 1);
         for character in cell.chars() {
             let more = character.width().unwrap_or(0);
@@ -128,11 +149,11 @@ mod tests {
     use super::*;
 
     const HEADS: [Head<'_>; 5] = [
-        Head { title: "name", spare: None },
-        Head { title: "id", spare: Some(2) },
-        Head { title: "state", spare: None },
-        Head { title: "zone", spare: Some(1) },
-        Head { title: "why", spare: None },
+        Head { title: "name", spare: None, is_list: false },
+        Head { title: "id", spare: Some(2), is_list: false },
+        Head { title: "state", spare: None, is_list: false },
+        Head { title: "zone", spare: Some(1), is_list: false },
+        Head { title: "why", spare: None, is_list: false },
     ];
     const ID: &str = "0b7d6a51-92a0-4f8c-a0ec-7c8d1f6f8a10";
     const WHY: &str = "power-on: Internal error (500, POST /instance/v1/zones/fr-par-1/servers)";
@@ -176,6 +197,21 @@ mod tests {
     fn a_table_without_sentences_that_cannot_fit_is_wider_and_still_whole() {
         let text = laid_out(&HEADS[..1], [vec![ID.to_owned()]], Some(10));
         assert_eq!(text, format!("NAME\n{ID}\n"));
+    }
+
+    #[test]
+    fn a_list_is_cut_between_its_words_and_keeps_the_first_whole() {
+        let heads = [HEADS[0], Head { title: "addresses", spare: None, is_list: true }];
+        let rows =
+            ["198.51.100.1 2001:db8::1:2", "198.51.100.207"].map(|cell| vec!["ci-1".to_owned(), cell.to_owned()]);
+        let lines = |width| {
+            let text = laid_out(&heads, rows.clone(), Some(width));
+            text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(lines(40), ["ci-1  198.51.100.1 2001:db8::1:2", "ci-1  198.51.100.207"]);
+        for width in [31, 20, 10] {
+            assert_eq!(lines(width), ["ci-1  198.51.100.1 …", "ci-1  198.51.100.207"], "{width}");
+        }
     }
 
     #[test]

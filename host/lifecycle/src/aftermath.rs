@@ -8,7 +8,7 @@ use crate::Error;
 use crate::identifier::OperationId;
 use crate::journal::step::Step;
 use crate::journal::{Entry, Journal, Phase, ResourceName};
-use crate::report::{Left, Report};
+use crate::report::{LeftResource, Report};
 use crate::run::Run;
 
 /// Why what is kept is there.
@@ -24,7 +24,7 @@ pub enum Aftermath {
     /// The operation is open in the journal, and the next start finishes or undoes it.
     Open,
     /// Something is left, or may be. The resources are those that are known, which may be none.
-    Left(Vec<Left>),
+    Left(Vec<LeftResource>),
 }
 
 impl Error {
@@ -73,7 +73,9 @@ impl Error {
             Self::Unrecorded { begun: false, .. } => Aftermath::Open,
             Self::Unrecorded { operation, left, .. } => {
                 let why = format!("operation {operation} stopped here, because the journal could not be written");
-                Aftermath::Left(left.iter().map(|name| Left { resource: name.clone(), why: why.clone() }).collect())
+                Aftermath::Left(
+                    left.iter().map(|name| LeftResource { resource: name.clone(), why: why.clone() }).collect(),
+                )
             }
         }
     }
@@ -99,9 +101,9 @@ impl Report {
         if self.is_clean() && self.look_at.is_none() && self.server_not_ours().is_none() && self.kept.is_empty() {
             return Aftermath::Clean;
         }
-        let kept = self.kept.iter().map(|name| Left { resource: name.clone(), why: KEPT.to_owned() });
+        let kept = self.kept.iter().map(|name| LeftResource { resource: name.clone(), why: KEPT.to_owned() });
         let why = "it exists and no longer carries our owner tag, or its server does not; it was left alone";
-        let not_ours = self.not_ours.iter().map(|name| Left { resource: name.clone(), why: why.to_owned() });
+        let not_ours = self.not_ours.iter().map(|name| LeftResource { resource: name.clone(), why: why.to_owned() });
         Aftermath::Left(self.left.iter().cloned().chain(kept).chain(not_ours).collect())
     }
 }

@@ -21,7 +21,7 @@ use crate::journal::{Entry, Operation, OperationFilter, OperationKind, Operation
 use crate::lifecycle::{Lifecycle, creation_scope, left_open, parse_zone, state_after};
 use crate::ownership::Claims;
 use crate::release::{Asking, Course, Decided, Removal, judge};
-use crate::report::{Left, Report};
+use crate::report::{LeftResource, Report};
 use crate::requested_by::RequestedBy;
 use crate::run::Run;
 use crate::run::UNKNOWN_GROUP;
@@ -417,13 +417,13 @@ async fn remove(
 
 /// What is left while the server of a cleanup stays until the slot is asked again: what the last look of this cleanup
 /// left, or where there was none, all that was made with the server.
-fn waiting(run: &Run, scope: &Scope, server: Left) -> Result<Report, Error> {
+fn waiting(run: &Run, scope: &Scope, server: LeftResource) -> Result<Report, Error> {
     let row = run.shared.journal.operation(&run.id)?;
     let looked: Option<Report> = row.report.and_then(|report| serde_json::from_value(report).ok());
     let mut report = looked.unwrap_or_else(|| {
         let made = scope.claims.known_as_made().filter(|name| name.kind != ResourceKind::PrivateNic);
         let why = format!("server {} stays until then", server.resource.id);
-        let left = made.map(|name| Left { resource: name.clone(), why: why.clone() }).collect();
+        let left = made.map(|name| LeftResource { resource: name.clone(), why: why.clone() }).collect();
         Report { left, ..Report::default() }
     });
     report.left.retain(|left| left.resource.id != server.resource.id);
@@ -464,7 +464,7 @@ async fn claims_of_unknown(
     let server = match run.look_one("get-server", id, || instance.get_server(id)).await {
         Ok(server) => server,
         Err(Stop::Failed(failed)) => {
-            let left = Left { resource: name, why: "whether it is gone could not be seen".to_owned() };
+            let left = LeftResource { resource: name, why: "whether it is gone could not be seen".to_owned() };
             let report = Report {
                 left: vec![left],
                 unverified: Some(format!("{}: {}", failed.step, crate::failure::words(&failed.failure))),

@@ -640,7 +640,7 @@ impl Creation<'_> {
         let step = "wait-until-running";
         self.run.begin(Create::WaitUntilRunning, Some(self.name(ResourceKind::Server, id))).await?;
         let deadline = self.run.deadline.unwrap_or_else(|| Instant::now() + Duration::from_secs(600));
-        let told = Instant::now();
+        let reported = Instant::now();
         let settle = self.run.shared.limits.settle;
         let mut began_to_start = false;
         let mut looks_without_start = 0;
@@ -670,7 +670,7 @@ impl Creation<'_> {
                         format!("server {id} fell back to stopped while it started"),
                     ))),
                     // It may have started and failed between two looks (assumption: action-takes-effect).
-                    ServerState::Stopped if told.elapsed() >= settle => {
+                    ServerState::Stopped if reported.elapsed() >= settle => {
                         looks_without_start += 1;
                         if looks_without_start > 1 {
                             let words =

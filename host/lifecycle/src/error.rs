@@ -229,7 +229,7 @@ pub enum Error {
     )]
     PolicyLost { operation: OperationId, lost: String },
     /// A part of the supervisor's round was dropped in the middle, because it took too long or was told to end.
-    #[error("the supervisor's part {part} was interrupted; the next round continues it")]
+    #[error("the supervisor's task {part} was interrupted; the next round continues it")]
     PartEnded { part: crate::supervisor::Part },
     /// An operation of this id exists.
     #[error("operation {operation} already exists")]

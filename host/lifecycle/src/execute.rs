@@ -325,7 +325,7 @@ impl PlanStep<'_> {
                     }
                 })
                 .await?;
-            let Outcome::Judged(told) = outcome else { return self.ended(outcome) };
+            let Outcome::Judged(reported) = outcome else { return self.ended(outcome) };
             let mut looks = 0_u32;
             let gone = run
                 .shared
@@ -339,7 +339,7 @@ impl PlanStep<'_> {
                         ServerState::Stopped | ServerState::Locked => Some(Ok(false)),
                         // Told to go, and it still stands there after a while: tell it again.
                         ServerState::Running | ServerState::StoppedInPlace
-                            if told == ServerCommand::Stopping || looks > 3 =>
+                            if reported == ServerCommand::Stopping || looks > 3 =>
                         {
                             Some(Ok(false))
                         }

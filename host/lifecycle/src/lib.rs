@@ -127,7 +127,7 @@ pub use placement::{Placement, euros};
 pub use quotas::{QuotaDemand, QuotaRefusal, check_quotas};
 pub use release::{Asking, Decided, Release, ReleaseOutcome, ReleaseRequest, Released, Removal};
 pub use remembered::RememberedServer;
-pub use report::{Left, Report};
+pub use report::{LeftResource, Report};
 pub use requested_by::{RequestedBy, Requester};
 pub use resume::{Resumed, ResumedOperation, UnverifiedOperation, WaitingOperation};
 pub use retry::Attempts;

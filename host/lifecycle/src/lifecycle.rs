@@ -455,7 +455,7 @@ pub(crate) fn state_after(report: &Report, when_clean: OperationState) -> Operat
 /// may not have been enough, the operation closes as unverified.
 pub(crate) async fn fail(run: &Run, active: &Active, specification: &ServerSpecification, cause: StepFailure) -> Error {
     metrics::counter!(metric_names::FAILURES, "class" => crate::failure::word(cause.failure.class)).increment(1);
-    tracing::warn!(operation = %run.id, step = cause.step, failure = %crate::failure::words(&cause.failure), "undoing");
+    tracing::warn!(operation = %run.id, step = cause.step, failure = %crate::failure::words(&cause.failure), "rolling back");
     run.begin_undo();
     let because = Cause { step: cause.step.clone(), failure: cause.failure.clone() };
     if let Err(stop) = run.note(Note::UndoBegun { because }, None).await {

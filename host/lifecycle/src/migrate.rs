@@ -35,10 +35,15 @@ impl StateDirectory {
     pub async fn migrate_to(&self, to: &Self, families: &'static [&'static str]) -> Result<Migrated, Error> {
         let refused = |problem: String| Error::Migration { problem };
         if let Some(evidence) = self.moved()? {
-            return Err(refused(format!("its history does not take place here: {evidence}")));
+            return Err(refused(format!("{} cannot be relied on: {evidence}", self.location().display())));
         }
-        let owner = self.stored_owner()?.ok_or_else(|| refused("it has no journal".to_owned()))?;
-        let history = self.history()?.ok_or_else(|| refused("it has no journal".to_owned()))?;
+        let no_journal = || refused(format!("{} has no journal", self.location().display()));
+        let owner = self.stored_owner()?.ok_or_else(no_journal)?;
+        let history = self.history()?.ok_or_else(no_journal)?;
+        if to.holds_other_files()? {
+            let folder = to.location();
+            return Err(refused(format!("{} holds other files; name an empty folder or a new one", folder.display())));
+        }
         for (place, living) in [("the old place", self.living_runners()), ("the new place", to.living_runners())] {
             if living > 0 {
                 return Err(refused(format!("{place} is in use by {living} other processes")));

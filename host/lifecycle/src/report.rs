@@ -14,7 +14,7 @@ pub struct Report {
     /// Left in place on purpose, and marked so.
     pub kept: Vec<ResourceName>,
     /// Should be gone and is not.
-    pub left: Vec<Left>,
+    pub left: Vec<LeftResource>,
     /// Left alone since somebody abandoned the operation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub abandoned: Vec<ResourceName>,
@@ -31,7 +31,7 @@ pub struct Report {
 
 /// A resource that should be gone and is not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Left {
+pub struct LeftResource {
     pub resource: ResourceName,
     pub why: String,
 }

@@ -25,7 +25,7 @@ use crate::journal::note::Note;
 use crate::journal::progress::Progress;
 use crate::journal::{Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceName};
 use crate::lifecycle::{Lifecycle, claims_of_creation, fail, left_open, parse_zone, succeed};
-use crate::report::{Left, Report};
+use crate::report::{LeftResource, Report};
 use crate::run::{Run, milliseconds};
 use crate::shared::{Active, Shared};
 use crate::specification::ServerSpecification;
@@ -588,7 +588,7 @@ async fn leave_started(
         server.id
     );
     let claims = claims_of_creation(&run.shared, &run.id, specification, entries)?;
-    let left = claims.known().map(|resource| Left { resource: resource.clone(), why: why.clone() }).collect();
+    let left = claims.known().map(|resource| LeftResource { resource: resource.clone(), why: why.clone() }).collect();
     tracing::warn!(operation = %run.id, "{why}");
     let report = Report { left, ..Report::default() };
     run.shared.close(run, active, OperationState::Left, None, Some(&report), Vec::new()).await.map(drop)

@@ -162,6 +162,14 @@ impl StateDirectory {
         }
     }
 
+    /// Whether it is a folder of something else: it has files, and no host has ever opened it.
+    pub(crate) fn holds_other_files(&self) -> Result<bool, Error> {
+        if self.shared.is_some() || self.directory.exists(RUNNERS) || !self.is_fresh() {
+            return Ok(false);
+        }
+        Ok(self.directory.entries().map_err(self.failed("."))?.next().is_some())
+    }
+
     /// From now on the owner's name is this one, where none is configured: for who takes over what a lost state
     /// directory knew.
     ///

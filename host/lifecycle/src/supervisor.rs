@@ -209,12 +209,12 @@ impl Supervisor {
     }
 
     /// Works until the control is told to end; `told` hears of each round.
-    pub async fn run(&self, control: &Control, mut told: impl FnMut(&Round)) {
+    pub async fn run(&self, control: &Control, mut on_round: impl FnMut(&Round)) {
         let ending = || control.left().is_cancelled() || control.cancelled().is_cancelled();
         while !ending() {
             let due = self.schedule.lock().due(Instant::now());
             if !due.is_empty() {
-                told(&self.round_of(&due, true, control).await);
+                on_round(&self.round_of(&due, true, control).await);
                 continue;
             }
             let next = self.schedule.lock().next();

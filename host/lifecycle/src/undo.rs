@@ -16,7 +16,7 @@ use crate::failure;
 use crate::inventory::{Found, OwnedResource, Scope, Unseen, gather};
 use crate::journal::note::Note;
 use crate::journal::{Entry, OperationKind, ResourceKind, ResourceName};
-use crate::report::{Left, Report};
+use crate::report::{LeftResource, Report};
 use crate::run::{Run, reasons_of};
 use crate::stop::{StepFailure, Stop};
 
@@ -98,14 +98,14 @@ pub(crate) async fn undo(run: &Run, scope: &mut Scope, cause: Option<&StepFailur
         let found = going.without_protected(found, &scope.unseen);
         let last = round > ROUNDS || (round > 1 && began.elapsed() > ROUNDS_END);
         if last || !going.may_go(&found) {
-            return Ok(told(going.ended(staying, &there, scope)));
+            return Ok(reported(going.ended(staying, &there, scope)));
         }
         if round > 1 {
             run.sleep("undo", Duration::from_secs(u64::from(round))).await?;
         }
         let Some(steps) = ask(run, &found, cause).await? else {
             going.undecided(&found);
-            return Ok(told(going.ended(staying, &there, scope)));
+            return Ok(reported(going.ended(staying, &there, scope)));
         };
         keep(run, scope, &mut staying, &found, &steps).await?;
         for end in execute(run, &scope.claims, &found, &steps).await? {
@@ -277,7 +277,7 @@ impl RemovalProgress {
             .chain(unread)
             .map(|(name, why)| (name, problems.get(&name.id).cloned().unwrap_or(why)))
             .chain(unplaced.map(|volume| (volume, UNPLACED.to_owned())))
-            .map(|(name, why)| Left { resource: name.clone(), why })
+            .map(|(name, why)| LeftResource { resource: name.clone(), why })
             .collect();
         let removed = seen
             .into_values()
@@ -289,7 +289,7 @@ impl RemovalProgress {
     }
 }
 
-fn told(report: Report) -> Report {
+fn reported(report: Report) -> Report {
     metrics::counter!(crate::metric_names::LEFT_BEHIND).increment(report.left.len() as u64);
     report
 }
@@ -333,7 +333,7 @@ pub(crate) async fn keep_all(run: &Run, scope: &mut Scope) -> Result<Report, Sto
             going.step_ended(run, resource, end);
         }
     }
-    Ok(told(going.ended(staying, &[], scope)))
+    Ok(reported(going.ended(staying, &[], scope)))
 }
 
 /// What these entries say was kept.

@@ -306,7 +306,7 @@ mod tests {
         (folder, state)
     }
 
-    fn told(state: &Dir) -> Vec<(u64, String, String)> {
+    fn reported(state: &Dir) -> Vec<(u64, String, String)> {
         let word = |what: &PolicyEventKind| {
             let json = serde_json::to_value(what).unwrap();
             json.as_str().map(str::to_owned).unwrap_or_else(|| json.as_object().unwrap().keys().next().unwrap().clone())
@@ -339,14 +339,14 @@ mod tests {
             (6, "better", "suspended"),
         ];
         let expected: Vec<_> = expected.map(|(at, name, what)| (at, name.to_owned(), what.to_owned())).to_vec();
-        assert_eq!(told(&state), expected);
+        assert_eq!(reported(&state), expected);
 
         // The next process of the same program goes on; another program has its own chains.
         open(2, "plugin").note(&status(vec![link(0, "better"), link(1, "default")]), 8).unwrap();
-        assert_eq!(told(&state), expected);
+        assert_eq!(reported(&state), expected);
         open(2, "plugin").note(&status(vec![link(0, "default")]), 9).unwrap();
         open(3, "controller").note(&status(vec![link(0, "default")]), 10).unwrap();
-        let last = &told(&state)[5..];
+        let last = &reported(&state)[5..];
         assert_eq!(
             last.iter().map(|(at, _, what)| (*at, what.as_str())).collect::<Vec<_>>(),
             [(9, "replaced"), (9, "removed"), (10, "in-force")]

@@ -97,7 +97,7 @@ impl From<Refused> for Refusal {
         match told {
             Refused::Configure(words) => Refusal::Configure(words),
             Refused::Settings(words) => Refusal::Settings(words),
-            Refused::Other(words) => Refusal::Told(words),
+            Refused::Other(words) => Refusal::Message(words),
         }
     }
 }

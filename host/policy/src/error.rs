@@ -85,7 +85,7 @@ pub enum Refusal {
 
     /// What the process that compiles policies says.
     #[error("{0}")]
-    Told(String),
+    Message(String),
 
     /// It is no component.
     #[error("it is {what}, and a policy is a WebAssembly component: {remedy}")]

@@ -301,8 +301,8 @@ impl Host {
         let generation = generation_of(&configured, &built_ins);
         let generations = Arc::new(Generations::new(configured, generation));
         let scopes = Arc::<Scopes>::default();
-        let told = (generations.clone(), scopes.clone(), deciding.clone());
-        let tell = move || status(&told.0, &told.1, &told.2);
+        let reported = (generations.clone(), scopes.clone(), deciding.clone());
+        let tell = move || status(&reported.0, &reported.1, &reported.2);
         let inner = Inner {
             _status: StatusWriter::start(&options.state_dir, process, deciding.status.clone(), tell)?,
             loader,

@@ -92,7 +92,7 @@ impl RulesFile {
         let file = RulesFile::read_all(contents)?;
         match file.problems.is_empty() {
             true => Ok(file),
-            false => Err(told(file.problems)),
+            false => Err(reported(file.problems)),
         }
     }
 
@@ -154,7 +154,7 @@ impl RulesFile {
             problems.push((0, "it has no rule: add one, begun by [[rules]]".into()));
         }
         check_names(&lines, &mut problems);
-        let Some((slot, slot_line)) = slot else { return Err(told(problems)) };
+        let Some((slot, slot_line)) = slot else { return Err(reported(problems)) };
         let mut settings = Map::new();
         settings.insert("slot".into(), slot.as_str().into());
         settings.insert("rules".into(), Value::Array(rules));
@@ -213,7 +213,7 @@ impl RulesFile {
     /// the settings such as `rules[2].when: `.
     pub(crate) fn explain<'w>(&self, words: impl IntoIterator<Item = &'w str>) -> Vec<String> {
         let explained = words.into_iter().map(|words| self.explained(words));
-        told(self.problems.iter().cloned().chain(explained).collect())
+        reported(self.problems.iter().cloned().chain(explained).collect())
     }
 
     fn explained(&self, words: &str) -> Problem {
@@ -286,7 +286,7 @@ fn numbered(number: usize) -> String {
 }
 
 /// The words of problems in the order of their lines, as far as anybody reads.
-fn told(mut problems: Vec<Problem>) -> Vec<String> {
+fn reported(mut problems: Vec<Problem>) -> Vec<String> {
     problems.sort_by_key(|(line, _)| *line);
     let more = problems.len().saturating_sub(MAX_PROBLEMS);
     problems.truncate(MAX_PROBLEMS);
@@ -500,12 +500,12 @@ answer = "defer"
             "line 8: rule 2: `name`: it must be a text in quotes",
         ];
         assert_eq!(places.len(), expected.len(), "{places:?}");
-        for (told, expected) in places.iter().zip(expected) {
-            assert!(told.starts_with(expected), "{told}");
+        for (reported, expected) in places.iter().zip(expected) {
+            assert!(reported.starts_with(expected), "{reported}");
         }
         let many = format!("slot = \"retry\"\n{}", "[[rules]]\nwehn = 1\n".repeat(50));
-        let told = RulesFile::read(many.as_bytes()).unwrap_err();
-        assert_eq!((told.len(), told[MAX_PROBLEMS].as_str()), (MAX_PROBLEMS + 1, "and 68 more"));
+        let reported = RulesFile::read(many.as_bytes()).unwrap_err();
+        assert_eq!((reported.len(), reported[MAX_PROBLEMS].as_str()), (MAX_PROBLEMS + 1, "and 68 more"));
     }
 
     #[test]
@@ -560,19 +560,19 @@ answer = "defer"
     #[test]
     fn the_components_words_about_a_mistake_become_what_to_write() {
         let text = "slot = 'retry'\n[[rules]]\nwhen = 'failure.class == out-of-stock'\nanswer = { wait = '60s' }\n";
-        let told = RulesFile::read(text.as_bytes()).unwrap().explain([
+        let reported = RulesFile::read(text.as_bytes()).unwrap().explain([
             "rules[0].when: there is no `out`; there are `now`",
             "rules[0].when: it is not CEL: mismatched input '<EOF>' expecting expression (character 10)",
             "rules[0].answer: invalid type: string \"60s\", expected u64",
         ]);
-        for (told, end) in told.iter().zip([
+        for (reported, end) in reported.iter().zip([
             "a text needs quotes: 'out-of-stock'",
             "it ends where more is expected (character 10)",
             "must be a whole number, 0 or more, without quotes; times are in milliseconds: write 60000",
         ]) {
-            assert!(told.ends_with(end), "{told}");
+            assert!(reported.ends_with(end), "{reported}");
         }
-        assert_eq!(told.len(), 3, "{told:?}");
+        assert_eq!(reported.len(), 3, "{reported:?}");
     }
 
     #[test]

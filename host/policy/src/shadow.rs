@@ -68,7 +68,7 @@ pub(crate) struct ShadowPlace {
 pub(crate) struct Shadows {
     options: ShadowOptions,
     shared: Arc<Shared>,
-    told: Observers,
+    observers: Observers,
     /// Started for the first decision that has a shadow.
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -108,8 +108,8 @@ struct Waiting {
 
 impl Shadows {
     pub(crate) fn new(options: ShadowOptions, log: Arc<DecisionLog>, status: Arc<StatusSignal>) -> Shadows {
-        let told = Observers { log, status };
-        Shadows { options, shared: Arc::default(), told, thread: Mutex::default() }
+        let observers = Observers { log, status };
+        Shadows { options, shared: Arc::default(), observers, thread: Mutex::default() }
     }
 
     /// Has the shadows asked and the record written, some time later. Never waits.
@@ -122,7 +122,7 @@ impl Shadows {
         let bytes = weight(&record);
         let asking = Box::new(Asking::<S> { record, places, brake });
         if let Err((asking, why)) = self.put(asking, bytes) {
-            asking.give_up(&self.told, why);
+            asking.give_up(&self.observers, why);
         }
     }
 
@@ -149,8 +149,8 @@ impl Shadows {
     fn start(&self) -> std::io::Result<()> {
         let mut thread = self.thread.lock();
         if thread.is_none() {
-            let (options, shared, told) = (self.options, self.shared.clone(), self.told.clone());
-            let work = move || work(options, &shared, &told);
+            let (options, shared, observers) = (self.options, self.shared.clone(), self.observers.clone());
+            let work = move || work(options, &shared, &observers);
             *thread = Some(std::thread::Builder::new().name("policy-shadows".into()).spawn(work)?);
         }
         Ok(())
@@ -167,7 +167,7 @@ impl Shadows {
         }
         queue.flushing -= 1;
         drop(queue);
-        self.told.log.flush();
+        self.observers.log.flush();
     }
 }
 
@@ -183,7 +183,7 @@ impl Drop for Shadows {
     }
 }
 
-fn work(options: ShadowOptions, shared: &Shared, told: &Observers) {
+fn work(options: ShadowOptions, shared: &Shared, observers: &Observers) {
     loop {
         let (Waiting { asking, bytes }, stop) = {
             let mut queue = shared.queue.lock();
@@ -199,8 +199,8 @@ fn work(options: ShadowOptions, shared: &Shared, told: &Observers) {
         };
         let began = Instant::now();
         if stop.is_some_and(|until| began >= until) {
-            asking.give_up(told, "the host was about to end");
-        } else if catch_unwind(AssertUnwindSafe(|| asking.ask(told))).is_err() {
+            asking.give_up(observers, "the host was about to end");
+        } else if catch_unwind(AssertUnwindSafe(|| asking.ask(observers))).is_err() {
             tracing::error!("asking a shadow panicked; the record of the decision is lost");
         }
         let rest = options.rest_after(began.elapsed());
@@ -216,9 +216,9 @@ fn work(options: ShadowOptions, shared: &Shared, told: &Observers) {
 /// A record of whatever slot, on its way through its shadows to the log.
 trait Ask: Send {
     /// Asks the shadows.
-    fn ask(self: Box<Self>, told: &Observers);
+    fn ask(self: Box<Self>, observers: &Observers);
     /// Hands the record on without.
-    fn give_up(self: Box<Self>, told: &Observers, why: &str);
+    fn give_up(self: Box<Self>, observers: &Observers, why: &str);
 }
 
 struct Asking<S: Slot> {
@@ -228,24 +228,24 @@ struct Asking<S: Slot> {
 }
 
 impl<S: Slot> Ask for Asking<S> {
-    fn ask(self: Box<Self>, told: &Observers) {
+    fn ask(self: Box<Self>, observers: &Observers) {
         let Asking { mut record, places, brake } = *self;
         for place in &places {
-            let shadow = ask_one::<S>(place, &record, brake, &told.status);
+            let shadow = ask_one::<S>(place, &record, brake, &observers.status);
             tell::<S>(place, &shadow);
             record.shadows.push(shadow);
         }
-        let _ = told.log.record(Box::new(answers_of(record)));
+        let _ = observers.log.record(Box::new(answers_of(record)));
     }
 
-    fn give_up(self: Box<Self>, told: &Observers, why: &str) {
+    fn give_up(self: Box<Self>, observers: &Observers, why: &str) {
         let Asking { mut record, places, .. } = *self;
         for place in &places {
             let shadow = not_asked(place, Failure::new(FailureKind::HostBusy, why));
             tell::<S>(place, &shadow);
             record.shadows.push(shadow);
         }
-        let _ = told.log.record(Box::new(answers_of(record)));
+        let _ = observers.log.record(Box::new(answers_of(record)));
     }
 }
 

@@ -58,7 +58,7 @@ fn key(state: &Dir, user: u32) -> io::Result<Option<Key>> {
                 tracing::warn!(
                     owner,
                     user,
-                    "cache.key belongs to another user: what stands in the state folder can't be trusted, and nothing is cached"
+                    "cache.key belongs to another user, so files of the state directory cannot be trusted and nothing is cached"
                 );
                 return Ok(None);
             }
@@ -66,7 +66,7 @@ fn key(state: &Dir, user: u32) -> io::Result<Option<Key>> {
             // What it has signed can't be trusted either.
             Found::Key(..) | Found::Else(_) => {
                 tracing::warn!(
-                    "cache.key is torn or open to other users: a new one is made, and what the old one has signed counts no more"
+                    "cache.key is damaged or readable by other users: a new one is made, and files signed with the old one are ignored"
                 );
                 state.remove_file(KEY_FILE)?;
             }

@@ -85,7 +85,7 @@ fn living(folder: &Dir) -> io::Result<Vec<String>> {
                     remove(folder, format!("{name}{end}"))?;
                 }
             }
-            Err(error) => tracing::warn!(host = name, %error, "it can't be told whether a host lives"),
+            Err(error) => tracing::warn!(host = name, %error, "cannot check whether a host is running"),
         }
     }
     Ok(names)

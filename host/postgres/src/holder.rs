@@ -62,7 +62,9 @@ impl Holder {
 
     fn lose(&self) {
         if !self.is_lost.swap(true, Ordering::Relaxed) {
-            tracing::error!("another host took this process for dead, so it can write nothing any more: restart it");
+            tracing::error!(
+                "another host considered this process dead and took over its work, so it cannot write any more: restart it"
+            );
         }
     }
 

@@ -45,7 +45,13 @@ impl Difference {
             let words = figure.words(value.abs());
             // What is rounded to zero has no sign.
             let is_zero = !words.contains(|letter: char| matches!(letter, '1'..='9'));
-            let sign = if is_zero { "" } else if value > 0.0 { "+" } else { "-" };
+            let sign = if is_zero {
+                ""
+            } else if value > 0.0 {
+                "+"
+            } else {
+                "-"
+            };
             format!("{sign}{words}")
         };
         match self.interval {

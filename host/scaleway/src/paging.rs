@@ -92,7 +92,7 @@ where
             if !filtered {
                 return Err(unreadable(Unreadable::DoesNotAddUp { total, found: ids.len() }));
             }
-            tracing::warn!(path, total, found = ids.len(), "the total of this list is not true");
+            tracing::warn!(path, total, found = ids.len(), "this list has another number of items than its total says");
             return Ok(this.items.into_items());
         }
         found.take_over(this.items);
@@ -129,18 +129,18 @@ where
     };
     let mut end = 1;
     // Where a full page makes a large total likely, the end is looked for there; else page after page.
-    let told = if is_full { reading.last_total.unwrap_or(0).div_ceil(page_length as u64) } else { 1 };
-    if told > PAGES {
+    let reported = if is_full { reading.last_total.unwrap_or(0).div_ceil(page_length as u64) } else { 1 };
+    if reported > PAGES {
         return Err(too_long(page_length, reading.last_total));
     }
     let mut is_over = false;
-    if told > 1 {
-        let page = fetch(told).await?;
+    if reported > 1 {
+        let page = fetch(reported).await?;
         if !page.items.is_empty() {
-            end = told;
+            end = reported;
             is_over = page.items.len() < page_length;
         }
-        reading.take(told, page);
+        reading.take(reported, page);
     }
     let leapt = end > 1;
     while !is_over {

@@ -142,7 +142,7 @@ pub async fn serve(socket: Socket, host: Host, options: ServeOptions, end: Cance
                 Ok((stream, _)) => server.take(stream, &mut connections),
                 Err(error) => {
                     if let Some(left_out) = server.warnings.take(Instant::now()) {
-                        tracing::warn!(%error, left_out, "a connection cannot be taken");
+                        tracing::warn!(%error, left_out, "a connection cannot be accepted");
                     }
                     tokio::time::sleep(PAUSE).await;
                 }
@@ -156,7 +156,7 @@ pub async fn serve(socket: Socket, host: Host, options: ServeOptions, end: Cance
 
 fn noted(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
-        tracing::error!(%error, "a connection ended by a defect");
+        tracing::error!(%error, "a connection ended because of a bug");
     }
 }
 
@@ -180,7 +180,7 @@ impl Server {
                 count(&counters.denied_connections);
                 let who = peer.map_or_else(|error| error.to_string(), |peer| format!("user {}", peer.uid()));
                 if let Some(left_out) = self.warnings.take(Instant::now()) {
-                    tracing::warn!(peer = who, left_out, "a peer that may not ask was refused");
+                    tracing::warn!(peer = who, left_out, "a client without permission was refused");
                 }
                 error(Code::Denied, format!("{who} may not ask this server"))
             }
@@ -313,8 +313,8 @@ mod tests {
             ([0, 32, 0, 0], "the request has 2097152 bytes"),
         ] {
             let ended = Ended::TooLarge(u32::from_be_bytes(begin) as usize);
-            let told = why(&ended, 1 << 20).unwrap().message;
-            assert!(told.contains(expected), "{told}");
+            let reported = why(&ended, 1 << 20).unwrap().message;
+            assert!(reported.contains(expected), "{reported}");
         }
     }
 

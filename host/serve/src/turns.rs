@@ -66,7 +66,7 @@ fn work(waiting: &Mutex<Receiver<Job>>) {
     loop {
         let Ok(job) = waiting.lock().recv() else { return };
         if catch_unwind(AssertUnwindSafe(job)).is_err() {
-            tracing::error!("a large question ended by a defect");
+            tracing::error!("a large question ended because of a bug");
         }
     }
 }

@@ -75,7 +75,10 @@ async fn a_password_is_told_to_nobody_whose_host_key_is_another() {
     let shown = ShownHostKey::default();
     let refused =
         Session::open(&destination(port), &password("open sesame"), vec![expected.clone()], &shown).await.unwrap_err();
-    assert!(matches!(&refused, Error::HostKey { expected: told, .. } if *told == expected.fingerprint()), "{refused}");
+    assert!(
+        matches!(&refused, Error::HostKey { expected: reported, .. } if *reported == expected.fingerprint()),
+        "{refused}"
+    );
     assert_eq!(shown.accepted(), None);
 }
 

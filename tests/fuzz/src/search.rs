@@ -106,7 +106,7 @@ impl Search {
     fn shortened(&self, mut input: Vec<u8>) -> Vec<u8> {
         let run = self.run;
         // Each attempt would be told.
-        let told = std::panic::take_hook();
+        let reported = std::panic::take_hook();
         std::panic::set_hook(Box::new(|_| {}));
         let (mut piece, mut attempts) = (input.len().div_ceil(2), 0);
         while piece > 0 && attempts < SHORTENINGS {
@@ -125,7 +125,7 @@ impl Search {
                 piece /= 2;
             }
         }
-        std::panic::set_hook(told);
+        std::panic::set_hook(reported);
         input
     }
 }

@@ -82,8 +82,12 @@ impl Server {
     /// `windlass policy status`, which is to name the rules.
     pub(crate) fn status(&self) -> anyhow::Result<()> {
         let output = windlass(&self.program, self.folder.path()).args(["policy", "status"]).output()?;
-        let told = String::from_utf8_lossy(&output.stdout);
-        ensure!(output.status.success() && told.contains(RULES), "{told}{}", String::from_utf8_lossy(&output.stderr));
+        let reported = String::from_utf8_lossy(&output.stdout);
+        ensure!(
+            output.status.success() && reported.contains(RULES),
+            "{reported}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         Ok(())
     }
 

@@ -446,9 +446,9 @@ mod tests {
 
     #[test]
     fn the_first_hundred_days_hold_every_disturbance_and_every_policy() {
-        let mut told = String::new();
+        let mut reported = String::new();
         for seed in 0..100 {
-            Day::of_seed(seed).events.iter().for_each(|event| told.push_str(&format!("{event}\n")));
+            Day::of_seed(seed).events.iter().for_each(|event| reported.push_str(&format!("{event}\n")));
         }
         for word in [
             "Jobs",
@@ -471,10 +471,10 @@ mod tests {
             "zones/nl-ams-1",
             "OutOfStock",
         ] {
-            assert!(told.contains(word), "{word}");
+            assert!(reported.contains(word), "{word}");
         }
         for swap in Swap::all() {
-            assert!(told.contains(&format!("{swap:?}")), "{swap:?}");
+            assert!(reported.contains(&format!("{swap:?}")), "{swap:?}");
         }
     }
 }

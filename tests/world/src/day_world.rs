@@ -149,7 +149,7 @@ pub struct DayWorld {
     /// Server types that are gone from stock.
     gone: Vec<String>,
     /// When the runner was last told how its instances are.
-    told: Option<Instant>,
+    reported: Option<Instant>,
     /// Since when nothing has happened that a removal might meet.
     calm_since: Instant,
     problems: Vec<String>,
@@ -171,7 +171,7 @@ impl DayWorld {
             under_way: BTreeMap::new(),
             locked: Vec::new(),
             gone: Vec::new(),
-            told: None,
+            reported: None,
             calm_since: Instant::now(),
             problems: Vec::new(),
         }
@@ -282,7 +282,7 @@ impl DayWorld {
                 max_size: setting.max_size,
                 delete_on_shutdown: setting.delete_on_shutdown,
             };
-            self.told = None;
+            self.reported = None;
             let start = async move {
                 let started = runner::start(folder, &shape, dependencies).await;
                 (id, Ended::Started(started.map_err(|error| error.to_string())))
@@ -340,7 +340,7 @@ impl DayWorld {
                 let update = update?;
                 let words = |report: &Report| json!([report.instance, report.state.to_string()]);
                 let reports: Vec<Value> = update.reports.iter().map(words).collect();
-                self.told = Some(Instant::now());
+                self.reported = Some(Instant::now());
                 self.world.runner.lock().take(&update.reports);
                 if let Some(delivered) = update.delivered {
                     delivered();
@@ -368,7 +368,7 @@ impl DayWorld {
     /// Whether the runner was told not long ago that an instance runs, and it does, and nobody had a hand in it.
     fn is_healthy(&self, instance: &str) -> bool {
         let runner = self.world.runner.lock();
-        self.told.is_some_and(|told| told.elapsed() < HEALTHY_FOR)
+        self.reported.is_some_and(|reported| reported.elapsed() < HEALTHY_FOR)
             && runner.believes_running(instance)
             && !runner.unwanted.contains(instance)
             && !self.world.users.touched.contains(instance)
@@ -501,12 +501,12 @@ impl DayWorld {
         {
             let mut runner = self.world.runner.lock();
             runner.demand = belief.running.len();
-            let told: Vec<&str> = runner.instances().into_iter().collect();
+            let reported: Vec<&str> = runner.instances().into_iter().collect();
             let mut believed: Vec<&str> =
                 belief.running.iter().chain(belief.others.keys()).map(String::as_str).collect();
             believed.sort_unstable();
-            if told != believed {
-                self.problems.push(format!("the runner knows {believed:?} and was told of {told:?}"));
+            if reported != believed {
+                self.problems.push(format!("the runner knows {believed:?} and was told of {reported:?}"));
             }
             let pending = runner.provisioner.pending();
             if pending != belief.pending {

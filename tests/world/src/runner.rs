@@ -227,7 +227,7 @@ async fn scale(group: &ScalewayGroup, runner: &Mutex<Runner>) {
 mod tests {
     use super::*;
 
-    fn told(runner: &mut Runner, reports: &[(&str, State)]) {
+    fn reported(runner: &mut Runner, reports: &[(&str, State)]) {
         let reports: Vec<Report> =
             reports.iter().map(|&(id, state)| Report { instance: id.to_owned(), state }).collect();
         runner.take(&reports);
@@ -239,20 +239,20 @@ mod tests {
         assert_eq!(runner.missing(), 2);
         runner.provisioner.increased(1);
         assert_eq!(runner.missing(), 1);
-        told(&mut runner, &[("a", State::Creating)]);
+        reported(&mut runner, &[("a", State::Creating)]);
         assert_eq!(runner.missing(), 1);
         assert!(runner.unsettled().is_some());
-        told(&mut runner, &[("a", State::Running), ("b", State::Running)]);
+        reported(&mut runner, &[("a", State::Running), ("b", State::Running)]);
         assert_eq!((runner.missing(), runner.unsettled()), (0, None));
         runner.demand = 1;
         assert_eq!(runner.surplus(Instant::now()), ["a"]);
         runner.provisioner.removal_accepted(&["a".to_owned()], Instant::now());
         assert!(runner.surplus(Instant::now()).is_empty());
-        told(&mut runner, &[("a", State::Deleting), ("b", State::Running)]);
-        told(&mut runner, &[("b", State::Running)]);
+        reported(&mut runner, &[("a", State::Deleting), ("b", State::Running)]);
+        reported(&mut runner, &[("b", State::Running)]);
         assert_eq!(runner.unsettled(), None);
-        told(&mut runner, &[("b", State::Deleting)]);
-        told(&mut runner, &[("b", State::Running)]);
+        reported(&mut runner, &[("b", State::Deleting)]);
+        reported(&mut runner, &[("b", State::Running)]);
         assert_eq!(runner.returned, BTreeSet::from(["b".to_owned()]));
     }
 }

@@ -548,8 +548,8 @@ fn user_at_edge(random: &mut ChaCha8Rng) -> User {
 }
 
 pub(crate) fn fault(random: &mut ChaCha8Rng) -> What {
-    let told = random.random_bool(0.75);
-    let kinds: &[FaultKind] = if told { &FaultKind::ALL } else { &FaultKind::UNTOLD };
+    let reported = random.random_bool(0.75);
+    let kinds: &[FaultKind] = if reported { &FaultKind::ALL } else { &FaultKind::UNTOLD };
     let kind = match *kinds.choose(random).unwrap_or(&FaultKind::InternalServerError) {
         FaultKind::Delay(_) => FaultKind::Delay(Duration::from_millis(random.random_range(100..60_000))),
         FaultKind::Late(_) => {

@@ -13,11 +13,15 @@ pub(crate) struct ServePolicies {
     #[arg(long, value_name = "unix:PATH")]
     pub(crate) listen: UnixAddress,
     /// Numeric id of another user who may ask (repeatable)
-    #[arg(long, value_name = "UID")]
+    #[arg(long, value_name = "UID", value_parser = parse_uid)]
     pub(crate) allow_uid: Vec<u32>,
     /// Maximum number of connections, in equal shares for each user who may ask
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) max_connections: u16,
+}
+
+fn parse_uid(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("a user is given by its number, which `id -u {text}` prints"))
 }
 
 /// A path in the words of `--listen`.

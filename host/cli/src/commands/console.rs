@@ -47,7 +47,7 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Console) -> Res
     }
     let mut ends = EndSignals::listen()?;
     context.output.first_line(&json!({ "url": url }), &url);
-    context.output.say(&format!("showing {}; it changes nothing. End: Ctrl-C", state.path().display()));
+    context.output.say(&format!("showing {}; it changes nothing. End: Ctrl-C", state.location().display()));
     let end = CancellationToken::new();
     let serving = endpoint.serve(console, end.clone());
     tokio::pin!(serving);

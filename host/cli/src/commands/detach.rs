@@ -239,7 +239,7 @@ fn ended_early(context: &Context, status: ExitStatus, out: &str, log: &str) -> R
     if log.trim().is_empty() {
         context
             .output
-            .say("what it said could not be kept, as on a full disk: run it without --detach to see why it failed");
+            .say("its output could not be saved (is the disk full?): run it without --detach to see why it failed");
     }
     let interrupted = matches!(status.signal(), Some(2 | 15)).then_some(Exit::Interrupted);
     let exit = status.code().and_then(|code| Exit::of_code(u8::try_from(code).ok()?)).or(interrupted);

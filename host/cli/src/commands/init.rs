@@ -77,7 +77,7 @@ pub(crate) async fn run(global: Global, arguments: Init) -> Result<(), Failure> 
     let asks = !arguments.yes;
     if asks && !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
         return Err(Failure::usage("`windlass init` asks, and there is no terminal to ask on; nothing was touched")
-            .remedy("say it by options: windlass init --yes --zone fr-par-1"));
+            .remedy("give options instead: windlass init --yes --zone fr-par-1"));
     }
     let existing = existing(&file, &arguments, asks).await?;
     let mut wanted = Wanted {
@@ -105,7 +105,7 @@ pub(crate) async fn run(global: Global, arguments: Init) -> Result<(), Failure> 
     let failed: Vec<&str> = examination.failed().into_iter().filter(|check| NEEDED.contains(check)).collect();
     if !failed.is_empty() {
         return Err(Failure::usage(format!(
-            "the configuration would not do: {}; nothing was written",
+            "the configuration would not work: {}; nothing was written",
             failed.join(", ")
         ))
         .remedy("answer otherwise, or give --profile, --zone or --state-dir")
@@ -194,7 +194,7 @@ async fn ask_text<T>(
             Err(problem) => ask(&format!("{}\n", printable(&problem))),
         }
     }
-    Err(Failure::usage(format!("no answer would do: {question}; nothing was written")))
+    Err(Failure::usage(format!("no answer was valid: {question}; nothing was written")))
 }
 
 async fn yes_to(question: &str, offered: bool) -> Result<bool, Failure> {

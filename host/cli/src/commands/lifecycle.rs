@@ -12,7 +12,8 @@ use windlass_inspect::output::Output;
 use windlass_inspect::text::instant;
 use windlass_inspect::words::counted;
 use windlass_lifecycle::{
-    Control, Error, Left, Operation, OperationFilter, OperationId, OperationState, Report, ResourceName, Resumed,
+    Control, Error, LeftResource, Operation, OperationFilter, OperationId, OperationState, Report, ResourceName,
+    Resumed,
 };
 use windlass_scaleway::ErrorClass;
 
@@ -69,10 +70,10 @@ pub(super) async fn take_up(
     let (lifecycle, own) = (work.lifecycle.clone(), leave.clone());
     let end = leave.clone();
     let taking_up = Beside::begin(move || end.leave(), async move {
-        told(output, lifecycle.resume_interrupted(&own).await);
+        report_resumed(output, lifecycle.resume_interrupted(&own).await);
         let _ = first.send(());
         if beside && !own.left().is_cancelled() {
-            told(output, lifecycle.resume_due(&own).await);
+            report_resumed(output, lifecycle.resume_due(&own).await);
         }
     });
     tokio::select! {
@@ -81,7 +82,7 @@ pub(super) async fn take_up(
         () = control.cancelled().cancelled() => leave.leave(),
         () = control.left().cancelled() => leave.leave(),
         () = tokio::time::sleep(INTERRUPTED_FIRST) => {
-            output.say("note: what earlier processes left open is still being ended; it is not waited for any longer");
+            output.say("note: operations of earlier processes are still being finished or undone; this command does not wait for them");
         }
     }
     match work.lifecycle.check_history() {
@@ -94,13 +95,13 @@ pub(super) async fn take_up(
 }
 
 /// Says what became of operations that were taken up.
-fn told(output: Output, resumed: Result<Resumed, Error>) {
+fn report_resumed(output: Output, resumed: Result<Resumed, Error>) {
     let resumed = match resumed {
         Ok(resumed) => resumed,
         // Somebody else is doing it.
         Err(Error::RecoveryRunning { .. }) => return,
         Err(error) => {
-            return output.say(&format!("note: what earlier processes left open cannot be ended now: {error}"));
+            return output.say(&format!("note: operations of earlier processes cannot be finished now: {error}"));
         }
     };
     for operation in &resumed.operations {
@@ -145,7 +146,8 @@ pub(super) fn kept_of<'a>(operations: impl IntoIterator<Item = &'a Operation>) -
 
 /// What a policy keeps.
 pub(super) fn left_by_policy(report: &Report) -> Vec<Leftover> {
-    let left = |resource: &ResourceName| Left { resource: resource.clone(), why: "a policy keeps it".to_owned() };
+    let left =
+        |resource: &ResourceName| LeftResource { resource: resource.clone(), why: "a policy keeps it".to_owned() };
     report.kept.iter().map(|resource| left(resource).into()).collect()
 }
 
@@ -256,7 +258,7 @@ pub(super) fn undone_line(operation: &impl Display, report: &Report) -> Option<S
 pub(super) fn made_by(work: &Work, operation: &OperationId, reason: &str) -> Result<Vec<Leftover>, Failure> {
     let made = work.lifecycle.journal().made_by(operation);
     let made = made.map_err(|error| lifecycle_failure("the journal cannot be read", &error))?;
-    Ok(made.into_iter().map(|resource| Left { resource, why: reason.to_owned() }.into()).collect())
+    Ok(made.into_iter().map(|resource| LeftResource { resource, why: reason.to_owned() }.into()).collect())
 }
 
 /// What a lost call of an operation may still leave.

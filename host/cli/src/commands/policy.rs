@@ -346,7 +346,7 @@ async fn ask(context: &Context, arguments: RunPolicy) -> Result<(), Failure> {
     let question = whole_question(slot, &question.unwrap_or(Value::Object(Map::new()))).map_err(|error| {
         Failure::usage(format!("the question is not one of the slot {slot}"))
             .because(error.to_string())
-            .because("it says what is other than in the slot's example question:")
+            .because("write only what differs from the slot's example question, which is:")
             .because(serde_json::to_string_pretty(&slot.example_question()).unwrap_or_default())
     })?;
     let id = match slot {
@@ -360,7 +360,7 @@ async fn ask(context: &Context, arguments: RunPolicy) -> Result<(), Failure> {
     let record = host
         .decisions()
         .and_then(|log| log.show(&id))
-        .map_err(|error| Failure::undone("the decision cannot be read back").because(error.to_string()))?;
+        .map_err(|error| Failure::undone("the recorded decision cannot be read").because(error.to_string()))?;
     let run = Run {
         answer: record.answer.clone(),
         reason: record.reason.clone(),
@@ -433,8 +433,7 @@ fn list(context: &Context) -> Result<(), Failure> {
         .spare(3)
         .shortened("digest", |link| link.policy.digest().short(), |link| link.policy.digest().to_string())
         .spare(4)
-        .shortened("settings", |link| link.policy.settings.short(), |link| link.policy.settings.to_string())
-        .spare(5)
+        .wide("settings", |link| link.policy.settings.to_string())
         .column("source", |link| link.source.clone())
         .spare(2)
         .wide("loaded", |link| instant(link.loaded_at_ms))

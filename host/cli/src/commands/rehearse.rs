@@ -12,8 +12,8 @@ use windlass_lifecycle::{Journal, OperationFilter};
 use windlass_policy::Compiler;
 use windlass_proof::fixture::{ReportedCase, junit};
 use windlass_rehearsal::{
-    ArmOutcomes, FIGURES, Figure, ImportError, Law, LawError, NamedArm, Parting, Rehearsal, RehearsalFailure,
-    imported, recorded,
+    ArmOutcomes, FIGURES, Figure, ImportError, Law, LawError, NamedArm, Parting, Rehearsal, RehearsalFailure, imported,
+    recorded,
 };
 
 use crate::COMPILE;
@@ -97,7 +97,8 @@ pub(crate) fn import(output: Output, arguments: &ImportScenario) -> Result<(), F
 }
 
 fn write(output: Output, scenario: &Scenario) -> Result<(), Failure> {
-    let text = scenario.to_toml().map_err(|error| Failure::usage("the scenario has no form").because(error))?;
+    let text =
+        scenario.to_toml().map_err(|error| Failure::usage("the scenario cannot be written as TOML").because(error))?;
     output.file(scenario, || text);
     Ok(())
 }

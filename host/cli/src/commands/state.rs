@@ -102,7 +102,7 @@ async fn take_over(context: &Context, arguments: &TakeOverState) -> Result<(), F
         match open {
             0 => "no operation is open".to_owned(),
             open => format!(
-                "the next command finishes or undoes {} that its journal holds open",
+                "the next command finishes or undoes {} that are open in its journal",
                 counted(open, "operation")
             ),
         }
@@ -124,7 +124,7 @@ async fn take_over(context: &Context, arguments: &TakeOverState) -> Result<(), F
 fn hosts(context: &Context) -> Result<(), Failure> {
     let (hosts, none) = match context.shared_state()? {
         Some(shared) => (read(shared.hosts())?, "no process has the state open"),
-        None => (Vec::new(), "the state is in a directory of this machine; docs/shared-state.md tells how to share it"),
+        None => (Vec::new(), "the state is in a directory of this machine; docs/shared-state.md says how to share it"),
     };
     let listing = Listing::new(&hosts, none, |host: &SharingHost| host.host.clone())
         .column("host", |host| host.host.clone())
@@ -144,11 +144,17 @@ async fn migrate(context: &Context, arguments: &MigrateState) -> Result<(), Fail
         return Err(Failure::usage("--from and --to name the same place"));
     }
     let migrated = from.migrate_to(&to, LogClusterStore::FAMILIES).await;
-    let migrated = migrated.map_err(|error| lifecycle_failure("the state was not moved", &error))?;
+    let migrated = migrated.map_err(|error| match &error {
+        windlass_lifecycle::Error::Migration { problem } => {
+            Failure::usage("the state was not moved").because(problem.clone())
+        }
+        error => lifecycle_failure("the state was not moved", error),
+    })?;
     context.output.result(&migrated, || {
         format!(
-            "moved {} records with {} steps and events; the old place refuses to be used from now on\n",
-            migrated.streams, migrated.entries
+            "moved {} with {}; the old place refuses to be used from now on\n",
+            counted(migrated.streams, "record"),
+            counted(migrated.entries, "event")
         )
     });
     Ok(())

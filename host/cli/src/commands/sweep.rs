@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::listing::{Listing, with_notes};
-use windlass_lifecycle::{Control, Left, RequestedBy, Sweep, SweepRequest, Unexplained};
+use windlass_lifecycle::{Control, LeftResource, RequestedBy, Sweep, SweepRequest, Unexplained};
 
 use super::lifecycle::{left_open_words, lifecycle_failure, take_up, undone_line};
 use crate::arguments;
@@ -160,7 +160,7 @@ fn untouched(swept: &Sweep) -> impl Iterator<Item = Leftover> {
         .collect();
     removable(swept).filter(move |found| !reported.contains(found.resource.id.as_str())).map(|found| {
         let why = format!("it was not removed: {}", found.why);
-        Left { resource: found.resource.clone(), why }.into()
+        LeftResource { resource: found.resource.clone(), why }.into()
     })
 }
 

@@ -237,6 +237,6 @@ fn a_cluster_that_grew_behind_the_question_is_not_scaled() {
     running.until_it_says("remove 1 server?");
     world.run(&["cluster", "scale", "farm", "web=3"]).expect(0);
     keyboard.types("y\n");
-    running.end().expect(2).says("has changed meanwhile: farm-web-3 would leave, too");
+    running.end().expect(2).says("has changed meanwhile: farm-web-3 would be removed, too");
     assert_eq!(ids(&world, "servers").len(), 3);
 }

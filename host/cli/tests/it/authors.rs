@@ -87,6 +87,9 @@ fn what_is_no_fixture_is_wrong_usage_and_nothing_is_tested() {
     let misspelt = r#"{"slot": "state-mapping", "question": {"servers": [{"stat": "stopped"}]}, "expect": {}}"#;
     std::fs::write(folder.join("fixtures/misspelt.json"), misspelt).unwrap();
     test(&world, &folder, &[]).expect(2).says("misspelt.json").says("stat");
+    let key = "{\n\"slot\": \"release\",\n\"expcet\": {}}";
+    std::fs::write(folder.join("fixtures/misspelt.json"), key).unwrap();
+    test(&world, &folder, &[]).expect(2).says("line 3: there is no key `expcet` here; did you mean `expect`?");
     let other = r#"{"slot": "release", "expect": {}}"#;
     std::fs::write(folder.join("fixtures/misspelt.json"), other).unwrap();
     test(&world, &folder, &[]).expect(2).says("does not export `windlass:policy/release");

@@ -110,7 +110,7 @@ fn what_cannot_do_is_refused_with_a_remedy_before_anything_is_written() {
         (&["--zone", "paris"], "`paris` is not the name of a zone"),
         (&[], "no zone is known; nothing was written"),
         (&["--zone", "fr-par-1", "--profile", "absent"], "absent"),
-        (&["--zone", "fr-par-1", "--state-dir", in_the_way], "the configuration would not do: state-directory"),
+        (&["--zone", "fr-par-1", "--state-dir", in_the_way], "the configuration would not work: state-directory"),
         (&["--zone", "fr-par-1", "--config", &below], "the configuration cannot be written"),
     ];
     for (options, words) in cases {

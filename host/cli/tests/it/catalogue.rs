@@ -48,9 +48,9 @@ fn what_people_type_out_of_habit_is_answered_with_the_command() {
         ("logs", "windlass operation list"),
         ("login", "windlass init"),
     ] {
-        let told = world.run(&[typed]).expect(2);
-        assert!(!told.stderr.contains("similar"), "{}", told.stderr);
-        told.says(&format!("to do that, run `{command}`"));
+        let reported = world.run(&[typed]).expect(2);
+        assert!(!reported.stderr.contains("similar"), "{}", reported.stderr);
+        reported.says(&format!("to do that, run `{command}`"));
     }
     world.create("1").expect(0);
     let listed = world.json(&["server", "ls"]);

@@ -139,8 +139,8 @@ fn a_cluster_is_created_scaled_both_ways_at_once_and_terminated_with_its_hooks_i
     let history = farm.world.json(&["cluster", "history", "farm"]);
     let kinds: Vec<_> = history["history"].as_array().unwrap().iter().map(|one| &one["operation"]["kind"]).collect();
     assert_eq!(kinds, ["scale", "create"]);
-    let told = farm.cluster(&["history", "farm", "--operation", "1"]).expect(0).stdout;
-    assert!(told.contains("run the configure hook 3/3") && told.contains("did start"), "{told}");
+    let reported = farm.cluster(&["history", "farm", "--operation", "1"]).expect(0).stdout;
+    assert!(reported.contains("run the configure hook 3/3") && reported.contains("did start"), "{reported}");
 
     let ended = farm.cluster(&["terminate", "farm", "--yes"]).expect(0);
     assert!(ended.stdout.contains("is gone"), "{}", ended.stdout);
@@ -282,9 +282,9 @@ fn the_end_of_the_terminal_undoes_nothing() {
 fn detach(farm: &Farm, arguments: &[&str]) -> u64 {
     let mut command = farm.world.command(&[&["cluster"], arguments, &["--detach", "--output", "json"]].concat());
     // What still runs in the test's folder is ended with it.
-    let told = Ran::of(command.current_dir(farm.world.home.path())).expect(0).json();
-    assert_eq!(told["detached"]["cluster"], "farm");
-    told["detached"]["operation"].as_u64().expect("a number")
+    let reported = Ran::of(command.current_dir(farm.world.home.path())).expect(0).json();
+    assert_eq!(reported["detached"]["cluster"], "farm");
+    reported["detached"]["operation"].as_u64().expect("a number")
 }
 
 #[test]
@@ -549,9 +549,9 @@ fn a_watch_follows_another_processs_operation_to_its_end() {
 fn a_dry_run_tells_nodes_hooks_and_input_and_touches_nothing() {
     let farm = Farm::new();
     let file = farm.file.to_str().unwrap();
-    let told = farm.cluster(&["create", file, "--dry-run"]).expect(0).stdout;
+    let reported = farm.cluster(&["create", file, "--dry-run"]).expect(0).stdout;
     for words in ["farm-web-2", "configure hook", "configure.sh", "WINDLASS_STAGE", "\"operation\": \"create\""] {
-        assert!(told.contains(words), "{words}: {told}");
+        assert!(reported.contains(words), "{words}: {reported}");
     }
     assert_eq!((farm.world.resources(), farm.hooks().len()), (0, 0));
     farm.create().expect(0);
@@ -599,7 +599,15 @@ fn what_cannot_be_had_is_found_before_anything_is_spent() {
     let none = SPECIFICATION.replace("DEV1-M", "DEV9-M");
     let none = farm.world.write("none.toml", none.as_bytes());
     farm.cluster(&["validate", none.to_str().unwrap()]).expect(2).says("groups.db").says("DEV9-M");
-    farm.create().expect(1).says("failed at the stage validate");
+    farm.create().expect(2).says("hooks.start").says("start.sh");
+    let unknown = SPECIFICATION.replace("DEV1-M", "DEV9-M").replace("ubuntu_noble", "ubuntu-noble");
+    let unknown = farm.world.write("unknown.toml", unknown.as_bytes());
+    for command in ["create", "apply"] {
+        let refused = farm.cluster(&[command, unknown.to_str().unwrap()]).expect(2);
+        refused.says("groups.db.types: fr-par-1 has no server type DEV9-M").says("did you mean ubuntu_noble?");
+    }
+    let list = farm.cluster(&["list"]).expect(0);
+    assert!(list.stdout.contains("no clusters"), "{}", list.stdout);
     assert_eq!((farm.world.resources(), farm.hooks().len()), (0, 0));
 }
 

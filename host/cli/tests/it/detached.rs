@@ -24,8 +24,8 @@ pub(crate) fn until_ended(world: &World, mut running: Running) -> Ran {
 pub(crate) fn detached(world: &World) -> String {
     let mut command = world.command(&[&CREATE[..], &["--detach", "--output", "json"]].concat());
     // What still runs in the test's folder is ended with it.
-    let told = Ran::of(command.current_dir(world.home.path())).expect(0).json();
-    told["detached"]["operations"][0].as_str().expect("an id").to_owned()
+    let reported = Ran::of(command.current_dir(world.home.path())).expect(0).json();
+    reported["detached"]["operations"][0].as_str().expect("an id").to_owned()
 }
 
 fn state(world: &World, id: &str) -> String {
@@ -108,8 +108,8 @@ fn the_result_of_a_detached_command_is_had_by_attaching_also_after_its_end() {
     let world = World::new("100");
     world.run(&CREATE).expect(0);
     let delete = ["server", "delete", "--group", "ci", "--yes", "--detach", "--output", "json"];
-    let told = world.run(&delete).expect(0).json();
-    let id = told["detached"]["operations"][0].as_str().expect("an id");
+    let reported = world.run(&delete).expect(0).json();
+    let id = reported["detached"]["operations"][0].as_str().expect("an id");
     for _ in 0..2 {
         let attached = world.run(&["operation", "attach", id]).expect(0);
         assert_eq!(attached.json()["servers"][0]["operation"], id, "{}", attached.stdout);
@@ -129,8 +129,8 @@ fn what_was_left_open_is_ended_by_a_detached_process() {
     create.signal("KILL");
     create.end();
     let mut command = world.command(&["operation", "resume", "--detach"]);
-    let told = Ran::of(command.current_dir(world.home.path())).expect(0);
-    let id = told.stdout.split(' ').next().unwrap().to_owned();
+    let reported = Ran::of(command.current_dir(world.home.path())).expect(0);
+    let id = reported.stdout.split(' ').next().unwrap().to_owned();
     let attached = Running::start(&mut world.command(&["operation", "attach", &id]));
     until_ended(&world, attached).expect(0);
     assert_eq!(state(&world, &id), "done");

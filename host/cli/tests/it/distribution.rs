@@ -252,6 +252,21 @@ fn key(world: &World, name: &str) -> (String, String) {
 }
 
 #[test]
+fn a_file_that_is_no_secret_key_is_said_to_be_none_and_a_public_key_is_recognized() {
+    let world = World::new("50");
+    let file = world.write("keep.wasm", KEEP_VOLUMES_FOR_INSPECTION.bytes);
+    let (_, public) = key(&world, "release.key");
+    let sign = |name: &str, contents: &str| {
+        let key = world.write(name, contents.as_bytes());
+        world.run(&["policy", "sign", file.to_str().unwrap(), "--key", key.to_str().unwrap()]).expect(2)
+    };
+    for (name, contents) in [("rules.toml", "slot = 'retry'\n\n"), ("one-line", "RWQ"), ("short", "comment\nUldR\n")] {
+        sign(name, contents).says("this is not a secret key of minisign");
+    }
+    sign("release.pub", &format!("untrusted comment: minisign public key\n{public}\n")).says("this is a public key");
+}
+
+#[test]
 fn where_keys_are_named_nothing_else_is_used_from_a_file_or_a_registry() {
     let Some(registry) = Registry::start(&[]) else { return };
     let world = World::new("50");

@@ -132,11 +132,11 @@ fn where_all_is_well_it_says_so_changes_nothing_and_leaves_nothing() {
     // Where there is a state directory, nothing is added to it either.
     world.create("1").expect(0);
     let before = files(world.home.path());
-    let told = Ran::of(world.command(&["doctor"]).env("TMPDIR", &temporary)).expect(0);
+    let reported = Ran::of(world.command(&["doctor"]).env("TMPDIR", &temporary)).expect(0);
     assert_eq!(files(world.home.path()), before);
-    assert_eq!(told.stdout.lines().count(), CHECKS.len(), "{}", told.stdout);
-    assert!(told.stdout.contains("ok       journal "), "{}", told.stdout);
-    for said in [&ran.stdout, &ran.stderr, &told.stdout, &told.stderr] {
+    assert_eq!(reported.stdout.lines().count(), CHECKS.len(), "{}", reported.stdout);
+    assert!(reported.stdout.contains("ok       journal "), "{}", reported.stdout);
+    for said in [&ran.stdout, &ran.stderr, &reported.stdout, &reported.stderr] {
         assert!(!said.contains(KEY), "the key is told: {said}");
     }
 }
@@ -154,8 +154,8 @@ fn a_right_that_is_always_needed_is_a_failure_and_another_a_warning() {
     found(&document, "rights-instance", "ok", "");
     assert_eq!(document["error"]["exit_code"], 1);
     // People get the same lines, and the reason on stderr.
-    let told = world.run(&["doctor"]).expect(1).says("a check failed: rights-block");
-    assert!(told.stdout.contains("failed   rights-block "), "{}", told.stdout);
+    let reported = world.run(&["doctor"]).expect(1).says("a check failed: rights-block");
+    assert!(reported.stdout.contains("failed   rights-block "), "{}", reported.stdout);
 }
 
 #[test]

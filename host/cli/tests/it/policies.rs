@@ -40,7 +40,7 @@ fn check_refuses_wrong_settings_in_the_policys_words() {
     let file = world.write("grace.wasm", GRACE_FOR_STOPPED.bytes);
     let file = file.to_str().unwrap();
     world.run(&["policy", "check", file, "--settings", r#"{"grace-m": 1}"#]).expect(2).says("grace-ms");
-    world.run(&["policy", "check", file, "--settings", "{"]).expect(2).says("the settings is not valid JSON");
+    world.run(&["policy", "check", file, "--settings", "{"]).expect(2).says("the settings: this is not valid JSON");
     world.run(&["policy", "check", file, "--settings", r#"{"grace-ms": 1}"#]).expect(0);
 }
 
@@ -91,7 +91,7 @@ fn run_puts_a_question_from_a_file_from_stdin_or_the_example() {
         .run(&["policy", "run", file, "--slot", "retry", "--input", r#"{"atempt": 1, "elapsed": "1s"}"#])
         .expect(2)
         .says("`atempt`: there is no such field; did you mean `attempt`?; `elapsed`: \"1s\" is not a whole number")
-        .says("what is other than in the slot's example question:");
+        .says("only what differs from the slot's example question");
     let fixture =
         r#"{"slot": "retry", "question": {"failure": {"class": "out-of-stock"}}, "expect": {"verdict": "give-up"}}"#;
     std::fs::create_dir(world.home.path().join("fixtures")).unwrap();
@@ -183,7 +183,7 @@ fn prove_ends_with_1_and_a_fixture_when_a_law_is_violated_and_with_0_when_all_ho
     with_laws(b"slot = \"retry\"").expect(2).says("it has no law");
     let empty = ["policy", "prove", "default", "--slot", "state-mapping", "--bound", "servers=[]", "--random", "0"];
     let unknown = world.run(&[&empty[..], &["--never", "server.age < 0"]].concat()).expect(1);
-    let unknown = unknown.says("was evaluated for no answer");
+    let unknown = unknown.says("was tested on no answer");
     assert!(unknown.stdout.contains("unknown   never server.age < 0"), "{}", unknown.stdout);
 }
 
@@ -400,7 +400,10 @@ fn check_tells_rules_that_never_answer_and_all_mistakes_of_a_file_at_once() {
     let wrong = check(&wrong.replace("haste", "patience")).expect(2).json();
     let causes: Vec<&str> = wrong["error"]["causes"].as_array().unwrap().iter().filter_map(|it| it.as_str()).collect();
     let expected = ["line 5, rule 1", "line 9: rule 2: rule 1 (line 4) is called `patience`, too", "line 11, rule 2"];
-    assert!(causes.len() == 3 && causes.iter().zip(expected).all(|(told, it)| told.starts_with(it)), "{causes:?}");
+    assert!(
+        causes.len() == 3 && causes.iter().zip(expected).all(|(reported, it)| reported.starts_with(it)),
+        "{causes:?}"
+    );
 
     let divides = SHADOWED.replace("attempt < 9", "10 / (attempt - 1) > 1").replace("attempt < 3", "undoing");
     let divides = check(&divides).expect(0).json();

@@ -84,11 +84,11 @@ fn a_lost_state_directory_and_other_owners_are_named_beside_nothing() {
     let other = new_home();
     let lost = other.path().join(STATE);
     for (command, nothing) in NOTHING {
-        let told = world.run(&[command, &["--state-dir", lost.to_str().unwrap()]].concat()).expect(0).stdout;
-        let lines: Vec<&str> = told.lines().filter(|line| line.starts_with("note: ")).collect();
-        assert!(told.starts_with(nothing) && lines.len() == 2, "{command:?}: {told}");
-        assert!(lines[0].contains(&format!("no state was found in {}:", lost.display())), "{command:?}: {told}");
-        assert!(lines[1].contains(&others), "{command:?}: {told}");
+        let reported = world.run(&[command, &["--state-dir", lost.to_str().unwrap()]].concat()).expect(0).stdout;
+        let lines: Vec<&str> = reported.lines().filter(|line| line.starts_with("note: ")).collect();
+        assert!(reported.starts_with(nothing) && lines.len() == 2, "{command:?}: {reported}");
+        assert!(lines[0].contains(&format!("no state was found in {}:", lost.display())), "{command:?}: {reported}");
+        assert!(lines[1].contains(&others), "{command:?}: {reported}");
     }
     let named = ["server", "delete", "--yes", "nobody", "--state-dir", lost.to_str().unwrap()];
     world.run(&named).expect(2).says("no state was found in").says(&others);
@@ -120,8 +120,8 @@ fn whatever_is_not_found_names_the_lost_state_directory() {
         world.run(&[&command[..], &lost].concat()).expect(2).says("no state was found in");
     }
     for command in [["cluster", "resume"], ["decision", "list"]] {
-        let told = world.run(&[&command[..], &lost].concat()).expect(0).stdout;
-        assert!(told.contains("note: no state was found in"), "{told}");
+        let reported = world.run(&[&command[..], &lost].concat()).expect(0).stdout;
+        assert!(reported.contains("note: no state was found in"), "{reported}");
     }
 }
 
@@ -174,17 +174,17 @@ fn an_owner_that_is_not_the_journals_is_named_beside_nothing() {
     let owner = owner.trim();
     world.configure("owner = 'somebody-else'\n");
     for (command, nothing) in NOTHING.iter().filter(|(command, _)| command[0] != "operation") {
-        let told = world.run(command).expect(0).stdout;
+        let reported = world.run(command).expect(0).stdout;
         let remedy = format!("set owner = {owner:?} in the configuration");
-        assert!(told.starts_with(nothing) && told.contains(&remedy), "{command:?}: {told}");
-        assert!(told.contains(&format!("machines of owner {owner} (1)")), "{command:?}: {told}");
+        assert!(reported.starts_with(nothing) && reported.contains(&remedy), "{command:?}: {reported}");
+        assert!(reported.contains(&format!("machines of owner {owner} (1)")), "{command:?}: {reported}");
     }
     // The same owner, and another journal: what is too young to judge is no news of this directory.
     world.configure(&format!("owner = '{owner}'\n"));
     let other = new_home();
     let lost = other.path().join(STATE);
-    let told = world.run(&["sweep", "--yes", "--state-dir", lost.to_str().unwrap()]).expect(0).stdout;
-    assert!(told.contains("3 resources not judged") && told.contains("no state was found in"), "{told}");
+    let reported = world.run(&["sweep", "--yes", "--state-dir", lost.to_str().unwrap()]).expect(0).stdout;
+    assert!(reported.contains("3 resources not judged") && reported.contains("no state was found in"), "{reported}");
 }
 
 #[test]
@@ -406,7 +406,7 @@ fn what_is_known_wrong_is_refused_before_anything_is_made() {
     let long = "n".repeat(129);
     let wrong = ["--private-network", "lan", "--name", &long, "--type", "DVE1-M", "--image", "ubuntu_nobel"];
     let all = world.run(&[&["server", "create", "--group", "ci"][..], &wrong].concat()).expect(2);
-    let all = all.says("4 mistakes").says("private_networks: ").says("name: ");
+    let all = all.says("4 mistakes").says("--private-network: ").says("--name: ");
     let both = all.says("DVE1-M").says("ubuntu_nobel");
     assert!(!both.stderr.contains("operation"), "{}", both.stderr);
     let requests = world.control("GET", "requests", "");
@@ -764,9 +764,9 @@ fn a_group_is_deleted_by_the_journal_where_a_list_cannot_be_read() {
         let world = World::new("50");
         world.create("1").expect(0);
         world.fault("GET", path, "permission-denied");
-        let told = world.run(&["server", "delete", "--group", "ci", "--yes"]).expect(3);
-        assert_eq!(world.resources(), 0, "{path}: {}", told.stderr);
-        told.says("whether more of the group is there could not be seen").says("permission");
+        let reported = world.run(&["server", "delete", "--group", "ci", "--yes"]).expect(3);
+        assert_eq!(world.resources(), 0, "{path}: {}", reported.stderr);
+        reported.says("whether more of the group is there could not be seen").says("permission");
     }
 }
 

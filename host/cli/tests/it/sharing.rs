@@ -5,7 +5,7 @@ use std::process::Command;
 
 use windlass_test_postgres::Server;
 
-use crate::support::{Ran, STATE, World, eventually};
+use crate::support::{Ran, Running, STATE, World, eventually};
 
 /// A world with a database, and two machines.
 struct Shared {
@@ -101,6 +101,18 @@ fn what_a_dead_machine_began_is_ended_by_another_once_its_lease_is_over() {
     assert_eq!(open(), 0);
     shared.run("two", &["server", "delete", "--group", "ci", "--yes"]).expect(0);
     assert_eq!(shared.world.resources(), 0);
+}
+
+#[test]
+fn the_console_says_in_which_database_the_state_is_without_its_password() {
+    let Some(shared) = Shared::new() else { return };
+    shared.run("one", &CREATE).expect(0);
+    let console = Running::start(&mut shared.command("one", &["console", "--listen", "127.0.0.1:0"]));
+    let page = crate::console::page(&console.first_line(), "/", "host: localhost\r\n");
+    let place = page.split("<p class=\"state\"").nth(1).and_then(|rest| rest.split("</p>").next()).unwrap();
+    assert!(place.contains("postgres://") && !place.contains(shared.folder("one").to_str().unwrap()), "{place}");
+    console.signal("TERM");
+    console.end().expect(0).says("showing postgres://");
 }
 
 #[test]

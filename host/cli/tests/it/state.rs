@@ -47,12 +47,29 @@ fn a_directory_that_is_in_its_place_is_not_taken_over_by_mistake() {
     let world = World::new("1000");
     world.create("1").expect(0);
     let before = world.json(&["state", "show"]);
-    let told = world.run(&["state", "take-over", "--yes"]).expect(0).stdout;
-    assert!(told.contains("nothing was changed"), "{told}");
+    let reported = world.run(&["state", "take-over", "--yes"]).expect(0).stdout;
+    assert!(reported.contains("nothing was changed"), "{reported}");
     assert_eq!(world.json(&["state", "show"])["history"], before["history"]);
     world.run(&["state", "take-over", "--yes", "--force"]).expect(0);
     assert_ne!(world.json(&["state", "show"])["history"], before["history"]);
     let absent = format!("{}-absent", before["state_directory"].as_str().unwrap());
     world.run(&["state", "take-over", "--yes", "--state-dir", &absent]).expect(2).says("there is no state directory");
     assert!(!std::path::Path::new(&absent).exists());
+}
+
+#[test]
+fn state_moves_into_an_empty_folder_and_never_among_other_files() {
+    let world = World::new("1000");
+    world.create("1").expect(0);
+    let from = world.json(&["state", "show"])["state_directory"].as_str().unwrap().to_owned();
+    let (documents, new) = (world.home.path().join("documents"), world.home.path().join("new"));
+    std::fs::create_dir(&documents).unwrap();
+    world.write("documents/letter.txt", b"x");
+    let migrate =
+        |to: &std::path::Path| world.run(&["state", "migrate", "--from", &from, "--to", to.to_str().unwrap()]);
+    migrate(&documents).expect(2).says("holds other files; name an empty folder or a new one");
+    assert_eq!(std::fs::read_dir(&documents).unwrap().count(), 1);
+    assert!(migrate(&new).expect(0).stdout.starts_with("moved 1 record with "));
+    let again = migrate(&world.home.path().join("third")).expect(2);
+    assert_eq!(again.stderr.matches("moved").count(), 2, "the reason once: {}", again.stderr);
 }

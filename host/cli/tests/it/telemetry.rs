@@ -148,11 +148,11 @@ fn a_hook_is_told_its_span_and_what_it_makes_can_join_the_trace() {
     let collector = Collector::start(Behaviour::Takes).unwrap();
     let create = ["cluster", "create", file.to_str().unwrap()];
     Ran::of(&mut exporting(&world, &collector.endpoint(), &create)).expect(0);
-    let told = std::fs::read_to_string(world.home.path().join("traceparent")).unwrap();
+    let reported = std::fs::read_to_string(world.home.path().join("traceparent")).unwrap();
     let spans = collector.spans();
     let hook = one(&spans, "hook configure");
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    assert_eq!(told.trim(), format!("00-{}-{}-01", hex(&hook.trace_id), hex(&hook.span_id)));
+    assert_eq!(reported.trim(), format!("00-{}-{}-01", hex(&hook.trace_id), hex(&hook.span_id)));
     let root = one(&spans, "create-cluster");
     assert_eq!(root.trace_id, hook.trace_id);
     is_a_tree(&spans, root);

@@ -15,6 +15,11 @@ pub(super) fn read(text: &str) -> Result<ClusterSpecification, InvalidSpecificat
     serde_norway::from_str(text).map_err(|error| all_mistakes(text).unwrap_or_else(|| first_mistake(&error)))
 }
 
+/// Whether it is a YAML document of keys and values. Almost any text is YAML, as one long scalar.
+pub(super) fn has_keys(text: &str) -> bool {
+    serde_norway::from_str::<Value>(text).is_ok_and(|value| value.is_mapping())
+}
+
 /// The mistake at which serde ends. Enough where the text is no YAML.
 fn first_mistake(error: &serde_norway::Error) -> InvalidSpecification {
     let line = error.location().map_or(1, |location| location.line());

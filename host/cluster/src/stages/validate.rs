@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_lifecycle::{AccountProblem, Catalogue, QuotaDemand, QuotaRefusal, account_problems, check_quotas};
+use windlass_lifecycle::{
+    AccountProblem, Catalogue, QuotaDemand, QuotaRefusal, account_problems, check_quotas, no_servers_in,
+};
 use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_scaleway::Client;
 
@@ -117,7 +119,11 @@ async fn check_group(
 }
 
 async fn catalogue(client: &Client, specification: &ClusterSpecification) -> Result<Catalogue, Failure> {
-    Catalogue::of(client, &specification.zone).await.map_err(|error| windlass_lifecycle::failure_of(&error))
+    let zone = &specification.zone;
+    Catalogue::of(client, zone).await.map_err(|error| match error.is_not_found() {
+        true => wrong("zone".to_owned(), no_servers_in(zone)),
+        false => windlass_lifecycle::failure_of(&error),
+    })
 }
 
 /// How many servers come and go, group by group.

@@ -593,8 +593,8 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 fn what_a_user_was_promised_holds_after_every_step_of_every_story() {
     let (from, seeds) = (number("WINDLASS_MODEL_FROM", 0), number("WINDLASS_MODEL_SEEDS", 40));
     for seed in from..from + seeds {
-        let told = std::panic::AssertUnwindSafe(|| run(play(seed)));
-        if let Err(problem) = std::panic::catch_unwind(told) {
+        let reported = std::panic::AssertUnwindSafe(|| run(play(seed)));
+        if let Err(problem) = std::panic::catch_unwind(reported) {
             eprintln!("WINDLASS_MODEL_FROM={seed} WINDLASS_MODEL_SEEDS=1");
             std::panic::resume_unwind(problem);
         }

@@ -72,8 +72,8 @@ fn a_node_that_is_half_configured_is_decommissioned_before_it_leaves() {
         world.hooks.calls.lock().clear();
         clusters.scale(&farm(), &scale(&[("web", 1)], &[]), &quiet()).await.unwrap();
         assert_eq!(world.hooks.log(), ["decommission farm-web-2"]);
-        let told = world.hooks.calls.lock()[0].nodes[0].configured;
-        assert!(!told, "the hook is told that it is half configured");
+        let reported = world.hooks.calls.lock()[0].nodes[0].configured;
+        assert!(!reported, "the hook is told that it is half configured");
         assert_eq!(world.servers(), ["farm-web-1"]);
     });
 }

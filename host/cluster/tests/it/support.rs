@@ -129,11 +129,13 @@ impl FakeHooks {
         let Some(simulator) = self.simulator.get() else { return };
         let addresses = simulator.resources().ips;
         for node in input.nodes.iter().chain(&input.others) {
-            for told in &node.public_addresses {
-                let theirs = addresses.iter().find(|ip| ip["address"] == told.to_string());
+            for reported in &node.public_addresses {
+                let theirs = addresses.iter().find(|ip| ip["address"] == reported.to_string());
                 if theirs.is_none_or(|ip| ip["server"]["id"] != node.server_id.as_str()) {
                     let stage = word(input.stage);
-                    self.lies.lock().push(format!("{stage}: {} is told to have {told}, which is not its", node.name));
+                    self.lies
+                        .lock()
+                        .push(format!("{stage}: {} is told to have {reported}, which is not its", node.name));
                 }
             }
         }

@@ -140,9 +140,9 @@ pub(super) fn terminate_leaves_parts(bench: &mut Bench) -> BoxFuture<'_, Asked> 
         addresses::attach(bench, &address, &server).await?;
         let mut parts = parts_of(&bench.api.read(Kind::Server, &server).await?.volumes());
         parts.push((Kind::Ip, address));
-        let told = bench.api.on_server(&server, "action", &json!({ "action": "terminate" })).await?;
-        if !told.is_success() {
-            return Ok(Verdict::broken(format!("refused: {}", told.words())));
+        let reported = bench.api.on_server(&server, "action", &json!({ "action": "terminate" })).await?;
+        if !reported.is_success() {
+            return Ok(Verdict::broken(format!("refused: {}", reported.words())));
         }
         bench.spend_server();
         if !bench.server_goes(&server, SERVER_GOES).await? {

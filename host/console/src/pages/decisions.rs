@@ -92,7 +92,7 @@ fn deciders(decision: &DecisionSummary, words: &[String]) -> Markup {
 
 pub(crate) fn decision(view: &DecisionView) -> Markup {
     let DecisionView { record, around, of_slot, candidates, tried } = view;
-    let told = Explanation::of(record);
+    let reported = Explanation::of(record);
     html! {
         h1 { "Decision " span.id { (record.id) } }
         (facts(&[
@@ -101,14 +101,14 @@ pub(crate) fn decision(view: &DecisionView) -> Markup {
             ("decided by", html! { (record.decided_by) }),
             ("took", html! { (human_duration(Duration::from_nanos(record.duration_ns))) }),
         ]))
-        (lines("Question", &told.question))
+        (lines("Question", &reported.question))
         section {
             h2 { "Asked, in order" }
             @if record.asked.is_empty() { p.none { "Nobody." } }
             ol { @for asked in &record.asked { li { (link(asked)) } } }
         }
-        (lines("Answer", &told.answer))
-        (lines("What the host did", &told.host))
+        (lines("Answer", &reported.answer))
+        (lines("What the host did", &reported.host))
         @if !record.shadows.is_empty() {
             section {
                 h2 { "Shadows, asked afterwards" }

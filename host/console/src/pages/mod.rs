@@ -92,7 +92,7 @@ pub(crate) fn page(title: &str, frame: Frame<'_>, state: &str, content: &Markup)
                             button type="submit" { "Search" }
                         }
                     }
-                    @if !state.is_empty() { p.state title="state directory" { (state) } }
+                    @if !state.is_empty() { p.state title="where the state is" { (state) } }
                 }
                 main #content { (content) }
             }

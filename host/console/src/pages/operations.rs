@@ -78,7 +78,7 @@ pub(super) fn list(operations: &[Operation]) -> Markup {
 
 pub(crate) fn operation(view: &OperationView) -> Markup {
     let OperationView { operation, steps, plans } = view;
-    let mut told = vec![
+    let mut shown = vec![
         ("state", state(operation.state.as_str())),
         ("about", about(operation)),
         ("group", group_link(&operation.group)),
@@ -88,22 +88,22 @@ pub(crate) fn operation(view: &OperationView) -> Markup {
         ("began", html! { (when(operation.created_at)) " (" (ago(operation.created_at)) ")" }),
     ];
     if let Some(milliseconds) = operation.took() {
-        told.push(("took", html! { (took(milliseconds)) }));
+        shown.push(("took", html! { (took(milliseconds)) }));
     }
     if let Some(look_at) = operation.look_at.filter(|_| operation.state == OperationState::Unverified) {
         let why = "since a call whose answer was lost may still take effect";
-        told.push(("look again", html! { (when(look_at)) ", " (why) }));
+        shown.push(("look again", html! { (when(look_at)) ", " (why) }));
     }
     if let Some(by) = &operation.ended_by {
-        told.push(("ended by", operation_link(by.as_str())));
+        shown.push(("ended by", operation_link(by.as_str())));
     }
     if let Some(requested) = operation.requested_by() {
-        told.push(("requested by", html! { (requested) }));
-        told.extend(requested.decisions.iter().map(|id| ("decision", decision_link(&id.to_string()))));
+        shown.push(("requested by", html! { (requested) }));
+        shown.extend(requested.decisions.iter().map(|id| ("decision", decision_link(&id.to_string()))));
     }
     html! {
         h1 { (operation.kind) " " span.id { (operation.id) } }
-        (facts(&told))
+        (facts(&shown))
         @if let Some(cause) = &operation.cause { p.cause { strong { "Failed: " } (cause_words(cause)) } }
         @for reason in &operation.reasons { p.reason { "“" (reason) "”" } }
         section aria-labelledby="steps" { h2 #steps { "Steps" } (time_line(operation, steps)) }

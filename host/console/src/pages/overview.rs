@@ -28,7 +28,7 @@ pub(super) fn needs_you(now: &Now) -> Markup {
     let mut items: Vec<Markup> = Vec::new();
     items.extend(now.moved.as_ref().map(|moved| {
         html! {
-            (state("error")) " This state directory is not where its history took place: " (moved) ". Nothing is "
+            (state("error")) " This is not where the history of the state took place: " (moved) ". Nothing is "
             "changed with it. See " code { "windlass state show" } " and " code { "windlass state take-over" } "."
         }
     }));
@@ -326,9 +326,9 @@ fn levels(
 ) -> Markup {
     let height = |level: &Level| layers.iter().map(|(.., of)| of(level)).sum::<f64>();
     let most = day.levels.iter().map(height).fold(0.0, f64::max);
-    let told = |level: &Level| {
-        let told = layers.iter().map(|(_, name, of)| format!("{} {name}", words(of(level))));
-        told.collect::<Vec<_>>().join(", ")
+    let described = |level: &Level| {
+        let described = layers.iter().map(|(_, name, of)| format!("{} {name}", words(of(level))));
+        described.collect::<Vec<_>>().join(", ")
     };
     let now = day.levels.last().copied().unwrap_or_default();
     if most <= 0.0 {
@@ -352,11 +352,11 @@ fn levels(
             path class=(class) d=(area(&day.levels, |level| y(above(level)), |level| y(below(level)))) {}
         }
     };
-    let summary = format!("now {}; at most {} at a time", told(&now), words(most));
+    let summary = format!("now {}; at most {} at a time", described(&now), words(most));
     let words_of = |position: usize, _: &Hour| {
         let last = (position + 1) * SPANS_OF_HOUR - 1;
         let level = day.levels.get(last).or(day.levels.last().filter(|_| position * SPANS_OF_HOUR < day.levels.len()));
-        level.map_or_else(|| "not yet".to_owned(), &told)
+        level.map_or_else(|| "not yet".to_owned(), &described)
     };
     plot(&Plot { id, title, caption, summary, highest: words(most), drawn }, day, words_of)
 }

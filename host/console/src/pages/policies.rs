@@ -180,7 +180,7 @@ pub(super) fn event_word(what: &PolicyEventKind) -> &'static str {
 }
 
 fn change(change: &PolicyChange) -> Vec<Markup> {
-    let told = match &change.what {
+    let reported = match &change.what {
         PolicyEventKind::InForce { source } => html! { "from " (source) },
         PolicyEventKind::Replaced { before, source } => {
             html! { "in the place of " (before.name) " " (before.version) " " (component(before)) ", from " (source) }
@@ -196,7 +196,7 @@ fn change(change: &PolicyChange) -> Vec<Markup> {
         state(event_word(&change.what)),
         html! { (policy_link(&change.policy.name)) " " (change.policy.version) },
         component(&change.policy),
-        told,
+        reported,
         html! { (change.program) ", process " (change.process) },
     ]
 }

@@ -482,9 +482,9 @@ mod tests {
         let price = |_: &str, types: &[String]| (types == ["DEV1-S"]).then_some(0.5);
         let day = Day::of(&course, NOW + SPAN_MS / 2, Some(&price));
         let [.., fourth, third, second, first, last] = day.levels.as_slice() else { panic!("{day:?}") };
-        let told = |level: &Level| (level.running, level.creating, level.removing, level.hourly);
+        let reported = |level: &Level| (level.running, level.creating, level.removing, level.hourly);
         assert_eq!(
-            [fourth, third, second, first, last].map(told),
+            [fourth, third, second, first, last].map(reported),
             [(1, 0, 0, 0.5), (1, 3, 0, 0.5), (4, 0, 0, 2.0), (4, 1, 2, 2.0), (2, 1, 0, 1.0)]
         );
         assert_eq!(day.levels.len(), 93, "what has not begun has no level");
@@ -524,13 +524,13 @@ mod tests {
 
     #[test]
     fn a_verdict_is_told_by_its_case_and_once_for_each_answer() {
-        let told = |answer: Value| verdicts(&answer).into_iter().collect::<Vec<_>>();
-        assert_eq!(told(json!({"verdict": "give-up", "reason": null})), ["give up"]);
-        assert_eq!(told(json!({"verdict": {"wait": 20}})), ["wait"]);
-        assert_eq!(told(json!({"verdict": {"plan": [{"action": "delete"}]}})), ["plan"]);
+        let reported = |answer: Value| verdicts(&answer).into_iter().collect::<Vec<_>>();
+        assert_eq!(reported(json!({"verdict": "give-up", "reason": null})), ["give up"]);
+        assert_eq!(reported(json!({"verdict": {"wait": 20}})), ["wait"]);
+        assert_eq!(reported(json!({"verdict": {"plan": [{"action": "delete"}]}})), ["plan"]);
         let mapped = |report: &str, action: &str| json!({"verdict": {"mapped": {"report": report, "action": action}}});
         let batch = json!([mapped("running", "none"), mapped("running", "none"), mapped("deleting", "reap")]);
-        assert_eq!(told(batch), ["remove", "report running"]);
-        assert_eq!(told(Value::Null), [""; 0]);
+        assert_eq!(reported(batch), ["remove", "report running"]);
+        assert_eq!(reported(Value::Null), [""; 0]);
     }
 }

@@ -189,9 +189,9 @@ fn what_is_written_as_in_other_languages_is_told_as_it_is_written_here() {
         ("nodes['a'].exists", &PROVISIONING, "`nodes` is a list, whose items have positions, as in `nodes[0]`"),
         ("nodes[true].exists", &PROVISIONING, "the position of an item is a number, and not true or false"),
     ] {
-        let told = problem(text, scope);
-        assert!(told.starts_with(expected), "{text}: {told}");
-        assert!(expected.contains("`&&`") || !told.contains("`&&`"), "{text}: {told}");
+        let reported = problem(text, scope);
+        assert!(reported.starts_with(expected), "{text}: {reported}");
+        assert!(expected.contains("`&&`") || !reported.contains("`&&`"), "{text}: {reported}");
     }
 }
 
@@ -216,10 +216,10 @@ fn every_mistake_is_told_once_and_none_that_another_one_makes() {
         ("time_left > 1 && time_left < 5", &["`time_left`"]),
         ("failure.class == 'a\nb'", &["'a\\nb'"]),
     ] {
-        let told = problem(text, &RETRY);
-        let lines: Vec<&str> = told.lines().collect();
-        assert_eq!(lines.len(), expected.len(), "{text}: {told}");
-        assert!(lines.iter().zip(expected).all(|(line, word)| line.contains(word)), "{text}: {told}");
+        let reported = problem(text, &RETRY);
+        let lines: Vec<&str> = reported.lines().collect();
+        assert_eq!(lines.len(), expected.len(), "{text}: {reported}");
+        assert!(lines.iter().zip(expected).all(|(line, word)| line.contains(word)), "{text}: {reported}");
     }
     let many: Vec<String> = (0..100).map(|n| format!("a{n} > 1")).collect();
     assert_eq!(problem(&many.join(" && "), &RETRY).lines().count(), MAX_REPORTED);
@@ -228,7 +228,7 @@ fn every_mistake_is_told_once_and_none_that_another_one_makes() {
 #[test]
 fn what_is_too_deep_on_one_side_makes_the_other_no_deeper() {
     let nested = |times: usize| format!("{}atempt{} == 1", "(1 + ".repeat(times), ")".repeat(times));
-    let told = problem(&format!("{} && {}", nested(18), nested(17)), &RETRY);
-    let lines: Vec<&str> = told.lines().collect();
-    assert!(lines.len() == 2 && lines[0] == too_deep(20) && lines[1].contains("`attempt`"), "{told}");
+    let reported = problem(&format!("{} && {}", nested(18), nested(17)), &RETRY);
+    let lines: Vec<&str> = reported.lines().collect();
+    assert!(lines.len() == 2 && lines[0] == too_deep(20) && lines[1].contains("`attempt`"), "{reported}");
 }

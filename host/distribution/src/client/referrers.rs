@@ -65,7 +65,7 @@ impl Client {
             match self.bundle(reference, subject, digest).await {
                 Ok(bundle) => bundles.push(bundle),
                 // Another one may be right.
-                Err(error) => tracing::warn!(%subject, %error, "what is listed as a bundle cannot be used"),
+                Err(error) => tracing::warn!(%subject, %error, "a listed bundle cannot be used"),
             }
         }
         Ok(bundles)

@@ -276,10 +276,16 @@ impl Reader<'_> {
     }
 
     fn refuse_all_but(&mut self, keys: &[&str]) {
+        let mut are_listed = false;
         for key in std::mem::take(&mut self.object).into_iter().map(|(key, _)| key) {
-            let words = match nearest(&key, keys.iter().copied()) {
+            let within = || keys.iter().copied().find(|known| key.len() > 3 && known.contains(&key));
+            let words = match nearest(&key, keys.iter().copied()).or_else(within) {
                 Some(candidate) => format!("there is no such key; did you mean `{candidate}`?"),
-                None => format!("there is no such key; the keys are {}", keys.join(", ")),
+                None if are_listed => "there is no such key".to_owned(),
+                None => {
+                    are_listed = true;
+                    format!("there is no such key; the keys are {}", keys.join(", "))
+                }
             };
             self.wrong(key.chars().take(64).collect::<String>(), words);
         }

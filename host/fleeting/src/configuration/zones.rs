@@ -39,6 +39,9 @@ pub(super) fn zones(reader: &mut Reader<'_>) -> Option<Vec<Zone>> {
         Ok(Some(zone)) if texts.len() < 2 => {
             // What it replaces is read as well: the mistake shows where the variable is not set.
             texts.iter().for_each(|text| drop(reader.parsed::<Zone>(KEYS[0], text)));
+            for text in texts.iter().filter(|text| **text != zone) {
+                tracing::warn!("zone: {VARIABLE} is {zone}, and is used instead of {text} of the configuration");
+            }
             texts = vec![zone];
         }
         Ok(_) => {}

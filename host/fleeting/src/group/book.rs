@@ -172,8 +172,8 @@ pub(crate) fn is_paused(leftovers: usize, demanded: u32, max_leftovers: u32) -> 
             demanded,
             leftovers,
             max_leftovers,
-            "nothing is created while so much is left that should be gone; max_leftovers in plugin_config bounds it, and \
-             `windlass operation list --open` tells what is left and why"
+            "nothing is created, because too many removals have failed (max_leftovers in plugin_config); `windlass \
+             operation list --open` shows what is left and why"
         );
         metrics::counter!(names::INCREASES_PAUSED).increment(1);
     }

@@ -61,7 +61,7 @@ pub(crate) enum Event {
     UndoBegan,
     /// Nobody wants it any more while it is being created. `told`: whether its creation was told to end.
     Unwanted {
-        told: bool,
+        informed: bool,
     },
     /// Its removal is accepted. `by`: the operation, where one is in the journal.
     RemovalBegan {
@@ -92,8 +92,8 @@ impl Phase {
             (Self::Gone, _) => None,
             (_, Event::Ended) => Some(Self::Gone),
             (_, Event::LeftBehind { by }) => Some(Self::Left { by: by.clone() }),
-            (Self::Creating { .. }, Event::Unwanted { told: true }) => Some(Self::CalledOff),
-            (Self::Creating { unwanted: false }, Event::Unwanted { told: false }) => {
+            (Self::Creating { .. }, Event::Unwanted { informed: true }) => Some(Self::CalledOff),
+            (Self::Creating { unwanted: false }, Event::Unwanted { informed: false }) => {
                 Some(Self::Creating { unwanted: true })
             }
             (Self::Creating { .. } | Self::CalledOff, Event::UndoBegan) => Some(Self::Undoing),
@@ -363,8 +363,8 @@ mod tests {
         [
             Event::Created,
             Event::UndoBegan,
-            Event::Unwanted { told: true },
-            Event::Unwanted { told: false },
+            Event::Unwanted { informed: true },
+            Event::Unwanted { informed: false },
             Event::RemovalBegan { by: Some(removal()) },
             Event::LeftBehind { by: Some(removal()) },
             Event::RemovalRefused,
@@ -437,8 +437,8 @@ mod tests {
                 let entry = Entry { known, ..Entry::found(creation(), place(), phase.clone()) };
                 for report in reports {
                     for action in [Action::None, Action::Reap] {
-                        let told = entry.judged(Mapping { report, action });
-                        assert!(told != Some(State::Deleting) || removing, "{phase:?} {known:?} {report:?}");
+                        let informed = entry.judged(Mapping { report, action });
+                        assert!(informed != Some(State::Deleting) || removing, "{phase:?} {known:?} {report:?}");
                     }
                 }
                 let last_word = !phase.is_judged() && known == Known::Awaited;
@@ -461,16 +461,16 @@ mod tests {
         }
         assert_eq!(word(&entry, Report::Running), Some(State::Running));
         entry.delivered(Some(State::Creating));
-        for (report, told) in no_sight {
-            assert_eq!(word(&entry, report), told, "seen once is enough");
+        for (report, informed) in no_sight {
+            assert_eq!(word(&entry, report), informed, "seen once is enough");
         }
     }
 
     #[test]
     fn what_is_reaped_while_its_creation_cannot_be_told_so_is_reported_as_creating_until_that_has_ended() {
         let mut entry = Entry::found(creation(), place(), Phase::Creating { unwanted: false });
-        assert!(entry.apply(&Event::Unwanted { told: false }).is_some());
-        assert!(entry.apply(&Event::Unwanted { told: false }).is_none(), "asked once is enough");
+        assert!(entry.apply(&Event::Unwanted { informed: false }).is_some());
+        assert!(entry.apply(&Event::Unwanted { informed: false }).is_none(), "asked once is enough");
         let reaped = Mapping { report: Report::Deleting, action: Action::Reap };
         assert_eq!(entry.judged(reaped), Some(State::Creating));
         assert!(entry.apply(&Event::Created).is_some_and(|before| before.is_unwanted()));

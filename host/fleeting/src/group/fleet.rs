@@ -119,8 +119,8 @@ impl<K: MachineKind> Calls for Fleet<K> {
         let began = Instant::now();
         let reports = self.looks.now(self.look().instrument(tracing::trace_span!("update"))).await?;
         metrics::histogram!(names::UPDATE_SECONDS).record(began.elapsed().as_secs_f64());
-        let told = reports.clone();
-        Ok(Update::of(reports, move || self.book.lock().delivered(&told)))
+        let reported = reports.clone();
+        Ok(Update::of(reports, move || self.book.lock().delivered(&reported)))
     }
 
     async fn increase(self: Arc<Self>, count: u32) -> Result<u32, Failure> {
@@ -138,7 +138,7 @@ impl<K: MachineKind> Calls for Fleet<K> {
                 accepted = room,
                 occupied,
                 max_size,
-                "the group is full; max_size in plugin_config bounds it"
+                "the group is full (max_size in plugin_config)"
             );
         }
         if room == 0 { Ok(0) } else { K::create(&self, room).await }

@@ -50,7 +50,7 @@ pub(crate) struct Begun<K: MachineKind> {
     /// What the journal knows of.
     pub(crate) book: Book,
     /// What [`MachineKind::work`] looks after first.
-    pub(crate) left: K::Left,
+    pub(crate) left: K::Leftovers,
     /// The zones of both.
     pub(crate) known_zones: BTreeSet<Zone>,
     /// Where machines are made or claimed, with what an hour of each costs in euros.
@@ -68,7 +68,7 @@ pub(crate) trait MachineKind: Sized + Send + Sync + 'static {
     /// A removal that was accepted and has not begun.
     type Removal: Send;
     /// What an earlier process left.
-    type Left: Send + 'static;
+    type Leftovers: Send + 'static;
 
     const ASKER: Asker;
 
@@ -99,7 +99,7 @@ pub(crate) trait MachineKind: Sized + Send + Sync + 'static {
     fn supervision(zones: &[Zone]) -> SupervisorOptions;
 
     /// Takes up what an earlier process left, and works beside the calls for as long as the group lives.
-    fn work(fleet: Arc<Fleet<Self>>, left: Self::Left) -> impl Future<Output = ()> + Send;
+    fn work(fleet: Arc<Fleet<Self>>, left: Self::Leftovers) -> impl Future<Output = ()> + Send;
 
     fn capabilities(_: &Self::Configuration) -> Vec<Capability> {
         Vec::new()

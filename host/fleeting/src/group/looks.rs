@@ -118,7 +118,7 @@ impl Looks {
             let why = failure.as_ref().map_or("a look takes long", |failure| failure.0.as_str());
             tracing::warn!(
                 seen_seconds_ago = age.as_secs(),
-                "heartbeats are answered from what was seen last, since Scaleway cannot be asked: {why}"
+                "Scaleway does not answer, so heartbeats are answered from what was seen last: {why}"
             );
         }
         Ok(())

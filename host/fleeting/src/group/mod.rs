@@ -57,8 +57,8 @@ use instances::Instances;
 use kind::Direction;
 pub(crate) use places::Place;
 pub use rehearsal::{
-    Arm, Counted, Demand, Event, Hour, Incident, IncidentKind, Left, Limits, Offer, Outcome, Pattern, PricedPlace,
-    Provisioner, RehearsalError, Rehearser, Scenario, ScenarioError, Stock, Time, Totals, Waited,
+    Arm, Counted, Demand, Event, Hour, Incident, IncidentKind, Leftover, Limits, Offer, Outcome, Pattern, PricedPlace,
+    Provisioner, RehearsalError, Rehearser, Scenario, ScenarioError, Stock, Time, Totals, WaitTimes,
 };
 pub use runner_file::RunnerFileError;
 pub use simulate::{SimulateCommand, SimulateOptions, Simulated, simulate};

@@ -149,7 +149,7 @@ async fn begin<K: MachineKind>(
         K::begin(&configuration, &connector, &state, &lifecycle, learned)?;
     let mut zones = configuration.as_ref().zones.clone();
     for zone in known_zones.iter().filter(|zone| !configuration.as_ref().zones.contains(zone)) {
-        tracing::info!(%zone, "it is configured no more, and looked at for as long as something of the group is there");
+        tracing::info!(%zone, "it is not configured any more, and is watched until nothing of the group is there");
         zones.push(zone.clone());
     }
     metrics::gauge!(observe::names::LEFT).set(book.left() as f64);

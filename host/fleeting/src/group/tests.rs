@@ -116,7 +116,7 @@ fn fleet(group: &ScalewayGroup) -> Arc<Fleet<Instances>> {
 }
 
 /// The states that the group tells.
-async fn told(group: &ScalewayGroup) -> Vec<State> {
+async fn reported(group: &ScalewayGroup) -> Vec<State> {
     let update = group.update().await.unwrap();
     if let Some(delivered) = update.delivered {
         delivered();
@@ -129,7 +129,7 @@ async fn run_one_and_end(simulator: &Simulator, folder: &Path) {
     let group = start(simulator, folder).await;
     assert_eq!(group.increase(1).await, Ok(1));
     tokio::time::sleep(Duration::from_secs(120)).await;
-    assert_eq!(told(&group).await, [State::Running]);
+    assert_eq!(reported(&group).await, [State::Running]);
     group.stop().await;
 }
 
@@ -152,7 +152,7 @@ async fn policies_are_told_what_the_runner_did_with_an_instance() {
     let group = start_under(Arc::clone(&host), &simulator, folder.path()).await;
     assert_eq!(group.increase(1).await, Ok(1));
     tokio::time::sleep(Duration::from_secs(120)).await;
-    assert_eq!(told(&group).await, [State::Running]);
+    assert_eq!(reported(&group).await, [State::Running]);
     assert_eq!(last_of(&host, SlotName::StateMapping)["servers"][0]["unused-for"], json!(null));
     let id = simulator.resources().servers[0]["name"].as_str().unwrap().to_owned();
     for _ in 0..2 {
@@ -160,7 +160,7 @@ async fn policies_are_told_what_the_runner_did_with_an_instance() {
         group.connect_info(id.clone()).await.unwrap();
     }
     tokio::time::sleep(Duration::from_secs(60)).await;
-    told(&group).await;
+    reported(&group).await;
     let unused = last_of(&host, SlotName::StateMapping)["servers"][0]["unused-for"].as_u64().unwrap();
     assert!((60_000..90_000).contains(&unused), "{unused}");
     assert_eq!(group.decrease(vec![id.clone()]).await, Ok(vec![id]));
@@ -182,7 +182,7 @@ async fn the_policy_is_told_place_group_types_and_watched_tags_once_and_each_ser
     let group = start_under(Arc::clone(&host), &simulator, folder.path()).await;
     assert_eq!(group.increase(1).await, Ok(1));
     tokio::time::sleep(Duration::from_secs(120)).await;
-    assert_eq!(told(&group).await, [State::Running]);
+    assert_eq!(reported(&group).await, [State::Running]);
     group.stop().await;
     let question = last_of(&host, SlotName::StateMapping);
     assert_eq!((&question["zone"], &question["subject"]["group"]), (&json!("fr-par-1"), &json!("ci")));
@@ -202,7 +202,7 @@ async fn an_instance_that_the_list_at_the_start_leaves_out_is_not_taken_for_gone
     let group = start(&simulator, folder.path()).await;
     tokio::time::sleep(Duration::from_secs(120)).await;
     simulator.clear_faults();
-    assert_eq!(told(&group).await, [State::Running]);
+    assert_eq!(reported(&group).await, [State::Running]);
     assert_eq!(simulator.resources().servers.len(), 1);
 }
 
@@ -221,12 +221,12 @@ async fn one_wrong_not_found_costs_no_running_instance_also_at_the_start() {
     let group = start(&simulator, folder.path()).await;
     tokio::time::sleep(Duration::from_secs(120)).await;
     simulator.clear_faults();
-    assert_eq!(told(&group).await, [State::Running]);
+    assert_eq!(reported(&group).await, [State::Running]);
     lie_once();
-    assert_eq!(told(&group).await, [State::Running]);
+    assert_eq!(reported(&group).await, [State::Running]);
     simulator.clear_faults();
     tokio::time::sleep(Duration::from_secs(120)).await;
-    assert_eq!(told(&group).await, [State::Running]);
+    assert_eq!(reported(&group).await, [State::Running]);
     assert_eq!(simulator.resources().servers.len(), 1);
     group.stop().await;
 }
@@ -278,11 +278,11 @@ async fn a_taken_up_creation_that_is_to_be_reaped_and_ends_well_is_removed_and_n
     // Longer than a server may take to be powered on: the next process judges it while it takes it up.
     tokio::time::sleep(Duration::from_secs(3_600)).await;
     let group = start(&simulator, folder.path()).await;
-    told(&group).await;
+    reported(&group).await;
     let mut states = Vec::new();
     for _ in 0..20 {
         tokio::time::sleep(Duration::from_secs(60)).await;
-        states = told(&group).await;
+        states = reported(&group).await;
     }
     let running = simulator.resources().servers.iter().filter(|server| server["state"] == "running").count();
     assert_eq!(states, vec![State::Running; running], "what is told is what there is");
@@ -302,12 +302,12 @@ async fn a_policy_that_would_reap_every_instance_is_braked_and_all_run_on() {
         let group = start_under(Arc::clone(&host), &simulator, folder.path()).await;
         assert_eq!(group.increase(8).await, Ok(8));
         tokio::time::sleep(Duration::from_secs(120)).await;
-        assert_eq!(told(&group).await, [State::Running; 8]);
+        assert_eq!(reported(&group).await, [State::Running; 8]);
 
         let settings = json!({ "behaviour": "delete-foreign", "during": "decide" });
         let reaping = Link::bytes(windlass_test_guests::HOSTILE.bytes).with_settings(settings);
         host.configure(&Policies::built_in().with(SlotName::StateMapping, reaping)).unwrap();
-        assert_eq!(told(&group).await, [expected; 8]);
+        assert_eq!(reported(&group).await, [expected; 8]);
         tokio::time::sleep(Duration::from_secs(120)).await;
         let running = if expected == State::Running { 8 } else { 0 };
         assert_eq!(simulator.resources().servers.len(), running);
@@ -366,19 +366,19 @@ async fn an_instance_that_the_release_policy_keeps_leaves_the_group_for_good() {
     let group = start_under(host, &simulator, folder.path()).await;
     assert_eq!(group.increase(1).await, Ok(1));
     tokio::time::sleep(Duration::from_secs(120)).await;
-    assert_eq!(told(&group).await, [State::Running]);
+    assert_eq!(reported(&group).await, [State::Running]);
     let id = simulator.resources().servers[0]["name"].as_str().unwrap().to_owned();
     assert_eq!(group.decrease(vec![id.clone()]).await, Ok(vec![id.clone()]));
     tokio::time::sleep(Duration::from_secs(60)).await;
-    told(&group).await;
-    assert_eq!(told(&group).await, []);
+    reported(&group).await;
+    assert_eq!(reported(&group).await, []);
     assert_eq!(simulator.resources().servers.len(), 1);
     group.stop().await;
     drop(group);
     // The next process has another policy, and sweeps.
     let next = start(&simulator, folder.path()).await;
     tokio::time::sleep(Duration::from_secs(7_200)).await;
-    assert_eq!(told(&next).await, []);
+    assert_eq!(reported(&next).await, []);
     assert_eq!(simulator.resources().servers[0]["state"], "running");
     next.stop().await;
 }
@@ -390,7 +390,7 @@ async fn running_one(simulator: &Simulator, folder: &Path) -> (ScalewayGroup, St
     let group = start(simulator, folder).await;
     assert_eq!(group.increase(1).await, Ok(1));
     tokio::time::sleep(Duration::from_secs(120)).await;
-    assert_eq!(told(&group).await, [State::Running]);
+    assert_eq!(reported(&group).await, [State::Running]);
     let id = simulator.resources().servers[0]["name"].as_str().unwrap().to_owned();
     (group, id)
 }
@@ -404,15 +404,15 @@ async fn an_instance_whose_server_a_user_takes_over_is_gone_and_its_server_stays
     let taken = UpdateServer { tags: Some(vec!["role=web".to_owned()]), ..UpdateServer::default() };
     #[allow(clippy::disallowed_methods, reason = "a user changes it")]
     client_of(&simulator).instance(&"fr-par-1".parse().unwrap()).update_server(&server, &taken).await.unwrap();
-    told(&group).await;
+    reported(&group).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
-    let states = told(&group).await;
+    let states = reported(&group).await;
     assert!(states.iter().all(|state| *state == State::Deleted), "{id}: {states:?}");
     group.stop().await;
     drop(group);
     let group = start(&simulator, folder.path()).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
-    assert_eq!(told(&group).await, []);
+    assert_eq!(reported(&group).await, []);
     let resources = simulator.resources();
     assert_eq!((resources.servers.len(), resources.volumes.len()), (1, 1));
     assert_eq!(resources.servers[0]["state"], "running");
@@ -485,10 +485,10 @@ async fn updates_and_heartbeats_can_be_given_up_at_any_await_and_what_they_began
                 given_up(group.update(), polls).await
             };
             for _ in 0..4 {
-                told(&group).await;
+                reported(&group).await;
                 tokio::time::sleep(Duration::from_secs(60)).await;
             }
-            assert_eq!(told(&group).await, [], "given up after {polls} polls");
+            assert_eq!(reported(&group).await, [], "given up after {polls} polls");
             assert_eq!(simulator.resources().servers.len(), 0, "given up after {polls} polls");
             group.stop().await;
             if ready {
@@ -505,7 +505,7 @@ async fn a_removal_that_another_process_ended_is_not_told_as_deleting_for_ever()
     let (group, id) = running_one(&simulator, folder.path()).await;
     group.decrease(vec![id.clone()]).await.unwrap();
     tokio::time::sleep(Duration::from_secs(120)).await;
-    assert_eq!(told(&group).await, [State::Deleted]);
+    assert_eq!(reported(&group).await, [State::Deleted]);
     // As after a start beside a program that has taken the removal up, and ends it without a word to us.
     let fleet = fleet(&group);
     let mut filter = OperationFilter::default();
@@ -515,7 +515,7 @@ async fn a_removal_that_another_process_ended_is_not_told_as_deleting_for_ever()
     let phase = Phase::Removing { by: Some(removal.id) };
     let place = Place { zone: "fr-par-1".parse().unwrap(), server_type: "DEV1-S".to_owned() };
     fleet.book.lock().insert(Entry::found(OperationId::parse(&id).unwrap(), place, phase));
-    assert_eq!(told(&group).await, []);
+    assert_eq!(reported(&group).await, []);
     assert_eq!(fleet.book.lock().occupied(), 0, "its room is free");
     group.stop().await;
 }
@@ -535,7 +535,7 @@ async fn what_another_owners_process_left_open_is_nobodys_here_and_told_as_nothi
     let other = |configuration: &mut Configuration| configuration.common.owner = Some("others".parse().unwrap());
     let group = try_start(policies(), &simulator, folder.path(), other).await.unwrap();
     for _ in 0..3 {
-        assert_eq!(told(&group).await, []);
+        assert_eq!(reported(&group).await, []);
         tokio::time::sleep(Duration::from_secs(60)).await;
     }
     group.stop().await;
@@ -554,17 +554,17 @@ async fn a_taken_up_creation_that_the_runner_wants_no_more_is_finished_by_no_lat
     drop(group);
     simulator.clear_faults();
     let group = start(&simulator, folder.path()).await;
-    assert_eq!(told(&group).await, [State::Creating]);
+    assert_eq!(reported(&group).await, [State::Creating]);
     let id = simulator.resources().servers[0]["name"].as_str().unwrap().to_owned();
     assert_eq!(group.decrease(vec![id.clone()]).await.unwrap(), [id]);
     group.stop().await;
     drop(group);
     let group = start(&simulator, folder.path()).await;
     for _ in 0..10 {
-        assert!(!told(&group).await.contains(&State::Running), "it was called off");
+        assert!(!reported(&group).await.contains(&State::Running), "it was called off");
         tokio::time::sleep(Duration::from_secs(30)).await;
     }
-    assert_eq!(told(&group).await, []);
+    assert_eq!(reported(&group).await, []);
     assert_eq!(simulator.resources().servers.len(), 0);
     group.stop().await;
 }
@@ -639,19 +639,19 @@ async fn servers_of_a_lost_state_directory_are_noticed_and_taken_over_only_on_pu
         let group = try_start(policies(), &simulator, lost.path(), with(None)).await.unwrap();
         assert_eq!(group.increase(1).await, Ok(1));
         tokio::time::sleep(Duration::from_secs(120)).await;
-        assert_eq!(told(&group).await, [State::Running]);
+        assert_eq!(reported(&group).await, [State::Running]);
         let id = simulator.resources().servers[0]["name"].as_str().unwrap().to_owned();
         group.stop().await;
 
         let refused = try_start(policies(), &simulator, fresh.path(), with(None)).await.err().unwrap().to_string();
         assert!(refused.contains(&id) && refused.contains("made on host-a"), "{refused}");
         let group = try_start(policies(), &simulator, fresh.path(), with(Some(true))).await.unwrap();
-        assert_eq!(told(&group).await, [State::Running]);
+        assert_eq!(reported(&group).await, [State::Running]);
         group.stop().await;
         drop(group);
         // What was taken over stays so, also when it is no longer asked for.
         let group = try_start(policies(), &simulator, fresh.path(), with(None)).await.unwrap();
-        assert_eq!(told(&group).await, [State::Running]);
+        assert_eq!(reported(&group).await, [State::Running]);
         group.decrease(vec![id]).await.unwrap();
         tokio::time::sleep(Duration::from_secs(120)).await;
         let left = simulator.resources();
@@ -670,7 +670,7 @@ async fn servers_that_a_command_took_over_are_shown_by_the_next_start_without_a_
         let group = try_start(policies(), &simulator, lost.path(), with_owner).await.unwrap();
         assert_eq!(group.increase(2).await, Ok(2));
         tokio::time::sleep(Duration::from_secs(120)).await;
-        assert_eq!(told(&group).await, [State::Running; 2]);
+        assert_eq!(reported(&group).await, [State::Running; 2]);
         let known = fleet(&group);
         let (mut configuration, client) = (known.configuration.clone(), known.client.clone());
         configuration.common.adopt = Some(true);
@@ -689,7 +689,7 @@ async fn servers_that_a_command_took_over_are_shown_by_the_next_start_without_a_
         assert_eq!(taken, ids, "{owner:?}");
         assert!(adopt::<Instances>(&configuration, client, policies()).await.unwrap().is_empty());
         let group = try_start(policies(), &simulator, fresh.path(), with_owner).await.unwrap();
-        assert_eq!(told(&group).await, [State::Running; 2], "{owner:?}");
+        assert_eq!(reported(&group).await, [State::Running; 2], "{owner:?}");
         group.stop().await;
     }
 }
@@ -734,11 +734,11 @@ async fn two_hosts_with_one_name_and_owner_leave_each_others_servers_alone() {
     let second = start(&simulator, there.path()).await;
     assert_eq!(first.increase(1).await, Ok(1));
     tokio::time::sleep(Duration::from_secs(120)).await;
-    assert_eq!(told(&first).await, [State::Running]);
-    assert_eq!(told(&second).await, [], "it is not the second's to remove");
+    assert_eq!(reported(&first).await, [State::Running]);
+    assert_eq!(reported(&second).await, [], "it is not the second's to remove");
     assert_eq!(second.increase(1).await, Ok(1));
     tokio::time::sleep(Duration::from_secs(4 * 3_600)).await;
-    assert_eq!((told(&first).await, told(&second).await), (vec![State::Running], vec![State::Running]));
+    assert_eq!((reported(&first).await, reported(&second).await), (vec![State::Running], vec![State::Running]));
     assert_eq!(simulator.resources().servers.len(), 2, "and no sweep takes it for lost");
     assert_eq!((simulator.resources().ips.len(), simulator.resources().volumes.len()), (2, 2));
     second.stop().await;
@@ -748,7 +748,7 @@ async fn two_hosts_with_one_name_and_owner_leave_each_others_servers_alone() {
     assert!(matches!(refused, StartError::Strangers { .. }), "{refused}");
     let told_so = |configuration: &mut Configuration| configuration.common.adopt = Some(false);
     let second = try_start(policies(), &simulator, there.path(), told_so).await.unwrap();
-    assert_eq!(told(&second).await, [State::Running]);
+    assert_eq!(reported(&second).await, [State::Running]);
     first.stop().await;
     second.stop().await;
 }
@@ -803,9 +803,9 @@ async fn instances_hand_the_addresses_of_a_pool_round_and_leave_them_behind() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(group.increase(1).await, Ok(0), "the third found no address, so there is a pause");
     tokio::time::sleep(Duration::from_secs(120)).await;
-    let states = told(&group).await;
+    let states = reported(&group).await;
     assert_eq!(states.iter().filter(|state| **state == State::Running).count(), 2, "{states:?}");
-    assert_eq!(told(&group).await, [State::Running; 2]);
+    assert_eq!(reported(&group).await, [State::Running; 2]);
     let serving = || -> Vec<String> {
         let ips = simulator.resources().ips;
         ips.iter().filter_map(|ip| ip["server"]["name"].as_str().map(str::to_owned)).collect()
@@ -821,15 +821,15 @@ async fn instances_hand_the_addresses_of_a_pool_round_and_leave_them_behind() {
     group.stop().await;
     drop(group);
     let group = try_start(policies(), &simulator, folder.path(), with_pool).await.unwrap();
-    assert_eq!(told(&group).await, [State::Running; 2]);
+    assert_eq!(reported(&group).await, [State::Running; 2]);
     group.decrease(vec![first[0].clone()]).await.unwrap();
     tokio::time::sleep(Duration::from_secs(120)).await;
-    told(&group).await;
+    reported(&group).await;
     assert_eq!(serving(), [first[1].as_str()]);
     assert_eq!(group.increase(1).await, Ok(1));
     // Through the rounds of the supervisor, sweeps among them.
     tokio::time::sleep(Duration::from_secs(4 * 3_600)).await;
-    assert_eq!(told(&group).await, [State::Running; 2]);
+    assert_eq!(reported(&group).await, [State::Running; 2]);
     assert_eq!(serving().len(), 2);
     let all: Vec<String> = simulator.resources().servers.iter().map(|it| it["name"].as_str().unwrap().into()).collect();
     group.decrease(all).await.unwrap();
@@ -937,14 +937,14 @@ async fn extra_volumes_are_there_when_an_instance_runs_and_go_with_it() {
     let group = try_start(policies(), &simulator, folder.path(), volumes).await.unwrap();
     assert_eq!(group.increase(1).await, Ok(1));
     tokio::time::sleep(Duration::from_secs(120)).await;
-    assert_eq!(told(&group).await, [State::Running]);
+    assert_eq!(reported(&group).await, [State::Running]);
     let there = simulator.resources();
     let sizes: Vec<u64> = there.volumes.iter().filter_map(|volume| volume["size"].as_u64()).collect();
     assert!(sizes.contains(&50_000_000_000) && sizes.contains(&10_000_000_000), "{sizes:?}");
     assert_eq!(sizes.len(), 3);
     group.decrease(vec![there.servers[0]["name"].as_str().unwrap().to_owned()]).await.unwrap();
     tokio::time::sleep(Duration::from_secs(300)).await;
-    told(&group).await;
+    reported(&group).await;
     let left = simulator.resources();
     assert_eq!((left.servers.len(), left.volumes.len(), left.ips.len()), (0, 0, 0), "{left:?}");
     group.stop().await;
@@ -957,8 +957,8 @@ async fn jobs_reach_their_instances_while_scaleway_cannot_be_asked() {
     let group = start(&simulator, folder.path()).await;
     group.increase(3).await.unwrap();
     tokio::time::sleep(Duration::from_secs(120)).await;
-    told(&group).await;
-    assert_eq!(told(&group).await, [State::Running; 3]);
+    reported(&group).await;
+    assert_eq!(reported(&group).await, [State::Running; 3]);
     let servers = simulator.resources().servers;
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
     let ids: Vec<String> = servers.iter().map(|server| text(&server["name"])).collect();
@@ -978,7 +978,7 @@ async fn jobs_reach_their_instances_while_scaleway_cannot_be_asked() {
             }
         }
         simulator.clear_faults();
-        told(&group).await;
+        reported(&group).await;
     }
     // One that is gone is not told as it was, and after twenty minutes nothing is known any more.
     let gone = FaultRule::new("GET", "/instance/v1/zones/*/servers/*", FaultKind::NotFound);

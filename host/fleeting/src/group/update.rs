@@ -66,9 +66,9 @@ impl<K: MachineKind> Fleet<K> {
                     self.reap(&id, reason.as_deref(), decision).await;
                 }
                 // After the reap: what was accepted just now is in flight.
-                let told = self.book.lock().get(&id).and_then(|entry| entry.judged(mapping));
-                if let Some(told) = told {
-                    reports.insert(id, told);
+                let reported = self.book.lock().get(&id).and_then(|entry| entry.judged(mapping));
+                if let Some(reported) = reported {
+                    reports.insert(id, reported);
                 }
             }
         }
@@ -112,9 +112,9 @@ impl<K: MachineKind> Fleet<K> {
             None => tracing::info!(%zone, "it can be listed again"),
             Some(failure) => tracing::warn!(
                 %zone,
-                "it answers like a zone that is closed, so the group goes on without it. What it had there is told as \
-                 it was seen last, or not at all, and is left as it is; `windlass operation abandon` lets go of what \
-                 cannot be removed: {failure}"
+                "it answers like a zone that is closed, so the group works without it. Instances there keep the state \
+                 that was seen last, and are not changed; give up what cannot be removed with `windlass operation \
+                 abandon`: {failure}"
             ),
         }
     }
@@ -145,7 +145,7 @@ impl<K: MachineKind> Fleet<K> {
             Some((_, failure)) => Err(failure.clone()),
             None => {
                 for (zone, failure) in newly {
-                    tracing::warn!(%zone, "it cannot be asked, so what was seen there last is told: {failure}");
+                    tracing::warn!(%zone, "it does not answer, so the states seen last are reported: {failure}");
                 }
                 Ok(())
             }
@@ -211,7 +211,7 @@ impl<K: MachineKind> Fleet<K> {
                 Err(error) => tracing::warn!(
                     instance = id,
                     error = &error as &dyn std::error::Error,
-                    "it was not listed and could not be looked at; what was said of it stays"
+                    "it was not listed and cannot be read; its last state is reported again"
                 ),
             }
         }
@@ -278,7 +278,7 @@ impl<K: MachineKind> Fleet<K> {
             K::end_creation(self, id, &requested_by).await.map(|changed| {
                 if changed {
                     metrics::counter!(names::REAPS).increment(1);
-                    tracing::warn!(instance = id, "its creation is called off: {why}");
+                    tracing::warn!(instance = id, "its creation is cancelled: {why}");
                 }
             })
         };
@@ -324,7 +324,7 @@ fn count(reports: &Reports) {
         State::Suspended,
         State::Resuming,
     ] {
-        let count = reports.values().filter(|told| **told == state).count();
+        let count = reports.values().filter(|reported| **reported == state).count();
         metrics::gauge!(names::INSTANCES, "state" => state.to_string()).set(count as f64);
     }
 }

@@ -57,7 +57,7 @@ fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
     let words =
         payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
     let place = panic.location().map_or_else(String::new, ToString::to_string);
-    tracing::error!(place, "the plugin has a defect: {}", words.unwrap_or("a panic without words"));
+    tracing::error!(place, "the plugin has a defect: {}", words.unwrap_or("a panic without a message"));
 }
 
 /// Writes each event as one line.

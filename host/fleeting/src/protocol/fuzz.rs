@@ -18,8 +18,11 @@ struct Echo;
 #[async_trait]
 impl InstanceGroup for Echo {
     async fn init(&self, configuration: Bytes, connector: ConnectorConfig) -> Result<ProviderInfo, Failure> {
-        let told = format!("{connector:?}");
-        assert!(connector.password.len() < 8 || !told.contains(&connector.password), "the password is told: {told}");
+        let reported = format!("{connector:?}");
+        assert!(
+            connector.password.len() < 8 || !reported.contains(&connector.password),
+            "the password is told: {reported}"
+        );
         Ok(ProviderInfo {
             id: String::from_utf8_lossy(&configuration).into_owned(),
             max_size: 1,

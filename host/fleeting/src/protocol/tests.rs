@@ -54,13 +54,13 @@ fn what_cannot_be_served_is_refused_in_words() {
 
 /// A group that remembers what it was told.
 #[derive(Default)]
-struct Told {
+struct RecordingGroup {
     connector: Mutex<ConnectorConfig>,
     delivered: Arc<AtomicBool>,
 }
 
 #[async_trait]
-impl InstanceGroup for Told {
+impl InstanceGroup for RecordingGroup {
     async fn init(&self, configuration: Bytes, connector: ConnectorConfig) -> Result<ProviderInfo, Failure> {
         *self.connector.lock().unwrap() = connector;
         Ok(ProviderInfo {
@@ -130,7 +130,7 @@ async fn served() -> Served {
     let path = directory.path().join("socket");
     let listener = tokio::net::UnixListener::bind(&path).unwrap();
     let leaving = CancellationToken::new();
-    let group = Told::default();
+    let group = RecordingGroup::default();
     let delivered = group.delivered.clone();
     let server = tokio::spawn(
         tonic::transport::Server::builder()

@@ -106,3 +106,39 @@ async fn all_mistakes_of_all_groups_are_told_at_once() {
         assert!(said.contains(words), "{words}: {said}");
     }
 }
+
+#[test]
+fn wrong_usage_is_told_with_the_nearest_word_and_without_the_whole_help() {
+    let plugin = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fleeting-plugin-scaleway"));
+        let Output { status, stderr, .. } = command.args(arguments).env_clear().output().unwrap();
+        (status.code(), String::from_utf8(stderr).unwrap())
+    };
+    for (arguments, words) in [
+        (&["chekc"][..], "there is no command \"chekc\"; did you mean check?"),
+        (&["check", "--confg", "a.toml"], "check has no option --confg; did you mean --config?"),
+        (&["check", "--config"], "--config needs a file"),
+    ] {
+        let (code, said) = plugin(arguments);
+        assert!(code == Some(2) && said.starts_with(words) && said.lines().count() < 5, "{said}");
+    }
+}
+
+#[test]
+fn help_that_nobody_reads_to_its_end_is_no_failure() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fleeting-plugin-scaleway"));
+    let mut child = command.arg("--help").env_clear().stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_zone_that_does_not_exist_and_keys_of_the_command_line_are_told_with_what_was_meant() {
+    let operator = Operator::new().await;
+    let zone = SERVERS.replace("['fr-par-1', 'nl-ams-1']", "'fr-par-9'");
+    let keys = format!("{SERVERS}\nipv4 = 1\nwait = 60\npatience = 5");
+    let (_, said) = operator.check(&[group("zone", 1, &zone), group("keys", 1, &keys)].concat(), &[]).await;
+    assert!(said.contains("no servers in a zone fr-par-9; did you mean fr-par-1?"), "{said}");
+    assert!(said.contains("ipv4: there is no such key; did you mean `public_ipv4_disabled`?"), "{said}");
+    assert_eq!(said.matches("the keys are ").count(), 1, "{said}");
+}

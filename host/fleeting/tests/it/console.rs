@@ -46,9 +46,10 @@ async fn the_plugin_shows_what_it_does_to_who_has_the_token_and_no_page_shows_a_
     let pages = eventually("all of it is on the pages", async || {
         let pages = look(&viewer, |viewer| viewer.crawl().unwrap()).await;
         let operations = pages.keys().filter(|path| path.starts_with("/operations/")).count();
-        let told = pages.values().any(|page| page.contains("undone")) && pages["/policies"].contains("state-mapping");
+        let reported =
+            pages.values().any(|page| page.contains("undone")) && pages["/policies"].contains("state-mapping");
         let priced = pages["/"].contains(" €</strong> an hour, by the catalogue");
-        (operations >= 4 && told && priced && !pages["/"].contains("<strong>0.0000 €")).then_some(pages)
+        (operations >= 4 && reported && priced && !pages["/"].contains("<strong>0.0000 €")).then_some(pages)
     })
     .await;
     assert!(pages.keys().any(|path| path.starts_with("/decisions/")), "{:?}", pages.keys());

@@ -95,8 +95,8 @@ fn a_state_mapping_says_of_each_server_what_is_reported_and_what_is_removed() {
         state_mapping::Answer { verdict: state_mapping::Verdict::Mapped(reaped), reason: Some("too old".to_owned()) };
     let answers = vec![one; question.servers.len()];
     let text = plain(&record::<StateMapping>(&question, &answers));
-    let told = text.matches("reported as deleting, and removed – too old\n").count();
-    assert_eq!(told, question.servers.len(), "{text}");
+    let reported = text.matches("reported as deleting, and removed – too old\n").count();
+    assert_eq!(reported, question.servers.len(), "{text}");
     assert!(text.contains("what an autoscaler is told about"), "{text}");
 }
 

@@ -21,13 +21,13 @@ pub(crate) struct Creation {
     /// The servers that its outcomes name.
     pub(crate) made: Vec<String>,
     /// `None`: this journal has no such operation, or cannot read it.
-    pub(crate) standing: Option<Standing>,
+    pub(crate) standing: Option<OperationStatus>,
     is_stale: bool,
 }
 
 /// Where an operation stands.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct OperationStatus {
     pub(crate) state: OperationState,
     pub(crate) is_left_alone: bool,
 }
@@ -95,9 +95,9 @@ impl Journal {
         Ok(())
     }
 
-    fn standing(&self, id: &OperationId) -> Option<Standing> {
+    fn standing(&self, id: &OperationId) -> Option<OperationStatus> {
         let operation = self.operation(id).ok()?;
-        Some(Standing { state: operation.state, is_left_alone: operation.is_left_alone() })
+        Some(OperationStatus { state: operation.state, is_left_alone: operation.is_left_alone() })
     }
 }
 

@@ -526,15 +526,15 @@ async fn operations_are_counted_by_the_spans_in_which_they_began_and_ended() {
     journal.begin(Operation { kind: OperationKind::CleanupServer, ..new(&id(6), 240) }).await.unwrap();
     close(6, OperationState::Done, 255, &[2]).await.unwrap();
     let Course { open, mut ended, standing, removed } = journal.course(200, 10).unwrap();
-    let told = |counts: &[OperationCount]| -> Vec<_> {
+    let reported = |counts: &[OperationCount]| -> Vec<_> {
         counts.iter().map(|one| (one.kind.as_str(), one.began, one.ended, one.count)).collect()
     };
-    assert_eq!(told(&open), [("create-server", 29, None, 1)]);
-    assert_eq!(told(&standing), [("create-server", 1, None, 1), ("create-server", 20, None, 1)]);
-    assert_eq!(told(&removed), [("create-server", 20, Some(25), 1)]);
+    assert_eq!(reported(&open), [("create-server", 29, None, 1)]);
+    assert_eq!(reported(&standing), [("create-server", 1, None, 1), ("create-server", 20, None, 1)]);
+    assert_eq!(reported(&removed), [("create-server", 20, Some(25), 1)]);
     ended.sort_by_key(|one| one.ended);
     assert_eq!(
-        told(&ended),
+        reported(&ended),
         [("create-server", 20, Some(21), 2), ("create-server", 21, Some(23), 1), ("cleanup-server", 24, Some(25), 1)]
     );
     assert_eq!((ended[0].zone.as_str(), &*ended[0].types), ("fr-par-1", &["DEV1-S".to_owned()][..]));

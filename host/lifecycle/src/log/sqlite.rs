@@ -827,15 +827,15 @@ mod tests {
         // With one thread, a read that held it would hold everything.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let slow = log.reader.lock();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, reported) = std::sync::mpsc::channel();
         let (reader, begun) = (Arc::clone(&log), tell.clone());
         let read = runtime.spawn(async move {
             begun.send("the read begins").unwrap();
             reader.count(&Query { families: &["operation"], ..Query::default() })
         });
-        assert_eq!(told.recv(), Ok("the read begins"));
+        assert_eq!(reported.recv(), Ok("the read begins"));
         runtime.spawn(async move { tell.send("other work") });
-        let other = told.recv_timeout(Duration::from_secs(60));
+        let other = reported.recv_timeout(Duration::from_secs(60));
         drop(slow);
         assert_eq!(other, Ok("other work"), "it waited for the read");
         assert_eq!(runtime.block_on(read).unwrap().unwrap(), 0);

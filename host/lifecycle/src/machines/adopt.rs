@@ -19,7 +19,7 @@ use crate::control::{Control, EventKind};
 use crate::journal::{Entry, OperationKind, OperationState, Phase};
 use crate::lifecycle::{Lifecycle, failed, left_open};
 use crate::release::ReleaseSpecification;
-use crate::report::{Left, Report};
+use crate::report::{LeftResource, Report};
 use crate::run::{Run, cancelled};
 use crate::shared::{Active, Shared};
 use crate::stop::{StepFailure, Stop};
@@ -473,7 +473,7 @@ async fn put_back(run: &Run, cancelled: bool) -> Result<Report, Stop> {
             attempt += 1;
         };
         if let Some(why) = problem {
-            report.left.push(Left { resource: resource(&run.zone, id), why });
+            report.left.push(LeftResource { resource: resource(&run.zone, id), why });
         }
     }
     Ok(report)

@@ -19,7 +19,7 @@ use super::steps::ORDER_STEP;
 use crate::control::{Control, EventKind};
 use crate::journal::{Operation, OperationKind, OperationState, Phase};
 use crate::lifecycle::{Lifecycle, failed, left_open};
-use crate::report::{Left, Report};
+use crate::report::{LeftResource, Report};
 use crate::run::{Run, cancelled};
 use crate::shared::Active;
 use crate::stop::stored_cause;
@@ -271,7 +271,7 @@ async fn delivered(
     let why =
         "the order was cancelled after it was sent, and Scaleway delivered the Mac, which is paid for a day at least"
             .to_owned();
-    let left = Left { resource: resource(&run.zone, &server.id), why };
+    let left = LeftResource { resource: resource(&run.zone, &server.id), why };
     let report = Report { left: vec![left], ..Report::default() };
     let (state, cause) = (OperationState::Kept, StepFailure { step: ORDER_STEP.to_owned(), failure: cancelled() });
     shared.close(run, active, state, Some(&cause), Some(&report), Vec::new()).await?;

@@ -143,7 +143,7 @@ pub(crate) struct Releasing<'s> {
     policies: PinnedPolicies,
     control: Control,
     known: Known,
-    told: ReleaseReport,
+    reported: ReleaseReport,
     /// Whether the host was on its way into the pool when it was read last.
     returning: bool,
     /// The operation, once there is something to do.
@@ -158,8 +158,8 @@ impl<'s> Releasing<'s> {
         control: Control,
     ) -> Result<Self, Error> {
         let known = Known::read(shared, &specification.request)?;
-        let (told, returning, opened) = (ReleaseReport::default(), false, None);
-        Ok(Self { shared, specification, policies, control, known, told, returning, opened })
+        let (reported, returning, opened) = (ReleaseReport::default(), false, None);
+        Ok(Self { shared, specification, policies, control, known, reported, returning, opened })
     }
 
     /// Goes on with the operation that the journal holds.
@@ -202,13 +202,13 @@ impl<'s> Releasing<'s> {
                 }
                 Stage::LookAgain { request, host, action, refused } => {
                     let words = format!("{}: {}", word(action), crate::failure::words(&refused.failure));
-                    self.told.refused = Some((words, refused.failure.class));
+                    self.reported.refused = Some((words, refused.failure.class));
                     // As before where it cannot be read.
                     let seen = self.look().await.ok();
                     stage::after_refusal(request, host, (action, refused), seen)
                 }
                 Stage::Ended { outcome, reason } => {
-                    self.told.reason = reason.or(self.told.reason.take());
+                    self.reported.reason = reason.or(self.reported.reason.take());
                     return Ok(outcome);
                 }
             };
@@ -245,7 +245,7 @@ impl<'s> Releasing<'s> {
         });
         let question = question_now(self.shared, request, host, attempt, refusal);
         let decision = self.policies.decide::<Release>(question).await;
-        self.told.decision(&decision);
+        self.reported.decision(&decision);
         Ok((decision.answer.verdict, decision.decided_by))
     }
 
@@ -321,7 +321,7 @@ impl<'s> Releasing<'s> {
         // the claim asks again. Else it has left its owner, and nobody may take it up again.
         let keeps = outcome == ReleaseOutcome::Kept
             && request.trigger != Trigger::BootstrapFailed
-            && self.told.refused.is_none();
+            && self.reported.refused.is_none();
         if self.opened.is_none() && (keeps || !ends.is_empty()) {
             self.opened = Some(self.begin().await?);
         }
@@ -339,13 +339,13 @@ impl<'s> Releasing<'s> {
             _ => OperationState::Done,
         };
         if let Some((run, active)) = self.opened.take() {
-            let refused = self.told.refused.as_ref().filter(|_| state != OperationState::Done);
+            let refused = self.reported.refused.as_ref().filter(|_| state != OperationState::Done);
             let why = refused.map(|(words, _)| words.clone());
             let closing = Closing {
                 operation: run.id.clone(),
                 state,
                 cause: why.as_ref().map(|words| json!(words)),
-                reasons: run.reasons().into_iter().chain(self.told.reasons.drain(..)).collect(),
+                reasons: run.reasons().into_iter().chain(self.reported.reasons.drain(..)).collect(),
                 report: Some(json!(outcome)),
                 ends,
                 look_at: None,
@@ -382,7 +382,7 @@ impl<'s> Releasing<'s> {
             };
             self.shared.journal.close(closing).await?;
         }
-        Ok(self.told.released(outcome, operation))
+        Ok(self.reported.released(outcome, operation))
     }
 }
 

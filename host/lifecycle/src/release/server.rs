@@ -23,7 +23,7 @@ use crate::lifecycle::{Lifecycle, left_open};
 use crate::machines;
 use crate::machines::actions::REBOOT_STEP;
 use crate::ownership::Claims;
-use crate::report::{Left, instant_words};
+use crate::report::{LeftResource, instant_words};
 use crate::run::{Run, milliseconds, reasons_of};
 use crate::shared::{Active, Shared};
 use crate::stop::Stop;
@@ -38,7 +38,7 @@ pub(crate) enum Course {
     /// It stays for good, with everything that belongs to it.
     Stays(Decided),
     /// It stays until the slot is asked again.
-    Waits(Option<Decided>, Left),
+    Waits(Option<Decided>, LeftResource),
 }
 
 /// What the slot said of a server, and who said it.
@@ -109,7 +109,7 @@ pub(crate) async fn judge(
         Ok(None) => return Ok(Course::Goes(None)),
         Err((resource, Stop::Failed(failed))) => {
             let why = format!("whether it is there could not be seen: {}", crate::failure::words(&failed.failure));
-            return Ok(Course::Waits(None, Left { resource, why }));
+            return Ok(Course::Waits(None, LeftResource { resource, why }));
         }
         Err((_, stop)) => return Err(stop),
     };
@@ -192,7 +192,7 @@ impl Answer {
                     }
                     other => format!("{} cannot be done to a server ({who})", other.name()),
                 };
-                Course::Waits(Some(decided), Left { resource: server.clone(), why })
+                Course::Waits(Some(decided), LeftResource { resource: server.clone(), why })
             }
         }
     }

@@ -359,7 +359,7 @@ fn a_supervisor_ends_at_once_when_it_is_told_to_and_bounds_what_hangs() {
         // And while it hangs it is told to end.
         let (supervisor, control) = (supervisor(&next), Control::new());
         let rounds = Mutex::new(0);
-        let told = async {
+        let messages = async {
             tokio::time::sleep(Duration::from_secs(10)).await;
             control.leave();
             tokio::time::Instant::now()
@@ -368,8 +368,8 @@ fn a_supervisor_ends_at_once_when_it_is_told_to_and_bounds_what_hangs() {
             supervisor.run(&control, |_| *rounds.lock() += 1).await;
             tokio::time::Instant::now()
         };
-        let (ended, told) = tokio::join!(run, told);
-        assert!(ended - told <= Duration::from_secs(6), "{:?}", ended - told);
+        let (ended, messages) = tokio::join!(run, messages);
+        assert!(ended - messages <= Duration::from_secs(6), "{:?}", ended - messages);
         world.simulator.clear_faults();
         supervise(&next, MINUTE * 5).await;
         world.assert_empty("the next round went on with it");

@@ -53,14 +53,14 @@ fn failure_of(result: Result<CreatedServer, Error>) -> Box<OperationFailure> {
 
 /// Tells the operations to end at this time. It then also says how long they took to.
 async fn ends<T>(after: Duration, tell: impl FnOnce(), work: impl Future<Output = T>) -> (T, Duration) {
-    let told = async {
+    let reported = async {
         sleep(after).await;
         tell();
         Instant::now()
     };
     let done = async { (work.await, Instant::now()) };
-    let ((result, ended), told) = tokio::join!(done, told);
-    (result, ended - told)
+    let ((result, ended), reported) = tokio::join!(done, reported);
+    (result, ended - reported)
 }
 
 #[test]

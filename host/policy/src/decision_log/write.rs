@@ -359,7 +359,7 @@ struct Chunk {
     text: Vec<u8>,
     lines: u64,
     /// How many lost records they tell of.
-    told: u64,
+    reported: u64,
     /// What they have taken of the queue.
     records: usize,
     bytes: usize,
@@ -421,7 +421,7 @@ impl Writer {
                 Ok(()) => {
                     chunk.text.extend_from_slice(&self.line);
                     chunk.lines += 1;
-                    chunk.told += lost_before;
+                    chunk.reported += lost_before;
                 }
                 Err(error) => {
                     tracing::error!(%error, "a decision can't be written as JSON");
@@ -458,7 +458,7 @@ impl Writer {
             metrics::counter!(crate::metric_names::LOG_ERRORS).increment(1);
             // A new segment next time: the end of this one may be torn.
             self.open[slot.index()] = None;
-            self.lost += chunk.told;
+            self.lost += chunk.reported;
             self.lose(chunk.lines);
         }
         let mut queue = self.shared.queue.lock();

@@ -87,20 +87,20 @@ fn a_limit_reached_over_a_large_question_is_its_asker_s_and_suspends_nothing() {
     let link = Link::bytes(harmful("(loop $for_ever (br $for_ever))").component()).with_limit("fuel", 100_000);
     host.configure(&Policies::built_in().with(SlotName::Retry, link)).unwrap();
     let pin = host.pin();
-    let told = || host.status().links.into_iter().find(|link| link.slot == SlotName::Retry).unwrap();
+    let reported = || host.status().links.into_iter().find(|link| link.slot == SlotName::Retry).unwrap();
     let large = retry::Question { operation: "x".repeat(LARGE_QUESTION_BYTES), ..harm() };
     for _ in 0..10 {
         let decision = run(pin.decide::<Retry>(large.clone()));
         assert_eq!(decision.fallbacks[0].kind, FailureKind::FuelLimit, "{decision:?}");
         assert!(decision.fallbacks[0].reason.ends_with("does not count against the policy"), "{decision:?}");
     }
-    assert!(!told().suspended && told().failures_in_a_row == 0, "{:?}", told());
-    assert!(told().last_failure.unwrap().contains("more than 128 KiB"));
+    assert!(!reported().suspended && reported().failures_in_a_row == 0, "{:?}", reported());
+    assert!(reported().last_failure.unwrap().contains("more than 128 KiB"));
     for _ in 0..5 {
         let decision = run(pin.decide::<Retry>(harm()));
         assert_eq!(decision.fallbacks[0].kind, FailureKind::FuelLimit, "{decision:?}");
     }
-    assert!(told().suspended, "{:?}", told());
+    assert!(reported().suspended, "{:?}", reported());
 }
 
 /// Loads the guest for `retry` and returns the refusal.
@@ -355,8 +355,9 @@ fn what_would_steer_a_terminal_or_forge_a_line_is_neither_a_reason_nor_logged() 
     let decision = run(host.pin().decide::<Retry>(harm()));
     assert!(decision.fallbacks.is_empty(), "{decision:?}");
     let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
-    let told = [decision.reason, record.reason, record.asked.into_iter().next().map(|it| it.log[0].message.clone())];
-    for text in told.map(|text| text.expect("it said something")) {
+    let reported =
+        [decision.reason, record.reason, record.asked.into_iter().next().map(|it| it.log[0].message.clone())];
+    for text in reported.map(|text| text.expect("it said something")) {
         assert!(text.contains("ERROR all servers deleted"), "{text:?}");
         assert!(!text.contains(|c: char| c.is_control() || c == '\u{202e}'), "{text:?}");
     }

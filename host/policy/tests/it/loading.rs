@@ -42,7 +42,7 @@ fn a_file_that_is_no_component_is_named_for_what_it_is() {
 
 #[test]
 fn a_path_that_leads_to_no_regular_file_is_refused_at_once_for_what_it_is() {
-    let (told, refusal_of) = mpsc::channel();
+    let (reported, refusal_of) = mpsc::channel();
     std::thread::spawn(move || {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
@@ -53,7 +53,7 @@ fn a_path_that_leads_to_no_regular_file_is_refused_at_once_for_what_it_is() {
         let paths = [at("pipe.wasm"), at("folder.wasm"), at("socket.wasm"), "/dev/zero".into()];
         let refusals = paths.map(|path| refusal(Link::file(path)));
         // Nobody waits any more where this took too long.
-        let _ = told.send(refusals);
+        let _ = reported.send(refusals);
     });
     let refusals = refusal_of.recv_timeout(Duration::from_secs(120)).expect("nothing waits for a pipe");
     for (refusal, what) in refusals.iter().zip(["a named pipe", "a directory", "a socket", "a device"]) {

@@ -202,7 +202,7 @@ fn every_hand_made_guest_is_refused_when_it_is_loaded_but_the_minimal_one() {
     let state = State::new();
     let host = state.host();
     // What these are told; of the others it is enough that they are refused.
-    let told = [
+    let reported = [
         ("core-module", "a core WebAssembly module"),
         ("no-slot", "does not export `windlass:policy/retry@0.1.0`"),
         ("no-policy", "does not export `windlass:policy/policy@0.1.0`"),
@@ -237,14 +237,14 @@ fn every_hand_made_guest_is_refused_when_it_is_loaded_but_the_minimal_one() {
             Err(error) => {
                 let error = error.to_string();
                 refused += 1;
-                if let Some((_, words)) = told.iter().find(|(name, _)| *name == guest.name) {
+                if let Some((_, words)) = reported.iter().find(|(name, _)| *name == guest.name) {
                     assert!(error.contains(words), "{}: {error}", guest.name);
                 }
                 assert!(!error.contains('\u{1b}'), "{}: {error:?}", guest.name);
             }
         }
     }
-    assert!(refused >= told.len());
+    assert!(refused >= reported.len());
     host.configure(&Policies::built_in().with(SlotName::Retry, Link::bytes(guests::MINIMAL.bytes))).unwrap();
     assert!(run(host.pin().decide::<Retry>(Retry::example())).fallbacks.is_empty());
 }

@@ -179,7 +179,7 @@ fn running(state: &State) -> Option<RunningHost> {
 }
 
 /// What the only host there says of the first link of its retry policies.
-fn told(state: &State, says: impl Fn(&LinkStatus) -> bool) -> bool {
+fn reported(state: &State, says: impl Fn(&LinkStatus) -> bool) -> bool {
     running(state).is_some_and(|host| host.status.links.iter().find(|it| it.slot == SlotName::Retry).is_some_and(&says))
 }
 
@@ -187,19 +187,19 @@ fn told(state: &State, says: impl Fn(&LinkStatus) -> bool) -> bool {
 fn a_failing_and_a_suspended_policy_are_seen_from_outside_while_the_host_runs() {
     let state = State::new();
     let host = host_trapping(&state, 3);
-    eventually("it is configured", || told(&state, |link| &*link.policy.name == "windlass-hostile-guest"));
+    eventually("it is configured", || reported(&state, |link| &*link.policy.name == "windlass-hostile-guest"));
     fail(&host);
     eventually("it fails", || {
-        told(&state, |link| {
+        reported(&state, |link| {
             link.failures_in_a_row == 1
                 && !link.suspended
                 && link.last_failure.as_ref().is_some_and(|why| why.contains("unreachable"))
         })
     });
     run(host.pin().decide::<Retry>(Retry::example()));
-    eventually("it decides again", || told(&state, |link| link.failures_in_a_row == 0));
+    eventually("it decides again", || reported(&state, |link| link.failures_in_a_row == 0));
     (0..3).for_each(|_| fail(&host));
-    eventually("it is suspended", || told(&state, |link| link.suspended));
+    eventually("it is suspended", || reported(&state, |link| link.suspended));
 
     let seen = running(&state).unwrap();
     assert_eq!((seen.process, seen.status), (std::process::id(), host.status()));
@@ -225,7 +225,7 @@ fn the_last_swap_and_what_refused_it_are_seen_from_outside() {
     write(b"nonsense");
     assert_eq!(host.reload().errors.len(), 1);
     eventually("it is refused", || {
-        told(&state, |link| {
+        reported(&state, |link| {
             link.error.as_ref().is_some_and(|why| why.contains("it is text"))
                 && link.refused_at_ms.is_some_and(|at_ms| at_ms >= loaded_at_ms)
                 && link.loaded_at_ms == loaded_at_ms
@@ -233,7 +233,7 @@ fn the_last_swap_and_what_refused_it_are_seen_from_outside() {
     });
     write(&Guest::waiting(2).component());
     assert_eq!(host.reload().swapped.len(), 1);
-    eventually("it is swapped", || told(&state, |link| link.error.is_none() && link.refused_at_ms.is_none()));
+    eventually("it is swapped", || reported(&state, |link| link.error.is_none() && link.refused_at_ms.is_none()));
 
     // What is configured anew and unchanged was not put in place anew.
     let before = host.status();

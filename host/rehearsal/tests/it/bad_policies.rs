@@ -14,8 +14,8 @@ fn catches(scenario: &Scenario, law: &str, better: Configuration, bad: Configura
         let all = rehearsal.arms[arm].figures.iter();
         all.map(|spread| format!("{} {:.2}", spread.figure, spread.mean)).collect::<Vec<_>>().join(", ")
     };
-    let told = || format!("{law}: {violators:?}\nbetter: {}\nbad: {}", figures(0), figures(1));
-    assert_eq!(violators, ["bad"], "{}", told());
+    let reported = || format!("{law}: {violators:?}\nbetter: {}\nbad: {}", figures(0), figures(1));
+    assert_eq!(violators, ["bad"], "{}", reported());
 }
 
 const STOCK: &str = "[[incident]]\nkind = 'zone-out-of-stock'\nzone = 'fr-par-1'\nat = '10m'\nlasts = '40m'\n";

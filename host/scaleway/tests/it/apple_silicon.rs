@@ -241,8 +241,8 @@ async fn passwords_appear_in_no_debug_no_json_no_error_and_no_raw_answer() {
     for (number, body) in broken.iter().enumerate() {
         let error = answered(200, body.clone()).0.get_server("a").await.unwrap_err();
         assert_eq!(error.class(), ErrorClass::MalformedAnswer);
-        let told = format!("{error} {error:?} {}", error.body().unwrap());
-        assert!(!told.contains("open-"), "{number}: {told}");
+        let reported = format!("{error} {error:?} {}", error.body().unwrap());
+        assert!(!reported.contains("open-"), "{number}: {reported}");
     }
     let error = answered(500, body.clone()).0.get_server("a").await.unwrap_err();
     assert!(!format!("{error:?}").contains(PASSWORD));

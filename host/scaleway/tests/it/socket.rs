@@ -28,7 +28,7 @@ enum Behaviour {
 async fn server(behaviour: Behaviour) -> (String, tokio::sync::mpsc::UnboundedReceiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let (tell, told) = tokio::sync::mpsc::unbounded_channel();
+    let (tell, reported) = tokio::sync::mpsc::unbounded_channel();
     tokio::spawn(async move {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
@@ -40,7 +40,7 @@ async fn server(behaviour: Behaviour) -> (String, tokio::sync::mpsc::UnboundedRe
             });
         }
     });
-    (url, told)
+    (url, reported)
 }
 
 async fn read_request(stream: &mut TcpStream) -> String {
@@ -81,10 +81,10 @@ fn client(url: &str, limits: Limits) -> Client {
 async fn a_call_goes_over_the_wire_and_comes_back() {
     const ANSWER: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 32\r\n\r\n\
                           {\"server\": {\"id\": \"from-a-far\"}}";
-    let (url, mut told) = server(Behaviour::Answer(ANSWER)).await;
+    let (url, mut reported) = server(Behaviour::Answer(ANSWER)).await;
     let client = client(&format!("{url}/prefix"), Limits::default());
     assert_eq!(client.instance(&zone()).get_server(SERVER).await.unwrap().id, "from-a-far");
-    let request = told.recv().await.unwrap();
+    let request = reported.recv().await.unwrap();
     let first_line = format!("GET /prefix/instance/v1/zones/fr-par-1/servers/{SERVER} HTTP/1.1\r\n");
     assert!(request.starts_with(&first_line), "{request}");
     assert!(request.contains(&format!("x-auth-token: {KEY}\r\n")), "{request}");
@@ -94,14 +94,14 @@ async fn a_call_goes_over_the_wire_and_comes_back() {
 #[tokio::test]
 async fn a_connection_dropped_after_the_request_is_ambiguous_and_not_repeated() {
     for behaviour in [Behaviour::Drop, Behaviour::HalfAnAnswer] {
-        let (url, mut told) = server(behaviour).await;
+        let (url, mut reported) = server(behaviour).await;
         let error =
             client(&url, Limits::default()).instance(&zone()).create_server(&Default::default()).await.unwrap_err();
         assert!(matches!(error, Error::Transport { source: TransportError::Lost(_), .. }), "{error}");
         assert_eq!((error.class(), error.is_ambiguous()), (ErrorClass::Connection, true), "{error}");
         assert!(!error.to_string().contains(KEY) && !format!("{error:?}").contains(KEY));
-        assert!(told.recv().await.is_some());
-        assert!(told.try_recv().is_err(), "sent once");
+        assert!(reported.recv().await.is_some());
+        assert!(reported.try_recv().is_err(), "sent once");
     }
 }
 
@@ -200,8 +200,8 @@ fn a_machine_without_certificates_speaks_plain_http_and_is_told_what_https_needs
             .env("SSL_CERT_DIR", "/nonexistent")
             .output()
             .unwrap();
-        let told = format!("{}{}", String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
-        assert!(child.status.success() && told.contains("1 passed"), "{told}");
+        let reported = format!("{}{}", String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
+        assert!(child.status.success() && reported.contains("1 passed"), "{reported}");
         return;
     }
     Client::new(settings().with_api_url("http://127.0.0.1:1").unwrap()).unwrap();

@@ -248,11 +248,11 @@ async fn a_reinstall_makes_a_new_password_and_is_remembered_with_the_name_it_hit
     let after = caller.get(&path).await.expect(200);
     assert_ne!(after["sudo_password"], before["sudo_password"]);
     assert!(after.get("simulator").is_none(), "no API tells");
-    let told = &known(&caller, id)["simulator"];
-    assert_eq!((&told["reinstalls"], &told["reboots"]), (&json!(1), &json!(0)));
-    assert_eq!(told["wiped"], json!([{"at_ms": 162_000, "name": "pool-1"}]));
-    assert_eq!(told["reinstalled_at"], "2026-08-01T00:02:42.000000Z");
-    let names: Vec<&Value> = told["names"].as_array().unwrap().iter().map(|entry| &entry["name"]).collect();
+    let reported = &known(&caller, id)["simulator"];
+    assert_eq!((&reported["reinstalls"], &reported["reboots"]), (&json!(1), &json!(0)));
+    assert_eq!(reported["wiped"], json!([{"at_ms": 162_000, "name": "pool-1"}]));
+    assert_eq!(reported["reinstalled_at"], "2026-08-01T00:02:42.000000Z");
+    let names: Vec<&Value> = reported["names"].as_array().unwrap().iter().map(|entry| &entry["name"]).collect();
     assert_eq!(names, ["claimed", "pool-1", "claimed-again"]);
     // A refused one wiped nothing.
     caller.post(&format!("{path}/reinstall"), json!({})).await.expect(409);

@@ -39,7 +39,7 @@ pub(crate) struct Exporter {
 #[derive(Default)]
 struct Stop {
     is_set: AtomicBool,
-    told: Notify,
+    signal: Notify,
 }
 
 impl Stop {
@@ -85,9 +85,9 @@ impl Exporter {
 
     pub(crate) fn shutdown(self, limit: Duration) {
         self.stop.is_set.store(true, Ordering::Relaxed);
-        self.stop.told.notify_one();
+        self.stop.signal.notify_one();
         if self.ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-            tracing::warn!(?limit, "OpenTelemetry: the collector did not take everything in time");
+            tracing::warn!(?limit, "OpenTelemetry: the collector did not accept everything in time");
         }
         // What is still under way does not arrive any more: the process ends.
         let lost = self.lost.spans.load(Ordering::Relaxed) + self.lost.waiting.load(Ordering::Relaxed);
@@ -153,7 +153,7 @@ async fn work(
         let room = settings.batch.saturating_sub(batch.len()).max(1);
         let due = tokio::select! {
             biased;
-            () = stop.told.notified() => break,
+            () = stop.signal.notified() => break,
             _ = metrics_due.tick() => {
                 sender.metrics(meters.as_ref(), metrics.as_ref()).await;
                 false
@@ -234,7 +234,7 @@ impl Sender<'_> {
             tokio::select! {
                 () = tokio::time::sleep(pause(refusal.retry_after, wait)) => {}
                 // At the end, it is tried once more and given up then.
-                () = self.stop.told.notified() => {}
+                () = self.stop.signal.notified() => {}
             }
             wait *= 2;
         }

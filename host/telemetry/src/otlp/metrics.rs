@@ -23,7 +23,7 @@ impl MetricsSource {
     pub(super) fn of_process() -> Option<Self> {
         let metrics = Metrics::of_process();
         if metrics.is_none() {
-            tracing::warn!("OpenTelemetry: metrics are counted by somebody else in this process already");
+            tracing::warn!("OpenTelemetry: another metrics recorder is already installed in this process");
         }
         metrics.map(|metrics| Self { metrics, began: now() })
     }

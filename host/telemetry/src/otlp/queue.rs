@@ -36,7 +36,7 @@ impl Lost {
     /// Tells once in each time of trouble, and not each time.
     pub(super) fn say(&self, signal: &str, words: &str) {
         if !self.is_said.swap(true, Ordering::Relaxed) {
-            tracing::warn!(signal, "OpenTelemetry: the collector does not take what is sent: {words}");
+            tracing::warn!(signal, "OpenTelemetry: the collector refuses the data: {words}");
         }
     }
 }

@@ -158,26 +158,26 @@ fn an_operation_within_another_has_its_own_trace_with_a_link() {
 
 #[test]
 fn a_hook_is_told_its_own_span_while_it_runs() {
-    let mut told = None;
+    let mut reported = None;
     let spans = exported(&[], || {
         let hook = span!("hook", stage = "start");
-        told = traceparent(&hook);
+        reported = traceparent(&hook);
         assert_eq!(traceparent(&span!("step", step = "x")), None);
     });
     let hook = named(&spans, "hook start");
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    assert_eq!(told.unwrap(), format!("00-{}-{}-01", hex(&hook.trace_id), hex(&hook.span_id)));
+    assert_eq!(reported.unwrap(), format!("00-{}-{}-01", hex(&hook.trace_id), hex(&hook.span_id)));
     assert_eq!(traceparent(&span!("hook", stage = "start")), None, "nobody exports");
 }
 
 #[test]
 fn what_is_not_sampled_is_not_exported_and_says_so_to_hooks() {
-    let mut told = None;
+    let mut reported = None;
     let spans = exported(&[("OTEL_TRACES_SAMPLER", "always_off")], || {
-        told = traceparent(&span!("hook", stage = "start"));
+        reported = traceparent(&span!("hook", stage = "start"));
     });
     assert!(spans.is_empty());
-    assert!(told.unwrap().ends_with("-00"));
+    assert!(reported.unwrap().ends_with("-00"));
 }
 
 #[test]

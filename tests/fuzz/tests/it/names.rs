@@ -51,9 +51,9 @@ fn a_name_that_is_taken_is_read_again_and_any_other_refused_in_few_words() {
             is_short(&error.to_string(), MAX_WORDS_LEN);
         }
         if let Err(error) = text.parse::<SecretKey>() {
-            let told = format!("{error} {error:?}");
-            is_short(&told, MAX_WORDS_LEN);
-            assert!(text.len() < 12 || !told.contains(text), "a key is told: {told}");
+            let reported = format!("{error} {error:?}");
+            is_short(&reported, MAX_WORDS_LEN);
+            assert!(text.len() < 12 || !reported.contains(text), "a key is told: {reported}");
         }
     });
 }

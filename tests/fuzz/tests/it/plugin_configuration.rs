@@ -16,7 +16,7 @@ fn every_mistake_is_told_briefly_and_without_the_key() {
         let process_environment: ProcessEnvironment = [("HOME", home)].into_iter().collect();
         let text = String::from_utf8_lossy(input);
         let is_secret = text.matches(KEY).count() == 1 && text.contains(&format!("\"secret_key\": \"{KEY}\""));
-        let told = match GroupConfiguration::read(input, &process_environment) {
+        let reported = match GroupConfiguration::read(input, &process_environment) {
             Ok(configuration) => format!("{configuration:?}"),
             Err(errors) => {
                 assert!(!errors.problems().is_empty());
@@ -24,6 +24,6 @@ fn every_mistake_is_told_briefly_and_without_the_key() {
                 format!("{errors} {errors:?}")
             }
         };
-        assert!(!is_secret || !told.contains(KEY), "{told}");
+        assert!(!is_secret || !reported.contains(KEY), "{reported}");
     });
 }

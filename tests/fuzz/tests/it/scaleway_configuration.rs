@@ -20,14 +20,14 @@ fn whatever_the_file_holds_no_error_tells_its_key() {
             let mut explicit = ExplicitSettings::default();
             explicit.config_path = Some(path.clone());
             explicit.profile = profile;
-            let told = match Settings::load(&explicit, &Environment::empty()) {
+            let reported = match Settings::load(&explicit, &Environment::empty()) {
                 Ok(settings) => format!("{settings:?}"),
                 Err(error) => {
                     is_short(&error.to_string(), MAX_WORDS_LEN);
                     format!("{error} {error:?}")
                 }
             };
-            assert!(!is_secret || !told.contains(KEY), "{told}");
+            assert!(!is_secret || !reported.contains(KEY), "{reported}");
         }
     });
 }

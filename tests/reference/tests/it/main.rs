@@ -34,7 +34,7 @@ fn sources(folder: &Path, text: &mut String) {
 }
 
 /// The kind of a metric, what is counted apart, and what it tells: `Counter `kind`: operations that ended.`
-fn told(documentation: &str) -> Option<(&'static str, String, String)> {
+fn reported(documentation: &str) -> Option<(&'static str, String, String)> {
     let kind = ["Counter", "Gauge", "Histogram"].into_iter().find(|kind| documentation.starts_with(kind))?;
     let (labels, words) = documentation[kind.len()..].split_once(": ")?;
     Some((kind, labels.trim().to_owned(), words.to_owned()))
@@ -76,7 +76,7 @@ fn the_page_of_the_metrics_is_made_of_the_names_in_the_code() {
         let constants = constants(&source);
         let _ = write!(page, "\n## {title}\n\n| metric | kind | labels | tells |\n|---|---|---|---|\n");
         for (metric, documentation) in &constants {
-            let (kind, labels, words) = told(documentation)
+            let (kind, labels, words) = reported(documentation)
                 .unwrap_or_else(|| panic!("{metric}: its comment is not like \"Counter `label`: what.\""));
             let ending = metric.rsplit('_').next().unwrap();
             let is_kind = match kind {

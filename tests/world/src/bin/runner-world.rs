@@ -46,9 +46,9 @@ fn main() -> anyhow::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
         runtime.block_on(async {
             let day = Day::of_seed(seed);
-            let told = day.to_value();
+            let reported = day.to_value();
             let mut world = DayWorld::new(day).await;
-            writeln!(out, "{told}")?;
+            writeln!(out, "{reported}")?;
             out.flush()?;
             for line in lines.by_ref() {
                 let request: Request = serde_json::from_str(&line?).context("a request is not understood")?;

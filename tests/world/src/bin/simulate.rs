@@ -72,8 +72,8 @@ fn main() -> ExitCode {
                         return;
                     }
                     let story = Story::of_seed(from + number);
-                    let told = if arguments.with.is_empty() { String::new() } else { story.to_string() };
-                    if !arguments.with.iter().all(|word| told.contains(word)) {
+                    let reported = if arguments.with.is_empty() { String::new() } else { story.to_string() };
+                    if !arguments.with.iter().all(|word| reported.contains(word)) {
                         continue;
                     }
                     let ending = run(&story);

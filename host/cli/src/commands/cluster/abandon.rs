@@ -47,7 +47,7 @@ pub(super) async fn abandon(context: &Context, arguments: AbandonCluster) -> Res
     let abandoned = abandoned.map_err(|error| match &error {
         windlass_cluster::Error::Lifecycle(
             LifecycleError::OperationRunning { .. } | LifecycleError::CleanupUnderWay { .. },
-        ) => Failure::usage(format!("somebody works on a node of cluster {name}")).caused_by(&error),
+        ) => Failure::usage(format!("an operation on a node of cluster {name} is in progress")).caused_by(&error),
         other => failure_of(other),
     })?;
     context.output.result(&abandoned, || {
@@ -55,11 +55,11 @@ pub(super) async fn abandon(context: &Context, arguments: AbandonCluster) -> Res
             .operations
             .iter()
             .map(|operation| vec![operation.id.to_string(), operation.kind.to_string(), left_alone(operation)]);
-        let told = match abandoned.operations.len() {
+        let reported = match abandoned.operations.len() {
             0 => String::new(),
             _ => table(&["operation", "kind", "left alone"], operations),
         };
-        format!("{told}cluster {name} is abandoned; `windlass cluster terminate {name}` removes its nodes\n")
+        format!("{reported}cluster {name} is abandoned; `windlass cluster terminate {name}` removes its nodes\n")
     });
     Ok(())
 }

@@ -29,6 +29,9 @@ pub(crate) async fn apply(context: &Context, arguments: &ApplyCluster) -> Result
     let work = context.clusters(arguments.removal.run.parallel)?;
     let clusters = &work.clusters;
     let difference = clusters.difference(&specification).await.map_err(|error| failure_of(&error))?;
+    if difference.creates || !difference.plan.make.is_empty() {
+        specification::refuse_unknown(clusters, &specification, &arguments.file).await?;
+    }
     let replaced = if arguments.replace { difference.outdated.clone() } else { Vec::new() };
     let leaves = !difference.plan.remove.is_empty() || !replaced.is_empty();
     let confirmation = match leaves {

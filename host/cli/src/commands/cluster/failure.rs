@@ -5,7 +5,7 @@ use windlass_cluster::{
 };
 use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::words::failure_words;
-use windlass_lifecycle::{Aftermath, Left, Report, ResourceKind, ResourceName};
+use windlass_lifecycle::{Aftermath, LeftResource, Report, ResourceKind, ResourceName};
 
 /// An error in words, with the exit code that follows from what is left.
 pub(super) fn failure_of(error: &Error) -> Failure {
@@ -53,8 +53,8 @@ fn words_of(error: &Error) -> Failure {
             failure.message = failure.message.replace(&format!(": {source}"), "");
             failure.left = nodes.iter().map(|node| left_open(node, "")).collect();
             failure.remedy(format!(
-                "make room or mend what is wrong with the state directory, then: windlass cluster resume, and windlass \
-                 cluster status {cluster}"
+                "free space or repair the state directory, then: windlass cluster resume, and windlass cluster \
+                 status {cluster}"
             ))
         }
         Error::Store(_) => Failure::usage("the clusters' store cannot be used; nothing was touched").caused_by(error),
@@ -164,7 +164,8 @@ pub(super) fn kept_leftovers(kept: &KeptNode) -> Vec<Leftover> {
     }
     let not_ours = Report { not_ours: kept.not_ours.clone(), ..Report::default() };
     let Aftermath::Left(left) = not_ours.aftermath() else { return Vec::new() };
-    let resource = |left: Left| one(left.resource.kind.to_string(), &left.resource.id, &left.resource.zone, &left.why);
+    let resource =
+        |left: LeftResource| one(left.resource.kind.to_string(), &left.resource.id, &left.resource.zone, &left.why);
     left.into_iter().map(resource).collect()
 }
 
@@ -178,8 +179,10 @@ fn leftovers(clusters: &Clusters, zone: &str, node: &Node, why: &str) -> Vec<Lef
     };
     let left = clusters.left_of(node);
     if !left.is_empty() {
-        let of_node =
-            |left: Left| Leftover { reason: left.why, ..one(left.resource.kind.to_string(), &left.resource.id) };
+        let of_node = |left: LeftResource| Leftover {
+            reason: left.why,
+            ..one(left.resource.kind.to_string(), &left.resource.id)
+        };
         return left.into_iter().map(of_node).collect();
     }
     match &node.server {

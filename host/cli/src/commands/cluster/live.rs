@@ -6,6 +6,7 @@ use tokio::task::JoinHandle;
 use windlass_cluster::{ClusterEvent, ClusterEventKind, ClusterState, OperationState, Progress, progress};
 use windlass_inspect::output::Output;
 use windlass_inspect::text::{bold, dim, green, printable, red, yellow};
+use windlass_inspect::words::counted;
 
 use crate::progress::moving_line;
 
@@ -47,12 +48,12 @@ pub(super) struct View {
     nodes_too: bool,
     /// The events of the operation under way.
     events: Vec<ClusterEvent>,
-    told: usize,
+    reported: usize,
 }
 
 impl View {
     pub(super) fn new(nodes_too: bool) -> Self {
-        View { nodes_too, events: Vec::new(), told: 0 }
+        View { nodes_too, events: Vec::new(), reported: 0 }
     }
 
     /// Steps that are not through yet, for the moving line.
@@ -95,9 +96,9 @@ impl View {
             ClusterEventKind::Recovering(recovery) => {
                 let because = recovery.reason.as_ref().map(|reason| format!(" – {reason}")).unwrap_or_default();
                 lines.push(yellow(&printable(&format!(
-                    "failed at the stage {}: deleting {} nodes, the cluster is to be {}, as {} decided{because}",
+                    "failed at the stage {}: deleting {}, the cluster becomes {}, as {} decided{because}",
                     recovery.stage,
-                    recovery.delete.len(),
+                    counted(recovery.delete.len(), "node"),
                     recovery.state,
                     recovery.decided_by,
                 ))));
@@ -119,16 +120,16 @@ impl View {
         // A step is told when it is through, in the order of their ends.
         let steps = progress(&self.events);
         let through = steps.iter().filter(|step| is_through(step)).count();
-        if through > self.told {
+        if through > self.reported {
             // Only what counts a step up names one.
             if let Some(step) = steps.iter().rev().find(|step| is_through(step) && concerns(step, &event.what)) {
                 lines.push(format!("  {:<12} {}", step.stage.to_string(), step_line(step)));
             }
-            self.told = through;
+            self.reported = through;
         }
         if matches!(event.what, ClusterEventKind::Closed { .. }) {
             self.events.clear();
-            self.told = 0;
+            self.reported = 0;
         }
         lines
     }

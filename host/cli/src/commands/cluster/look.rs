@@ -172,6 +172,7 @@ pub(crate) async fn list(context: &Context) -> Result<(), Failure> {
             let groups = status.cluster.specification.groups.iter();
             groups.map(|(name, group)| format!("{name}={}", group.count)).collect::<Vec<_>>().join(" ")
         })
+        .list()
         .wide("created", |status| instant(status.cluster.created_at))
         .column("age", |status| age(status.cluster.created_at))
         .spare(1)

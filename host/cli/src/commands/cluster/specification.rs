@@ -1,10 +1,11 @@
 //! The file of a cluster's specification: read, and checked against quota and stock.
 
 use serde_json::json;
-use windlass_cluster::{ClusterSpecification, Error};
+use windlass_cluster::{ClusterSpecification, Clusters, Error};
 use windlass_inspect::failure::Failure;
 use windlass_inspect::text::dim;
 use windlass_inspect::words::{counted, failure_words};
+use windlass_policy::slots::types::{self, FailureClass};
 
 use super::failure::failure_of;
 use crate::arguments::ValidateCluster;
@@ -21,16 +22,35 @@ pub(super) fn read(file: &std::path::Path) -> Result<ClusterSpecification, Failu
     })
 }
 
+/// Refuses a specification that names what does not exist: a type, an image, a program of a hook. What may pass, such as
+/// a shortage or an API that is down, is left to the operation, which asks its policies whether to wait.
+pub(super) async fn refuse_unknown(
+    clusters: &Clusters,
+    specification: &ClusterSpecification,
+    file: &std::path::Path,
+) -> Result<(), Failure> {
+    let mut problems = clusters.validate(specification).await.map_err(|error| failure_of(&error))?;
+    problems.retain(|problem| matches!(problem.class, FailureClass::InvalidArguments | FailureClass::NotFound));
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(invalid(file, &problems)),
+    }
+}
+
+fn invalid(file: &std::path::Path, problems: &[types::Failure]) -> Failure {
+    let mut failure =
+        Failure::usage("the specification is invalid; nothing was touched").at(file.display().to_string());
+    failure.causes.extend(problems.iter().map(failure_words));
+    failure.with_partial(json!({ "problems": problems }))
+}
+
 pub(crate) async fn validate(context: &Context, arguments: &ValidateCluster) -> Result<(), Failure> {
     let specification = read(&arguments.file)?;
-    let place = arguments.file.display().to_string();
     if !arguments.offline {
         let look = context.clusters(None)?;
         let problems = look.clusters.validate(&specification).await.map_err(|error| failure_of(&error))?;
         if !problems.is_empty() {
-            let mut failure = Failure::usage("the specification is invalid; nothing was touched").at(place);
-            failure.causes.extend(problems.iter().map(failure_words));
-            return Err(failure.with_partial(json!({ "problems": problems })));
+            return Err(invalid(&arguments.file, &problems));
         }
     }
     let document = json!({ "specification": specification, "asked": !arguments.offline, "problems": [] });

@@ -27,6 +27,8 @@ pub(crate) async fn create(context: &Context, arguments: &CreateCluster) -> Resu
     }
     let work = context.clusters(arguments.run.parallel)?;
     let name = specification.name.clone();
+    // Before a cluster is recorded: a wrong name in the file would leave one in `error`.
+    specification::refuse_unknown(&work.clusters, &specification, &arguments.file).await?;
     let nothing_to_confirm = async || Ok(());
     operate(context, &work, &name, CREATING, nothing_to_confirm, async |control| {
         work.clusters.create(specification, control).await
@@ -65,7 +67,7 @@ pub(crate) async fn scale(context: &Context, arguments: &ScaleCluster) -> Result
         if arguments.removal.yes || added.is_empty() {
             return Ok(());
         }
-        Err(Failure::usage(format!("cluster {name} has changed meanwhile: {} would leave, too", added.join(", ")))
+        Err(Failure::usage(format!("cluster {name} has changed meanwhile: {} would be removed, too", added.join(", ")))
             .remedy(format!("look at it with `windlass cluster status {name}`, and scale it again")))
     };
     operate(context, &work, name, CREATING, still_confirmed, async |control| {
@@ -231,11 +233,13 @@ pub(super) async fn perform(
     // Nothing of it could be begun, so it is said once.
     work.clusters.check_history().map_err(|error| failure_of(&error))?;
     let (ended, was_interrupted) = shown(context, work, words, async |control| {
-        told(context.output, work.clusters.resume_before(name, control).await.map(Vec::from_iter));
+        report_resumed(context.output, work.clusters.resume_before(name, control).await.map(Vec::from_iter));
         let others = ClusterControl::new();
         let beside = {
             let (clusters, but, output, own) = (work.clusters.clone(), name.clone(), context.output, others.clone());
-            Beside::begin(move || others.leave(), async move { told(output, clusters.resume_others(&but, &own).await) })
+            Beside::begin(move || others.leave(), async move {
+                report_resumed(output, clusters.resume_others(&but, &own).await)
+            })
         };
         let ended = match still_confirmed().await {
             Ok(()) => Ok(operation(control).await),
@@ -357,7 +361,7 @@ fn failed(error: &Error, clusters: &Clusters, status: Option<&ClusterStatus>, wa
 }
 
 /// Says what became of clusters' operations that were taken up.
-fn told(output: Output, resumed: Result<Vec<ResumedCluster>, Error>) {
+fn report_resumed(output: Output, resumed: Result<Vec<ResumedCluster>, Error>) {
     match resumed {
         Ok(resumed) => {
             for one in resumed {
@@ -366,7 +370,7 @@ fn told(output: Output, resumed: Result<Vec<ResumedCluster>, Error>) {
         }
         // Somebody else is doing it.
         Err(Error::Lifecycle(windlass_lifecycle::Error::RecoveryRunning { .. })) => {}
-        Err(error) => output.say(&format!("note: what earlier processes left open cannot be ended now: {error}")),
+        Err(error) => output.say(&format!("note: operations of earlier processes cannot be finished now: {error}")),
     }
 }
 
@@ -387,7 +391,7 @@ pub(crate) async fn resume(context: &Context) -> Result<(), Failure> {
     let (resumed, was_interrupted) =
         shown(context, &work, interrupt::RESUMING, async |control| work.clusters.resume(control).await).await?;
     let resumed = resumed.map_err(|error| failure_of(&error))?;
-    let mut failure = Failure::undone("what was left open is ended, and not every node serves or is gone");
+    let mut failure = Failure::undone("the open operations have ended, but not every node serves or is gone");
     let (mut aftermaths, mut clusters) = (Vec::new(), Vec::new());
     for one in resumed {
         let words = resumed_words(&one);
@@ -399,8 +403,8 @@ pub(crate) async fn resume(context: &Context) -> Result<(), Failure> {
             Err(_) => OperationState::Open,
         };
         let ended = performed(&work.clusters, &cluster, outcome, false).await;
-        let told = ended.map_or_else(Some, |performed| performed.failure(&cluster));
-        let mut left = told.map(|failure| failure.left.clone()).unwrap_or_default();
+        let found = ended.map_or_else(Some, |performed| performed.failure(&cluster));
+        let mut left = found.map(|failure| failure.left.clone()).unwrap_or_default();
         if state == OperationState::Open {
             failure.message = "not every operation could be ended".to_owned();
             left.insert(

@@ -7,6 +7,7 @@ use serde_json::json;
 use windlass_inspect::failure::Failure;
 use windlass_inspect::output::table;
 use windlass_inspect::text::printable;
+use windlass_inspect::words::counted;
 use windlass_policy::slots::SlotName;
 use windlass_policy::{PinnedPolicies, ReplayAgainst};
 use windlass_proof::replay::{BulkReplay, replay};
@@ -75,8 +76,12 @@ pub(super) fn run(context: &Context, arguments: &ReplayDecision, since: Duration
 }
 
 fn rendered(replayed: &BulkReplay, took: Duration) -> String {
-    let mut text =
-        format!("{} decisions replayed in {}: {} the same", replayed.replayed, human_duration(took), replayed.same);
+    let mut text = format!(
+        "{} replayed in {}: {} the same",
+        counted(replayed.replayed as usize, "decision"),
+        human_duration(took),
+        replayed.same
+    );
     if replayed.only_reasons > 0 {
         text.push_str(&format!(", {} for another reason", replayed.only_reasons));
     }

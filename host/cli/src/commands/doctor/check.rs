@@ -114,8 +114,8 @@ mod tests {
 
     #[test]
     fn each_check_is_one_line_with_its_remedy_and_cannot_steer_the_terminal() {
-        let told = examination().rendered();
-        let plain = anstream::adapter::strip_str(&told).to_string();
+        let reported = examination().rendered();
+        let plain = anstream::adapter::strip_str(&reported).to_string();
         assert_eq!(
             plain,
             "ok       clock        as the API's\n\

@@ -120,7 +120,7 @@ impl Watching {
         } else if let Some(id) = &self.id {
             self.seen.entry(id.clone()).or_default();
         }
-        for (id, (told, last)) in &mut self.seen {
+        for (id, (reported, last)) in &mut self.seen {
             if last.as_ref().is_some_and(|last| last.state != OperationState::Open) {
                 continue;
             }
@@ -132,10 +132,10 @@ impl Watching {
             let lives = journal.runner_lives(&runner);
             let operation = context.inspector(state).read_operation(journal, id)?;
             let entries = journal.entries(id).map_err(|error| unreadable(&error))?;
-            if *told == 0 {
+            if *reported == 0 {
                 lines.push(bold(&printable(&format!("{id}  {} in {}", operation.kind, operation.zone))));
             }
-            for entry in entries.iter().filter(|entry| entry.sequence > *told) {
+            for entry in entries.iter().filter(|entry| entry.sequence > *reported) {
                 match entry.phase {
                     Phase::Intent => self.doing.insert(id.to_string(), entry.step.clone()),
                     _ => self.doing.remove(id.as_str()),
@@ -147,7 +147,7 @@ impl Watching {
                     lines.push(format!("{id}{}", entry_words(&operation, entry)));
                 }
             }
-            *told = entries.last().map_or(*told, |entry| entry.sequence);
+            *reported = entries.last().map_or(*reported, |entry| entry.sequence);
             if operation.state != OperationState::Open {
                 self.doing.remove(id.as_str());
                 lines.push(closed_words(&operation));

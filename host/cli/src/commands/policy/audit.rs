@@ -73,8 +73,9 @@ pub(super) async fn run(context: &Context, arguments: &AuditPolicy) -> Result<()
         })
     };
     let loaded = async {
-        let defect =
-            |error: tokio::task::JoinError| Failure::undone("the audit ended by a defect").because(error.to_string());
+        let defect = |error: tokio::task::JoinError| {
+            Failure::undone("the audit ended because of a bug").because(error.to_string())
+        };
         loading.await.map_err(defect)?
     };
     let machines = async {
@@ -102,7 +103,7 @@ pub(super) async fn run(context: &Context, arguments: &AuditPolicy) -> Result<()
     context.output.result(&audit, || rendered(&audit, file));
     if without_price > 0 {
         context.output.say(&format!(
-            "note: Scaleway did not tell the prices of {}: what the policy says about prices was not tried",
+            "note: Scaleway gave no prices of {}, so rules about prices were not tried",
             counted(without_price, "server")
         ));
     }

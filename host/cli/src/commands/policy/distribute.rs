@@ -259,12 +259,19 @@ pub(super) fn sign(context: &Context, arguments: &SignPolicy) -> Result<(), Fail
     Ok(())
 }
 
+/// A public key of minisign: algorithm, number and key. A secret one is longer.
+const PUBLIC_KEY_BYTES: usize = 2 + 8 + 32;
+
 /// A key in the form of its file. The library would ask on the terminal for a password that is missing, and refuses
 /// keys of `minisign -G -W`, which have no checksum.
 fn secret_key(text: &str, password: Option<String>) -> Result<minisign::SecretKey, minisign::PError> {
     let bad = |words: &str| minisign::PError::new(minisign::ErrorKind::Misc, words);
-    let line = text.lines().nth(1).and_then(|line| BASE64.decode(line.trim()).ok());
-    let key = minisign::SecretKey::from_bytes(&line.ok_or_else(|| bad("it is no secret key of minisign"))?)?;
+    let none = || bad("this is not a secret key of minisign, which is a comment and a line of base64");
+    let line = text.lines().nth(1).and_then(|line| BASE64.decode(line.trim()).ok()).ok_or_else(none)?;
+    if line.len() == PUBLIC_KEY_BYTES {
+        return Err(bad("this is a public key, which verifies; name the secret key, which signs"));
+    }
+    let key = minisign::SecretKey::from_bytes(&line).map_err(|_| none())?;
     if !key.is_encrypted() {
         return Ok(key);
     }

@@ -50,7 +50,7 @@ pub(super) fn run(context: &Context, arguments: &ProvePolicy) -> Result<(), Fail
         ProofError::Bounds(_) | ProofError::NothingAsked => {
             Failure::usage(error.to_string()).remedy("windlass help policy prove")
         }
-        _ => Failure::usage("the laws cannot be decided").because(error.to_string()),
+        _ => Failure::usage("the laws cannot be tested").because(error.to_string()),
     })?;
     let saved = save(&proof, &arguments.save)?;
     let mut document = serde_json::to_value(&proof).unwrap_or_default();
@@ -60,7 +60,7 @@ pub(super) fn run(context: &Context, arguments: &ProvePolicy) -> Result<(), Fail
     let violated = proof.laws.iter().filter(|law| law.violations > 0).count();
     match violated {
         0 if proof.holds() => Ok(()),
-        0 => Err(Failure::undone("a law was evaluated for no answer, so nothing is known about it")),
+        0 => Err(Failure::undone("a law was tested on no answer, so nothing is known about it")),
         1 => Err(Failure::undone("a law is violated")),
         many => Err(Failure::undone(format!("{many} laws are violated"))),
     }
@@ -207,10 +207,11 @@ fn words_of_law(law: &Finding, saved: &mut std::slice::Iter<'_, PathBuf>) -> Str
         return format!("{state}  {}\n", printable(&law.law));
     };
     let mut text = format!(
-        "{}  {} ({} questions, the first is number {})\n",
+        "{}  {} ({} question{}, the first is number {})\n",
         red("violated"),
         printable(&law.law),
         grouped(law.violations),
+        if law.violations == 1 { "" } else { "s" },
         grouped(law.first.unwrap_or_default())
     );
     text.push_str(&format!("    question: the example with {}\n", printable(&counterexample.changes.to_string())));

@@ -22,7 +22,12 @@ pub(super) async fn run(context: &Context, arguments: ServePolicies) -> Result<(
         Failure::usage("policies cannot be served").at(path.display().to_string()).caused_by(error)
     };
     let mode = if allow_uid.is_empty() { OWN_USER } else { ANY_USER };
-    let socket = Socket::listen(&path, mode).await.map_err(|error| refused(&error))?;
+    let socket = Socket::listen(&path, mode).await.map_err(|error| match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.exists() => {
+            refused(&error).remedy(format!("create the folder {}", folder.display()))
+        }
+        _ => refused(&error),
+    })?;
     let mut ends = EndSignals::listen()?;
     let hangups = signal(SignalKind::hangup()).map_err(|error| refused(&error))?;
 
@@ -67,7 +72,7 @@ pub(super) async fn run(context: &Context, arguments: ServePolicies) -> Result<(
 }
 
 fn defect(error: tokio::task::JoinError) -> Failure {
-    Failure::undone("the server ended by a defect").because(error.to_string())
+    Failure::undone("the server ended because of a bug").because(error.to_string())
 }
 
 /// Reads the configuration again at each SIGHUP. Returns at SIGINT or SIGTERM, also during such a reading.
@@ -77,7 +82,7 @@ async fn follow(mut ends: EndSignals, mut hangups: Signal, rereading: &Rereading
         while hangups.recv().await.is_some() {
             let rereading = rereading.clone();
             if let Err(error) = tokio::task::spawn_blocking(move || rereading.run()).await {
-                tracing::error!(%error, "reading the configuration again ended by a defect");
+                tracing::error!(%error, "reading the configuration again ended because of a bug");
             }
         }
     };

@@ -8,8 +8,8 @@ use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::output::table;
 use windlass_inspect::words::{counted, failure_words};
 use windlass_lifecycle::{
-    AddressKind, CloudInit, Control, CreatedServer, Error, ExtraVolume, ImageChoice, Left, OperationId, Report,
-    RequestedBy, ResourceKind, RootVolume, ServerSpecification, SpecificationProblem, VolumeKind,
+    AccountProblem, AddressKind, CloudInit, Control, CreatedServer, Error, ExtraVolume, ImageChoice, LeftResource,
+    OperationId, Report, RequestedBy, ResourceKind, RootVolume, ServerSpecification, SpecificationProblem, VolumeKind,
 };
 
 use crate::arguments::{self, CreateServer};
@@ -102,11 +102,12 @@ pub(super) async fn create(context: &Context, arguments: CreateServer) -> Result
     let problems = interrupt::unless_cancelled(&control, problems).await?;
     let is_known = |field| mistakes.iter().any(|mistake| mistake.field == field);
     let missing = problems.iter().filter(|problem| problem.is_certain() && !is_known(problem.field));
-    let mistake = |mistake: &SpecificationProblem| match mistake.field {
-        "deadline_milliseconds" => SpecificationProblem { field: "--wait", ..mistake.clone() }.to_string(),
-        _ => mistake.to_string(),
+    let mistake = |mistake: &SpecificationProblem| {
+        SpecificationProblem { field: option_of(mistake.field), ..mistake.clone() }.to_string()
     };
-    refuse(mistakes.iter().map(mistake).chain(missing.map(ToString::to_string)))?;
+    let absent =
+        |problem: &AccountProblem| AccountProblem { field: option_of(problem.field), ..problem.clone() }.to_string();
+    refuse(mistakes.iter().map(mistake).chain(missing.map(absent)))?;
     if let Some(doubt) = specification.cloud_init.as_ref().and_then(CloudInit::doubt) {
         context.output.say(&format!("note: the cloud-init file: {doubt}"));
     }
@@ -149,6 +150,27 @@ pub(super) async fn create(context: &Context, arguments: CreateServer) -> Result
     Err(creation_failure(&work, &failed, &created, count, was_interrupted).with_partial(document))
 }
 
+/// The option that a field of the specification is given by.
+fn option_of(field: &'static str) -> &'static str {
+    match field {
+        "types" => "--type",
+        "image" => "--image",
+        "name" => "--name",
+        "zone" => "--zone",
+        "count" => "--count",
+        "project" => "--project",
+        "root_volume" => "--volume-size",
+        "volumes" => "--extra-volume",
+        "private_networks" => "--private-network",
+        "security_group" => "--security-group",
+        "placement_group" => "--placement-group",
+        "cloud_init" => "--cloud-init",
+        "tags" => "--tag",
+        "deadline_milliseconds" => "--wait",
+        other => other,
+    }
+}
+
 /// Refuses what is known beforehand to fail, with all of its mistakes.
 fn refuse(mistakes: impl Iterator<Item = String>) -> Result<(), Failure> {
     let failures: Vec<Failure> = mistakes.map(Failure::usage).collect();
@@ -173,7 +195,7 @@ fn refused(mut failures: Vec<Failure>) -> Failure {
 fn made_by(work: &Work, operation: &OperationId) -> Vec<Leftover> {
     let made = work.lifecycle.journal().made_by(operation).unwrap_or_default();
     made.into_iter()
-        .map(|resource| Left { resource, why: format!("operation {operation} is left open") }.into())
+        .map(|resource| LeftResource { resource, why: format!("operation {operation} is left open") }.into())
         .collect()
 }
 

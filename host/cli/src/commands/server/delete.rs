@@ -8,7 +8,9 @@ use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::listing::with_notes;
 use windlass_inspect::output::Stream;
 use windlass_inspect::words::counted;
-use windlass_lifecycle::{Aftermath, Asking, Control, Error, Left, ReleaseOutcome, Released, Removal, RequestedBy};
+use windlass_lifecycle::{
+    Aftermath, Asking, Control, Error, LeftResource, ReleaseOutcome, Released, Removal, RequestedBy,
+};
 use windlass_policy::Mode;
 use windlass_policy::slots::SlotName;
 use windlass_policy::slots::release::Requested;
@@ -347,7 +349,7 @@ fn still_to_go(work: &Work, error: &Error) -> Option<Vec<Leftover>> {
         return None;
     };
     let names = work.lifecycle.may_exist(operation).ok().filter(|names| !names.is_empty())?;
-    Some(names.into_iter().map(|resource| Left { resource, why: error.to_string() }.into()).collect())
+    Some(names.into_iter().map(|resource| LeftResource { resource, why: error.to_string() }.into()).collect())
 }
 
 /// That something was gone before the command, and whose doing that is.

@@ -19,8 +19,8 @@ fn is_fit_to_tell(failure: &HookFailure) {
     let words = failure.to_string();
     assert!(words.len() <= MAX_WORDS_LEN, "{} bytes: {words}", words.len());
     assert!(!words.contains(char::is_control), "{words:?}");
-    for told in [failure.for_retry(), failure.for_provisioning()] {
-        assert!(told.message.len() <= MAX_MESSAGE_LEN);
+    for reported in [failure.for_retry(), failure.for_provisioning()] {
+        assert!(reported.message.len() <= MAX_MESSAGE_LEN);
     }
 }
 

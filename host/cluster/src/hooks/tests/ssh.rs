@@ -202,12 +202,15 @@ async fn the_command_runs_on_each_node_and_reads_which_one_it_is_on() {
 async fn a_command_is_told_the_span_of_its_hook_in_what_it_reads_and_nothing_where_there_is_none() {
     let user = User::of(Nodes::serve(2, 100).await).await;
     let input = input(2);
-    let (ran, told) = windlass_telemetry::collector::in_a_hook(user.run(user.ssh("cat"), &input)).await;
+    let (ran, reported) = windlass_telemetry::collector::in_a_hook(user.run(user.ssh("cat"), &input)).await;
     let read = |output: &HookOutput| -> Vec<serde_json::Value> {
         output.nodes.iter().map(|node| serde_json::from_str(&node.stdout.text).unwrap()).collect()
     };
     let traced = read(&ran.unwrap());
-    assert_eq!(traced.iter().map(|read| read["traceparent"].as_str()).collect::<Vec<_>>(), [Some(told.as_str()); 2]);
+    assert_eq!(
+        traced.iter().map(|read| read["traceparent"].as_str()).collect::<Vec<_>>(),
+        [Some(reported.as_str()); 2]
+    );
     let untraced = read(&user.run(user.ssh("cat"), &input).await.unwrap());
     assert!(untraced.iter().all(|read| read.get("traceparent").is_none()), "{untraced:?}");
 }

@@ -98,11 +98,11 @@ impl Sender {
 #[tokio::test]
 async fn a_webhook_is_told_the_span_of_its_hook_in_a_header_and_nothing_where_there_is_none() {
     let sender = Sender::new().await;
-    let (sent, told) = windlass_telemetry::collector::in_a_hook(sender.send("/take")).await;
+    let (sent, reported) = windlass_telemetry::collector::in_a_hook(sender.send("/take")).await;
     sent.unwrap();
     sender.send("/take").await.unwrap();
     let received = sender.received.0.lock();
-    assert_eq!(received[0].0["traceparent"], told.as_str());
+    assert_eq!(received[0].0["traceparent"], reported.as_str());
     assert!(verifies(&received[0].0, &received[0].1, SECRET));
     assert!(!received[1].0.contains_key("traceparent"));
 }

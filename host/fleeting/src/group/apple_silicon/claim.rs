@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use windlass_lifecycle::{
-    AdoptedMachine, ClaimName, Control, Error, Left, Operation, OperationId, OperationState, OrderRequest, Pool,
-    RequestedBy, Requester, ResourceKind,
+    AdoptedMachine, ClaimName, Control, Error, LeftResource, Operation, OperationId, OperationState, OrderRequest,
+    Pool, RequestedBy, Requester, ResourceKind,
 };
 use windlass_policy::slots::types::{Failure as Cause, FailureClass};
 
@@ -77,7 +77,7 @@ impl Fleet<Macs> {
                         tracing::warn!(
                             instance = %claim,
                             error = error as &dyn std::error::Error,
-                            "whether it gets a host is not known yet"
+                            "it is not known yet whether it gets a host"
                         );
                         UNVERIFIED_PAUSE
                     }
@@ -158,7 +158,7 @@ impl Fleet<Macs> {
             // Scaleway delivered it although somebody cancelled the order.
             Err(Error::Failed(failure)) if failure.state == OperationState::Kept => {
                 metrics::counter!(names::CREATIONS, "outcome" => "failed").increment(1);
-                let is_mac = |left: &Left| left.resource.kind == ResourceKind::AppleSiliconServer;
+                let is_mac = |left: &LeftResource| left.resource.kind == ResourceKind::AppleSiliconServer;
                 let ordered = failure.report.left.into_iter().find(is_mac);
                 match (ordered, self.lifecycle.journal().operation(&failure.operation)) {
                     (Some(host), Ok(order)) => {
@@ -175,7 +175,7 @@ impl Fleet<Macs> {
                 metrics::counter!(names::CREATIONS, "outcome" => "failed").increment(1);
                 let before = self.apply(id, &Event::Ended);
                 if before.is_some_and(|phase| phase.is_unwanted()) {
-                    tracing::info!(instance = id, "its claim was called off");
+                    tracing::info!(instance = id, "its claim was cancelled");
                     return;
                 }
                 tracing::warn!(instance = id, error = &error as &dyn std::error::Error, "no host could be claimed");

@@ -93,7 +93,7 @@ impl MachineKind for Macs {
     type Machine = Host;
     type Learned = Learned;
     type Removal = Release;
-    type Left = ();
+    type Leftovers = ();
 
     const ASKER: Asker = Asker::Macs;
 
@@ -222,7 +222,7 @@ impl MachineKind for Macs {
     /// Also records the cancellation in the journal, so that after a crash the next process undoes the claim.
     async fn end_creation(fleet: &Arc<Fleet<Self>>, id: &str, requested_by: &RequestedBy) -> Result<bool, Error> {
         fleet.book.lock().unwanted_by(id, requested_by);
-        let changed = fleet.apply(id, &Event::Unwanted { told: false }).is_some();
+        let changed = fleet.apply(id, &Event::Unwanted { informed: false }).is_some();
         let control = fleet.kind.controls.lock().get(id).cloned();
         if let Some(control) = control {
             control.cancel();
@@ -232,7 +232,7 @@ impl MachineKind for Macs {
                 fleet.lifecycle.cancel(&operation.id, &requested_by.canceller()).await?;
             }
         }
-        fleet.apply(id, &Event::Unwanted { told: true });
+        fleet.apply(id, &Event::Unwanted { informed: true });
         Ok(changed)
     }
 
@@ -357,7 +357,7 @@ impl Fleet<Macs> {
     fn standing(&self, claim: &ClaimName) -> Option<JournalledClaim> {
         let standing = self.lifecycle.journalled_claim(claim);
         let unread = |error: Error| {
-            tracing::warn!(instance = %claim, error = &error as &dyn std::error::Error, "how it stands cannot be read");
+            tracing::warn!(instance = %claim, error = &error as &dyn std::error::Error, "its operation cannot be read from the journal");
         };
         standing.map_err(unread).ok()
     }
@@ -396,7 +396,7 @@ impl Fleet<Macs> {
                 Ok(row) => row,
                 Err(error) => {
                     let error = &error as &dyn std::error::Error;
-                    tracing::warn!(instance = id, operation = %by, error, "how it stands cannot be read");
+                    tracing::warn!(instance = id, operation = %by, error, "its operation cannot be read from the journal");
                     continue;
                 }
             };

@@ -111,7 +111,12 @@ impl Fleet<Macs> {
             Err(Error::LeftOpen { .. } | Error::NotBegun) => return None,
             Err(error) => {
                 // How it ended is not known, so it stays on its way out.
-                tracing::error!(instance = id, host, error = &error as &dyn std::error::Error, "the release broke off");
+                tracing::error!(
+                    instance = id,
+                    host,
+                    error = &error as &dyn std::error::Error,
+                    "the release was interrupted, and is tried again"
+                );
                 return Some(wait(Duration::ZERO, attempt));
             }
         };
@@ -158,7 +163,7 @@ impl Fleet<Macs> {
 
     /// Releases a host whose claim this operation called off, or was to release.
     pub(super) fn release_called_off(self: &Arc<Self>, claim: ClaimName, host: String, by: &Operation) {
-        self.apply(claim.as_str(), &Event::Unwanted { told: true });
+        self.apply(claim.as_str(), &Event::Unwanted { informed: true });
         self.apply(claim.as_str(), &Event::Created);
         let requested_by = by.requested_by().unwrap_or_else(|| {
             RequestedBy::new(Requester::Plugin, format!("operation {}, which ordered it, was cancelled", by.id))

@@ -56,7 +56,7 @@ pub(super) fn settle(
         _ if unknown.is_empty() && others.is_empty() => Ok(Vec::new()),
         Some(false) => {
             let found = [unknown, others].concat();
-            tracing::info!(hosts = ?found, "left to whoever claimed them, as `adopt = false` says");
+            tracing::info!(hosts = ?found, "left alone, as `adopt = false` says");
             Ok(Vec::new())
         }
         _ if !others.is_empty() => Err(strange(true, &others)),

@@ -138,35 +138,36 @@ impl World {
 /// What the runner's loop does with each of its rounds; and what it was told.
 async fn round(hosts: &Arc<Hosts>) -> Vec<(String, State)> {
     let update = Arc::clone(hosts).update().await.unwrap();
-    let told = update.reports.iter().map(|report| (report.instance.clone(), report.state)).collect();
+    let reported = update.reports.iter().map(|report| (report.instance.clone(), report.state)).collect();
     if let Some(delivered) = update.delivered {
         delivered();
     }
-    told
+    reported
 }
 
 /// Rounds, two seconds apart, until the reports are as wanted.
 async fn until(hosts: &Arc<Hosts>, what: &str, wanted: impl Fn(&[(String, State)]) -> bool) -> Vec<(String, State)> {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for _ in 0..900 {
-        told = round(hosts).await;
-        if wanted(&told) {
-            return told;
+        reported = round(hosts).await;
+        if wanted(&reported) {
+            return reported;
         }
         tokio::time::sleep(Duration::from_secs(2)).await;
     }
-    panic!("never {what}: {told:?}");
+    panic!("never {what}: {reported:?}");
 }
 
 async fn until_running(hosts: &Arc<Hosts>, count: usize) -> Vec<String> {
-    let running =
-        |told: &[(String, State)]| told.len() == count && told.iter().all(|(_, state)| *state == State::Running);
-    let told = until(hosts, &format!("{count} running"), running).await;
-    told.into_iter().map(|(id, _)| id).collect()
+    let running = |reported: &[(String, State)]| {
+        reported.len() == count && reported.iter().all(|(_, state)| *state == State::Running)
+    };
+    let reported = until(hosts, &format!("{count} running"), running).await;
+    reported.into_iter().map(|(id, _)| id).collect()
 }
 
 async fn until_none(hosts: &Arc<Hosts>) {
-    until(hosts, "none left", |told| told.is_empty()).await;
+    until(hosts, "none left", |reported| reported.is_empty()).await;
 }
 
 #[test]
@@ -561,14 +562,14 @@ fn what_happens_behind_our_back_is_told_and_never_holds_capacity() {
                 _ => world.simulator.set_server_state(&host, ForcedState::Error).unwrap(),
             }
             tokio::time::sleep(Duration::from_secs(5)).await;
-            let told = round(&hosts).await;
-            let of = |told: &[(String, State)], id: &str| {
-                told.iter().find(|(known, _)| known == id).map(|(_, state)| *state)
+            let reported = round(&hosts).await;
+            let of = |reported: &[(String, State)], id: &str| {
+                reported.iter().find(|(known, _)| known == id).map(|(_, state)| *state)
             };
-            assert_eq!(of(&told, other), Some(State::Running), "{change}");
-            let word = of(&told, victim);
+            assert_eq!(of(&reported, other), Some(State::Running), "{change}");
+            let word = of(&reported, victim);
             assert!(matches!(word, Some(State::Deleted | State::Deleting)), "{change}: {word:?}");
-            until(&hosts, change, |told| of(told, victim).is_none()).await;
+            until(&hosts, change, |reported| of(reported, victim).is_none()).await;
             assert_eq!(hosts.clone().increase(1).await.unwrap(), 1, "{change}: there is room again");
             match change {
                 "renamed" => {
@@ -597,11 +598,11 @@ fn a_new_process_shows_the_hosts_that_an_earlier_one_claimed() {
         hosts.leave(Duration::from_secs(5)).await;
         drop(hosts);
         let hosts = world.start(json!({})).await;
-        let mut told: Vec<String> = round(&hosts).await.into_iter().map(|(id, _)| id).collect();
+        let mut reported: Vec<String> = round(&hosts).await.into_iter().map(|(id, _)| id).collect();
         before.sort();
-        told.sort();
-        assert_eq!(told, before);
-        hosts.clone().decrease(told).await;
+        reported.sort();
+        assert_eq!(reported, before);
+        hosts.clone().decrease(reported).await;
         until_none(&hosts).await;
         assert_eq!(world.in_pool(), 3);
         world.assert_nothing_lost(3);
@@ -722,8 +723,8 @@ fn a_claim_that_is_called_off_ends_in_the_pool() {
             let entries = journal.entries(&operation.id).unwrap();
             assert!(entries.iter().any(|entry| entry.step == "cancelled"), "{entries:?}");
         }
-        let told = round(&hosts).await;
-        assert!(told.iter().all(|(_, state)| *state == State::Deleting), "{told:?}");
+        let reported = round(&hosts).await;
+        assert!(reported.iter().all(|(_, state)| *state == State::Deleting), "{reported:?}");
         until_none(&hosts).await;
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(world.in_pool(), 3);
@@ -806,23 +807,23 @@ async fn one_up_and_down(world: &World, hosts: &Arc<Hosts>, mut ran: bool, case:
             tokio::time::sleep(Duration::from_secs(2)).await;
             continue;
         };
-        let told: Vec<(String, State)> =
-            update.reports.iter().map(|told| (told.instance.clone(), told.state)).collect();
+        let reported: Vec<(String, State)> =
+            update.reports.iter().map(|reported| (reported.instance.clone(), reported.state)).collect();
         if let Some(delivered) = update.delivered {
             delivered();
         }
         let running: Vec<String> =
-            told.iter().filter(|(_, state)| *state == State::Running).map(|(id, _)| id.clone()).collect();
+            reported.iter().filter(|(_, state)| *state == State::Running).map(|(id, _)| id.clone()).collect();
         ran |= !running.is_empty();
-        if ran && told.is_empty() && world.in_pool() == 2 {
+        if ran && reported.is_empty() && world.in_pool() == 2 {
             return true;
         }
         // Longer than any wait before a release is asked for again.
-        idle = if ran && told.is_empty() { idle + 1 } else { 0 };
+        idle = if ran && reported.is_empty() { idle + 1 } else { 0 };
         if idle > 500 {
             return false;
         }
-        if told.is_empty() && !ran {
+        if reported.is_empty() && !ran {
             hosts.clone().increase(1).await.unwrap();
         }
         if turn % 3 == 2 && ran {

@@ -122,7 +122,7 @@ impl Fleet<Instances> {
     /// there: its member stays as it is until the journal says the end, which the supervisor brings about.
     fn broke_off(&self, id: &str, error: &Error, what: &str) {
         let error = error as &dyn std::error::Error;
-        tracing::error!(instance = id, error, "{what} broke off; the supervisor goes on with it");
+        tracing::error!(instance = id, error, "{what} was interrupted; the supervisor continues it");
         self.supervisor.wake();
     }
 
@@ -295,7 +295,7 @@ impl Fleet<Instances> {
                     tracing::warn!(
                         %operation,
                         error = &error as &dyn std::error::Error,
-                        "how it stands cannot be read"
+                        "its operation cannot be read from the journal"
                     );
                 }
             }

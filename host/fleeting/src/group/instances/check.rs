@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
-use windlass_lifecycle::{AddressPool, ImageChoice, ServerSpecification, no_image, volume_problems};
+use windlass_lifecycle::{AddressPool, ImageChoice, ServerSpecification, no_image, no_servers_in, volume_problems};
 use windlass_scaleway::types::instance::{Architecture, IpType, ListImages, ListIps, ServerType};
 use windlass_scaleway::{Client, ErrorClass, Zone};
 
@@ -101,7 +101,7 @@ async fn ask_of(client: &Client, configuration: &Configuration, zone: &Zone) -> 
                 ErrorClass::AuthenticationDenied | ErrorClass::PermissionDenied => {
                     Unchecked::Wrong(vec![problem("secret_key", words(&error))])
                 }
-                ErrorClass::NotFound => Unchecked::Silent(problem("zone", words(&error))),
+                ErrorClass::NotFound => Unchecked::Silent(problem("zone", no_servers_in(zone))),
                 _ => Unchecked::Silent(problem("endpoint", words(&error))),
             });
         }

@@ -79,8 +79,11 @@ impl Fleet<Instances> {
             // It is reached from outside all the same, or where it was.
             Err(failure) if !external.is_empty() => {
                 let internal = self.kind.last_addresses.get(id).map(|known| known.internal).unwrap_or_default();
-                let told = if internal.is_empty() { "the public one" } else { "the one that was read last" };
-                tracing::warn!(instance = id, "its private address cannot be read, so {told} is told: {failure}");
+                let reported = if internal.is_empty() { "the public one" } else { "the one that was read last" };
+                tracing::warn!(
+                    instance = id,
+                    "its private address cannot be read, so {reported} is reported: {failure}"
+                );
                 Ok(Addresses { external, internal })
             }
             Err(failure) => Err(Unread::Unasked(failure)),

@@ -104,12 +104,12 @@ impl Fleet<Instances> {
                     tracing::warn!(
                         demanded = wanted,
                         rest_seconds,
-                        "nothing is created for now, since it would fail again: {why}"
+                        "nothing is created for now, because it would fail again: {why}"
                     );
                     metrics::counter!(names::INCREASES_PAUSED).increment(1);
                 }
                 _ if accepted == 0 => tracing::warn!(demanded = wanted, "nothing is created for now: {why}"),
-                _ => tracing::warn!(demanded = wanted, accepted, "fewer are created than are demanded: {why}"),
+                _ => tracing::warn!(demanded = wanted, accepted, "fewer instances are created than requested: {why}"),
             }
         }
         placed
@@ -130,7 +130,7 @@ impl Fleet<Instances> {
         let Some(operation) = operation else { return Ok(false) };
         let control = self.kind.controls.lock().get(&operation).cloned();
         // Noted before it is told: whoever ends the creation meanwhile sees that it is not wanted.
-        let changed = self.apply(id, &Event::Unwanted { told: control.is_some() }).is_some();
+        let changed = self.apply(id, &Event::Unwanted { informed: control.is_some() }).is_some();
         let is_untold = self.book.lock().get(id).is_some_and(|entry| matches!(entry.phase(), Phase::Creating { .. }));
         if !changed && !is_untold {
             return Ok(false);
@@ -140,7 +140,7 @@ impl Fleet<Instances> {
             control.cancel();
         }
         match cancelled? {
-            Cancellation::Noted => drop(self.apply(id, &Event::Unwanted { told: true })),
+            Cancellation::Noted => drop(self.apply(id, &Event::Unwanted { informed: true })),
             Cancellation::Ended(OperationState::Done) => {
                 if let Some(requested_by) = self.created_unwanted(id) {
                     self.begin_removal(id, &requested_by).await?;

@@ -92,7 +92,7 @@ impl MachineKind for Instances {
     type Machine = scaleway::Server;
     type Learned = Learned;
     type Removal = PendingCleanup;
-    type Left = Vec<(OperationId, Place)>;
+    type Leftovers = Vec<(OperationId, Place)>;
 
     const ASKER: Asker = Asker::Instances;
 
@@ -157,7 +157,7 @@ impl MachineKind for Instances {
         options
     }
 
-    async fn work(fleet: Arc<Fleet<Self>>, left: Self::Left) {
+    async fn work(fleet: Arc<Fleet<Self>>, left: Self::Leftovers) {
         // In this order: what is open is ended first; only then is it seen what nothing explains.
         fleet.take_up().await;
         fleet.clean_up_vanished(left).await;
@@ -232,7 +232,11 @@ impl MachineKind for Instances {
     /// Its addresses and volumes are still there.
     async fn lost(fleet: &Arc<Fleet<Self>>, id: &str, why: &str) {
         if let Err(error) = fleet.begin_removal(id, &RequestedBy::new(Requester::Plugin, why)).await {
-            tracing::error!(instance = id, error = &error as &dyn std::error::Error, "its rest could not be removed");
+            tracing::error!(
+                instance = id,
+                error = &error as &dyn std::error::Error,
+                "what is left of it could not be removed"
+            );
         }
     }
 

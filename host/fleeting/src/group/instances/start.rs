@@ -30,8 +30,8 @@ pub(super) fn key_of(connector: &ConnectorConfig, state: &StateDirectory) -> Res
     };
     if key.as_ref().is_some_and(|key| key.tag().is_none()) {
         tracing::warn!(
-            "the public part of the configured key cannot be told (it is no unencrypted OpenSSH key), so servers are \
-             not given it: it must be among the project's SSH keys"
+            "the configured key is not an unencrypted OpenSSH key, so servers do not get its public part: add that \
+             to the project's SSH keys"
         );
     }
     Ok(key)
@@ -65,7 +65,7 @@ pub(super) async fn members(
         tracing::warn!(
             %zone,
             error = &error as &dyn std::error::Error,
-            "whether servers of another host are there cannot be seen; if so, they are left alone"
+            "cannot check for servers of another host; if there are any, they are left alone"
         );
     }
     Ok(members)
@@ -156,7 +156,7 @@ impl Fleet<Instances> {
             Ok(entries) => entries,
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(instance = %creation, error, "it cannot be looked at");
+                tracing::warn!(instance = %creation, error, "it cannot be read");
                 return false;
             }
         };
@@ -174,7 +174,7 @@ impl Fleet<Instances> {
                 tracing::warn!(
                     instance = %creation,
                     error = &error as &dyn std::error::Error,
-                    "it was not listed and could not be looked at; if it is gone, the sweep removes what is left of it"
+                    "it was not listed and cannot be read; if it is gone, the sweep removes what is left of it"
                 );
                 false
             }
@@ -191,7 +191,7 @@ impl Fleet<Instances> {
                 Ok(listed) => drop(machines.insert(zone, listed)),
                 Err(failure) => tracing::warn!(
                     %zone,
-                    "whether instances vanished cannot be seen now; the sweep removes what is left of them: {failure}"
+                    "cannot check whether instances are gone; the sweep removes what is left of them: {failure}"
                 ),
             }
         }
@@ -211,7 +211,7 @@ impl Fleet<Instances> {
                     tracing::warn!(
                         instance = id,
                         error = &error as &dyn std::error::Error,
-                        "its rest could not be removed"
+                        "what is left of it could not be removed"
                     );
                     self.apply(&id, &Event::Ended);
                 }

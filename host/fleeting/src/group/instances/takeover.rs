@@ -83,7 +83,7 @@ pub(super) fn settle(
 
 fn tell_that_they_stay<'a>(members: impl Iterator<Item = &'a GroupMember>) {
     let members: Vec<&GroupMember> = members.collect();
-    tracing::info!("left to whoever made them, as `adopt = false` says: {}", named(&members));
+    tracing::info!("left alone, as `adopt = false` says: {}", named(&members));
 }
 
 fn strangers(configuration: &Configuration, state: &StateDirectory, members: Vec<&GroupMember>) -> StartError {

@@ -50,7 +50,7 @@ use conditions::Conditions;
 use day::Day;
 pub use jobs::Pattern;
 use meter::Meter;
-pub use outcome::{Counted, Event, Hour, Left, Limits, Outcome, PricedPlace, Totals, Waited};
+pub use outcome::{Counted, Event, Hour, Leftover, Limits, Outcome, PricedPlace, Totals, WaitTimes};
 pub use provisioner::Provisioner;
 use scaler::Scaler;
 pub use scenario::{Demand, Incident, IncidentKind, Offer, Scenario, ScenarioError, Stock, Time};
@@ -219,8 +219,8 @@ impl Rehearser {
         let _ = group.shutdown().await;
         group.leave(LEAVE).await;
         group.stop().await;
-        let told = Told { seed, time_zone, priced, limits, found, story: Story::read(&folder)? };
-        Ok(told.outcome(day, policy_failures))
+        let reported = OutcomeParts { seed, time_zone, priced, limits, found, story: Story::read(&folder)? };
+        Ok(reported.outcome(day, policy_failures))
     }
 
     /// Finds all mistakes of the group, as `check` does, against a simulated Scaleway.
@@ -342,7 +342,7 @@ fn invented(prices: &BTreeMap<Place, f64>, scenario: &Scenario) -> Option<String
 }
 
 /// What an outcome is made of, beside the day.
-struct Told {
+struct OutcomeParts {
     seed: u64,
     time_zone: TimeZone,
     priced: BTreeMap<Place, f64>,
@@ -351,7 +351,7 @@ struct Told {
     story: Story,
 }
 
-impl Told {
+impl OutcomeParts {
     fn outcome(self, day: Day, policy_failures: &PolicyFailures) -> Outcome {
         let Self { seed, time_zone, priced, limits, mut found, story } = self;
         let starts_at = milliseconds(day.starts_at);
@@ -370,7 +370,7 @@ impl Told {
             timed_out: counts.timed_out,
             lost: counts.lost,
             unfinished: day.unfinished,
-            waited: Waited::of(counts.waited),
+            waited: WaitTimes::of(counts.waited),
             server_hours,
             idle_share,
             cost: hours.iter().map(|hour| hour.cost).sum(),
@@ -409,7 +409,7 @@ impl Told {
 }
 
 /// What still exists at Scaleway.
-fn left(simulator: &Simulator) -> Vec<Left> {
+fn left(simulator: &Simulator) -> Vec<Leftover> {
     let resources = simulator.resources();
     let lists = [
         ("server", resources.servers),
@@ -418,7 +418,7 @@ fn left(simulator: &Simulator) -> Vec<Left> {
         ("private-nic", resources.private_nics),
     ];
     let ids = |(kind, list): (&'static str, Vec<serde_json::Value>)| {
-        list.into_iter().map(move |value| Left { kind, id: value["id"].as_str().unwrap_or_default().to_owned() })
+        list.into_iter().map(move |value| Leftover { kind, id: value["id"].as_str().unwrap_or_default().to_owned() })
     };
     lists.into_iter().flat_map(ids).collect()
 }

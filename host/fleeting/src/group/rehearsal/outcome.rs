@@ -42,7 +42,7 @@ pub struct Outcome {
     /// server that vanished, or whose creation was called off), `shutdown`.
     pub removals: Vec<Counted>,
     /// What was left at Scaleway when the runner had removed everything. Empty unless something is wrong.
-    pub left: Vec<Left>,
+    pub left: Vec<Leftover>,
     /// What its reader should know.
     pub notes: Vec<String>,
     /// What the plugin warned of.
@@ -126,7 +126,7 @@ pub struct Hour {
 
 /// How long jobs waited.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Waited {
+pub struct WaitTimes {
     /// The median.
     pub p50_ms: u64,
     /// The 95th percentile.
@@ -135,7 +135,7 @@ pub struct Waited {
     pub worst_ms: u64,
 }
 
-impl Waited {
+impl WaitTimes {
     pub(super) fn of(mut waited: Vec<Duration>) -> Self {
         waited.sort_unstable();
         let percentile = |percent: usize| {
@@ -160,7 +160,7 @@ pub struct Totals {
     /// Jobs that had not finished a day after the last hour.
     pub unfinished: usize,
     /// How long jobs waited, from when they came until they began.
-    pub waited: Waited,
+    pub waited: WaitTimes,
     /// Server hours, from the creation on.
     pub server_hours: f64,
     /// The share of server hours without a running job.
@@ -181,7 +181,7 @@ pub struct Totals {
 
 /// Something that was left.
 #[derive(Clone, Debug, Serialize)]
-pub struct Left {
+pub struct Leftover {
     /// `server`, `ip`, `volume` or `private-nic`.
     pub kind: &'static str,
     /// Scaleway's id.
@@ -213,11 +213,11 @@ mod tests {
 
     #[test]
     fn percentiles_are_times_that_jobs_really_waited() {
-        let waited = |seconds: std::ops::RangeInclusive<u64>| Waited::of(seconds.map(Duration::from_secs).collect());
-        let Waited { p50_ms, p95_ms, worst_ms } = waited(1..=20);
+        let waited = |seconds: std::ops::RangeInclusive<u64>| WaitTimes::of(seconds.map(Duration::from_secs).collect());
+        let WaitTimes { p50_ms, p95_ms, worst_ms } = waited(1..=20);
         assert_eq!((p50_ms, p95_ms, worst_ms), (10_000, 19_000, 20_000));
-        let Waited { p50_ms, p95_ms, worst_ms } = waited(7..=7);
+        let WaitTimes { p50_ms, p95_ms, worst_ms } = waited(7..=7);
         assert_eq!((p50_ms, p95_ms, worst_ms), (7_000, 7_000, 7_000));
-        assert_eq!(Waited::of(Vec::new()).worst_ms, 0);
+        assert_eq!(WaitTimes::of(Vec::new()).worst_ms, 0);
     }
 }

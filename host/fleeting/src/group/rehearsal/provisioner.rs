@@ -126,9 +126,9 @@ impl Provisioner {
                 self.instances.insert(report.instance.clone(), known);
             }
         }
-        let told: BTreeSet<&str> = reports.iter().map(|report| report.instance.as_str()).collect();
+        let reported: BTreeSet<&str> = reports.iter().map(|report| report.instance.as_str()).collect();
         self.instances.retain(|id, known| {
-            if told.contains(id.as_str()) {
+            if reported.contains(id.as_str()) {
                 return true;
             }
             known.missed += 1;
@@ -171,7 +171,7 @@ mod tests {
 
     const RETRY: Duration = Duration::from_secs(60);
 
-    fn told(provisioner: &mut Provisioner, reports: &[(&str, State)]) {
+    fn reported(provisioner: &mut Provisioner, reports: &[(&str, State)]) {
         let report = |&(id, state): &(&str, State)| Report { instance: id.to_owned(), state };
         provisioner.take(&reports.iter().map(report).collect::<Vec<_>>());
     }
@@ -187,9 +187,9 @@ mod tests {
         assert_eq!(provisioner.demand(), 2);
         provisioner.increased(1);
         assert_eq!((provisioner.demand(), provisioner.pending(), provisioner.awaited()), (1, 1, 2));
-        told(&mut provisioner, &[("a", State::Deleted)]);
+        reported(&mut provisioner, &[("a", State::Deleted)]);
         assert_eq!(provisioner.pending(), 1);
-        told(&mut provisioner, &[("a", State::Creating)]);
+        reported(&mut provisioner, &[("a", State::Creating)]);
         assert_eq!((provisioner.pending(), provisioner.awaited()), (0, 1));
         assert!(provisioner.expects());
     }
@@ -197,32 +197,32 @@ mod tests {
     #[test]
     fn what_is_going_holds_its_place_until_it_is_left_out() {
         let mut provisioner = Provisioner::new(1);
-        told(&mut provisioner, &[("a", State::Deleting)]);
+        reported(&mut provisioner, &[("a", State::Deleting)]);
         provisioner.request(1);
         assert_eq!(provisioner.demand(), 0);
-        told(&mut provisioner, &[]);
+        reported(&mut provisioner, &[]);
         assert_eq!(provisioner.demand(), 1);
     }
 
     #[test]
     fn what_is_left_out_is_forgotten_at_once_where_it_was_going_and_after_five_more_updates_otherwise() {
         let mut provisioner = Provisioner::new(3);
-        told(&mut provisioner, &[("a", State::Deleting), ("b", State::Running), ("c", State::Running)]);
+        reported(&mut provisioner, &[("a", State::Deleting), ("b", State::Running), ("c", State::Running)]);
         provisioner.delete("c");
-        told(&mut provisioner, &[]);
+        reported(&mut provisioner, &[]);
         assert_eq!(ids(&provisioner), ["b"]);
         for _ in 0..4 {
-            told(&mut provisioner, &[]);
+            reported(&mut provisioner, &[]);
         }
         assert_eq!(ids(&provisioner), ["b"]);
-        told(&mut provisioner, &[]);
+        reported(&mut provisioner, &[]);
         assert!(ids(&provisioner).is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_removal_is_asked_for_until_it_is_accepted_and_again_when_it_has_no_effect() {
         let (mut provisioner, now) = (Provisioner::new(1), Instant::now());
-        told(&mut provisioner, &[("a", State::Running)]);
+        reported(&mut provisioner, &[("a", State::Running)]);
         assert!(provisioner.removals(now, RETRY).is_empty() && !provisioner.expects());
         provisioner.delete("a");
         assert_eq!(provisioner.removals(now, RETRY), ["a"]);
@@ -230,7 +230,7 @@ mod tests {
         provisioner.removal_accepted(&["a".to_owned()], now);
         assert!(provisioner.removals(now + RETRY, RETRY).is_empty() && provisioner.expects());
         assert_eq!(provisioner.removals(now + RETRY + Duration::from_millis(1), RETRY), ["a"]);
-        told(&mut provisioner, &[("a", State::Deleting)]);
+        reported(&mut provisioner, &[("a", State::Deleting)]);
         assert!(provisioner.removals(now + 2 * RETRY, RETRY).is_empty(), "it goes");
     }
 }

@@ -451,9 +451,9 @@ mod tests {
         runner.come(1);
         runner.pass(&["a"], 1).await;
         assert_eq!(runner.scaler.running(), 1);
-        let told = [("a", State::Deleted), ("b", State::Creating)];
+        let reported = [("a", State::Deleted), ("b", State::Creating)];
         let report = |(id, state): (&str, State)| Report { instance: id.to_owned(), state };
-        runner.provisioner.take(&told.map(report));
+        runner.provisioner.take(&reported.map(report));
         let idle = Idle::default();
         runner.scaler.tick(runner.now, idle, &mut runner.provisioner, &runner.group).await;
         runner.provisioner.take(&[report(("b", State::Deleted))]);

@@ -34,7 +34,7 @@ pub struct Scenario {
     /// For how long jobs come.
     pub hours: u32,
     /// The full hour at which it begins, in its time zone, like `2026-08-03T08:00:00`. Absent: a Monday's midnight.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "starts_at", skip_serializing_if = "Option::is_none")]
     pub starts_at: Option<DateTime>,
     /// The name of the time zone, like `Europe/Paris`. Absent: that of the runner's first policy which names one, or
     /// UTC.
@@ -205,6 +205,12 @@ impl<'de> Deserialize<'de> for Time {
     }
 }
 
+fn starts_at<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<DateTime>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let words = |_| serde::de::Error::custom(format!("{text:?} is not a time like \"2026-08-03T08:00:00\""));
+    text.parse().map(Some).map_err(words)
+}
+
 /// Why a scenario cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.join("\n"))]
@@ -298,7 +304,7 @@ impl Scenario {
                         wrong(place("jobs"), format!("there are more than {MAX_LISTED}"));
                     }
                     let length = self.length().as_secs();
-                    if let Some((at, _)) = demand.jobs.iter().find(|(at, _)| *at >= length) {
+                    if let Some((at, _)) = demand.jobs.iter().find(|(at, _)| self.hours > 0 && *at >= length) {
                         wrong(place("jobs"), format!("one comes after {at} s, when the scenario is over"));
                     }
                     if demand.jobs.iter().any(|(_, length)| *length > 60 * u64::from(MAX_MINUTES)) {
@@ -327,7 +333,8 @@ impl Scenario {
         for (index, incident) in self.incidents.iter().enumerate() {
             let place = |key: &str| format!("incident[{index}].{key}");
             let kind = incident.kind;
-            if incident.at.0 >= self.length() {
+            // Without a length every time is after the end.
+            if self.hours > 0 && incident.at.0 >= self.length() {
                 wrong(place("at"), format!("{} is after the end of the scenario", incident.at));
             }
             if !is_zone(&incident.zone) {
@@ -429,21 +436,20 @@ mod tests {
 
     #[test]
     fn all_mistakes_of_a_scenario_are_found_at_once_with_their_places() {
-        let found = problems(
-            "hours = 0\nstarts_at = '2026-08-03T08:30:00'\ntime_zone = 'Europe/Pari'\n[[demand]]\npattern = 'steady'\njobs_per_hour = 0\n\
+        const WRONG: &str = "starts_at = '2026-08-03T08:30:00'\ntime_zone = 'Europe/Pari'\n[[demand]]\npattern = 'steady'\njobs_per_hour = 0\n\
              [[demand]]\njob_minutes = 5\n[[demand]]\njobs = [[0, 60], [3600, 1]]\n\
              [[offer]]\nzone = 'paris'\nboot_seconds = [60, 20]\nfailed_boots = 2.0\nhourly_price = -1.0\n\
              [[incident]]\nkind = 'slow-boots'\nat = '1h'\nshare = 0.5\n\
-             [[incident]]\nkind = 'rate-limited'\nat = '0s'\nlasts = '1m'\nzone = 'fr-par-1'\ncalls_per_second = 0\n",
-        );
+             [[incident]]\nkind = 'rate-limited'\nat = '0s'\nlasts = '1m'\nzone = 'fr-par-1'\ncalls_per_second = 0\n";
+        let found_in = |hours: u32| problems(&format!("hours = {hours}\n{WRONG}"));
+        let found = found_in(1);
         for place in [
-            "hours: ",
             "time_zone: ",
             "starts_at: must be a full hour",
             "demand[0].jobs_per_hour: ",
             "demand[0].job_minutes: ",
             "demand[1].pattern: ",
-            "demand[2].jobs: one comes after 0 s",
+            "demand[2].jobs: one comes after 3600 s",
             "offer[0].zone: ",
             "offer[0].hourly_price: ",
             "offer[0].boot_seconds: ",
@@ -457,6 +463,10 @@ mod tests {
         ] {
             assert!(found.iter().any(|said| said.starts_with(place)), "{place}: {found:#?}");
         }
+        // Without a length nothing is said to be after the end.
+        let found = found_in(0);
+        assert!(found.iter().any(|said| said.starts_with("hours: ")), "{found:#?}");
+        assert!(!found.iter().any(|said| said.contains("after")), "{found:#?}");
     }
 
     #[test]
@@ -466,6 +476,7 @@ mod tests {
             ("hours = 1\n", "the key `demand` is missing"),
             (&format!("{DAY}[[incident]]\nkind = 'strike'\nat = '1h'\n"), "line 7: there is no value `strike` here"),
             (&format!("{DAY}[[incident]]\nkind = 'api-down'\nat = '9:30'\n"), "\"9:30\" is not a duration like"),
+            (&format!("starts_at = 'monday'\n{DAY}"), "line 1: \"monday\" is not a time like \"2026-08-03T08:00:00\""),
         ] {
             let found = problems(text);
             assert!(found.iter().any(|said| said.contains(words)), "{words}: {found:?}");

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use windlass_inspect::words::human_duration;
 
 use super::Simulated;
-use crate::group::rehearsal::{Hour, Left, Limits, PricedPlace, Totals, Waited};
+use crate::group::rehearsal::{Hour, Leftover, Limits, PricedPlace, Totals, WaitTimes};
 
 impl fmt::Display for Simulated {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -60,7 +60,7 @@ impl fmt::Display for Simulated {
                 write!(formatter, ", {number} {words}")?;
             }
         }
-        let Waited { p50_ms, p95_ms, worst_ms } = *waited;
+        let WaitTimes { p50_ms, p95_ms, worst_ms } = *waited;
         writeln!(
             formatter,
             "\nwaiting   p50 {}, p95 {}, worst {}",
@@ -80,7 +80,7 @@ impl fmt::Display for Simulated {
             [] => writeln!(formatter, "left      nothing")?,
             left => {
                 writeln!(formatter, "left      {}", count(left.len(), "resource"))?;
-                left.iter().try_for_each(|Left { kind, id }| writeln!(formatter, "  {kind} {id}"))?;
+                left.iter().try_for_each(|Leftover { kind, id }| writeln!(formatter, "  {kind} {id}"))?;
             }
         }
         outcome.notes.iter().chain(&outcome.warnings).try_for_each(|words| writeln!(formatter, "note: {words}"))?;

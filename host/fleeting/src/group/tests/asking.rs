@@ -58,7 +58,7 @@ async fn every_slot_that_a_group_of_instances_asks_is_asked() {
     assert_eq!(group.increase(1).await, Ok(1));
     seconds(60).await;
     simulator.clear_faults();
-    assert_eq!(told(&group).await, [State::Deleting]);
+    assert_eq!(reported(&group).await, [State::Deleting]);
     assert!(simulator.resources().is_empty());
     // The longest pause after a failure.
     seconds(1_000).await;
@@ -66,7 +66,7 @@ async fn every_slot_that_a_group_of_instances_asks_is_asked() {
     simulator.add_fault(action.nth(1)).unwrap();
     assert_eq!(group.increase(1).await, Ok(1));
     seconds(600).await;
-    assert_eq!(told(&group).await, [State::Running]);
+    assert_eq!(reported(&group).await, [State::Running]);
     let id = simulator.resources().servers[0]["name"].as_str().unwrap().to_owned();
     group.decrease(vec![id]).await.unwrap();
     seconds(120).await;
@@ -87,19 +87,19 @@ async fn an_instance_kept_stays_when_it_is_reaped_or_shut_down() {
         let group = try_start(Arc::clone(&host), &simulator, folder.path(), all_go).await.unwrap();
         assert_eq!(group.increase(1).await, Ok(1));
         seconds(120).await;
-        assert_eq!(told(&group).await, [State::Running]);
+        assert_eq!(reported(&group).await, [State::Running]);
         if reaped {
             let reaping = rules(state.path(), &[(SlotName::Release, KEEP), (SlotName::StateMapping, REAP)]);
             host.configure(&reaping).unwrap();
-            assert_eq!(told(&group).await, [State::Deleting]);
+            assert_eq!(reported(&group).await, [State::Deleting]);
             seconds(60).await;
         } else {
             let began = tokio::time::Instant::now();
             group.shutdown().await.unwrap();
             assert!(began.elapsed() < Duration::from_secs(60), "nobody waits for what stays");
         }
-        told(&group).await;
-        assert_eq!(told(&group).await, [], "it has left the group");
+        reported(&group).await;
+        assert_eq!(reported(&group).await, [], "it has left the group");
         let mut removals = OperationFilter::default();
         removals.kind = Some(OperationKind::CleanupServer);
         let removals = fleet(&group).lifecycle.journal().operations(&removals).unwrap();
@@ -110,7 +110,7 @@ async fn an_instance_kept_stays_when_it_is_reaped_or_shut_down() {
         // The next process has other policies, and sweeps.
         let next = start(&simulator, folder.path()).await;
         seconds(7_200).await;
-        assert_eq!(told(&next).await, []);
+        assert_eq!(reported(&next).await, []);
         let there = simulator.resources();
         assert_eq!((there.servers.len(), there.ips.len(), there.volumes.len()), (1, 1, 1), "reaped: {reaped}");
         assert_eq!(there.servers[0]["state"], "running");
@@ -127,7 +127,7 @@ async fn a_placement_policy_that_skips_all_has_no_instance_made() {
     let group = start_under(Arc::clone(&host), &simulator, folder.path()).await;
     assert_eq!(group.increase(2).await, Ok(0));
     seconds(600).await;
-    assert_eq!(told(&group).await, []);
+    assert_eq!(reported(&group).await, []);
     let begun = fleet(&group).lifecycle.journal().operations(&OperationFilter::default()).unwrap();
     assert!(begun.is_empty() && simulator.resources().is_empty(), "{begun:?}");
     // A skip is no failure after which there would be a pause.

@@ -96,7 +96,7 @@ async fn creations_pause_while_more_is_left_than_may_be_and_go_on_when_it_is_gon
     }
     // An hour is the longest pace of what is left.
     tokio::time::sleep(Duration::from_secs(3_700)).await;
-    told(&runner.group).await;
+    reported(&runner.group).await;
     assert_eq!(simulator.resources().servers.len(), 0);
     assert_eq!(runner.group.increase(1).await, Ok(1));
     runner.group.stop().await;

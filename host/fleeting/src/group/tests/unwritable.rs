@@ -33,11 +33,11 @@ impl Drop for FullDisk {
 }
 
 /// The states that are reported in so many rounds, one each time that so many seconds have passed.
-async fn told_for(group: &ScalewayGroup, rounds: usize, seconds: u64) -> Vec<Vec<State>> {
+async fn reported_for(group: &ScalewayGroup, rounds: usize, seconds: u64) -> Vec<Vec<State>> {
     let mut all = Vec::new();
     for _ in 0..rounds {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
-        all.push(told(group).await);
+        all.push(reported(group).await);
     }
     all
 }
@@ -52,13 +52,16 @@ async fn a_creation_that_breaks_off_on_a_full_disk_is_told_as_creating_until_it_
         let group = start(&simulator, folder.path()).await;
         let full = FullDisk::after(&fleet(&group).common().folder(), entries);
         assert_eq!(group.increase(1).await, Ok(1), "{case}");
-        let while_full = told_for(&group, 30, 2).await;
+        let while_full = reported_for(&group, 30, 2).await;
         let broke_off =
             fleet(&group).book.lock().iter().all(|(_, entry)| matches!(entry.phase(), Phase::Creating { .. }));
-        assert!(!broke_off || while_full.iter().all(|told| told == &[State::Creating]), "{case}: {while_full:?}");
+        assert!(
+            !broke_off || while_full.iter().all(|reported| reported == &[State::Creating]),
+            "{case}: {while_full:?}"
+        );
         drop(full);
-        let later = told_for(&group, 80, 15).await;
-        assert!(broke_off || later.concat().iter().all(|told| *told == State::Running), "{case}: {later:?}");
+        let later = reported_for(&group, 80, 15).await;
+        assert!(broke_off || later.concat().iter().all(|reported| *reported == State::Running), "{case}: {later:?}");
         match simulator.resources().servers.len() {
             0 => {
                 assert_eq!(later.last().unwrap(), &[], "{case}");
@@ -66,7 +69,7 @@ async fn a_creation_that_breaks_off_on_a_full_disk_is_told_as_creating_until_it_
             }
             _ => {
                 assert_eq!(later.last().unwrap(), &[State::Running], "{case}");
-                let is_gone = |told: &State| matches!(told, State::Deleting | State::Deleted);
+                let is_gone = |reported: &State| matches!(reported, State::Deleting | State::Deleted);
                 assert!(!later.concat().iter().any(is_gone), "{case}: {later:?}");
                 finished += 1;
             }
@@ -89,10 +92,10 @@ async fn a_removal_that_breaks_off_on_a_full_disk_is_told_as_deleting_until_it_e
             operations.iter().map(|one| fleet.lifecycle.journal().entries(&one.id).unwrap().len()).sum();
         let full = FullDisk::after(&fleet.common().folder(), before + entries);
         assert_eq!(group.decrease(vec![id.clone()]).await.unwrap(), [id], "{case}");
-        let while_full = told_for(&group, 30, 2).await;
+        let while_full = reported_for(&group, 30, 2).await;
         assert!(while_full.iter().all(|told| told == &[State::Deleting]), "{case}: {while_full:?}");
         drop(full);
-        assert_eq!(told_for(&group, 80, 15).await.last().unwrap(), &[], "{case}");
+        assert_eq!(reported_for(&group, 80, 15).await.last().unwrap(), &[], "{case}");
         assert_eq!(simulator.resources().servers.len(), 0, "{case}");
         group.stop().await;
     }
@@ -113,7 +116,7 @@ async fn a_shutdown_that_removes_everything_tries_what_an_earlier_one_left_and_n
             simulator.clear_faults();
         }
         let group = try_start(policies(), &simulator, folder.path(), everything).await.unwrap();
-        told(&group).await;
+        reported(&group).await;
         group.shutdown().await.unwrap();
         let remaining = fleet(&group).book.lock().remaining(true);
         assert_eq!(remaining, if can_be_removed { Vec::new() } else { vec![id.clone()] });

@@ -38,7 +38,7 @@ async fn one_in_each(simulator: &Simulator, folder: &Path) -> (ScalewayGroup, BT
     let group = start_in(&ZONES, spreading(), simulator, folder).await;
     assert_eq!(group.increase(3).await, Ok(3));
     tokio::time::sleep(Duration::from_secs(120)).await;
-    assert_eq!(told(&group).await, [State::Running; 3]);
+    assert_eq!(reported(&group).await, [State::Running; 3]);
     let ids = ids_by_zone(simulator);
     assert_eq!(ids.keys().map(String::as_str).collect::<Vec<_>>(), ZONES);
     (group, ids)
@@ -97,20 +97,20 @@ async fn where_a_zone_has_nothing_left_the_next_one_serves_and_the_first_again_o
     while count_in(&simulator, "fr-par-3") < 2 {
         assert_eq!(group.increase(2).await, Ok(2), "one place that backs off stops nothing");
         seconds(5).await;
-        told(&group).await;
+        reported(&group).await;
         asked += 1;
         assert!(asked <= 3, "each demand that finds nothing goes one zone on");
     }
     assert_eq!(asked, 3);
     seconds(120).await;
-    assert_eq!(told(&group).await, [State::Running; 2]);
+    assert_eq!(reported(&group).await, [State::Running; 2]);
     assert_eq!(group.increase(1).await, Ok(1));
     seconds(60).await;
     simulator.clear_faults();
     seconds(900).await;
     assert_eq!(group.increase(1).await, Ok(1));
     seconds(120).await;
-    told(&group).await;
+    reported(&group).await;
     assert_eq!(count_in(&simulator, "fr-par-1"), 1, "in the operator's order again");
     let left = simulator.resources();
     assert_eq!(left.servers.len(), left.ips.len(), "nothing is left of what failed");
@@ -127,7 +127,7 @@ async fn where_every_zone_has_nothing_left_the_demand_waits() {
     for _ in 0..3 {
         answers.push(group.increase(1).await.unwrap());
         seconds(3).await;
-        told(&group).await;
+        reported(&group).await;
     }
     assert_eq!(answers, [1, 1, 0]);
     simulator.clear_faults();
@@ -149,7 +149,7 @@ async fn a_creation_tries_the_types_of_its_zone_and_the_journal_says_in_which_zo
     simulator.set_stock("DEV1-S", windlass_simulator::Availability::Shortage);
     assert_eq!(group.increase(1).await, Ok(1));
     seconds(120).await;
-    assert_eq!(told(&group).await, [State::Running]);
+    assert_eq!(reported(&group).await, [State::Running]);
     let server = simulator.resources().servers[0].clone();
     assert_eq!((&server["zone"], &server["commercial_type"]), (&json!("fr-par-1"), &json!("GP1-XS")));
     simulator.add_fault(fault_in("fr-par-1", "POST", "servers", FaultKind::OutOfStock)).unwrap();
@@ -157,7 +157,7 @@ async fn a_creation_tries_the_types_of_its_zone_and_the_journal_says_in_which_zo
     for _ in 0..2 {
         assert_eq!(group.increase(1).await, Ok(1));
         seconds(5).await;
-        told(&group).await;
+        reported(&group).await;
     }
     let fleet = fleet(&group);
     let mut filter = OperationFilter::default();
@@ -193,21 +193,21 @@ async fn an_outage_of_one_zone_touches_nobody_and_hides_nobody_and_the_others_go
     simulator.set_server_state(&server_in(&simulator, "fr-par-1"), ForcedState::Stopped).unwrap();
     assert_eq!(group.increase(2).await, Ok(2));
     for _ in 0..3 {
-        told(&group).await;
+        reported(&group).await;
         seconds(60).await;
     }
-    let mut states = told(&group).await;
+    let mut states = reported(&group).await;
     states.retain(|state| *state == State::Running);
     assert_eq!(states.len(), 4);
     assert_eq!(ZONES.map(|zone| count_in(&simulator, zone)), [1, 1, 2]);
     // In the end nothing is known of the zone any more, and of the others it is.
     seconds(10 * 60).await;
-    told(&group).await;
+    reported(&group).await;
     for (zone, id) in ids.iter().filter(|(zone, _)| *zone != "fr-par-1") {
         assert_eq!(group.heartbeat(id.clone()).await.is_ok(), zone == "fr-par-3");
     }
     simulator.clear_faults();
-    told(&group).await;
+    reported(&group).await;
     assert_eq!(group.heartbeat(ids["fr-par-2"].clone()).await, Ok(()));
     group.stop().await;
 }
@@ -233,7 +233,7 @@ async fn a_zone_that_fails_creations_for_other_reasons_is_left_for_another_and_n
     assert_eq!(group.increase(1).await, Ok(1));
     for _ in 0..60 {
         seconds(5).await;
-        if told(&group).await.is_empty() && simulator.resources().servers.is_empty() {
+        if reported(&group).await.is_empty() && simulator.resources().servers.is_empty() {
             assert_eq!(group.increase(1).await, Ok(1));
             seconds(30).await;
         }
@@ -242,7 +242,7 @@ async fn a_zone_that_fails_creations_for_other_reasons_is_left_for_another_and_n
     simulator.add_fault(fault_in("fr-par-2", "POST", "servers", FaultKind::InternalServerError)).unwrap();
     let mut tries = 0;
     for _ in 0..120 {
-        if told(&group).await == [State::Running] {
+        if reported(&group).await == [State::Running] {
             assert_eq!(group.increase(1).await, Ok(1), "where both fail so, it is tried all the same");
             tries += 1;
         }
@@ -270,7 +270,7 @@ async fn a_restart_shows_the_instances_of_all_zones_and_ends_what_was_under_way_
     seconds(180).await;
     let states = told_of(&group).await;
     assert_eq!(states.get(&ids["fr-par-1"]), Some(&State::Running));
-    told(&group).await;
+    reported(&group).await;
     assert_eq!(told_of(&group).await.len(), 1);
     let left = simulator.resources();
     assert_eq!((left.servers.len(), left.ips.len(), left.volumes.len()), (1, 1, 1));
@@ -320,7 +320,7 @@ async fn what_is_in_a_zone_that_is_configured_no_more_is_seen_and_can_be_removed
     group.stop().await;
     drop(group);
     let group = start_in(&["fr-par-1"], spreading(), &simulator, folder.path()).await;
-    assert_eq!(told(&group).await, [State::Running; 3]);
+    assert_eq!(reported(&group).await, [State::Running; 3]);
     group.heartbeat(ids["fr-par-3"].clone()).await.unwrap();
     assert_eq!(group.increase(2).await, Ok(2));
     seconds(120).await;
@@ -328,14 +328,14 @@ async fn what_is_in_a_zone_that_is_configured_no_more_is_seen_and_can_be_removed
     let gone = vec![ids["fr-par-2"].clone(), ids["fr-par-3"].clone()];
     assert_eq!(group.decrease(gone.clone()).await.unwrap(), gone);
     seconds(120).await;
-    told(&group).await;
-    assert_eq!(told(&group).await, [State::Running; 3]);
+    reported(&group).await;
+    assert_eq!(reported(&group).await, [State::Running; 3]);
     assert_eq!(ZONES.map(|zone| count_in(&simulator, zone)), [3, 0, 0]);
     group.stop().await;
     drop(group);
     let group = start_in(&["fr-par-1"], policies(), &simulator, folder.path()).await;
     simulator.clear_requests();
-    told(&group).await;
+    reported(&group).await;
     let elsewhere = |call: &&windlass_simulator::RequestRecord| call.path.contains("fr-par-2/servers");
     assert_eq!(simulator.requests().iter().filter(elsewhere).count(), 0, "nothing is there to be looked at");
     group.stop().await;
@@ -359,7 +359,7 @@ async fn servers_of_a_lost_state_directory_are_noticed_and_taken_over_in_every_z
         "{refused}"
     );
     let group = try_start(policies(), &simulator, fresh.path(), with(Some(true))).await.unwrap();
-    assert_eq!(told(&group).await, [State::Running; 3]);
+    assert_eq!(reported(&group).await, [State::Running; 3]);
     group.decrease(ids.into_values().collect()).await.unwrap();
     seconds(120).await;
     let left = simulator.resources();
@@ -429,14 +429,14 @@ async fn instances_of_any_zone_are_suspended_resumed_and_reached() {
         configuration.suspend = true;
     };
     let group = try_start(policies(), &simulator, folder.path(), suspending).await.unwrap();
-    told(&group).await;
+    reported(&group).await;
     let all: Vec<String> = ids.into_values().collect();
     assert_eq!(group.suspend(all.clone()).await.failure, None);
     seconds(120).await;
-    assert_eq!(told(&group).await, [State::Suspended; 3]);
+    assert_eq!(reported(&group).await, [State::Suspended; 3]);
     assert_eq!(group.resume(all.clone()).await.failure, None);
     seconds(120).await;
-    assert_eq!(told(&group).await, [State::Running; 3]);
+    assert_eq!(reported(&group).await, [State::Running; 3]);
     let mut addresses = BTreeSet::new();
     for id in all {
         addresses.insert(group.connect_info(id).await.unwrap().external_address);
@@ -458,7 +458,7 @@ async fn max_size_and_shutdown_are_those_of_all_zones_together() {
     assert_eq!(group.increase(9).await, Ok(4));
     assert_eq!(group.increase(1).await, Ok(0));
     seconds(120).await;
-    assert_eq!(told(&group).await, [State::Running; 4]);
+    assert_eq!(reported(&group).await, [State::Running; 4]);
     assert_eq!(ZONES.map(|zone| count_in(&simulator, zone)), [2, 1, 1]);
     group.shutdown().await.unwrap();
     let left = simulator.resources();
@@ -544,7 +544,7 @@ async fn ids_that_are_valid_in_one_zone_only_are_refused_for_the_others_by_name(
     let group = try_start(spreading(), &simulator, folder.path(), of_each).await.unwrap();
     assert_eq!(group.increase(2).await, Ok(2));
     seconds(120).await;
-    assert_eq!(told(&group).await, [State::Running; 2]);
+    assert_eq!(reported(&group).await, [State::Running; 2]);
     for server in &simulator.resources().servers {
         let position = usize::from(server["zone"] == "nl-ams-1");
         assert_eq!(server["security_group"]["id"], security_groups[position]);
@@ -598,10 +598,10 @@ async fn a_policy_chooses_the_places_is_told_the_numbers_and_what_it_does_not_pl
     simulator.add_fault(fault_in("fr-par-2", "POST", "servers", FaultKind::QuotaExceeded)).unwrap();
     assert_eq!(group.increase(3).await, Ok(3));
     seconds(5).await;
-    told(&group).await;
+    reported(&group).await;
     assert_eq!(group.increase(1).await, Ok(1));
     seconds(120).await;
-    assert_eq!(told(&group).await, [State::Running; 3]);
+    assert_eq!(reported(&group).await, [State::Running; 3]);
     host.flush_decisions();
     let log = host.decisions().unwrap();
     let mut filter = DecisionFilter::default();

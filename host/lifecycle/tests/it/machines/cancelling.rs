@@ -123,8 +123,8 @@ fn an_order_that_is_cancelled_after_it_was_sent_says_which_host_it_left() {
                 return None;
             }
             assert!(failed_as(&ordered, state), "{case}: {ordered:?}");
-            let told: Vec<String> = report.left.iter().map(|left| left.resource.id.clone()).collect();
-            assert_eq!(told, hosts, "{case}: what costs money is told");
+            let reported: Vec<String> = report.left.iter().map(|left| left.resource.id.clone()).collect();
+            assert_eq!(reported, hosts, "{case}: what costs money is told");
             let expected = if hosts.is_empty() { OperationState::Undone } else { OperationState::Kept };
             assert_eq!(state, expected, "{case}");
             macs.assert_closed(&lifecycle, &case);

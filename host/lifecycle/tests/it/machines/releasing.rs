@@ -547,8 +547,8 @@ fn a_host_that_nobody_explains_is_told_of_and_given_back_only_when_that_is_asked
         macs.simulator.clear_requests();
         let seen = lifecycle.reclaim(&request(ReclaimMode::Report), &Control::new()).await.unwrap();
         assert_eq!(macs.changes(), []);
-        let told: Vec<_> = seen.stranded.iter().map(|host| (host.claim.as_str(), host.spared.is_some())).collect();
-        assert_eq!(told, [(stranded.as_str(), false), (fresh.as_str(), true)]);
+        let reported: Vec<_> = seen.stranded.iter().map(|host| (host.claim.as_str(), host.spared.is_some())).collect();
+        assert_eq!(reported, [(stranded.as_str(), false), (fresh.as_str(), true)]);
         assert_eq!(seen.explained, 2);
         let done = lifecycle.reclaim(&request(ReclaimMode::ReturnToPool(prefix())), &Control::new()).await.unwrap();
         let released = done.stranded[0].released.as_ref().unwrap();
