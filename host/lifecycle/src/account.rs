@@ -258,10 +258,14 @@ pub async fn account_problems(
 /// That Scaleway knows no such zone, and which it knows.
 #[must_use]
 pub fn no_servers_in(zone: &Zone) -> String {
-    let meant = windlass_policy::nearest(zone.as_str(), Zone::KNOWN);
-    let instead =
-        meant.map_or_else(|| format!("there are {}", Zone::KNOWN.join(", ")), |it| format!("did you mean {it}?"));
-    format!("Scaleway offers no servers in a zone {zone}; {instead}")
+    let instead = if Zone::KNOWN.contains(&zone.as_str()) {
+        String::new()
+    } else if let Some(meant) = windlass_policy::nearest(zone.as_str(), Zone::KNOWN) {
+        format!("; did you mean {meant}?")
+    } else {
+        format!("; there are {}", Zone::KNOWN.join(", "))
+    };
+    format!("Scaleway offers no servers in a zone {zone}{instead}")
 }
 
 /// That there is no image with this label, and what it resembles.

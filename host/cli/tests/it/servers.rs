@@ -571,6 +571,15 @@ fn while_time_goes_on(world: &World, mut work: Running) -> Ran {
     work.end()
 }
 
+/// Cancels an operation. Time goes on when that is in the journal: before, the operation could end.
+fn cancel_while_time_goes_on(world: &World, id: &str) -> Ran {
+    let cancel = Running::start(&mut world.command(&["operation", "cancel", id]));
+    eventually("the cancellation is recorded", || {
+        world.json(&["operation", "show", id]).to_string().contains("cancelled").then_some(())
+    });
+    while_time_goes_on(world, cancel)
+}
+
 #[test]
 fn what_a_signal_cancelled_is_undone_after_a_kill() {
     let world = World::new("0");
@@ -590,8 +599,7 @@ fn operation_cancel_undoes_the_creation_of_another_process() {
     let create = start_creation(&world);
     world.until(|resources| resources["servers"][0]["state"] == "starting");
     let id = the_creation(&world)["id"].as_str().unwrap().to_owned();
-    let cancel = Running::start(&mut world.command(&["operation", "cancel", &id]));
-    while_time_goes_on(&world, cancel).expect(0);
+    cancel_while_time_goes_on(&world, &id).expect(0);
     create.end().expect(1);
     assert_eq!(the_creation(&world)["state"], "undone");
     assert_eq!(world.resources(), 0);
@@ -618,8 +626,7 @@ fn a_server_that_another_process_creates_is_not_deleted_but_called_off() {
     let id = the_creation(&world)["id"].as_str().unwrap().to_owned();
     let remedy = format!("windlass operation cancel {id}");
     world.run(&["server", "delete", "--yes", "--group", "ci"]).expect(3).says(&remedy);
-    let cancel = Running::start(&mut world.command(&["operation", "cancel", &id]));
-    while_time_goes_on(&world, cancel).expect(0);
+    cancel_while_time_goes_on(&world, &id).expect(0);
     create.end().expect(1);
 }
 
@@ -801,8 +808,7 @@ fn operation_cancel_undoes_what_a_dead_process_left() {
     let create = start_creation_that_hangs(&world);
     create.signal("KILL");
     let id = the_creation(&world)["id"].as_str().unwrap().to_owned();
-    let cancel = Running::start(&mut world.command(&["operation", "cancel", &id]));
-    while_time_goes_on(&world, cancel).expect(0);
+    cancel_while_time_goes_on(&world, &id).expect(0);
     assert_eq!(the_creation(&world)["state"], "undone");
     assert_eq!(world.resources(), 0);
 }

@@ -10,7 +10,7 @@ use windlass_lifecycle::{
     AccountProblem, Catalogue, QuotaDemand, QuotaRefusal, account_problems, check_quotas, no_servers_in,
 };
 use windlass_policy::slots::types::{Failure, FailureClass};
-use windlass_scaleway::Client;
+use windlass_scaleway::{Client, Zone};
 
 use crate::cloud_init::ReadCloudInit;
 use crate::failure;
@@ -120,9 +120,12 @@ async fn check_group(
 
 async fn catalogue(client: &Client, specification: &ClusterSpecification) -> Result<Catalogue, Failure> {
     let zone = &specification.zone;
-    Catalogue::of(client, zone).await.map_err(|error| match error.is_not_found() {
-        true => wrong("zone".to_owned(), no_servers_in(zone)),
-        false => windlass_lifecycle::failure_of(&error),
+    Catalogue::of(client, zone).await.map_err(|error| {
+        // A zone that exists can be missing for a while: that is what a policy is asked about.
+        match error.is_not_found() && !Zone::KNOWN.contains(&zone.as_str()) {
+            true => wrong("zone".to_owned(), no_servers_in(zone)),
+            false => windlass_lifecycle::failure_of(&error),
+        }
     })
 }
 
