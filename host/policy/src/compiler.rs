@@ -377,7 +377,8 @@ mod tests {
 
     #[test]
     fn a_host_compiles_its_own_components_for_itself_and_no_others() {
-        let compilers = [None, Some(child("/bin/false", &[], patience)), Some(child("/nonexistent/program", &[], patience))];
+        let compilers =
+            [None, Some(child("/bin/false", &[], patience)), Some(child("/nonexistent/program", &[], patience))];
         for (compiler, words) in compilers.into_iter().zip([
             "was not told who compiles components (`HostOptions::compiler`)",
             "the compiling process ended with exit status: 1; so it is refused",
