@@ -359,7 +359,7 @@ func TestACommandTakesOverWhatALostStateDirectoryKnew(t *testing.T) {
 	}{
 		{[]string{"--config", file + "x"}, "cannot read"},
 		{[]string{"--config"}, "--config needs a file"},
-		{[]string{"--all"}, `adopt has no option "--all"`},
+		{[]string{"--all"}, "adopt has no option --all"},
 		{[]string{"other", "--config", file}, "there is not one group"},
 	} {
 		output, err := adopt(wrong.arguments...)
