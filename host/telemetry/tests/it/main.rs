@@ -253,7 +253,7 @@ fn troubled(endpoint: &str) -> String {
 fn a_collector_that_hangs_costs_the_spans_and_the_bound_of_the_end_and_nothing_else() {
     let collector = Collector::start(Behaviour::Hangs).unwrap();
     let log = troubled(&collector.endpoint());
-    assert!(log.contains("did not take everything in time"), "{log}");
+    assert!(log.contains("did not accept everything in time"), "{log}");
     assert!(log.contains("spans were not delivered"), "{log}");
     assert!(!log.contains("s3cret"), "{log}");
 }
