@@ -76,7 +76,7 @@ limits! {
         /// Far above what a decision takes (microseconds). Default 500.
         time_ms: u64 = 500, from 1 to MAX_TIME_MS;
         /// Instructions, roughly: deterministic, unlike time. Absent: not counted. Policies with it run about 10 %
-        /// slower and in an engine of their own. Default absent.
+        /// slower and in an engine of their own. `configure` is bounded by its time alone. Default absent.
         #[serde(skip_serializing_if = "Option::is_none")]
         fuel: Option<u64> = None, from 1 to u64::MAX;
         /// The size of an answer after it left the guest, and of the arguments of one host call while it is made, in

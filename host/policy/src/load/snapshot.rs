@@ -60,7 +60,8 @@ fn configured(
     settings: &Map<String, Value>,
     limits: &Limits,
 ) -> Result<Vec<u8>, Refusal> {
-    let limits = Limits { time_ms: limits.configure_time_ms, ..limits.clone() };
+    // The engine for it counts no fuel.
+    let limits = Limits { time_ms: limits.configure_time_ms, fuel: None, ..limits.clone() };
     let examination = Examination::of(bytes)?;
     let wizer = Wizer::new();
     let (context, instrumented) =
@@ -84,9 +85,6 @@ fn configured(
     // What follows only reads, through functions that the library added.
     store.set_epoch_deadline(u64::MAX / 2);
     store.set_hostcall_fuel(SNAPSHOT_BYTES);
-    if limits.fuel.is_some() {
-        let _ = store.set_fuel(u64::MAX);
-    }
     let mut state = Snapshotted { store: &mut store, instance };
     let snapshot = AssertUnwindSafe(async { wizer.snapshot_component(&context, &mut state).await }).catch_unwind();
     match snapshot.now_or_never() {
