@@ -4,16 +4,15 @@
 use std::io;
 
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use serde::Deserialize;
 use serde_json::Value;
-use windlass_fleeting::{Demand, Scenario};
+use windlass_fleeting::Scenario;
 
-/// The longest job of a scenario, in seconds.
-const LONGEST_JOB: f64 = 86_400.0;
+use crate::record::{LONGEST_JOB, listed, percentile};
+
 /// The most jobs of a scenario.
 const MAX_JOBS: usize = 200_000;
-/// The most mistakes that are told of one file.
+/// How many mistakes of one file are reported.
 const MAX_MISTAKES: usize = 10;
 
 /// A scenario of jobs, and what it leaves out.
@@ -149,8 +148,7 @@ fn of_jobs(jobs: Vec<Job>) -> Result<Imported, ImportError> {
         return Err(ImportError::Values(mistakes));
     }
     waits.sort_by(f64::total_cmp);
-    let percentile = |percent: usize| waits.get((waits.len() * percent).div_ceil(100).max(1) - 1).copied();
-    let observed = [("wait_p50", percentile(50)), ("wait_p95", percentile(95))];
+    let observed = [("wait_p50", percentile(&waits, 50)), ("wait_p95", percentile(&waits, 95))];
     let observed = observed.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
     let scenario = Scenario { observed, ..scenario(ran, "imported from GitLab's jobs")? };
     Ok(Imported { scenario, left_out })
@@ -189,19 +187,13 @@ fn scenario(ran: Vec<Ran>, title: &str) -> Result<Scenario, ImportError> {
     }
     let start = (first / 3_600.0).floor() * 3_600.0;
     // Between its bounds: `as` keeps the whole seconds.
-    let second = |(comes, length): &Ran| ((comes - start) as u64, length.clamp(1.0, LONGEST_JOB) as u64);
+    let second = |(comes, length): &Ran| ((comes - start) as u64, (*length as u64).clamp(1, LONGEST_JOB));
     let mut jobs: Vec<(u64, u64)> = ran.iter().map(second).collect();
     jobs.sort_unstable();
     let hours = jobs.last().map_or(1, |(comes, _)| comes / 3_600 + 1);
     let starts_at = Timestamp::from_second(start as i64).map_err(|_| ImportError::TooLong(hours))?;
-    Ok(Scenario {
-        title: title.to_owned(),
-        hours: u32::try_from(hours).ok().filter(|hours| *hours <= 744).ok_or(ImportError::TooLong(hours))?,
-        starts_at: Some(TimeZone::UTC.to_datetime(starts_at)),
-        time_zone: Some("UTC".to_owned()),
-        demand: vec![Demand { jobs, ..Demand::default() }],
-        ..Scenario::default()
-    })
+    let hours = u32::try_from(hours).ok().filter(|hours| *hours <= 744).ok_or(ImportError::TooLong(hours))?;
+    Ok(listed(title, starts_at, hours, jobs))
 }
 
 #[cfg(test)]

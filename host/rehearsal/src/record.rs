@@ -10,7 +10,7 @@ use windlass_lifecycle::{Operation, OperationKind, OperationState};
 
 const HOUR: u64 = 3_600_000;
 /// The longest job of a scenario, in seconds.
-const LONGEST_JOB: u64 = 86_400;
+pub(crate) const LONGEST_JOB: u64 = 86_400;
 /// Creations that failed for want of stock within this time of each other are one incident.
 const SAME_INCIDENT: u64 = 15 * 60_000;
 
@@ -78,29 +78,35 @@ pub fn recorded(operations: &[Operation], from: u64, to: u64) -> Option<Scenario
         ("failures", failures as f64),
     ];
     let starts_at = Timestamp::from_millisecond(i64::try_from(start).ok()?).ok()?;
+    let scenario = listed("recorded from a journal", starts_at, hours, jobs);
     let offers = places.iter().filter_map(|(place, seen)| offer(place, seen)).collect();
     let incidents = places.iter().flat_map(|(place, seen)| shortages(place, seen, start, to)).collect();
-    Some(Scenario {
-        title: "recorded from a journal".to_owned(),
+    let observed = observed.map(|(name, value)| (name.to_owned(), value)).into();
+    Some(Scenario { offers, incidents, observed, ..scenario })
+}
+
+/// The scenario of these jobs, in UTC.
+pub(crate) fn listed(title: &str, starts_at: Timestamp, hours: u32, jobs: Vec<(u64, u64)>) -> Scenario {
+    Scenario {
+        title: title.to_owned(),
         hours,
         starts_at: Some(TimeZone::UTC.to_datetime(starts_at)),
         time_zone: Some("UTC".to_owned()),
         demand: vec![Demand { jobs, ..Demand::default() }],
-        offers,
-        incidents,
-        observed: observed.map(|(name, value)| (name.to_owned(), value)).into(),
         ..Scenario::default()
-    })
+    }
+}
+
+/// The value that so many percent of these are not above. They are in order.
+pub(crate) fn percentile<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
+    sorted.get((sorted.len() * percent).div_ceil(100).max(1) - 1).copied()
 }
 
 /// How servers of a place started: from the fifth to the ninety-fifth percentile.
 fn offer((zone, server_type): &Place, seen: &Seen) -> Option<Offer> {
     let mut took = seen.took.clone();
     took.sort_unstable();
-    let percentile = |percent: usize| {
-        let rank = (took.len() * percent).div_ceil(100).max(1);
-        took.get(rank - 1).and_then(|seconds| u32::try_from(*seconds).ok())
-    };
+    let percentile = |percent| percentile(&took, percent).and_then(|seconds| u32::try_from(seconds).ok());
     let failed = seen.failed as f64 / (took.len() + seen.failed).max(1) as f64;
     Some(Offer {
         zone: Some(zone.clone()),
