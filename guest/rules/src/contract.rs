@@ -159,7 +159,7 @@ pub(crate) static RELEASE_SCOPE: Scope = Scope::of(shapes::RELEASE_QUESTION);
 pub(crate) static PROVISIONING_SCOPE: Scope = Scope::of(shapes::PROVISIONING_QUESTION);
 pub(crate) static PLACEMENT_SCOPE: Scope =
     Scope::of(shapes::PLACEMENT_QUESTION).about("place", shapes::PLACEMENT_PLACE);
-/// Of the condition in an answer that chooses nodes.
+/// The scope of the condition in an answer that chooses nodes.
 pub(crate) static NODE_SCOPE: Scope = Scope::of(shapes::PROVISIONING_QUESTION).about("node", shapes::PROVISIONING_NODE);
 
 #[cfg(test)]

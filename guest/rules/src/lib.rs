@@ -51,7 +51,7 @@ pub struct Rules {
     evaluator: Evaluator,
     of: RulesOfSlot,
     remarks: Vec<String>,
-    /// Of the decision that is being made, or was made last.
+    /// The rules that the current or last decision applied.
     applied: Mutex<Vec<Applied>>,
 }
 

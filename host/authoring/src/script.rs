@@ -1,4 +1,4 @@
-//! A policy in JavaScript, TypeScript or Python: how its folder is told, and how it becomes a component.
+//! A policy in JavaScript, TypeScript or Python: how its folder is recognized, and how it becomes a component.
 
 use std::path::{Path, PathBuf};
 

@@ -147,7 +147,7 @@ pub(crate) fn componentize_py(toolchain: &Toolchain) -> Command {
     python
 }
 
-/// Runs a tool. What is missing is told with where to get it.
+/// Runs a tool. The error for a missing tool says where to get it.
 pub(crate) fn run(mut command: Command, folder: &Path) -> Result<Output, Error> {
     let program = command.get_program().to_owned();
     let output = command.current_dir(folder).stdin(Stdio::null()).output();

@@ -21,9 +21,9 @@ use crate::units::Size;
 
 /// A configuration larger than this is no configuration.
 const MAX_FILE_BYTES: u64 = 1 << 20;
-/// Lines with mistakes of TOML itself that are told.
+/// How many lines with TOML syntax errors are reported.
 const MAX_SYNTAX_ERRORS: usize = 5;
-/// How many problems of one file are told.
+/// How many problems of one file are reported.
 const MAX_TOLD: usize = 32;
 
 /// What the configuration file says. All of it is optional; an absent file is an empty one.
@@ -493,7 +493,7 @@ mode = "shadow"
     fn a_syntax_error_is_told_with_its_line() {
         let failure = parse("owner = 'x'\nzone = fr-par-1\n", Path::new("config.toml")).expect_err("invalid");
         assert!(failure.causes[0].starts_with("line 2: "), "{:?}", failure.causes);
-        assert_eq!(failure.causes.len(), 1, "one mistake is told once: {:?}", failure.causes);
+        assert_eq!(failure.causes.len(), 1, "one mistake is reported once: {:?}", failure.causes);
     }
 
     #[test]

@@ -144,7 +144,7 @@ pub(crate) async fn answer() -> Result<Answer, Failure> {
         .spawn(move || {
             let mut line = String::new();
             let read = std::io::Read::take(std::io::stdin().lock(), MAX_ANSWER_BYTES).read_line(&mut line);
-            // Whoever asked may have gone.
+            // The receiver may be gone.
             let _ = sender.send(read.map(|_| line));
         })
         .map_err(deaf)?;

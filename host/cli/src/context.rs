@@ -256,8 +256,8 @@ impl Context {
     }
 
     /// What is said beside "nothing": whether the state directory can know anything, and whose servers there are beside
-    /// ours in the zone, as far as Scaleway can be asked. Beside a state directory that was used, Scaleway is asked only
-    /// `even_if_used`: a script may list open operations often.
+    /// ours in the zone, as far as Scaleway can be asked. Beside a state directory that was used, Scaleway is asked
+    /// only `even_if_used`: a script may list open operations often.
     pub(crate) async fn other_owners(&self, state: &StateDirectory, even_if_used: bool) -> Vec<String> {
         let mut found = match OtherOwners::of(state, self.configuration.owner.as_ref()) {
             Ok(found) => found,
@@ -535,7 +535,7 @@ impl Context {
         Dir::open_ambient_dir(self.state_path().ok()?, ambient_authority()).ok().filter(is_writable)
     }
 
-    /// Puts the configured policies in place. What is wrong with one is told with its line.
+    /// Puts the configured policies in place. Errors name the line of the policy.
     pub(crate) fn configure(&self, host: &Host) -> Result<(), Failure> {
         host.configure(&self.configuration.policies).map_err(|error| {
             let mut failure = Failure::usage("a configured policy cannot be used; nothing was done");

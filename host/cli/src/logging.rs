@@ -1,4 +1,4 @@
-//! What the crates below say about their work, on stderr. Silent by default: results and errors are told elsewhere.
+//! What the crates below say about their work, on stderr. Silent by default: results and errors are printed elsewhere.
 
 use std::io::IsTerminal;
 
@@ -21,7 +21,7 @@ pub(crate) fn start(global: &Global) -> Result<Telemetry, String> {
         // Other people's crates are of interest only at the last step.
         None => EnvFilter::new(match (global.quiet, global.verbose) {
             (true, _) => "error",
-            // Progress and errors tell what operations do; that a replaced policy file is refused is told only here.
+            // Progress and errors say what operations do; only this log says that a replaced policy file was refused.
             (_, 0) => "error,windlass_policy=warn",
             (_, 1) => "warn,windlass=info,windlass_scaleway=warn",
             (_, 2) => "info,windlass=debug",

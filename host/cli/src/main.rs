@@ -28,7 +28,7 @@ use windlass_inspect::usage::explained;
 
 use crate::arguments::Arguments;
 
-/// What a collector has for taking the last traces and metrics. Everything has been told by then.
+/// What a collector has for taking the last traces and metrics. Everything has been printed by then.
 const LAST_EXPORT: Duration = Duration::from_secs(3);
 
 /// Not for people: this program as its own compiler of policies.

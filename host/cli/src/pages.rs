@@ -138,7 +138,7 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
 fn holds(table: &str, key: &str) -> String {
     let table = table.replace("SLOT", "retry");
     let head = if table.is_empty() { String::new() } else { format!("[{table}]\n") };
-    // Of no type that any key takes.
+    // No key takes a date.
     let text = format!("{head}{key} = 1979-05-27\n");
     let failure = configuration::parse(&text, Path::new("config.toml")).expect_err("no key is a date");
     let cause = failure.causes.first().expect("a cause");

@@ -61,7 +61,7 @@ pub enum Takes {
     NewNodes,
 }
 
-/// The longest value that is told.
+/// The longest value that is printed.
 const MAX_VALUE_LEN: usize = 120;
 
 /// The keys that differ between two values, the deepest ones.
@@ -119,7 +119,7 @@ fn merged(stored: &StoredCluster, wanted: &ClusterSpecification) -> Result<Clust
     }
     let mut merged = wanted.clone();
     for (name, group) in &old.groups {
-        // Its nodes have to be told apart and their numbers kept until they are gone.
+        // Its nodes must stay distinguishable and keep their numbers until they are gone.
         if !merged.groups.contains_key(name) && stored.nodes.iter().any(|node| node.group == *name) {
             let mut group = group.clone();
             group.count = 0;
@@ -211,8 +211,8 @@ impl Clusters {
         specification.with_secrets().map_err(|error| InvalidSpecification::new("it", short(error.to_string())).into())
     }
 
-    /// What a scaling of this cluster with these nodes would do. As the scaling does, it looks at them first, so that it
-    /// names the same; where Scaleway cannot be asked, it takes them as they are known.
+    /// What a scaling of this cluster with these nodes would do. As the scaling does, it looks at them first, so that
+    /// it names the same; where Scaleway cannot be asked, it takes them as they are known.
     pub(crate) async fn plan_of(
         &self,
         cluster: &Cluster,

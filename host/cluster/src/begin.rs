@@ -219,7 +219,7 @@ impl Clusters {
         loop {
             let stored = match self.stored(name).await {
                 Err(Error::Unknown { .. }) if known => {
-                    // What another process kept as it terminated the cluster is told to whoever waited for it.
+                    // The caller waited for another process that terminated the cluster: report what that process kept.
                     let last = self.shared.store.operations(name, 1).await.unwrap_or_default().pop();
                     let (number, kept) = last.map(|last| (last.number, last.kept)).unwrap_or_default();
                     let state = OperationState::Done;

@@ -23,7 +23,7 @@ use crate::standing;
 use crate::store::{Change, StoreError};
 use crate::{ClusterFailure, ClusterOutcome, Error, metric_names};
 
-/// Nodes of which it is told at most why they do not serve.
+/// For how many nodes the reason why they do not serve is reported.
 const MAX_UNSERVING: usize = 10;
 
 /// Ends an operation whose stages all went well.
@@ -54,7 +54,7 @@ pub(crate) async fn succeed(run: &Run) -> Result<ClusterOutcome, Stop> {
 pub(crate) async fn handle(run: &Run, stop: Stop) -> Result<ClusterOutcome, Error> {
     match recover(run, stop).await {
         Ok(ended) => ended,
-        // What stopped the recovery itself: it cannot be recovered from, only told.
+        // What stopped the recovery itself cannot be recovered from, only reported.
         Err(Stop::Gone) => vanished(run).await,
         Err(Stop::Left) => Err(Error::LeftOpen { cluster: run.name.to_string(), number: number(run) }),
         Err(Stop::Overtaken) => Err(Error::TakenOver { cluster: run.name.to_string(), number: number(run) }),
@@ -298,7 +298,7 @@ pub(crate) fn stand<'n>(
         OperationState::Open | OperationState::Done | OperationState::Cancelled => Vec::new(),
     };
     if cluster.state == ClusterState::Error {
-        // What a failed operation left is told apart; one that ended well left nothing, so that is news.
+        // What a failed operation left is reported elsewhere; a successful one leaves nothing, so this is new.
         let reported = |node: &&Node| last.state == OperationState::Done || node.state != NodeState::Left;
         cluster.reasons.extend(unserving(nodes.clone().filter(reported)));
     }
@@ -374,7 +374,7 @@ fn failed_as(run: &Run, cause: &Failure, stage: crate::record::Stage) -> Error {
     }))
 }
 
-/// The operation can write no more: what of it exists is told, since nothing is undone before it can be noted.
+/// The operation can write no more: it reports what exists, since nothing is undone before it can be recorded.
 fn unrecorded(run: &Run, source: StoreError) -> Error {
     let book = run.book.lock();
     let mut nodes: Vec<&Node> = book.nodes.values().filter(|node| node.exists()).collect();

@@ -17,7 +17,7 @@ use crate::specification::{ClusterSpecification, InvalidSpecification};
 
 /// A specification of 64 groups is some 30 KiB long.
 const MAX_FILE_LEN: u64 = 1024 * 1024;
-/// Mistakes of one file that are told at most.
+/// How many mistakes of one file are reported.
 const MAX_MISTAKES: usize = 32;
 
 /// How a specification is written.

@@ -29,7 +29,7 @@ pub struct ClusterReader {
 }
 
 impl ClusterReader {
-    /// Opens nothing and asks nobody. Without a store there are no clusters; without an owner it is not told which
+    /// Opens nothing and asks nobody. Without a store there are no clusters; without an owner it is unknown which
     /// servers are no longer ours.
     #[must_use]
     pub fn new(store: Option<Arc<dyn ClusterStore>>, client: Client, owner: Option<OwnerName>) -> Self {
@@ -62,8 +62,8 @@ impl ClusterReader {
         }
     }
 
-    /// As [`ClusterReader::status`], compared with what Scaleway says now, at `at` (milliseconds since 1970). Nothing is
-    /// changed: a difference is taken up by the next operation, which looks, too.
+    /// As [`ClusterReader::status`], compared with what Scaleway says now, at `at` (milliseconds since 1970). Nothing
+    /// is changed: a difference is taken up by the next operation, which looks, too.
     ///
     /// # Errors
     /// [`Error::Unknown`], and the store's. When Scaleway does not answer, the inner error says so; the status is what

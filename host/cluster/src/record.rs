@@ -345,7 +345,7 @@ impl ClusterOperation {
         }
     }
 
-    /// The operation's id as hooks are told it: `<cluster>-<when it began>-<number>`. Unlike a number alone, it is
+    /// The operation's id as hooks receive it: `<cluster>-<when it began>-<number>`. Unlike a number alone, it is
     /// never that of an operation on an earlier cluster of this name whose history is lost.
     #[must_use]
     pub fn id(&self, cluster: &ClusterName) -> String {

@@ -1,5 +1,5 @@
-//! Looking at a cluster between its operations: what Scaleway says of its servers is told, or noted, and where the
-//! cluster stands follows from that.
+//! Looking at a cluster between its operations: what Scaleway says of its servers is reported, or recorded, and where
+//! the cluster stands follows from that.
 
 use std::sync::Arc;
 
@@ -47,8 +47,8 @@ pub(crate) fn sight(node: &Node, server: Option<&Server>, owner: Option<&OwnerNa
 
 impl Clusters {
     /// Looks at the server of each node that runs, and notes its public addresses, and that it is gone, powered off or
-    /// no longer ours: a cluster with such a node is no longer `active`. Nothing is changed at Scaleway; what is missing
-    /// is replaced by the next [`Clusters::scale`]. Private addresses are looked up by the next operation.
+    /// no longer ours: a cluster with such a node is no longer `active`. Nothing is changed at Scaleway; what is
+    /// missing is replaced by the next [`Clusters::scale`]. Private addresses are looked up by the next operation.
     ///
     /// It costs one listing of the zone, shared as [`Lifecycle::servers`](windlass_lifecycle::Lifecycle::servers) is,
     /// and one call for each server that the listing lacks. Nothing is written when nothing differs.

@@ -99,7 +99,7 @@ impl Clusters {
             let (name, number) = (stored.cluster.name.clone(), stored.open.as_ref().map_or(0, |open| open.number));
             match self.resume_stored(stored, control).await {
                 Ok(one) => resumed.extend(one),
-                // What was done so far is told all the same.
+                // What was done so far is reported all the same.
                 Err(error) => resumed.push(ResumedCluster { cluster: name, number, outcome: Err(error) }),
             }
         }

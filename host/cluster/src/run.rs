@@ -56,7 +56,7 @@ impl Stop {
         Self::failed(stage, failure::of_class(FailureClass::Cancelled, "the operation was cancelled"))
     }
 
-    /// Of several, the one that says most: what ends everything first, then a failure, then one that only follows from
+    /// The more serious of two: what ends everything first, then a failure, then one that only follows from
     /// another.
     pub(crate) fn or_graver(self, other: Self) -> Self {
         let gravity = |stop: &Self| match stop {

@@ -1,4 +1,4 @@
-//! What callers are told of clusters: how an operation ended, what a cluster is now, what was done with it.
+//! What callers learn of clusters: how an operation ended, what a cluster is now, what was done with it.
 
 use serde::Serialize;
 

@@ -17,7 +17,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// Of something that has not been used yet.
+    /// The health of something that has not been used yet.
     pub fn new(suspend_after: u32) -> Self {
         Self {
             suspend_after,

@@ -228,7 +228,7 @@ impl Item {
 #[derive(Debug, Clone)]
 pub(crate) struct Listing {
     pub(crate) items: Vec<Item>,
-    /// The totals that its pages told.
+    /// The totals that its pages reported.
     pub(crate) totals: Vec<u64>,
 }
 

@@ -114,7 +114,7 @@ async fn round(api: &Api, pending: &mut Pending, gone: &mut BTreeSet<(Kind, Stri
 /// How far a removal is.
 enum Step {
     Gone,
-    /// It goes, or could not be told to yet.
+    /// It is going, or could not be asked to yet.
     Waiting(String),
     /// It will not be removed by this key.
     Hopeless(String),

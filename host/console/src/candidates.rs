@@ -54,8 +54,8 @@ impl std::fmt::Debug for Candidates {
 }
 
 impl Candidates {
-    /// Of this folder. `host` runs them: one of its own, with a state folder of its own, so that nothing is written
-    /// into the one that is shown.
+    /// The candidates of this folder. `host` runs them: one of its own, with a state folder of its own,
+    /// so that nothing is written into the one that is shown.
     #[must_use]
     pub fn new(folder: Dir, host: Host) -> Self {
         Self { folder, host, links: BTreeMap::new(), loaded: Mutex::default() }

@@ -79,7 +79,7 @@ pub(crate) async fn answer(
             () = end.cancelled() => break,
             accepted = accepted => match accepted {
                 Ok(accepted) => accepted,
-                // Of this one connection, or of all files of this process: the next may be answered.
+                // This connection failed, or the process has too many files open: the next may succeed.
                 Err(error) => {
                     tracing::debug!(%error, "a connection to the console was not accepted");
                     sleep(Duration::from_millis(100)).await;
@@ -106,7 +106,7 @@ pub(crate) async fn answer(
         });
     }
     tasks.close();
-    // Whoever takes longer is cut off with the runtime.
+    // Connections that take longer end with the runtime.
     let _ = timeout(PATIENCE_AT_END, tasks.wait()).await;
 }
 

@@ -68,7 +68,7 @@ impl ServeOptions {
         self.tls.as_ref().is_some_and(|tls| tls.client_authorities.is_some())
     }
 
-    /// Whether those are kept out who are to be, as far as it can be told without opening a file.
+    /// Checks the access rules, as far as possible without opening a file.
     ///
     /// # Errors
     /// [`Error::Unguarded`].

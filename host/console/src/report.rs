@@ -32,7 +32,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Of one operation.
+    /// The report of one operation.
     ///
     /// # Errors
     /// There is none of this id, or the journal cannot be read.
@@ -42,7 +42,7 @@ impl Report {
         Ok(Self { title: format!("Operation {id}"), operations: vec![operation], source, more: false })
     }
 
-    /// Of all that began at this instant or later, in milliseconds since 1970.
+    /// The report of all operations that began at this instant or later, in milliseconds since 1970.
     ///
     /// # Errors
     /// The journal cannot be read.

@@ -39,9 +39,9 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
      base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 /// How often it is looked whether something has changed.
 const LOOK: Duration = Duration::from_secs(1);
-/// Pages that are told of changes at the same time; a further one is read again by hand.
+/// How many pages are notified of changes at the same time; further ones are reloaded by hand.
 const MAX_FOLLOWERS: usize = 32;
-/// How long a page is told of changes before it has to ask again, and to show that it may.
+/// How long a page is notified of changes before it must ask again and authenticate again.
 const MAX_FOLLOWING: Duration = Duration::from_secs(10 * 60);
 /// Pages that are read at the same time; further ones wait.
 const MAX_READERS: usize = 2;
@@ -335,7 +335,7 @@ fn words(error: &Error) -> Vec<String> {
     words
 }
 
-/// One of those that are told of changes.
+/// A page that is notified of changes.
 struct Follower(Arc<Console>);
 
 impl Follower {
@@ -353,13 +353,13 @@ impl Drop for Follower {
     }
 }
 
-/// What pages look like; none where it cannot be told.
+/// What pages look like; none where that is unknown.
 async fn mark(console: Arc<Console>) -> Option<String> {
     let mark = tokio::task::spawn_blocking(move || console.source.mark()).await.ok()?;
     Some(format!("{mark:016x}"))
 }
 
-/// Looks whether something has changed, for as long as anybody is told of it.
+/// Checks for changes, for as long as any page is notified of them.
 async fn look(console: Arc<Console>) {
     loop {
         tokio::select! {
@@ -383,11 +383,11 @@ async fn look(console: Arc<Console>) {
     }
 }
 
-/// An event each time that pages may look different. Each says what it was told of, so that who comes back later, as a
-/// browser does by itself, is told of what came between.
+/// An event each time that pages may look different. Each has an id, so that a page that reconnects, as a
+/// browser does by itself, learns of what came between.
 async fn changes(State(console): State<Arc<Console>>, headers: HeaderMap) -> Response {
     let Some(follower) = Follower::of(&console) else {
-        return (StatusCode::SERVICE_UNAVAILABLE, "too many pages are told of changes").into_response();
+        return (StatusCode::SERVICE_UNAVAILABLE, "too many pages are waiting for changes").into_response();
     };
     let mut changed = console.changed.subscribe();
     if !*console.looking.lock() {

@@ -164,13 +164,13 @@ fn together<A, B>(one: Result<A, String>, other: Result<B, String>) -> Result<(A
     match (one, other) {
         (Ok(one), Ok(other)) => Ok((one, other)),
         (Err(one), Err(other)) => {
-            let mut told: Vec<&str> = one.lines().collect();
+            let mut lines: Vec<&str> = one.lines().collect();
             for line in other.lines() {
-                if told.len() < MAX_REPORTED && !told.contains(&line) {
-                    told.push(line);
+                if lines.len() < MAX_REPORTED && !lines.contains(&line) {
+                    lines.push(line);
                 }
             }
-            Err(told.join("\n"))
+            Err(lines.join("\n"))
         }
         (Err(problem), Ok(_)) | (Ok(_), Err(problem)) => Err(problem),
     }
@@ -228,7 +228,7 @@ impl Reader {
         };
         match is_expected {
             true => Ok(ast),
-            false => Err(format!("it must be {}, and is {}", expected.words(), found.words())),
+            false => Err(format!("expected {}, got {}", expected.words(), found.words())),
         }
     }
 
@@ -347,7 +347,11 @@ impl Check<'_> {
                 let mut item = Kind::Unknown;
                 for kind in self.all(&mut list.elements)? {
                     if !item.fits(&kind) {
-                        return Err(format!("a list holds both {} and {}", item.words(), kind.words()));
+                        return Err(format!(
+                            "the items of a list must have one type, and these are {} and {}",
+                            item.words(),
+                            kind.words()
+                        ));
                     }
                     item = kind;
                 }
@@ -358,7 +362,7 @@ impl Check<'_> {
                 None => self.operator(call),
             },
             Expr::Comprehension(comprehension) => self.comprehension(comprehension),
-            Expr::Map(_) | Expr::Struct(_) => Err("there are no maps here".into()),
+            Expr::Map(_) | Expr::Struct(_) => Err("maps are not supported".into()),
             Expr::Unspecified => Err("it is empty".into()),
         }
     }
@@ -491,7 +495,7 @@ impl Check<'_> {
             return Ok(Kind::Bool.into());
         }
         let Kind::Record(fields) = self.whole(&mut select.operand)? else {
-            return Err(format!("only a record has fields, and no `{}` is there", select.field));
+            return Err(format!("only a record has fields: there is no `{}`", select.field));
         };
         let Some((_, shape)) = field_of(fields, &select.field) else {
             let known: Vec<String> = fields.iter().map(|(name, _)| name.replace('-', "_")).collect();
@@ -534,7 +538,7 @@ impl Check<'_> {
                 check_case(&left, other)?;
                 check_case(&right, one)?;
                 if matches!((&left, &right), (Kind::Record(_), Kind::Record(_))) {
-                    return Err("records are not compared; compare their fields".into());
+                    return Err("records cannot be compared; compare their fields".into());
                 }
                 if !left.fits(&right) {
                     return Err(format!("{} is never equal to {}", left.words(), right.words()));
@@ -545,7 +549,7 @@ impl Check<'_> {
                 let (of, within) = together(self.kind(item), self.whole(list))?;
                 let of = of.kind;
                 let Kind::List(among) = &within else {
-                    return Err(format!("`in` looks into a list, and not into {}", within.words()));
+                    return Err(format!("`in` needs a list on its right, got {}", within.words()));
                 };
                 if let Expr::List(list) = &list.expr {
                     let mut checked = Ok(());
@@ -557,7 +561,7 @@ impl Check<'_> {
                 check_case(among, item)?;
                 match of.fits(among) {
                     true => Ok(Kind::Bool.into()),
-                    false => Err(format!("a list of {} never holds {}", among.words(), of.words())),
+                    false => Err(format!("a list of {} cannot contain {}", among.words(), of.words())),
                 }
             }
             (
@@ -568,7 +572,7 @@ impl Check<'_> {
                 match (&left, &right) {
                     (Kind::Number, Kind::Number) => Ok(Kind::Bool.into()),
                     (one, other) if one.is_text() && other.is_text() => Ok(Kind::Bool.into()),
-                    _ => Err(format!("{} is neither more nor less than {}", left.words(), right.words())),
+                    _ => Err(format!("{} cannot be compared with {}", left.words(), right.words())),
                 }
             }
             (operators::LOGICAL_AND, [one, other]) => self.both(one, other, true),
@@ -587,7 +591,11 @@ impl Check<'_> {
                     (Kind::Unknown, kind) => Ok(kind.into()),
                     (Kind::Cases(_) | Kind::Text, kind) if kind.is_text() => Ok(Kind::Text.into()),
                     (kind, other) if kind.fits(&other) => Ok(kind.into()),
-                    (kind, other) => Err(format!("`? :` gives either {} or {}", kind.words(), other.words())),
+                    (kind, other) => Err(format!(
+                        "both results of `? :` must have one type, and these are {} and {}",
+                        kind.words(),
+                        other.words()
+                    )),
                 }
             }
             (operators::ADD, [one, other]) => {
@@ -644,14 +652,14 @@ impl Check<'_> {
     fn truth(&mut self, part: &mut Ast) -> Checked {
         match self.whole(part)? {
             Kind::Bool => Ok(Kind::Bool.into()),
-            other => Err(format!("`&&`, `||`, `!` and `?` need true or false, and got {}", other.words())),
+            other => Err(format!("`&&`, `||`, `!` and `?` need true or false, got {}", other.words())),
         }
     }
 
     fn number(&mut self, part: &mut Ast) -> Checked {
         match self.whole(part)? {
             Kind::Number => Ok(Kind::Number.into()),
-            other => Err(format!("a number is needed, and {} was found", other.words())),
+            other => Err(format!("expected a number, got {}", other.words())),
         }
     }
 
@@ -683,7 +691,7 @@ impl Check<'_> {
     /// `all`, `exists`, `exists_one`, `filter` and `map`, as the parser writes them out.
     fn comprehension(&mut self, of: &mut ComprehensionExpr) -> Checked {
         let Kind::List(item) = self.whole(&mut of.iter_range)? else {
-            return Err("`all`, `exists`, `filter` and `map` go over a list".into());
+            return Err("`all`, `exists`, `filter` and `map` need a list".into());
         };
         if !self.scope.is_law() && field_of(self.scope.question.fields(), &of.iter_var).is_some() {
             return Err(format!("`{}` is a field of the question; give the item another name", of.iter_var));
@@ -728,8 +736,8 @@ fn literal_kind(literal: &mut LiteralValue, is_law: bool) -> Result<Kind, String
         }
         LiteralValue::String(_) => Kind::Text,
         LiteralValue::Null => Kind::Unknown,
-        LiteralValue::Double(_) => return Err("numbers are whole here".into()),
-        LiteralValue::Bytes(_) => return Err("there are no bytes here".into()),
+        LiteralValue::Double(_) => return Err("only whole numbers are supported".into()),
+        LiteralValue::Bytes(_) => return Err("bytes are not supported".into()),
     })
 }
 
@@ -755,7 +763,7 @@ fn no_item(written: &str, of: &Kind, by: &Kind, index: &Ast) -> String {
             }
             _ => format!("`{written}` is a list, whose items have positions, as in `{written}[0]`"),
         },
-        Kind::List(_) => format!("the position of an item is a number, and not {}", by.words()),
+        Kind::List(_) => format!("the position of an item must be a number, not {}", by.words()),
         Kind::Record(fields) => {
             let field = word.or(fields.first().map(|(name, _)| *name)).unwrap_or_default();
             format!("a field stands after a dot: `{written}.{}`", field.replace('-', "_"))

@@ -193,7 +193,7 @@ fn fitting<'c, T>(kept: &'c BTreeMap<String, T>, registry: &str, repository: &st
             (path.is_empty() || below.is_empty() || below.starts_with('/')).then_some((path.len(), host, kept))
         })
         .collect();
-    // Of one path, a host that is spelt out comes before a pattern.
+    // For the same path, an exact host comes before a pattern.
     found.sort_by_key(|(path, host, _)| (std::cmp::Reverse(*path), host.contains('*')));
     found.into_iter().map(|(_, _, kept)| kept).collect()
 }

@@ -98,7 +98,7 @@ pub fn cut_to<G: Ord>(
     }
     files.sort();
     let mut total = 0;
-    // Of each group its bytes, and its files that may go, the oldest first.
+    // The bytes of each group, and its files that may be deleted, oldest first.
     let mut groups: BTreeMap<G, (u64, VecDeque<(u64, OsString)>)> = BTreeMap::new();
     for (_, bytes, name) in files {
         let (group_bytes, files) = groups.entry(group(&name)).or_default();

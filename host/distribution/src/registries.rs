@@ -181,7 +181,7 @@ impl Registries {
                     Err(error) => errors.push(error),
                 }
             }
-            // Whoever asked for it tells why it is not trusted.
+            // The caller reports why it is not trusted.
             untrusted.ok_or_else(|| all_of(errors))
         })
     }

@@ -206,7 +206,7 @@ impl Trust {
         let id = minisign_key(text).ok_or_else(|| malformed("it names no key"))?;
         let (name, key) = self.key(digest, id)?;
         let PublicKey::Minisign(key) = key else { return Err(malformed("it names no key of minisign's")) };
-        // Of a signature that is not over a hash, the algorithm is refused as well: minisign has made none since 2022.
+        // A signature that is not over a hash is refused as well: minisign has made none since 2022.
         key.verify(contents, &signature, false).map_err(|error| Untrusted::Wrong {
             digest,
             key: id,
@@ -255,7 +255,7 @@ impl Trust {
             }
         };
         let wrong = |problem: String| Untrusted::Wrong { digest, key: id, name: name.clone(), problem };
-        // A message that is said to be another one is told as such; whatever else is said counts once it is signed.
+        // A message for another artifact is reported as such; other statements count once they are signed.
         if !is_right {
             let other = bundle.said_of().filter(|said| *said != subject_digest);
             return Err(wrong(other.map_or("the signature is not right".into(), |said| format!("it is of {said}"))));

@@ -10,7 +10,7 @@ pub const FORMAT_VERSION: u32 = 1;
 
 /// Fields whose values keep their own spelling.
 pub const VERBATIM: [&str; 20] = [
-    // Of the contract in `wit/`.
+    // From the contract in `wit/`.
     "answer",
     "answer_after",
     "answer_before",

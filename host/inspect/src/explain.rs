@@ -16,7 +16,7 @@ use crate::text::instant;
 use crate::text::{bold, dim, printable};
 use crate::words::{counted, failure_words, human_duration, kind_word};
 
-/// More servers, resources, nodes or places of one decision are not told one by one.
+/// How many servers, resources, nodes or places of one decision are listed one by one.
 const MAX_TOLD: usize = 20;
 
 /// A decision in words, line by line. Whatever came from outside stands in it as it came.

@@ -1,4 +1,4 @@
-//! What goes wrong, as people and programs are told it: one readable block on stderr, one JSON object on stdout.
+//! Failures, for people and programs: one readable block on stderr, one JSON object on stdout.
 
 use std::fmt::Write as _;
 use std::ops::{Deref, DerefMut};
@@ -164,7 +164,8 @@ impl Failure {
         Failure::new(Exit::Undone, message)
     }
 
-    /// Decides the exit code from what is proven, and lists what is left. Commands that change something end through it.
+    /// Decides the exit code from what is proven, and lists what is left. Commands that change something end through
+    /// it.
     ///
     /// | what is proven | exit code |
     /// |---|---|

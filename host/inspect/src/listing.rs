@@ -127,7 +127,7 @@ impl Output {
         self.listing_in(document, listing, |table| table)
     }
 
-    /// The same, where people are told more than the table; `text` puts it around.
+    /// The same with text around the table, for people.
     pub fn listing_in<T>(
         self,
         document: &impl Serialize,

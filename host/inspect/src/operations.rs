@@ -41,7 +41,7 @@ struct Shown {
 struct WithWorker {
     #[serde(flatten)]
     operation: Operation,
-    /// Of an open operation.
+    /// The process that works on an open operation.
     #[serde(skip_serializing_if = "Option::is_none")]
     worker: Option<Worker>,
 }

@@ -2,7 +2,8 @@
 //!
 //! Asked: whether the server types exist in the zone, hold the local and scratch volumes, and one of them is in stock;
 //! whether the image fits them; whether security groups, placement groups, private networks and volumes exist, and
-//! nobody has the volumes. A read that is refused or fails says nothing about the specification, so it is told apart.
+//! nobody has the volumes. A read that is refused or fails says nothing about the specification, so it is reported
+//! separately.
 
 use std::collections::BTreeMap;
 use std::fmt;

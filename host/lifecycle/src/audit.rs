@@ -47,7 +47,7 @@ pub struct Tried {
     pub shadow: PolicyIdentity,
     pub today: Decision<Release>,
     pub then: Decision<Release>,
-    /// Whether the question told the machine's price.
+    /// Whether the question had the machine's price.
     pub has_price: bool,
 }
 
@@ -192,8 +192,8 @@ impl Lifecycle {
 }
 
 impl MachineReader<'_> {
-    /// The owner's servers in a zone, without what only carries a copy of our tags, and the Macs there that carry a claim
-    /// of this journal's.
+    /// The owner's servers in a zone, without what only carries a copy of our tags, and the Macs there that carry a
+    /// claim of this journal's.
     ///
     /// # Errors
     /// [`Error::Scaleway`] when the zone cannot be listed, and the journal's errors.
@@ -224,8 +224,8 @@ impl MachineReader<'_> {
         Ok(hosts.into_iter().filter_map(mac).collect())
     }
 
-    /// By its name, each claim that no operation has ended: its release, and the time of the claim. The host is not known
-    /// yet.
+    /// By its name, each claim that no operation has ended: its release, and the time of the claim. The host is not
+    /// known yet.
     fn claims(&self) -> Result<HashMap<String, (ReleaseRequest, u64)>, Error> {
         let mut claims = HashMap::new();
         let Some(journal) = self.journal else { return Ok(claims) };
@@ -246,8 +246,8 @@ impl MachineReader<'_> {
     }
 
     /// What the slot `release` would be asked if the owner of each of these machines released it at `now` (milliseconds
-    /// since 1970). Nobody asks, and what a machine was doing is known to its host alone, so both are absent. Prices are
-    /// absent of Macs, and where the catalogue of a zone cannot be read.
+    /// since 1970). Nobody asks, and what a machine was doing is known to its host alone, so both are absent. Prices
+    /// are absent of Macs, and where the catalogue of a zone cannot be read.
     pub async fn release_questions(
         &self,
         policies: &Host,

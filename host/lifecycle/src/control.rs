@@ -132,7 +132,7 @@ impl<E> Control<E> {
         &self.leave
     }
 
-    /// One that is told to end with this one, can be told to before, and reports to the same listener.
+    /// A control that stops with this one, can be stopped before it, and reports to the same listener.
     #[must_use]
     pub fn child(&self) -> Self {
         Self { events: self.events.clone(), ..self.child_for(None) }
@@ -217,7 +217,7 @@ pub enum EventKind {
         /// What the policy said.
         reason: Option<String>,
     },
-    /// A creation ended well, and what a call made twice whose answer was lost is removed before it is told so.
+    /// A creation ended well, and what a call made twice whose answer was lost is removed before success is reported.
     RemovingDoubles {
         /// What there is too much.
         resources: Vec<ResourceName>,

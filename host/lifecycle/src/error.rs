@@ -228,7 +228,7 @@ pub enum Error {
          the state directory's folder policies, or run `windlass operation abandon {operation}`"
     )]
     PolicyLost { operation: OperationId, lost: String },
-    /// A part of the supervisor's round was dropped in the middle, because it took too long or was told to end.
+    /// A part of the supervisor's round was dropped in the middle, because it took too long or was asked to stop.
     #[error("the supervisor's task {part} was interrupted; the next round continues it")]
     PartEnded { part: crate::supervisor::Part },
     /// An operation of this id exists.

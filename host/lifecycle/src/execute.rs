@@ -235,7 +235,7 @@ async fn carry_out(
     Ok(change)
 }
 
-/// What was told to a server, or why nothing was.
+/// The action that was sent to a server, or why none was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ServerCommand {
     /// To go, or it goes already.
@@ -246,7 +246,7 @@ enum ServerCommand {
     Locked,
 }
 
-/// What a server is told by its state, so that it goes.
+/// The action that removes a server in its current state.
 fn to_go(server: &Server, going: &BTreeSet<&str>) -> (Option<ServerChange>, ServerCommand) {
     if server.state_detail == "terminating" {
         return (None, ServerCommand::Going);

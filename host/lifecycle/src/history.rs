@@ -2,9 +2,10 @@
 //!
 //! A journal says what was done with this directory, and so what may be undone. In a copy it stops being true: what the
 //! original does next, the copy does not know, and what the copy holds open may have ended well. So a file beside the
-//! journal says which files the two are, by inode and time of birth, and which machine this is. A copy of the directory,
-//! or a backup that was put in its place, has other files; a clone of the machine has another machine id. The journal
-//! holds the history's id as well, so it is not taken for a new one where it was restored without that file.
+//! journal says which files the two are, by inode and time of birth, and which machine this is. A copy of the
+//! directory, or a backup that was put in its place, has other files; a clone of the machine has another machine id.
+//! The journal holds the history's id as well, so it is not taken for a new one where it was restored without that
+//! file.
 //!
 //! A snapshot of a file system or machine that is rolled back, or started a second time, and a backup that is written
 //! into the existing files keep all of this. What shows them is at Scaleway: each server carries the history's id, and
@@ -163,8 +164,9 @@ impl StateDirectory {
         }
     }
 
-    /// Looks in a zone whether the directory was set back to an earlier state: whether there is a server of this history
-    /// whose operation the journal neither knows nor has forgotten. Gives what shows it, for people. Changes nothing.
+    /// Looks in a zone whether the directory was set back to an earlier state: whether there is a server of this
+    /// history whose operation the journal neither knows nor has forgotten. Gives what shows it, for people. Changes
+    /// nothing.
     ///
     /// # Errors
     /// [`Error::Scaleway`] when the zone cannot be listed; otherwise as [`StateDirectory::moved`].
@@ -200,7 +202,7 @@ impl StateDirectory {
                 journal.belong_to(&History::in_database(shared.place()?), true)?;
             }
         } else if !self.handle().exists(FILE) {
-            // Of two processes that start together one wins.
+            // If two processes start at once, one wins.
             self.write_history(new_id(), None, |directory, temporary| {
                 let linked = directory.hard_link(temporary, directory, FILE);
                 directory.remove_file(temporary)?;

@@ -425,13 +425,13 @@ impl Look<'_> {
         for server in self.servers() {
             let volumes = server.get().volumes.values().filter(|volume| !self.seen.contains(&volume.id));
             let names: Vec<_> = volumes.map(|it| (volume_name(it, self.run.zone.as_str()), it)).collect();
-            // Of what was there before nothing is asked: it is not ours.
+            // What was there before is not ours, so it is not read.
             let ours = names.iter().filter(|(name, _)| !self.claims.existed(&name.id));
             let gone = self.read_all(ours.map(|(name, _)| name.clone()).collect()).await?;
             for (name, volume) in names {
                 // One of an unknown type hangs there as the server says, whatever the two APIs say.
                 let is_there = name.kind == ResourceKind::Volume || !gone.contains(&name);
-                // Of one that could not be read it is not known whether it is ours.
+                // Whether a volume is ours is unknown if its server could not be read.
                 if is_there && !self.unseen.holds(&name.id) {
                     self.attached(name, volume, &server);
                 }

@@ -13,7 +13,7 @@
 //!   lists that everybody shares.
 //! - [`Lifecycle::release`] lets a server or a host go as the release slot decides. [`Lifecycle::cleanup`] removes a
 //!   server with all that belongs to it without asking that slot: what a failed creation left, or by force.
-//! - A [`Supervisor`] runs beside them: it resumes what nobody works on, makes second looks, sweeps as it is told to,
+//! - A [`Supervisor`] runs beside them: it resumes what nobody works on, makes second looks, sweeps as configured,
 //!   and prunes the journal.
 //! - A [`Control`] follows operations (events) and ends them early: undone at once, or left to the next start.
 //! - The [`Journal`] can be read at any time, also by another process ([`Journal::read_only`]). It is kept in a
@@ -34,8 +34,8 @@
 //!
 //! # What policies decide here
 //! The `retry` slot, after each failed attempt; the `rollback` slot, about what is undone and in which order; the
-//! `release` slot, about what becomes of a machine. Never a policy's: look-ups, the check of a plan, whose a host is, the
-//! look at the end.
+//! `release` slot, about what becomes of a machine. Never a policy's: look-ups, the check of a plan, whose a host is,
+//! the look at the end.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

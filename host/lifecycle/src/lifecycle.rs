@@ -318,7 +318,7 @@ impl Lifecycle {
             server: None,
         });
         let failed = |error| Error::scaleway("marking the volumes of a half-made server", error);
-        // What hangs on it is told by the server as it is now.
+        // The server as it is now says what is attached.
         let server = match shared.client.instance(zone).get_server(&server.id).await {
             Ok(server) => claims.server(server),
             Err(error) if error.is_not_found() => None,
@@ -451,8 +451,8 @@ pub(crate) fn state_after(report: &Report, when_clean: OperationState) -> Operat
 /// Undoes a failed create and closes it. Returns the error that its caller gets.
 ///
 /// That it is to be undone is journalled before the first look: whoever takes the operation over undoes it as well.
-/// Where a call was sent that may still take effect, it is looked for when it has had the time to arrive, and where that
-/// may not have been enough, the operation closes as unverified.
+/// Where a call was sent that may still take effect, it is looked for when it has had the time to arrive, and where
+/// that may not have been enough, the operation closes as unverified.
 pub(crate) async fn fail(run: &Run, active: &Active, specification: &ServerSpecification, cause: StepFailure) -> Error {
     metrics::counter!(metric_names::FAILURES, "class" => crate::failure::word(cause.failure.class)).increment(1);
     tracing::warn!(operation = %run.id, step = cause.step, failure = %crate::failure::words(&cause.failure), "rolling back");

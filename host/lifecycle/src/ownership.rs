@@ -80,7 +80,7 @@ enum Known {
 enum Lost {
     /// The journal knows nothing of the operation.
     Everything,
-    /// Of these kinds.
+    /// Resources of these kinds.
     Kinds(BTreeMap<ResourceKind, Doubt>),
 }
 

@@ -44,7 +44,7 @@ impl Report {
     }
 
     /// Whether it is proven that nothing is left that should be gone, as of this report's last look. What may still
-    /// come is told by [`look_at`](Self::look_at).
+    /// come is given by [`look_at`](Self::look_at).
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.left.is_empty() && self.unverified.is_none()

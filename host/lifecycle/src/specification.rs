@@ -113,7 +113,7 @@ pub enum ImageChoice {
 }
 
 impl ImageChoice {
-    /// Of these images the newest that is meant, is available, and is made for this architecture; of the project,
+    /// The newest of these images that matches, is available, and is made for this architecture; of the project,
     /// where that is known. `None`, too, for a label and an id, which need no list.
     #[must_use]
     pub fn newest_of<'a>(
@@ -404,8 +404,9 @@ impl ServerSpecification {
         self.name.as_deref().unwrap_or(operation.as_str())
     }
 
-    /// Writes everything as Scaleway has it: server types in upper case without the spaces around them, and ids without the zone or region that
-    /// Terraform prints before them. What is of another zone or region stays, and is one of the [problems](Self::problems).
+    /// Writes everything as Scaleway has it: server types in upper case without the spaces around them, and ids without
+    /// the zone or region that Terraform prints before them. What is of another zone or region stays, and is one of the
+    /// [problems](Self::problems).
     pub fn normalize(&mut self) {
         let zone = &self.zone;
         let local = |text: &mut String| {

@@ -21,7 +21,7 @@ pub(crate) const JOURNAL_FILE: &str = "journal.sqlite";
 ///
 /// Everything inside is opened relative to this handle (cap-std), so a name cannot lead outside. One exception: SQLite
 /// opens the journal by its path, since it must make its own files beside it; the path is resolved once, here, and
-/// SQLite is told to refuse symbolic links.
+/// SQLite must refuse symbolic links.
 #[derive(Clone, Debug)]
 pub struct StateDirectory {
     directory: Arc<Dir>,
@@ -55,8 +55,8 @@ impl StateDirectory {
         Ok(Self { directory: Arc::new(directory), path, shared: None })
     }
 
-    /// The same, with the journal and the owner's name in a log that several hosts share. What each host has for itself,
-    /// such as compiled policies and the decision log, stays in the directory.
+    /// The same, with the journal and the owner's name in a log that several hosts share. What each host has for
+    /// itself, such as compiled policies and the decision log, stays in the directory.
     #[must_use]
     pub fn with_shared_log(self, log: Arc<dyn SharedLog>) -> Self {
         Self { shared: Some(log), ..self }
@@ -260,8 +260,8 @@ impl StateDirectory {
         }
     }
 
-    /// Takes the lock of this name, which is that of a file, and which one process at a time holds. `None` where another
-    /// one does.
+    /// Takes the lock of this name, which is that of a file, and which one process at a time holds. `None` where
+    /// another one does.
     pub(crate) fn lock(&self, name: &str) -> Result<Option<FileLock>, Error> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).mode(0o600);

@@ -20,12 +20,12 @@ use crate::{Error, Resumed, Sweep, SweepRequest, metric_names};
 
 /// The first wait before a part is tried again that failed; later ones grow to its interval.
 const FIRST_RETRY: Duration = Duration::from_secs(5);
-/// What a part that was told to end may take to reach its next safe point. After that it is dropped where it stands:
-/// the journal knows how far it is.
+/// How long a part that was asked to stop may take to reach its next safe point. After that it is dropped where it
+/// stands: the journal knows how far it is.
 const END_PATIENCE: Duration = Duration::from_secs(5);
 /// How long ended operations stay in the journal, unless configured.
 pub(crate) const JOURNAL_KEEPS: Duration = Duration::from_secs(30 * 24 * 3_600);
-/// Unexplained resources that are told of one by one.
+/// How many unexplained resources are reported one by one.
 const MAX_TOLD: usize = 20;
 /// A wait is its interval less up to this share of it, so that processes that started together do not work together.
 const JITTER: u32 = 5;
@@ -176,7 +176,7 @@ impl Schedule {
 ///
 /// # Guarantees
 /// One round at a time in this process, each part bounded in time. It removes what an operation of the journal was to
-/// remove, and beside that only what its sweep is told to. A part that fails takes no other with it and is tried again.
+/// remove, and otherwise only what its sweep may delete. A part that fails takes no other with it and is tried again.
 /// Ended or killed at any point, the next round goes on.
 #[derive(Clone, Debug)]
 pub struct Supervisor {
@@ -208,7 +208,7 @@ impl Supervisor {
         self.woken.notify_one();
     }
 
-    /// Works until the control is told to end; `told` hears of each round.
+    /// Works until the control is asked to stop; `told` receives each round's report.
     pub async fn run(&self, control: &Control, mut on_round: impl FnMut(&Round)) {
         let ending = || control.left().is_cancelled() || control.cancelled().is_cancelled();
         while !ending() {
@@ -328,7 +328,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Does the work within the limit of a part. At its end, or when the supervisor is to end, the work is told so;
+    /// Does the work within the limit of a part. At its end, or when the supervisor is to end, the work is notified;
     /// what does not come to its end soon then is dropped.
     async fn bounded<T>(
         &self,
@@ -419,7 +419,7 @@ mod tests {
     fn all_that_is_done_at_all_is_due_at_once_and_then_at_its_interval() {
         let now = Instant::now();
         let mut schedule = schedule(false, now);
-        assert_eq!(schedule.due(now), [Part::Resume, Part::Prune], "it does not sweep what it was not told to");
+        assert_eq!(schedule.due(now), [Part::Resume, Part::Prune], "it sweeps only where that is configured");
         for part in Part::ALL {
             schedule.ended(part, now, true, 0);
         }

@@ -361,7 +361,7 @@ async fn ask(run: &Run, found: &[Found], cause: Option<&StepFailure>) -> Result<
     run.note(planned, None).await?;
     let resources = found.iter().map(|resource| resource.name.clone()).collect();
     let decided_by = decision.decided_by.to_string();
-    // Who is told that a good creation is undone takes its server for one that goes.
+    // A caller that hears that a good creation is undone would count its server as one that goes.
     run.event(if cause.is_none() && run.kind == OperationKind::CreateServer {
         EventKind::RemovingDoubles { resources, decided_by }
     } else {

@@ -101,7 +101,7 @@ pub(crate) struct Deciding {
     pub(crate) shares: Shares,
     /// For lines about records that are lost.
     pub(crate) lost_room: LineRoom,
-    /// To be told when a policy does better or worse than before.
+    /// Notified when a policy starts or stops failing.
     pub(crate) status: Arc<StatusSignal>,
     pub(crate) brake: Brake,
 }

@@ -2,8 +2,8 @@
 //! which files were refused, and who was suspended.
 //!
 //! `policy-changes/changes.jsonl` has one line for each change, written by the thread that says how a host is doing
-//! ([`status`](crate::status)), never by a decision. Changes that follow each other within its pause are told as one.
-//! At 1 MiB the file becomes `changes.before.jsonl`, in the place of an older one.
+//! ([`status`](crate::status)), never by a decision. Changes that follow each other within its pause are reported as
+//! one. At 1 MiB the file becomes `changes.before.jsonl`, in the place of an older one.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};

@@ -93,8 +93,8 @@ impl From<&Refusal> for Refused {
 }
 
 impl From<Refused> for Refusal {
-    fn from(told: Refused) -> Self {
-        match told {
+    fn from(refused: Refused) -> Self {
+        match refused {
             Refused::Configure(words) => Refusal::Configure(words),
             Refused::Settings(words) => Refusal::Settings(words),
             Refused::Other(words) => Refusal::Message(words),
@@ -154,7 +154,7 @@ impl Compiler {
     /// since.
     ///
     /// # Errors
-    /// It can't be told which program this is.
+    /// The path of this program is unknown.
     pub fn this_program<A: Into<OsString>>(arguments: impl IntoIterator<Item = A>) -> io::Result<Compiler> {
         // What the kernel started, even if another file stands at its path by now: compiled code fits one version only.
         let program = match cfg!(target_os = "linux") {
@@ -236,9 +236,9 @@ impl Program {
 
 /// Why a child refuses a policy, where it said so. What it writes fits into the pipe.
 fn refusal(output: impl Read) -> Option<ChildError> {
-    let mut told = Vec::new();
-    output.take(MAX_REFUSAL_BYTES).read_to_end(&mut told).ok()?;
-    serde_json::from_slice::<Refused>(&told).ok().map(|told| ChildError::Refused(told.into()))
+    let mut json = Vec::new();
+    output.take(MAX_REFUSAL_BYTES).read_to_end(&mut json).ok()?;
+    serde_json::from_slice::<Refused>(&json).ok().map(|refused| ChildError::Refused(refused.into()))
 }
 
 /// What a process does that a host has started as its [`Compiler`]: reads one request from standard input, and puts the
@@ -250,10 +250,10 @@ fn refusal(output: impl Read) -> Option<ChildError> {
 pub fn compile_for_host() -> Result<(), CompileError> {
     let compiled = compile_for_parent();
     if let Err(CompileError::Refused(refusal)) = &compiled {
-        let mut told = serde_json::to_vec(&Refused::from(refusal)).unwrap_or_default();
-        told.truncate(MAX_REFUSAL_BYTES as usize);
+        let mut json = serde_json::to_vec(&Refused::from(refusal)).unwrap_or_default();
+        json.truncate(MAX_REFUSAL_BYTES as usize);
         // The host finds the words by itself where it does not get them.
-        let _ = io::stdout().write_all(&told);
+        let _ = io::stdout().write_all(&json);
     }
     compiled
 }
@@ -469,7 +469,7 @@ mod tests {
     fn what_a_child_refuses_is_refused_in_its_words_and_not_compiled_again() {
         let (_folder, state) = state();
         drop(Host::new(HostOptions::new(state.try_clone().unwrap())).unwrap());
-        let told = |line: &str| {
+        let outcome = |line: &str| {
             let mut options = HostOptions::new(state.try_clone().unwrap());
             options.compiler = Some(shell(line));
             let host = Host::new(options).unwrap();
@@ -477,9 +477,9 @@ mod tests {
             let link = Link { source: Source::Bytes(component().into()), settings, ..Link::default() };
             host.load(SlotName::Retry, &link).map(drop).map_err(|error| error.to_string())
         };
-        let refused = told(r#"cat > /dev/null; echo '{"other": "it is not to our taste"}'; exit 1"#).unwrap_err();
+        let refused = outcome(r#"cat > /dev/null; echo '{"other": "it is not to our taste"}'; exit 1"#).unwrap_err();
         assert!(refused.ends_with("it is not to our taste"), "{refused}");
-        assert_eq!(told("cat > /dev/null; echo no words; exit 1"), Ok(()));
+        assert_eq!(outcome("cat > /dev/null; echo no words; exit 1"), Ok(()));
     }
 
     #[test]

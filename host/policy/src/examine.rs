@@ -43,7 +43,7 @@ impl Examination {
         let mut depth = 0usize;
         for payload in Parser::new(0).parse_all(bytes) {
             match payload.map_err(|error| Refusal::Invalid(one_line(&error.to_string()).into()))? {
-                // Of nested modules and components nothing is visible from outside.
+                // Nothing in nested modules and components is visible from outside.
                 Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
                 Payload::End(_) => depth = depth.saturating_sub(1),
                 Payload::ComponentImportSection(section) if depth == 0 => {
@@ -71,7 +71,7 @@ impl Examination {
     }
 
     /// The versions of the contract that it exports `windlass:policy/policy` of: for which it was built. Whether a host
-    /// speaks one of them is told when it is loaded.
+    /// speaks one of them is reported when it is loaded.
     pub fn contract_versions(&self) -> Vec<&str> {
         let exports = self.exports.iter().map(|export| split_version(export));
         exports.filter(|(name, _)| *name == POLICY_INTERFACE).filter_map(|(_, version)| version).collect()

@@ -396,8 +396,8 @@ impl Host {
         self.inner.reload(false)
     }
 
-    /// Reloads changed files by itself from now on, each when it has stayed as it is for one interval. Does so in a thread
-    /// of its own, until the returned guard is dropped.
+    /// Reloads changed files by itself from now on, each when it has stayed as it is for one interval. Does so in a
+    /// thread of its own, until the returned guard is dropped.
     ///
     /// # Errors
     /// The thread can't be started.
@@ -486,9 +486,9 @@ impl Host {
     }
 
     /// The policies with which an operation began, after a restart: those in use where they are the same, the rest from
-    /// the state folder. One that can't be restored counts as failed in each decision, which says why, and the next link
-    /// decides, at last this host's built-in default; [`PinnedPolicies::lost`] tells of those that are not there any
-    /// more. A slot that isn't named has the built-in default.
+    /// the state folder. One that can't be restored counts as failed in each decision, which says why, and the next
+    /// link decides, at last this host's built-in default; [`PinnedPolicies::lost`] tells of those that are not there
+    /// any more. A slot that isn't named has the built-in default.
     ///
     /// May compile, so don't call it on a thread that decides.
     pub fn pinned(&self, identities: &[PolicyIdentity]) -> PinnedPolicies {
@@ -588,7 +588,7 @@ pub struct Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // Not waited for: it may be loading a policy, and a process that is told to end ends.
+        // Not waited for: it may be loading a policy, and a process that was asked to stop must stop.
         *self.stop.0.lock() = true;
         self.stop.1.notify_all();
     }
@@ -657,7 +657,7 @@ impl Inner {
                     (Err(Refusal::Configure(words) | Refusal::Settings(words)), Some(rules)) => {
                         return Err(refused(Refusal::Rules(rules.explain(words.lines()))));
                     }
-                    // Of the rest of the file nothing is wrong, or it could not be looked at.
+                    // The rest of the file has no mistakes, or could not be checked.
                     (_, Some(rules)) if has_problems => return Err(refused(Refusal::Rules(rules.explain([])))),
                     (loaded, _) => loaded.map_err(refused)?,
                 };
@@ -795,8 +795,8 @@ impl Inner {
         outcome
     }
 
-    /// Notes which object brought a policy. An operator's is never suspended where tenants' questions are put to it: any
-    /// tenant could have it suspended for all.
+    /// Notes which object brought a policy. An operator's is never suspended where tenants' questions are put to it:
+    /// any tenant could have it suspended for all.
     fn bring(&self, policy: &mut LoadedPolicy, origin: Option<PolicyOrigin>) {
         let serves_tenants = self.asker == Some(Asker::Controller);
         if origin.as_ref().map_or(serves_tenants, |origin| origin.tenant.is_none()) {

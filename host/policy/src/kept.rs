@@ -56,7 +56,7 @@ struct Configuration {
 
 pub(crate) struct Kept {
     folder: Dir,
-    /// None: there is none that can be trusted, so nothing that is kept can be told from what somebody else wrote.
+    /// None: there is none that can be trusted, so kept files cannot be distinguished from what somebody else wrote.
     key: Option<StateKey>,
     /// Held while something is written or removed, so that no component goes between itself and its configuration.
     writing: Mutex<()>,
@@ -73,7 +73,7 @@ pub(crate) struct Restored {
 /// Why a kept policy is not restored.
 #[derive(Debug)]
 pub(crate) enum Unrestored {
-    /// Whoever signed it is not trusted any more.
+    /// Its signer is not trusted any more.
     Untrusted(String),
     /// It is not there any more, or not as it was.
     Lost(String),

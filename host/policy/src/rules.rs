@@ -3,7 +3,7 @@
 //! A file of rules is TOML: its slot, and conditions in CEL, each with an answer and a reason. It becomes the settings
 //! of one component that is built into the host and evaluates them in the sandbox (guest/rules). So the digest of its
 //! settings identifies a file of rules, and everything that holds for policies holds for it. What the rules say is
-//! checked there; here, what TOML can get wrong is told with its line.
+//! checked there; here, mistakes in TOML are reported with their line.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const ENDING: &str = ".rules.toml";
 const MAX_STEM: usize = 64;
 /// The longest name of a rule, in bytes.
 const MAX_RULE_NAME: usize = 64;
-/// How many problems of one file are told.
+/// How many problems of one file are reported.
 const MAX_PROBLEMS: usize = 32;
 
 const FILE_KEYS: [&str; 2] = ["slot", "rules"];
@@ -372,7 +372,7 @@ fn read_rule(
         }
     }
     for (key, placeholder) in PLACEHOLDER {
-        // One that is misspelt is told as that.
+        // A misspelt one is reported as such.
         if !table.keys().any(|written| nearest(written.get_ref(), RULE_KEYS) == Some(key)) {
             wrong(lines.line, format!("the key `{key}` is missing"));
         }

@@ -1,10 +1,11 @@
 //! Shadows: policies that are asked and recorded, and never decide.
 //!
-//! A shadow costs a decision nothing but a copy of its record, which goes to a thread of the host: that asks the shadows
-//! one after the other and writes what they answered into a log of its own. The decision's record never waits for it. So what all shadows of a host can cost together is
-//! bounded, whatever they do: one instance at a time, a share of one processor's time ([`ShadowOptions`]), and a queue
-//! of bounded length and size. Where a decision finds no room in the queue, or is left when its host ends, which waits a
-//! second for its shadows, the log says that they were not asked.
+//! A shadow costs a decision nothing but a copy of its record, which goes to a thread of the host: that asks the
+//! shadows one after the other and writes what they answered into a log of its own. The decision's record never waits
+//! for it. So what all shadows of a host can cost together is bounded, whatever they do: one instance at a time, a
+//! share of one processor's time ([`ShadowOptions`]), and a queue of bounded length and size. Where a decision finds no
+//! room in the queue, or is left when its host ends, which waits a second for its shadows, the log says that they were
+//! not asked.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -73,7 +74,7 @@ pub(crate) struct Shadows {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Who is told of what shadows answer.
+/// Receives what shadows answer.
 #[derive(Clone)]
 struct Observers {
     log: Arc<DecisionLog>,

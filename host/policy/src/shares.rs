@@ -12,19 +12,19 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::decision::PolicyIdentity;
 use crate::slots::SlotName;
 
-/// From here on a policy is slow. Well beyond a tick of the engine, from which on it is the processor's time that counts:
-/// a policy that had to wait for the processor is not slow.
+/// From here on a policy is slow. Well beyond a tick of the engine, from which on it is the processor's time that
+/// counts: a policy that had to wait for the processor is not slow.
 pub(crate) const SLOW: Duration = Duration::from_millis(15);
 /// How long a policy stays slow after it was, in milliseconds: one that is slow now and then is apart all the time.
 pub(crate) const STAYS_SLOW_MS: u64 = 10_000;
 
 /// How many slow decisions are computed at once.
 pub(crate) struct Shares {
-    /// Of each slot, by policies that no tenant brought.
+    /// One for each slot, for policies that no tenant brought.
     slots: [Arc<Semaphore>; SlotName::ALL.len()],
-    /// Of all tenants together. It is fair, and each tenant waits for it once at most.
+    /// One for all tenants together. It is fair, and each tenant waits for it once at most.
     tenants: Arc<Semaphore>,
-    /// One of each tenant.
+    /// One for each tenant.
     of_tenants: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
 }
 

@@ -7,9 +7,9 @@ use windlass_contract::nearest;
 
 /// The longest reason of a policy that is kept, in bytes.
 pub(crate) const MAX_REASON_BYTES: usize = 1024;
-/// Of a reason in a batch so much is always kept, in bytes.
+/// How much of each reason in a batch is always kept, in bytes.
 const SHORT_REASON_BYTES: usize = 128;
-/// What all reasons of an answer together may have beyond that, in bytes.
+/// How much all reasons of an answer may have together beyond that, in bytes.
 const LONG_REASONS_BYTES: usize = 64 << 10;
 /// The longest text of several lines, in bytes.
 const MAX_LINES_BYTES: usize = 6 << 10;

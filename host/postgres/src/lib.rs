@@ -53,8 +53,8 @@ impl PostgresState {
     /// - `host`: instead of the URL's, such as a socket's folder.
     /// - `connect_timeout`: in seconds. Default: 10.
     ///
-    /// Of the environment, `PGUSER`, `PGPASSWORD`, `PGPASSFILE` and `HOME` count. `host` is the name of this machine, for
-    /// others to see.
+    /// It reads `PGUSER`, `PGPASSWORD`, `PGPASSFILE` and `HOME` from the environment. `host` is the name of this
+    /// machine, for others to see.
     ///
     /// # Errors
     /// What is wrong with the URL, or with a file that it names.

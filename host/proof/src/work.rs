@@ -44,9 +44,9 @@ enum Part {
 /// How much of a plan was asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Asked {
-    /// Of the combinations within the bounds.
+    /// The combinations within the bounds.
     pub(crate) within: PartAsked,
-    /// Of every two values of any two places.
+    /// Every two values of any two places.
     pub(crate) pairs: PartAsked,
     /// At random.
     pub(crate) random: PartAsked,

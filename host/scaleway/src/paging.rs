@@ -104,7 +104,7 @@ where
 /// What one reading of a whole list found.
 struct Reading<T> {
     items: Found<T>,
-    /// Of all that its pages told.
+    /// The smallest total that any page reported.
     smallest_total: Option<u64>,
     last_total: Option<u64>,
 }

@@ -35,7 +35,7 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// Of messages of at most `largest` bytes, each of which has to come within `time`.
+    /// Reads messages of at most `largest` bytes, each of which must arrive within `time`.
     pub(crate) fn new(largest: usize, time: Duration) -> Frames {
         Frames { buffer: BytesMut::new(), largest, time }
     }

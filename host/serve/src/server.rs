@@ -51,13 +51,14 @@ impl Default for ServeOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServeLimits {
-    /// Connections at the same time, in equal shares for each of the users. For one more than a user's share, one of the
-    /// process with the most is closed: the one that has kept the server waiting, or else busy, for longest. Default 256.
+    /// Connections at the same time, in equal shares for each of the users. For one more than a user's share, one of
+    /// the process with the most is closed: the one that has kept the server waiting, or else busy, for longest.
+    /// Default 256.
     pub connections: usize,
     /// The size of a request, in bytes. Default 1 MiB: some 25,000 servers of the slot `state-mapping`.
     pub request_bytes: usize,
-    /// The size of a response, in bytes, and at least 64 KiB: a client need not read a larger one than the default. Answers
-    /// beyond are refused. Default 8 MiB.
+    /// The size of a response, in bytes, and at least 64 KiB: a client need not read a larger one than the default.
+    /// Answers beyond are refused. Default 8 MiB.
     pub response_bytes: usize,
     /// What connections may hold together, in bytes, of requests that come or wait and of answers that were not taken,
     /// not counting those that hold less than 64 KiB; in equal shares for each of the users, but at least one of the
@@ -71,7 +72,8 @@ pub struct ServeLimits {
     pub ready_pins: usize,
     /// How long a request may take to come, to be answered, and its response to be taken; each. Default 10 s.
     pub request_time: Duration,
-    /// After so long without a request a connection is closed; after `request_time`, where there was none. Default 5 min.
+    /// After so long without a request a connection is closed; after `request_time`, where there was none. Default 5
+    /// min.
     pub idle_time: Duration,
     /// How long requests may still take when the server ends. Default 2 s.
     pub drain_time: Duration,
@@ -257,7 +259,7 @@ impl Server {
     }
 }
 
-/// What a peer is told whose connection is closed.
+/// The message to a peer whose connection is closed.
 fn why(ended: &Ended, most: usize) -> Option<proto::Error> {
     match ended {
         Ended::Quietly => None,
@@ -281,7 +283,7 @@ fn is_text(length: usize) -> bool {
     bytes.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
 }
 
-/// Tells a peer why it is not served, if it can be told at once.
+/// Tells a peer why it is not served, if that can be sent at once.
 fn refuse(stream: &UnixStream, error: proto::Error) {
     let response = proto::Response { id: 0, result: Some(response::Result::Error(error)) };
     let bytes = framed(&response);

@@ -98,7 +98,7 @@ fn lock(folder: &Dir, name: &Path) -> io::Result<Option<std::fs::File>> {
     }
 }
 
-/// Whether anybody does. What can't be told counts as yes.
+/// Whether anybody does. Unknown counts as yes.
 async fn is_listened_on(path: &Path) -> bool {
     match tokio::time::timeout(PROBE, UnixStream::connect(path)).await {
         Ok(Err(error)) => !matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound),

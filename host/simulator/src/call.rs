@@ -76,7 +76,7 @@ impl Call {
     }
 }
 
-/// The keys of a request body. `null` is told apart from an absent key only where [`Fields::value`] is asked.
+/// The keys of a request body. `null` differs from an absent key only where [`Fields::value`] is asked.
 #[derive(Debug)]
 pub(crate) struct Fields(pub(crate) Map<String, Value>);
 

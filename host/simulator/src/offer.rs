@@ -6,8 +6,8 @@ use crate::catalogue::ServerType;
 use crate::options::{Availability, Span};
 use crate::world::World;
 
-/// In what some server types of some zones differ from the catalogue. Of several offers about the same server, each field
-/// is that of the last one that has it.
+/// In what some server types of some zones differ from the catalogue. Of several offers about the same server, each
+/// field is that of the last one that has it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Offer {
     /// Only in this zone; absent: in all.
@@ -54,7 +54,7 @@ impl World {
             .unwrap_or(Availability::Available)
     }
 
-    /// What an hour of a server type costs in a zone, in euros; 0 where it is not told.
+    /// What an hour of a server type costs in a zone, in euros; 0 if unknown.
     pub(crate) fn hourly_price(&self, zone: &str, kind: &ServerType) -> f64 {
         match self.behaviours.prices(&kind.name) {
             true => self.offered(zone, &kind.name, |offer| offer.hourly_price).unwrap_or_else(|| kind.hourly_price()),

@@ -14,7 +14,7 @@ pub(crate) struct Random {
     jitter: ChaCha8Rng,
     requests: ChaCha8Rng,
     seed: u64,
-    /// Of each place where servers start.
+    /// One for each place where servers start.
     boots: BTreeMap<String, ChaCha8Rng>,
     addresses_taken: BTreeSet<Ipv4Addr>,
     /// The /15 that public addresses are taken from.

@@ -53,7 +53,7 @@ struct State {
     account: Option<RequestAccount>,
     requests: VecDeque<RequestRecord>,
     sequence: u64,
-    /// Calls whose callers were told nothing, by when they take effect and their sequence.
+    /// Calls whose callers got no answer, by when they take effect and their sequence.
     late: BTreeMap<(Instant, u64), LateCall>,
 }
 

@@ -17,7 +17,7 @@ impl Identity {
     /// # Errors
     /// When it cannot be used, with the remedy.
     pub fn from_openssh(text: &str) -> Result<Self, KeyError> {
-        // The error's own words may quote something of the key: only its kind is told.
+        // The error's own words may quote something of the key: only its kind is reported.
         let key = russh::keys::decode_secret_key(text, None).map_err(|error| match error {
             russh::keys::Error::KeyIsEncrypted => KeyError::Encrypted,
             _ => KeyError::Unusable,
@@ -67,6 +67,6 @@ impl fmt::Debug for Password {
 pub enum Login {
     /// A key, whose public half the machine knows.
     Key(Identity),
-    /// A password, which whoever answers at the address is told once the host key is accepted.
+    /// A password. It is sent once the host key is accepted.
     Password(Password),
 }

@@ -1,4 +1,4 @@
-//! What a hook is told of its span.
+//! The span that a hook receives.
 
 use std::sync::OnceLock;
 

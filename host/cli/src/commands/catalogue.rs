@@ -111,10 +111,10 @@ struct Image {
     name: String,
     /// Whether it is one of the key's own projects.
     own: bool,
-    /// Of an own one.
+    /// Architecture, for images of the project.
     #[serde(skip_serializing_if = "Option::is_none")]
     arch: Option<String>,
-    /// Of an own one: RFC 3339.
+    /// Creation time (RFC 3339), for images of the project.
     #[serde(skip_serializing_if = "Option::is_none")]
     created_at: Option<String>,
 }

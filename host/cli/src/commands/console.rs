@@ -1,4 +1,4 @@
-//! `windlass console`: the state directory as web pages, until it is told to end.
+//! `windlass console`: the state directory as web pages, until it is asked to stop.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -23,7 +23,7 @@ use crate::context::{Context, no_key};
 use crate::files::{Existing, write_atomically};
 use crate::policy_file::trial_host;
 
-/// What a first configuration cannot do without; what else fails is told, and can be mended later.
+/// What a first configuration cannot do without; other failures are reported, and can be fixed later.
 const NEEDED: [&str; 4] = ["configuration", "policies", "state-directory", "zone"];
 
 /// How often a wrong answer is asked for again.

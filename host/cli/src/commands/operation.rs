@@ -1,4 +1,4 @@
-//! `windlass operation`: the journal, told to people and programs.
+//! `windlass operation`: the journal, for people and programs.
 
 pub(super) mod abandon;
 mod cancel;

@@ -1,4 +1,4 @@
-//! `windlass simulator`: a simulated Scaleway on a socket, until it is told to end.
+//! `windlass simulator`: a simulated Scaleway on a socket, until it is asked to stop.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

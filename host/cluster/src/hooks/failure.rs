@@ -1,4 +1,4 @@
-//! How hooks fail, and what policies are told of it.
+//! How hooks fail, and what policies learn of it.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ pub enum HookProblem {
     Nodes {
         /// Those that failed.
         failed: Vec<NodeFailure>,
-        /// Of how many.
+        /// The number of nodes.
         of: usize,
     },
 }

@@ -229,7 +229,7 @@ impl Hook {
             HookAction::Program(program) => program.check(),
             HookAction::Webhook(webhook) => webhook.check(),
             HookAction::Ssh(ssh) => ssh.check(),
-            // Whoever made it has checked it.
+            // The code that made it has checked it.
             HookAction::Foreign(_) => Ok(()),
         }
     }

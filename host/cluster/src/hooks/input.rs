@@ -1,4 +1,4 @@
-//! What a hook is told.
+//! The input of a hook.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use super::hook::{SshAddress, SshHook};
 /// The version of [`HookInput`]'s JSON. Keys may be added within a version; a hook ignores those it doesn't know.
 pub const HOOK_INPUT_VERSION: u32 = 1;
 
-/// What a hook is told, as JSON: keys in snake case, words of the contract (`decommission`, `made`) in kebab case.
+/// The input of a hook, as JSON: keys in snake case, words of the contract (`decommission`, `made`) in kebab case.
 /// `docs/clusters.md` has it for users. No secret is in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HookInput {

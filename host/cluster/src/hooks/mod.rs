@@ -1,7 +1,7 @@
 //! The user's part in a cluster's life: a program, a webhook or a command over ssh, run at the stages `decommission`,
 //! `configure` and `start`.
 //!
-//! [`Hook`] is what a specification says, [`HookInput`] what a hook is told, [`HookRunner::run`] runs it,
+//! [`Hook`] is what a specification says, [`HookInput`] what a hook receives, [`HookRunner::run`] runs it,
 //! [`HookRunner::plan`] says what would be run. Nothing here retries, stores or decides: the caller asks the `retry`
 //! slot with [`HookFailure::for_retry`] and the `provisioning` slot with [`HookFailure::for_provisioning`].
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// The end of each stream that is kept.
 pub const CAPTURED_BYTES: usize = 64 * 1024;
-/// Of a node's streams under ssh, so that a thousand nodes fit into memory.
+/// How much of a node's output under ssh is kept, so that a thousand nodes fit into memory.
 pub(super) const CAPTURED_BYTES_OF_NODE: usize = 8 * 1024;
 
 /// The end of a stream. It is what the user's program wrote: it may hold anything but NUL, also characters that a

@@ -17,7 +17,7 @@ pub struct HookPlan {
     /// How long it may take. In JSON: `time_limit_ms`.
     #[serde(rename = "time_limit_ms", serialize_with = "milliseconds")]
     pub time_limit: Duration,
-    /// What it would be told: on stdin, or as the body.
+    /// The input that it would receive: on stdin, or as the body.
     pub input: HookInput,
     /// What is wrong already, so that it would fail at once.
     pub problem: Option<String>,

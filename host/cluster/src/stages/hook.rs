@@ -177,7 +177,7 @@ async fn run_until_called_off(run: &Run, hook: &Hook, input: &HookInput) -> Resu
     };
     tokio::select! {
         biased;
-        () = called_off => unreachable!("it waits for ever once it has told"),
+        () = called_off => unreachable!("it waits for ever once it has reported the cancellation"),
         ended = run.shared.hooks.run_until(hook, input, &stop) => ended,
     }
 }

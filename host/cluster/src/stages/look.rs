@@ -1,4 +1,4 @@
-//! Looking at the nodes that are there, before hooks are told about them: addresses change, and servers are deleted by
+//! Looking at the nodes that are there, before hooks receive them: addresses change, and servers are deleted by
 //! others.
 
 use std::collections::BTreeSet;

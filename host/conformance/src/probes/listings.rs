@@ -186,7 +186,7 @@ async fn total_problem(bench: &Bench, kind: Kind, tags: &[&str]) -> Result<Optio
 fn mismatch(listing: &Listing) -> Option<String> {
     let items = listing.items.len() as u64;
     if listing.totals.is_empty() {
-        return Some("no total is told".to_owned());
+        return Some("no total is given".to_owned());
     }
     let wrong = listing.totals.iter().find(|&&total| total != items)?;
     Some(format!("a total of {wrong}, and {items} items"))

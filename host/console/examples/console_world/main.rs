@@ -110,7 +110,7 @@ async fn main() {
         "{}",
         json!({ "world": good, "hostile": hostile, "hostile_texts": hostile_texts, "operations": OPERATIONS })
     );
-    // Whoever has started it ends it by closing its input, also by dying.
+    // The parent process ends it by closing its input, also by dying.
     tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()).unwrap()).await.unwrap();
     end.cancel();
 }
@@ -184,7 +184,7 @@ impl World {
             self.policies.pin().decide::<StateMapping>(question).await;
         }
         self.policies.pin().decide::<Retry>(Retry::example()).await;
-        // What follows within a moment is told as one change.
+        // What follows within a moment is reported as one change.
         tokio::time::sleep(Duration::from_millis(600)).await;
         std::fs::write(files.join("patience.rules.toml"), PATIENCE.replace("wait = 20", "wait = 30")).unwrap();
         assert_eq!(self.policies.reload().swapped.len(), 1);

@@ -131,7 +131,7 @@ fn took(milliseconds: u64) -> String {
     human_duration(Duration::from_millis(milliseconds))
 }
 
-/// A state, with a colour that its word alone decides: nothing is told by colour only.
+/// A state, with a colour that its word alone decides: colour is never the only sign.
 fn state(word: &str) -> Markup {
     let class = match word {
         "done" | "active" | "running" | "removed" | "decided" | "deciding" | "agreed" | "in force" | "same answer" => {

@@ -243,7 +243,7 @@ fn became(operation: &Operation, id: &str) -> &'static str {
             one.get("id").and_then(|of| of.as_str()) == Some(id)
         })
     };
-    ["removed", "kept", "left"].into_iter().find(|list| named(list)).unwrap_or("not told")
+    ["removed", "kept", "left"].into_iter().find(|list| named(list)).unwrap_or("unknown")
 }
 
 fn graph<'r>(operation: &Operation, plan: &Plan, of: &impl Fn(usize) -> &'r PlannedResource) -> Markup {

@@ -1,4 +1,4 @@
-//! What happened in the last 24 hours: counted over the whole journal, and told of the newest failures and decisions.
+//! What happened in the last 24 hours: counts over the whole journal, and the newest failures and decisions.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -88,14 +88,14 @@ fn what_may_be_absent_has_to_be_asked_for_first() {
 #[test]
 fn what_could_never_be_decided_is_refused() {
     for (text, expected) in [
-        ("attempt", "it must be true or false, and is a number"),
+        ("attempt", "expected true or false, got a number"),
         ("attempt == 'one'", "a number is never equal to a text"),
-        ("undoing > 1", "true or false is neither more nor less than a number"),
-        ("attempt && undoing", "`&&`, `||`, `!` and `?` need true or false, and got a number"),
-        ("attempt < 1.5", "numbers are whole here"),
-        ("failure == failure", "records are not compared"),
+        ("undoing > 1", "true or false cannot be compared with a number"),
+        ("attempt && undoing", "`&&`, `||`, `!` and `?` need true or false, got a number"),
+        ("attempt < 1.5", "only whole numbers are supported"),
+        ("failure == failure", "records cannot be compared"),
         ("step.matches('a+')", "there is no function `matches`"),
-        ("{'a': 1}.a == 1", "there are no maps here"),
+        ("{'a': 1}.a == 1", "maps are not supported"),
         ("has(time_left)", "`has` asks about a field"),
         ("attempt ==", "it is not CEL"),
         ("", "it is not CEL"),
@@ -187,7 +187,7 @@ fn what_is_written_as_in_other_languages_is_told_as_it_is_written_here() {
             "`subject.labels` is a list, which has no field `team`; use `.exists(...)`",
         ),
         ("nodes['a'].exists", &PROVISIONING, "`nodes` is a list, whose items have positions, as in `nodes[0]`"),
-        ("nodes[true].exists", &PROVISIONING, "the position of an item is a number, and not true or false"),
+        ("nodes[true].exists", &PROVISIONING, "the position of an item must be a number, not true or false"),
     ] {
         let reported = problem(text, scope);
         assert!(reported.starts_with(expected), "{text}: {reported}");

@@ -16,7 +16,7 @@ pub struct AppleSiliconConfiguration {
     pub pool: Option<PoolPrefix>,
     /// Whether hosts are ordered (where there is a pool: when it is empty). Each costs a day at least.
     pub order: bool,
-    /// What the release policy is told to be requested when a host is released.
+    /// What is requested of the release policy when a host is released.
     pub release_requested: Option<Requested>,
 }
 
@@ -29,7 +29,7 @@ impl AsRef<Common> for AppleSiliconConfiguration {
 /// The operating system that hosts are to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OperatingSystem {
-    /// Of the pool's hosts, any; of ordered ones, the type's default.
+    /// Any system of a host of the pool; the type's default for an ordered host.
     Any,
     /// By its name (`macos-sequoia-15.6`) or its family (`Sequoia`).
     Named(String),

@@ -15,7 +15,7 @@ pub struct Configuration {
     pub server: ServerSpecification,
     /// In what it differs between the zones.
     pub zonal: ZonalIds,
-    /// The tags of which the state-mapping policy is told whether a server carries them: each once, at most
+    /// The tags that the state-mapping policy sees on servers: each once, at most
     /// [`MAX_WATCHED_TAGS`](windlass_policy::slots::state_mapping::MAX_WATCHED_TAGS).
     pub watched_tags: Vec<String>,
     /// How many creations run at the same time.

@@ -7,7 +7,7 @@ use super::apple_silicon::{AppleSiliconConfiguration, OperatingSystem};
 use super::read::CommonKeys;
 use super::reader::Reader;
 
-/// Where the existing Apple silicon plugin looks when it is told nothing.
+/// Where the existing Apple silicon plugin looks by default.
 pub(super) const DEFAULT_ZONE: &str = "fr-par-3";
 /// The most hosts, unless configured: as the existing plugin has it.
 pub(super) const DEFAULT_MAX_SIZE: u32 = 10;

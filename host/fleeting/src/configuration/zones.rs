@@ -138,7 +138,7 @@ fn table(reader: &mut Reader<'_>, key: &str) -> Option<serde_json::Map<String, V
     }
 }
 
-/// The one of these that is called so. Nothing is missed where none could be read: that is told already.
+/// The one with this name. If none could be read, nothing is reported here: that error was reported already.
 fn named<'a, T: Clone + std::fmt::Display + 'a>(
     reader: &mut Reader<'_>,
     place: &str,

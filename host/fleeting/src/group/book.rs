@@ -45,7 +45,7 @@ impl Book {
         self.entries.values().filter(|entry| *entry.phase() != Phase::Gone).count()
     }
 
-    /// Of how many something is left that should be gone.
+    /// The number of members of which something is left that should be gone.
     pub(crate) fn left(&self) -> usize {
         self.entries.values().filter(|entry| matches!(entry.phase(), Phase::Left { .. })).count()
     }

@@ -68,7 +68,7 @@ pub(super) fn owner_of_group(owner: &OwnerName, group: &GroupName) -> Result<Own
     if name.len() <= MAX_OWNER_LEN {
         return name.parse();
     }
-    // Two long names are told apart by a mark of the whole.
+    // A hash of the whole distinguishes two long names.
     let mark = hex::encode(&Sha256::digest(name.as_bytes())[..5]);
     let kept = MAX_OWNER_LEN - mark.len() - 1;
     format!("{}-{mark}", name[..kept].trim_end_matches('-')).parse()

@@ -1,7 +1,7 @@
-//! One member of a group, an instance or a Mac: what is being done with it, and what the runner is told of it. Pure
+//! One member of a group, an instance or a Mac: what is being done with it, and what is reported to the runner. Pure
 //! data: no calls, no clock. Every change of what is being done with it is a line of [`Phase::after`].
 //!
-//! Three properties of the runner's loop decide what is told (they are facts of fleeting's source):
+//! Three properties of the runner's loop decide what is reported (they are facts of fleeting's source):
 //! - Each member that `Increase` accepted stays *pending*, and eats capacity, until it has been seen in an update once.
 //! - One that was reported as `deleting` is forgotten as soon as it is left out; one that was reported as `running` or
 //!   `creating` and is left out holds its capacity for five more updates; one that is reported as `deleted` is
@@ -25,7 +25,7 @@ pub(crate) enum Phase {
         /// Nobody wants it any more, and the journal does not say so yet. It is removed when it is there.
         unwanted: bool,
     },
-    /// Who creates it was told to end. What was made is removed.
+    /// Its creation was cancelled. What was made is removed.
     CalledOff,
     /// Its creation failed or was called off and is being undone.
     Undoing,
@@ -59,7 +59,7 @@ pub(crate) enum Event {
     Created,
     /// Its creation is being undone.
     UndoBegan,
-    /// Nobody wants it any more while it is being created. `told`: whether its creation was told to end.
+    /// Nobody wants it any more while it is being created. `told`: whether its creation was cancelled.
     Unwanted {
         informed: bool,
     },
@@ -153,7 +153,7 @@ enum Known {
     Awaited,
     /// Nothing, or it has forgotten it.
     Forgotten,
-    /// The state that it was told last.
+    /// The state that was reported last.
     As(State),
 }
 
@@ -243,7 +243,7 @@ impl Entry {
         matches!(self.phase, Phase::Idle { suspended: true } | Phase::Suspending | Phase::Resuming)
     }
 
-    /// Whether the runner was told last that it runs.
+    /// Whether the last report to the runner said that it runs.
     pub(crate) fn runs_for_the_runner(&self) -> bool {
         self.known == Known::As(State::Running)
     }
@@ -258,7 +258,7 @@ impl Entry {
         !matches!(self.known, Known::As(state) if state != State::Deleting)
     }
 
-    /// Takes in what the runner was told in an update that reached it.
+    /// Notes what an update that reached the runner reported.
     pub(super) fn delivered(&mut self, report: Option<State>) {
         self.known = match (report, self.known) {
             // It never takes up what it first sees as one of these.
@@ -271,8 +271,8 @@ impl Entry {
 
     /// What to tell about it, where a policy judged its server so.
     ///
-    /// - `deleting` is told only while its removal is in flight, whatever the policy's word.
-    /// - One that is to be reaped and whose creation cannot be told so is being created until that has ended.
+    /// - `deleting` is reported only while its removal is in flight, whatever the policy's word.
+    /// - One that is to be reaped and whose creation cannot be cancelled is being created until that has ended.
     /// - The runner never takes up a member whose first report is none, `deleted` or `timeout`; it would stay pending
     ///   for ever. So what the runner still waits for is reported as `creating` once.
     pub(crate) fn judged(&self, mapping: Mapping) -> Option<State> {

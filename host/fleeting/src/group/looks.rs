@@ -18,15 +18,15 @@ const KNOWN_FOR: Duration = Duration::from_secs(20 * 60);
 /// How long a heartbeat waits for a look. One that hangs goes on without it.
 pub(crate) const HEARTBEAT_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is told about each member.
+/// What is reported about each member.
 pub(crate) type Reports = BTreeMap<String, State>;
 
 /// What a look led to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
-    /// What is told about each member.
+    /// What is reported about each member.
     pub(crate) reports: Reports,
-    /// The members of zones that could not be asked: what is told of them is what was seen there last.
+    /// The members of zones that could not be asked: what is reported of them is what was seen there last.
     pub(crate) unseen: BTreeMap<String, Unseen>,
 }
 

@@ -1,13 +1,14 @@
 //! The autoscaling group: machines of Scaleway over `windlass-lifecycle`, as fleeting wants to see them.
 //!
-//! - `entry` is one member: what is being done with it, and what the runner is told of it; `book` holds all of them.
+//! - `entry` is one member: what is being done with it, and what is reported to the runner; `book` holds all of them.
 //!   Pure data.
 //! - `fleet` holds what the calls share, and accepts: Increase, Decrease, Shutdown. `update` lists, asks the
 //!   state-mapping policy, and reports; `looks` is what was seen last, for updates and heartbeats.
 //! - `start` is Init: checks, and taking up what an earlier process left. `claim` sees to it that one process works on
 //!   a group.
 //! - `rehearsal` runs a group over simulated time.
-//! - `adopt`, `check` and `simulate` are commands that no runner starts; `runner_file` reads its configuration for them.
+//! - `adopt`, `check` and `simulate` are commands that no runner starts; `runner_file` reads its
+//!   configuration for them.
 //! - `kind` is what differs between the two kinds of groups: `instances` and `apple_silicon`.
 //! - `closed` are the zones that are closed for good.
 //! - `places` are the zones with their server types: what failed where, and where the policy has instances made.

@@ -31,7 +31,7 @@ pub(crate) fn is_hopeless(class: FailureClass) -> bool {
 
 /// Why and until when nothing is created.
 ///
-/// Creations that were accepted together and fail together are one failure. So each is told apart by when it was
+/// Creations that were accepted together and fail together are one failure. So each is identified by when it was
 /// accepted: before the last failure that counted, it is of the same burst, and says nothing new.
 #[derive(Debug, Default)]
 pub(crate) struct Pause {

@@ -15,7 +15,7 @@ use windlass_scaleway::Zone;
 
 use super::pause::Pause;
 
-/// For how long a policy is told that nothing is to be tried in a zone that could not be asked at the last look.
+/// For how long the question tells policies to try nothing in a zone that could not be listed at the last look.
 const UNREACHABLE: Duration = Duration::from_secs(30);
 
 /// Where an instance is, or is to be.

@@ -41,8 +41,8 @@ impl RunnerFile {
         Self::parse(&read_file(path).map_err(RunnerFileError::Unreadable)?)
     }
 
-    /// Reads the runner's file, or the plugin's configuration alone, as TOML or JSON. In the latter case the runner lets
-    /// the group grow to its `max_size`, and keeps nothing idle.
+    /// Reads the runner's file, or the plugin's configuration alone, as TOML or JSON. In the latter case the runner
+    /// lets the group grow to its `max_size`, and keeps nothing idle.
     pub(super) fn read_or_plugin_config(path: &str) -> Result<Self, RunnerFileError> {
         let text = read_file(path).map_err(RunnerFileError::Unreadable)?;
         let read = match text.trim_start().starts_with('{') {
@@ -126,7 +126,7 @@ fn tables<'v>(value: &'v Value, written: &str) -> Result<&'v [Value], String> {
     }
 }
 
-/// Of a value that should be a number.
+/// What is wrong with a value that should be a number.
 const NO_NUMBER: &str = "must be a whole number, 0 or more, without quotes";
 
 impl<'f> Autoscaler<'f> {

@@ -20,7 +20,8 @@ use crate::configuration::Problem;
 use crate::observe::{self, Gauges};
 use crate::protocol::{ConnectorConfig, Failure};
 
-/// How long a check waits: the runner gives a minute to everything; an API that doesn't answer must be told as such.
+/// How long a check waits: the runner gives a minute to everything; an API that doesn't answer must be reported as
+/// such.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) fn problem(place: &str, words: impl Into<String>) -> Problem {

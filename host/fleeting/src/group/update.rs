@@ -31,7 +31,7 @@ const PARALLEL_LOOKS: usize = 8;
 impl<K: MachineKind> Fleet<K> {
     /// Lists, judges, begins the reaps, and answers what to tell about each instance.
     ///
-    /// A zone that cannot be asked takes no other with it: of its instances, what was seen last is told.
+    /// A zone that cannot be asked takes no other with it: for its instances, what was seen last is reported.
     pub(super) async fn look(self: &Arc<Self>) -> Result<Seen, Failure> {
         K::catch_up(self);
         let began = Instant::now();
@@ -218,7 +218,7 @@ impl<K: MachineKind> Fleet<K> {
         vanished
     }
 
-    /// What the policy is asked, about whom, and what is told about the members that have no machine to judge. A
+    /// What the policy is asked, about whom, and what is reported about the members that have no machine to judge. A
     /// question is about one zone.
     fn questions(&self, machines: &BTreeMap<String, K::Machine>, now: u64) -> (Vec<(Vec<String>, Question)>, Reports) {
         let watched_tags = K::watched_tags(&self.configuration);

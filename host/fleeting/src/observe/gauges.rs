@@ -66,8 +66,8 @@ impl Link {
 }
 
 impl Gauges {
-    /// Of a group whose places have these prices, in euros for an hour; one without a price costs nothing that is
-    /// known.
+    /// The gauges of a group whose places have these prices, in euros per hour. A place without a price adds nothing to
+    /// the known cost.
     pub(crate) fn new(prices: BTreeMap<Place, f64>) -> Self {
         for outcome in ["done", "failed"] {
             metrics::counter!(names::CREATIONS, "outcome" => outcome).increment(0);

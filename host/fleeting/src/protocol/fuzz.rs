@@ -12,7 +12,7 @@ use tower::ServiceExt as _;
 use super::service::Service;
 use super::*;
 
-/// Answers with what it was told, as far as the protocol lets it.
+/// Answers with what it received, as far as the protocol lets it.
 struct Echo;
 
 #[async_trait]
@@ -21,7 +21,7 @@ impl InstanceGroup for Echo {
         let reported = format!("{connector:?}");
         assert!(
             connector.password.len() < 8 || !reported.contains(&connector.password),
-            "the password is told: {reported}"
+            "the password is reported: {reported}"
         );
         Ok(ProviderInfo {
             id: String::from_utf8_lossy(&configuration).into_owned(),
@@ -68,7 +68,7 @@ async fn answer(method: &str, body: &[u8]) -> Result<(http::HeaderMap, Bytes), S
         .map_err(|error| error.to_string())?;
     let answer: Result<_, Infallible> = Service::new(Arc::new(Echo)).oneshot(request).await;
     let (parts, body) = answer.unwrap_or_else(|never| match never {}).into_parts();
-    assert_eq!(parts.status, 200, "failures are told in trailers");
+    assert_eq!(parts.status, 200, "failures are sent in trailers");
     let collected = body.collect().await.map_err(|status| status.to_string())?;
     let mut trailers = parts.headers;
     trailers.extend(collected.trailers().cloned().unwrap_or_default());

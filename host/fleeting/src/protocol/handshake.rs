@@ -50,7 +50,7 @@ pub enum HandshakeError {
 pub struct Handshake {
     /// Where the socket is wanted, where the host said so (`PLUGIN_UNIX_SOCKET_DIR`).
     pub(crate) socket_parent: Option<PathBuf>,
-    /// Whether the host asked for one connection to carry several channels; it is told that this is not offered.
+    /// Whether the host asked for one connection to carry several channels; the answer says that this is not offered.
     multiplexing_asked: bool,
 }
 

@@ -85,7 +85,7 @@ pub struct Partial {
     pub failure: Option<Failure>,
 }
 
-/// What the host is told about an instance. The wire knows no other states.
+/// What the host learns about an instance. The wire knows no other states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// On its way up.

@@ -51,7 +51,7 @@ pub enum ServeError {
     /// The host does not read standard output.
     #[error("cannot write the handshake line to standard output")]
     HandshakeLine(#[source] std::io::Error),
-    /// The process cannot be told of signals.
+    /// The process cannot receive signals.
     #[error("cannot listen for signals")]
     Signals(#[source] std::io::Error),
     /// The server broke down.

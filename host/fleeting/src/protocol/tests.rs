@@ -52,7 +52,7 @@ fn what_cannot_be_served_is_refused_in_words() {
     assert_eq!(with("PLUGIN_UNIX_SOCKET_GROUP"), HandshakeError::SocketGroup);
 }
 
-/// A group that remembers what it was told.
+/// A group that remembers what it received.
 #[derive(Default)]
 struct RecordingGroup {
     connector: Mutex<ConnectorConfig>,

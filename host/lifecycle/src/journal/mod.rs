@@ -161,7 +161,7 @@ fn closed(closing: &Closing) -> Result<Vec<Change>, Error> {
         ("ended_at", json!(closing.at)),
         ("look_at", json!(closing.look_at)),
     ]);
-    // Whoever cancelled it before this moment was told that it is undone.
+    // A cancellation before this moment was confirmed: the operation must be undone.
     if closing.state == OperationState::Done {
         change.given.push(Condition::Has(step_is(CANCELLED, Phase::Note)).not());
     }
@@ -602,8 +602,8 @@ impl Journal {
         self.matching(&operations_where(vec![of]))
     }
 
-    /// The operations on the Mac with this id of Scaleway's, or with this claim, the newest first. A claim is found also
-    /// where no host was seen yet.
+    /// The operations on the Mac with this id of Scaleway's, or with this claim, the newest first. A claim is found
+    /// also where no host was seen yet.
     ///
     /// # Errors
     /// When the journal cannot be read.

@@ -77,7 +77,8 @@ pub(crate) enum Note {
     },
     /// Somebody decided to leave the entry's resource alone, or whatever the operation made where it names none.
     Abandoned { by: String, reason: Option<String> },
-    /// Somebody cancelled the operation. Written before they are told so: it is undone, and never finished.
+    /// Somebody cancelled the operation. Written before this is confirmed to them: the operation is undone, and never
+    /// finished.
     Cancelled { by: String },
     /// The entry's resource, the server of an interrupted creation, was started, and not by this journal. The creation
     /// is neither finished nor undone by a start, whatever state the server is in later.

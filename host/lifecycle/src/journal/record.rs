@@ -67,10 +67,10 @@ words! {
         /// Failed, and something that should be gone is left, or nobody could see whether. The next start tries again.
         Left = "left",
         /// Failed, and nothing is left as far as can be seen; but a call whose answer was lost may still take effect.
-        /// Whoever runs at [`Operation::look_at`] looks once more.
+        /// A process that runs at [`Operation::look_at`] looks once more.
         Unverified = "unverified",
-        /// Somebody decided that it is not to be finished or undone ([`Lifecycle::abandon`](crate::Lifecycle::begin_abandon)).
-        /// What it may have made is left alone.
+        /// Somebody decided that it is not to be finished or undone
+        /// ([`Lifecycle::abandon`](crate::Lifecycle::begin_abandon)). What it may have made is left alone.
         Abandoned = "abandoned",
     }
 }

@@ -14,11 +14,11 @@ const WORD: &str = "step";
 /// A step with what is worth knowing of it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
-    /// Of the creation of a server.
+    /// A step that creates a server.
     Create(Create),
-    /// Of a rollback plan.
+    /// A step of a rollback plan.
     Plan(Action, ResourceKind),
-    /// Of a host: its data are known where hosts are.
+    /// A step on an Apple silicon host. The module of hosts knows its data.
     Host { word: String, data: Value },
 }
 

@@ -167,7 +167,7 @@ pub(crate) async fn return_to_pool(
     let host = ours_or_return!(action, run, specification, given);
     let id = host.id.as_str();
     let (mark, name) = (claim.returning(id), prefix.name(claim, id));
-    // Whoever carries this asking on knows what an earlier one did.
+    // A resumed release knows what an earlier attempt did.
     match progress.taken {
         _ if progress.reinstalled => {
             run.done((REINSTALL_STEP, json!({})), Some(resource(&run.zone, id))).await?;
@@ -254,7 +254,7 @@ async fn reinstall(
         if seen.name != mark && seen.name != host.name {
             Seen::Over(Over::Renamed(seen.name.clone()))
         } else if seen.status == ServerStatus::Reinstalling || password.is_some_and(|(now, before)| now != before) {
-            // Whoever began it: the disk is being wiped, which is what is wanted.
+            // No matter who began it: the disk is being wiped, which is what is wanted.
             Seen::Done(Reinstall::Shown)
         } else {
             Seen::NotYet

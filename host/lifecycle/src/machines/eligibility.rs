@@ -33,9 +33,9 @@ pub struct Ineligible {
     pub in_pool: usize,
     /// Not delivered yet, or not `ready`: being reinstalled, mostly.
     pub busy: usize,
-    /// Of another type.
+    /// Hosts of another type.
     pub other_type: usize,
-    /// With another operating system.
+    /// Hosts with another operating system.
     pub other_operating_system: usize,
     /// Scaleway will delete them.
     pub deletion_scheduled: usize,

@@ -172,7 +172,7 @@ pub(crate) enum Changed<T> {
     Refused(Box<Refused>),
 }
 
-/// A refusal, as the release slot is told of it.
+/// A refusal, as the release slot receives it.
 #[derive(Clone, Debug)]
 pub(crate) struct Refused {
     pub(crate) failure: Failure,

@@ -1,7 +1,7 @@
 //! Machines that are not made but claimed and released: Apple silicon hosts, each a physical Mac.
 //!
 //! A host's name is the only mark of whose it is. What follows from that, and what a crash leaves at each point, is
-//! told in `docs/machines.md`.
+//! described in `docs/machines.md`.
 
 pub(crate) mod actions;
 mod adopt;

@@ -86,12 +86,13 @@ impl Stranded {
 }
 
 impl Lifecycle {
-    /// Looks for hosts whose claim nobody alive explains, and gives them back to the pool where it is told to.
+    /// Looks for hosts whose claim nobody alive explains, and, if configured, returns them to the pool.
     ///
     /// # Guarantees
     /// A host is touched only if its name begins with the claims' prefix, neither its name nor its id is in `live`, no
     /// operation of this journal is at work on it, kept it or was abandoned with it, it has not changed within the
-    /// grace, and, read again under the lock, it still carries the same name. One whose deletion is scheduled is told of and left alone.
+    /// grace, and, read again under the lock, it still carries the same name. One whose deletion is scheduled is
+    /// reported and left alone.
     ///
     /// # Assumptions
     /// `live` is complete. Who keeps claims elsewhere reads it anew right before each call.

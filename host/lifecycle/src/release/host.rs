@@ -136,7 +136,7 @@ impl Known {
     }
 }
 
-/// A release under way. What comes next is told by its [`Stage`]; this carries it out.
+/// A release under way. Its [`Stage`] says what comes next; this carries it out.
 pub(crate) struct Releasing<'s> {
     shared: &'s Arc<Shared>,
     specification: ReleaseSpecification,

@@ -84,7 +84,7 @@ pub(crate) fn question(
     }
 }
 
-/// What is told of a release beside its outcome.
+/// What is reported of a release beside its outcome.
 #[derive(Default)]
 struct ReleaseReport {
     reason: Option<String>,

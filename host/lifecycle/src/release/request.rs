@@ -118,7 +118,7 @@ pub struct ReleaseRequest {
     /// What the host was doing.
     #[serde(default)]
     pub activity: Activity,
-    /// Whether the claimant is replaced together with its host: then a verdict that ends the claim is told
+    /// Whether the claimant is replaced together with its host: then a verdict that ends the claim is reported
     /// ([`ReleaseOutcome::GivenUp`]) and not carried out. The release of the claimant asks again.
     #[serde(default)]
     pub replaced_with_claimant: bool,

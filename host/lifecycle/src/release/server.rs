@@ -316,7 +316,7 @@ pub(crate) async fn question_of_owner(
 
 impl Lifecycle {
     /// Asks what becomes of a server whose owner cannot use it, and restarts it where that is the answer. That it is
-    /// given up is told and not carried out: its owner is replaced, whose release asks again.
+    /// given up is reported and not carried out: its owner is replaced, whose release asks again.
     pub(super) async fn recover_server(
         &self,
         zone: &Zone,

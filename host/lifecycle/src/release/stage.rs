@@ -23,7 +23,7 @@ const LATEST: Duration = Duration::from_secs(24 * 3600);
 pub(super) enum Stage {
     /// The host is read.
     Look,
-    /// The slot is asked about the host, and told what of its last answer was refused.
+    /// The slot is asked about the host, with the refusal of its last answer.
     Ask { request: ReleaseRequest, host: Box<Server>, refusal: Option<(release::Action, Refused)> },
     /// The slot has answered: this is done to the host.
     Act { request: ReleaseRequest, host: Box<Server>, action: Action },

@@ -23,11 +23,11 @@ pub(super) struct Listed {
     pub(super) tags: Vec<String>,
     /// The servers that it is attached to.
     pub(super) attached_to: Vec<String>,
-    /// Of a server: whether it stands as its creation left it.
+    /// Servers only: whether it has never been started.
     pub(super) never_started: bool,
-    /// Of a server: whether somebody protected it.
+    /// Servers only: whether it is protected.
     pub(super) protected: bool,
-    /// Of a server: the volumes on it, by their places.
+    /// Servers only: its volumes, by their places.
     pub(super) volumes: BTreeMap<String, ServerVolume>,
 }
 

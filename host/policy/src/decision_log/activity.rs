@@ -149,8 +149,8 @@ impl DecisionReader {
         Ok(activity)
     }
 
-    /// Hands the records of the newest segments to `each` until so many bytes were read, of each slot its share; returns
-    /// how many lines are not readable.
+    /// Hands the records of the newest segments to `each` until so many bytes were read, of each slot its share;
+    /// returns how many lines are not readable.
     fn newest_records<T: DeserializeOwned>(
         &self,
         most_bytes: usize,
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(team.fuel.map(|fuel| (fuel.median, fuel.sum)), Some((7, 28)));
         assert_eq!((team.first.at_ms(), team.last.at_ms()), (1_000, 4_000));
         assert_eq!((shadow.asked, shadow.compared.get(&Agreement::Differed)), (0, Some(&2)));
-        // With more to read, more is told.
+        // With more to read, more is reported.
         assert_eq!(reader.activity(1 << 20).unwrap().decisions, 5);
     }
 }

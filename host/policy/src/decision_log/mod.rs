@@ -4,7 +4,7 @@
 //! more is decided than the disk takes or the disk takes nothing (the queue is bounded; the next record says how many
 //! are missing in `lost-before`, and a metric counts them), and when the machine loses power within a second (what was
 //! written is synced by then). Each slot has segments of its own. The oldest of the slot that has most bytes make room
-//! for new ones, which is counted and told as well; one that a host has open stays.
+//! for new ones, which is counted and reported as well; one that a host has open stays.
 //!
 //! Shadows answer later, so their answers have a log of their own, `state_dir/shadows`: no decision's record waits
 //! for a shadow.

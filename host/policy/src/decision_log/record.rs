@@ -44,11 +44,11 @@ pub struct DecisionRecord<Q = Value, A = Value> {
 }
 
 impl<Q, A> DecisionRecord<Q, A> {
-    /// The part of the policy that decided an item of a batch, or the whole of another question. `None`: the host's last
-    /// resort did.
+    /// The part of the policy that decided an item of a batch, or the whole of another question. `None`: the host's
+    /// last resort did.
     pub fn decider_of(&self, item: u32) -> Option<&LinkRecord> {
         let about = |link: &&LinkRecord| link.items.as_ref().is_none_or(|items| items.contains(&item));
-        // Whoever is asked about it later finds it undecided.
+        // A policy that is asked about it later finds it undecided.
         let last = self.asked.iter().rev().find(about)?;
         last.outcome.decides().then_some(last)
     }

@@ -336,7 +336,7 @@ struct Writer {
     open: [Option<Segment>; SlotName::ALL.len()],
     /// How many were begun: each has its number in its name.
     segments: u32,
-    /// Lost records of which no record has told yet.
+    /// Lost records that no written record mentions yet.
     lost: u64,
     /// Since when something is written that would not survive a loss of power.
     unsynced: Option<Instant>,

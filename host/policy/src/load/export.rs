@@ -1,4 +1,4 @@
-//! What a component exports, and how it is told when that is missing, of another type, or ends badly.
+//! What a component exports, and the errors when an export is missing, has another type, or fails.
 
 use wasmtime::component::{Component, ComponentExportIndex};
 

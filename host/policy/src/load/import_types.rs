@@ -1,4 +1,4 @@
-//! The types of imported capabilities, held against the capability's own WIT: a mistake is told when the policy is
+//! The types of imported capabilities, held against the capability's own WIT: a mistake is reported when the policy is
 //! loaded, and not by its first call.
 
 use wasmtime::component::types::{ComponentFunc, ComponentItem};

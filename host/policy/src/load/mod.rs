@@ -63,9 +63,9 @@ pub(crate) struct Loader {
 /// What a component is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Made {
-    /// Of somebody's code.
+    /// A policy that is a component.
     OfCode,
-    /// Of somebody's rules: the host's own code evaluates them, and the settings are the rules.
+    /// A policy of rules: the host's own code evaluates them, and the settings are the rules.
     OfRules,
 }
 

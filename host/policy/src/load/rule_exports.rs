@@ -47,10 +47,10 @@ impl RuleExports {
     /// The rules that answered in the decision that an instance has just made. None where it does not tell: the answer
     /// counts all the same.
     pub(crate) fn applied(&self, store: &mut Store<Guest>, instance: &Instance) -> Vec<AppliedRule> {
-        let told = instance
+        let answer = instance
             .get_typed_func::<(), (Vec<Applied>,)>(&mut *store, &self.applied_rules)
             .and_then(|function| function.call(&mut *store, ()));
-        let Ok((applied,)) = told else { return Vec::new() };
+        let Ok((applied,)) = answer else { return Vec::new() };
         let named = applied.into_iter().filter_map(|Applied { rule, items }| {
             let rule = self.names.get(usize::try_from(rule).ok()?)?.clone();
             Some(AppliedRule { rule, items })

@@ -24,7 +24,7 @@ use crate::text::{one_line, tidy_lines};
 /// What a snapshot may pass out of the guest: its whole memory, which isn't copied.
 const SNAPSHOT_BYTES: usize = usize::MAX;
 
-/// What a policy is told that calls before it is asked.
+/// The error for a policy that calls a capability before it is asked.
 const CALLS_TOO_EARLY: &str = "it calls an import, and until a question is put a policy must not call any";
 
 /// A policy, configured and compiled. Takes tens of milliseconds; for a script many seconds.

@@ -69,7 +69,7 @@ impl Slot for Rollback {
     }
 }
 
-/// Whether every step is possible, and every resource is told of.
+/// Checks that every step is possible and that every resource is mentioned.
 fn check_plan(resources: &[Resource], steps: &[Step]) -> Result<(), String> {
     let mut deleted = vec![false; resources.len()];
     let mut kept = vec![false; resources.len()];

@@ -226,7 +226,7 @@ impl std::fmt::Debug for Expression {
 fn plain_error(error: &cel::ExecutionError) -> String {
     match error {
         cel::ExecutionError::NoSuchOverload(of) if of.argument_types().iter().any(|kind| kind == "null_type") => {
-            "something that is absent is neither more nor less than anything; ask `has(...)` first".into()
+            "an absent value cannot be compared; ask `has(...)` first".into()
         }
         other => other.to_string(),
     }

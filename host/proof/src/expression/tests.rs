@@ -131,11 +131,11 @@ fn a_misspelt_word_is_refused_with_the_nearest() {
 #[test]
 fn what_can_never_be_true_or_false_is_refused() {
     for (text, expected) in [
-        ("question.attempt", "it must be true or false, and is a number"),
+        ("question.attempt", "expected true or false, got a number"),
         ("question.attempt == 'one'", "a number is never equal to a text"),
         ("question.failure.class.nearly == 'x'", "`question.failure.class` is a text, which has no field `nearly`"),
-        ("question.undoing > 1", "true or false is neither more nor less than a number"),
-        ("question.attempt && question.undoing", "`&&`, `||`, `!` and `?` need true or false, and got a number"),
+        ("question.undoing > 1", "true or false cannot be compared with a number"),
+        ("question.attempt && question.undoing", "`&&`, `||`, `!` and `?` need true or false, got a number"),
         ("question.attempt == 1 &&", ""),
     ] {
         let problem = problem(text, SlotName::Retry);

@@ -16,7 +16,7 @@ enum Printed {
     These(Vec<Json>),
     Record(Vec<(&'static str, Printed)>),
     Optional(Box<Printed>),
-    /// Of every length up to that of the list.
+    /// Lists of every length up to that of the list.
     UpTo(Vec<Printed>),
 }
 

@@ -90,14 +90,14 @@ impl InstanceApi {
 
     /// Tells a server to do something: `server_action(id, ServerAction::PowerOn)`.
     ///
-    /// The task in the answer is a fake one; read the server to see how far it is: one that was told to start is seen
+    /// The task in the answer is a fake one; read the server to see how far it is: one that was asked to start is seen
     /// to (assumption: action-takes-effect).
     pub async fn server_action(&self, server_id: &str, request: impl Into<ServerActionRequest>) -> Result<Task, Error> {
         let call = self.server(Call::post(ACTION), server_id).json(&request.into())?;
         self.client.call_and(call, |answer| answer.field("task")).await
     }
 
-    /// What the server can be told to do now.
+    /// The actions that the server accepts now.
     pub async fn list_server_actions(&self, server_id: &str) -> Result<Vec<ServerAction>, Error> {
         self.client.call_and(self.server(Call::get(ACTION), server_id), |answer| answer.field("actions")).await
     }

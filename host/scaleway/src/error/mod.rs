@@ -186,7 +186,7 @@ impl Error {
     /// Whether the resource is gone or none that these credentials may see: [`is_not_found`](Self::is_not_found), and
     /// for Apple silicon the 403 `permissions_denied` that stands for it there (recorded 30 of 30).
     ///
-    /// A key that may not read servers at all is probably told the same. Who has to be sure lists the zone: a list that
+    /// A key that may not read servers at all probably gets the same answer. To be sure, list the zone: a list that
     /// is permitted and does not hold the server proves that it is gone.
     pub fn is_gone_or_not_ours(&self) -> bool {
         self.api().is_some_and(ApiError::is_gone_or_not_ours)

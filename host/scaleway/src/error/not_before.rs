@@ -5,7 +5,7 @@ use jiff::Timestamp;
 /// The instant in words such as `this server cannot be deleted before 2025-04-12 13:24:33.836482 +0000 UTC`.
 ///
 /// That is how Go prints a time (recorded once). Read tolerantly: `T` or spaces, any fraction, offset as `Z`, `+0000`
-/// or `+00:00`, and UTC where none is told. `None` when no date follows the word.
+/// or `+00:00`, and UTC where none is given. `None` when no date follows the word.
 pub(super) fn not_before(words: &str) -> Option<Timestamp> {
     let lower = words.to_ascii_lowercase();
     lower.match_indices("before ").find_map(|(at, word)| instant(&words[at + word.len()..]))

@@ -23,7 +23,7 @@ pub use patch::Patch;
 pub use secret::Secret;
 pub use tags::has_all_tags;
 
-/// What can be told apart by an id: lists drop doubles by it, and an answer without one is refused.
+/// Resources with an id: lists drop duplicates by it, and an answer without one is refused.
 pub(crate) trait Identified {
     fn id(&self) -> &str;
 }
@@ -56,7 +56,7 @@ identified! {
     iam::Quotum => name,
 }
 
-/// Entries of Scaleway's maps (server types by name) are told apart by their key.
+/// Entries of Scaleway's maps (server types by name) are identified by their key.
 impl<T> Identified for (String, T) {
     fn id(&self) -> &str {
         &self.0

@@ -113,7 +113,7 @@ impl FaultKind {
         FaultKind::MalformedBody,
     ];
 
-    /// The kinds that no caller can be told about, of each one: an effect that comes when everybody has looked already,
+    /// The kinds whose effect no caller learns of: an effect that comes when everybody has looked already,
     /// and lists that are well formed and wrong.
     pub const UNTOLD: [FaultKind; 3] =
         [FaultKind::Late(Duration::from_secs(60)), FaultKind::Omit(1), FaultKind::OmitKeepTotal(1)];

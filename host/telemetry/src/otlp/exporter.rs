@@ -68,7 +68,7 @@ impl Exporter {
             let (stop, lost) = (Arc::clone(&stop), Arc::clone(&lost));
             move || {
                 runtime.block_on(work(settings, waiting, metrics, &stop, &lost));
-                // Whoever stops the export may have gone on already.
+                // The receiver may be gone: stopping does not wait for ever.
                 let _ = end.try_send(());
             }
         };

@@ -38,7 +38,7 @@ pub struct Settings {
 pub(crate) struct Endpoint {
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
-    /// Of one request.
+    /// Time limit of one request.
     pub(crate) timeout: Duration,
 }
 

@@ -11,7 +11,7 @@ use windlass_lifecycle::{Aftermath, LeftResource, Report, ResourceKind, Resource
 pub(super) fn failure_of(error: &Error) -> Failure {
     let failure = words_of(error);
     match error {
-        // What is left is told by the cluster's record.
+        // The cluster's record says what is left.
         Error::Failed(_) => failure,
         error => failure.ended([error.aftermath()], Vec::new(), false),
     }

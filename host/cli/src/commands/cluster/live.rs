@@ -117,7 +117,7 @@ impl View {
             }
             _ => {}
         }
-        // A step is told when it is through, in the order of their ends.
+        // Steps are printed when they end, in that order.
         let steps = progress(&self.events);
         let through = steps.iter().filter(|step| is_through(step)).count();
         if through > self.reported {

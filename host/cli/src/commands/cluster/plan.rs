@@ -1,4 +1,4 @@
-//! A dry run, told.
+//! The text of a dry run.
 
 use serde_json::json;
 use windlass_cluster::{ClusterPlan, PlannedHook, PlannedRun};

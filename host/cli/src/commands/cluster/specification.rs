@@ -11,7 +11,7 @@ use super::failure::failure_of;
 use crate::arguments::ValidateCluster;
 use crate::context::Context;
 
-/// The specification behind a file's name, its problems told with the file.
+/// Reads a specification from a file. Errors name the file.
 pub(super) fn read(file: &std::path::Path) -> Result<ClusterSpecification, Failure> {
     ClusterSpecification::read(file).map_err(|error| {
         let failure = failure_of(&error);
@@ -22,8 +22,8 @@ pub(super) fn read(file: &std::path::Path) -> Result<ClusterSpecification, Failu
     })
 }
 
-/// Refuses a specification that names what does not exist: a type, an image, a program of a hook. What may pass, such as
-/// a shortage or an API that is down, is left to the operation, which asks its policies whether to wait.
+/// Refuses a specification that names what does not exist: a type, an image, a program of a hook. What may pass, such
+/// as a shortage or an API that is down, is left to the operation, which asks its policies whether to wait.
 pub(super) async fn refuse_unknown(
     clusters: &Clusters,
     specification: &ClusterSpecification,

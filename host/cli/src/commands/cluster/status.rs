@@ -13,7 +13,7 @@ pub(super) fn differences(status: &ClusterStatus) -> Vec<String> {
     nodes.flat_map(|node| node.differences.iter().map(|words| format!("{}: {words}", node.node))).collect()
 }
 
-/// How old what is told is, and whether Scaleway agrees.
+/// How old the status is, and whether Scaleway agrees.
 fn known(status: &ClusterStatus) -> String {
     if status.seen.is_none() {
         return format!(

@@ -76,7 +76,7 @@ pub(crate) async fn scale(context: &Context, arguments: &ScaleCluster) -> Result
     .await
 }
 
-/// Whoever scales a cluster wants it: a deletion that was requested, and whose process died, is withdrawn.
+/// Withdraws a deletion whose process died: to scale a cluster is to want it.
 pub(super) async fn withdraw_deletion(
     context: &Context,
     clusters: &Clusters,

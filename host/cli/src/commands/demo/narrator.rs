@@ -22,7 +22,7 @@ impl Narrator {
         Self { output, acts: Vec::new() }
     }
 
-    /// What was told so far.
+    /// The text so far.
     pub(super) fn acts(&self) -> &[Act] {
         &self.acts
     }

@@ -1,5 +1,5 @@
-//! What is at Scaleway's end: credentials, the way there, the clock, what the key may read, and whose servers there are.
-//! All of it by GET; of each list one item at most, but all servers.
+//! What is at Scaleway's end: credentials, the way there, the clock, what the key may read, and whose servers there
+//! are. All of it by GET; of each list one item at most, but all servers.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant, SystemTime};
@@ -101,7 +101,7 @@ const PRODUCTS: [Product; 6] = [
 const SERVERS: &str = "/instance/v1/zones/{zone}/servers?per_page=1";
 
 pub(super) async fn examine(context: &Context) -> Vec<Check> {
-    // Of what options and our configuration say, only the zone can be invalid.
+    // Only the zone can be invalid in options and in our configuration.
     if let Err(failure) = context.explicit_settings(None) {
         let untried = Check::skipped(CREDENTIALS, "not tried: the zone is invalid");
         return stopped(vec![untried, Check::of_failure(ZONE, &failure)], "there is no zone to ask about");
@@ -429,7 +429,7 @@ mod tests {
     fn the_clock_is_compared_with_what_the_header_can_mean() {
         let there = instant_of("Sun, 22 Nov 2026 07:03:49 GMT").expect("a date");
         assert_eq!(there, at("2026-11-22T07:03:49Z"));
-        // Written at any moment of that second, and on its way for a while: no skew can be told.
+        // Written at any moment of that second, and in transit for a while: no skew can be computed.
         assert_eq!(skew(there, at("2026-11-22T07:03:48Z"), at("2026-11-22T07:03:49.5Z")), 0);
         assert_eq!(skew(there, at("2026-11-22T07:03:49.9Z"), at("2026-11-22T07:03:55Z")), 0);
         assert_eq!(skew(there, at("2026-11-22T07:04:50Z"), at("2026-11-22T07:04:51Z")), 60_000);

@@ -1,4 +1,4 @@
-//! `windlass operation watch` and `attach`: operations of another process, told as its journal grows.
+//! `windlass operation watch` and `attach`: operations of another process, printed as its journal grows.
 
 use std::collections::BTreeMap;
 
@@ -92,7 +92,7 @@ async fn follow(
 struct Watching {
     /// The one; otherwise all that are open.
     id: Option<OperationId>,
-    /// The last entry that was told of each, and where it stands.
+    /// The last printed entry of each operation, and its state.
     seen: BTreeMap<OperationId, (u64, Option<Operation>)>,
     /// The steps under way.
     doing: BTreeMap<String, String>,

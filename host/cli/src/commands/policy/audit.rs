@@ -37,7 +37,7 @@ struct Audit {
     servers: usize,
     /// How many claimed Macs there are.
     macs: usize,
-    /// Of how many of them the price was asked for and is not known.
+    /// How many of them have no known price.
     without_price: usize,
     #[serde(flatten)]
     comparison: Comparison<Named>,
@@ -175,7 +175,7 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Of how many servers the price is missing, what is decided about each machine today, and what would be.
+    /// Returns how many servers have no known price, what is decided about each machine today, and what would be.
     async fn decide(
         &self,
         slot: SlotName,

@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::policy_file::{BUILT_IN, link_or_default, load, only_slot, trial_host};
 use crate::units::ago;
 
-/// Of each policy, where nothing else is said: some seconds on two cores.
+/// How many questions each policy is asked by default: some seconds on two cores.
 const QUESTIONS: u64 = 1_000_000;
 
 pub(super) fn run(context: &Context, arguments: &DiffPolicies) -> Result<(), Failure> {

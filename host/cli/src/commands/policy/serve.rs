@@ -1,4 +1,4 @@
-//! `windlass policy serve`: decisions over a Unix socket, until it is told to end.
+//! `windlass policy serve`: decisions over a Unix socket, until it is asked to stop.
 
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};

@@ -22,7 +22,7 @@ use crate::policy_file::{MAX_COMPONENT_BYTES, granted, grants_needed, load, offl
 #[derive(Serialize)]
 struct Verified {
     policy: String,
-    /// Of its bytes: what is signed.
+    /// The digest of its bytes, which is what is signed.
     digest: String,
     signatures: Vec<Signer>,
     /// Whether it would be loaded.
@@ -83,7 +83,8 @@ pub(super) fn run(context: &Context, arguments: &VerifyPolicy) -> Result<(), Fai
         .with_partial(serde_json::to_value(&verified).unwrap_or_default()))
 }
 
-/// The keys that are named, or else those of the configuration. What the configuration revokes is revoked in either case.
+/// The keys that are named, or else those of the configuration. What the configuration revokes is revoked in either
+/// case.
 fn trust(context: &Context, keys: &[String]) -> Result<Arc<Trust>, Failure> {
     if keys.is_empty() {
         return context.configuration.policies.trust().cloned().ok_or_else(|| {

@@ -50,7 +50,7 @@ pub(super) fn local_id<'t>(zone: &Zone, text: &'t str) -> Result<&'t str, Failur
 /// an address that it has. Where none is listed so, the server that the journal knows by the text is read by its id: a
 /// list may leave it out, or show it under another name, or not be readable.
 ///
-/// An id comes first, whatever others are called, so that a server can always be told from its namesakes.
+/// An id comes first, whatever others are called, so that a server can always be distinguished from others of its name.
 pub(super) async fn find(
     reader: MachineReader<'_>,
     zone: &Zone,

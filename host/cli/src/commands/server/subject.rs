@@ -52,7 +52,7 @@ impl Subject {
         }
     }
 
-    /// Of a server that is not listed: what the journal knows to have been made with it.
+    /// What the journal knows to have been made with a server that is not listed.
     pub(super) fn of_remembered(server: RememberedServer, zone: &Zone) -> Self {
         let why = format!("made with {}, which is not listed", server.name);
         let planned = |resource: &ResourceName| Planned {
@@ -88,7 +88,8 @@ pub(super) async fn named(
     for text in texts {
         let text = local_id(&work.zone, text)?;
         let subject = match find(work.lifecycle.machine_reader(), &work.zone, machines, text).await {
-            // Only its id selects a server that merely carries our tags. The name may be that of a server which is gone.
+            // Only its id selects a server that merely carries our tags. The name may be that of a server which is
+            // gone.
             Ok(Some(machine)) if machine.id != text && !is_made_by_operation(work, &machine)? => {
                 remembered(work, machines, text).map_err(|_| only_tagged(&machine, text))?
             }
@@ -140,7 +141,7 @@ fn refuse_former_name(machine: &Machine, text: &str) -> Result<(), Failure> {
 fn remembered(work: &Work, machines: &Result<Vec<Machine>, Failure>, text: &str) -> Result<Subject, Failure> {
     let known = work.lifecycle.remembered(&work.zone, text);
     let mut known = known.map_err(|error| lifecycle_failure("the journal cannot be read", &error))?;
-    // Of those of one name, only what is not gone can be meant; where all is gone, the newest tells so.
+    // Of several with one name, those that are gone are not meant. If all are gone, the newest is reported as gone.
     if known.iter().any(|server| !server.gone) {
         known.retain(|server| !server.gone);
     } else {

@@ -9,7 +9,7 @@ use crate::group::start::{PATIENCE, problem, words};
 /// What was learned on the way.
 pub(crate) struct Learned {
     pub(super) operating_system: Option<String>,
-    /// Of all hosts of the zone.
+    /// The names of all hosts of the zone.
     pub(super) names: Vec<String>,
 }
 

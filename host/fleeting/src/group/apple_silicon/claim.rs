@@ -186,7 +186,7 @@ impl Fleet<Macs> {
     }
 }
 
-/// Why a claim failed, as policies are told: step and failure.
+/// Why a claim failed, for policies: step and failure.
 fn cause(error: &Error) -> (String, Cause) {
     let class = match error {
         Error::Failed(failure) => return (failure.step.clone(), failure.cause.clone()),

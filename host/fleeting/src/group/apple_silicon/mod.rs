@@ -245,7 +245,7 @@ impl MachineKind for Macs {
     ) -> Result<Option<Release>, Error> {
         let host = fleet.book.lock().get(id).and_then(|entry| entry.server.clone());
         let (Some(host), Some((claim, _))) = (host, fleet.claim_of(id)) else { return Ok(None) };
-        // Of several who want it released one begins.
+        // Of several concurrent releases, one begins.
         let begins = fleet.apply(id, &Event::RemovalBegan { by: None }).is_some();
         Ok(begins.then(|| Release { claim, host, requested_by: requested_by.clone() }))
     }
@@ -270,7 +270,7 @@ impl MachineKind for Macs {
             .get_server(&host)
             .await
             .map_err(|error| Failure::from_error(&error))?;
-        // Whoever it belongs to now, its password is none of ours.
+        // It may belong to somebody else now: its password is not ours to show.
         if host.name != id {
             return Err(Failure(format!("{id} is gone: its host carries another name now")));
         }

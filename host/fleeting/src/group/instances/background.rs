@@ -30,7 +30,7 @@ fn kept(id: &str, operation: &OperationId, why: &str) {
 }
 
 impl Fleet<Instances> {
-    /// Registers how an operation is told to end.
+    /// Registers how to cancel an operation.
     fn register(&self, operation: &OperationId) -> (Control, UnboundedReceiver<Step>) {
         let (control, events) = self.control();
         self.kind.controls.lock().insert(operation.clone(), control.clone());
@@ -266,7 +266,7 @@ impl Fleet<Instances> {
     }
 
     /// Takes in how those operations ended that are in flight by the book and that nobody here works on: what another
-    /// process took up ends without our being told, and nothing may be told as being removed for ever.
+    /// process took up ends without notice, and nothing may be reported as being removed for ever.
     pub(crate) fn catch_up(self: &Arc<Self>) {
         let here: HashSet<OperationId> = self.lifecycle.in_flight().into_iter().collect();
         let elsewhere: Vec<(OperationKind, OperationId)> = self

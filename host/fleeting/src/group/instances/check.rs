@@ -45,7 +45,7 @@ pub(super) async fn check(client: &Client, configuration: &Configuration) -> Res
         match answer {
             Ok(of_zone) => of_zones.push((zone, of_zone)),
             Err(Unchecked::Wrong(found)) => {
-                // Of what is the same in all zones one complaint is enough.
+                // A mistake that is the same in all zones is reported once.
                 let new = |problem: &Problem| !problems.contains(problem);
                 problems.extend(found.into_iter().filter(new).collect::<Vec<_>>());
             }

@@ -1,6 +1,6 @@
 //! ConnectInfo: where an instance is and who logs in. Addresses are read each time, since they can change over a
-//! suspension. What was read last is told only while Scaleway cannot be asked and the instance counts as healthy: jobs
-//! go on during an outage.
+//! suspension. The last reading is reported only while Scaleway cannot be asked and the instance counts as healthy:
+//! jobs go on during an outage.
 
 use bytes::Bytes;
 use windlass_scaleway::types::instance::{PrivateNic, Server};

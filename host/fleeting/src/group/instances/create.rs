@@ -92,7 +92,7 @@ impl Fleet<Instances> {
         let placed = self.places.lock().placed(&decision.answer);
         let accepted: u32 = placed.iter().map(|placed| placed.count).sum();
         if accepted < wanted {
-            // Of several places, the one that can be used first.
+            // The place that can be used first.
             let first = match backoffs.iter().any(Option::is_none) {
                 true => None,
                 false => backoffs.iter().flatten().min_by_key(|backoff| backoff.rest),
@@ -129,7 +129,7 @@ impl Fleet<Instances> {
         };
         let Some(operation) = operation else { return Ok(false) };
         let control = self.kind.controls.lock().get(&operation).cloned();
-        // Noted before it is told: whoever ends the creation meanwhile sees that it is not wanted.
+        // Recorded before it is reported: a concurrent cancellation then sees that it is not wanted.
         let changed = self.apply(id, &Event::Unwanted { informed: control.is_some() }).is_some();
         let is_untold = self.book.lock().get(id).is_some_and(|entry| matches!(entry.phase(), Phase::Creating { .. }));
         if !changed && !is_untold {
@@ -151,8 +151,8 @@ impl Fleet<Instances> {
         Ok(changed)
     }
 
-    /// Opens a cleanup in the journal, which asks the release policy. Nothing where there is none to be carried out: the
-    /// instance is unknown or goes already.
+    /// Opens a cleanup in the journal, which asks the release policy. Nothing where there is none to be carried out:
+    /// the instance is unknown or goes already.
     pub(super) async fn journal_cleanup(
         &self,
         id: &str,

@@ -37,9 +37,9 @@ pub(super) fn key_of(connector: &ConnectorConfig, state: &StateDirectory) -> Res
     Ok(key)
 }
 
-/// Whoever's servers say that they are of the group, in each of its zones. Where the state is fresh each has to answer:
-/// it decides now whether the group is alone, and never again. Otherwise one that does not takes no other with it: what
-/// the journal does not know there is left alone whenever it is seen.
+/// All servers that carry the group's tag, whoever owns them, in each of its zones. Where the state is fresh each
+/// zone must answer: only then is it decided whether the group is alone. Later, a zone that does not answer affects no
+/// other: servers there that the journal does not know are left alone.
 pub(super) async fn members(
     client: &Client,
     configuration: &Configuration,

@@ -26,7 +26,7 @@ words! {
         Unlocking = "unlocking",
         /// Its disk is being wiped and installed anew. `delivered` stays true meanwhile (SDK).
         Reinstalling = "reinstalling",
-        /// Doing something that is not told.
+        /// Busy with something that the API does not name.
         Busy = "busy",
         /// Scaleway does not know.
         UnknownStatus = "unknown_status",
@@ -155,7 +155,7 @@ impl Server {
         crate::types::instant::instant(&self.created_at)
     }
 
-    /// The instant from which on it can be deleted, when Scaleway told one that can be read. The billing floor: a
+    /// The instant from which on it can be deleted, if Scaleway gave one that can be parsed. The billing floor: a
     /// DELETE before it is refused with 412.
     pub fn deletable_at(&self) -> Option<jiff::Timestamp> {
         self.deletable_at.as_deref().and_then(crate::types::instant::instant)

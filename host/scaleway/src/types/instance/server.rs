@@ -26,7 +26,7 @@ words! {
 }
 
 words! {
-    /// What a server can be told to do.
+    /// Actions on a server.
     pub enum ServerAction {
         /// Boots a `stopped` or `stopped in place` server.
         PowerOn = "poweron",
