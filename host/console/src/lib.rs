@@ -24,7 +24,6 @@ mod prices;
 mod read;
 mod report;
 mod server;
-mod timeline;
 mod tls;
 
 pub use access::{Access, MIN_TOKEN_CHARACTERS};

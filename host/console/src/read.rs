@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 #[cfg(feature = "clusters")]
 use windlass_cluster::StoredCluster;
+use windlass_inspect::timeline::{Plan, Step, steps};
 use windlass_lifecycle::{
     Entry, Error as LifecycleError, Journal, LastSweep, Operation, OperationFilter, OperationId, OperationKind,
     OperationState, StateDirectory,
@@ -21,7 +22,6 @@ use windlass_policy::{
     Error as PolicyError, PolicyChange, Replay, RunningHost, policy_changes, running_hosts,
 };
 
-use crate::timeline::{Plan, Step, steps};
 use crate::{Candidates, Error, Prices};
 
 #[cfg(feature = "clusters")]

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use maud::html;
 use windlass_inspect::text::{instant, printable};
+use windlass_inspect::timeline::End;
 use windlass_inspect::words::{cause_words, human_duration};
 use windlass_lifecycle::{OperationFilter, OperationState, StateDirectory};
 
 use crate::Error;
 use crate::pages::{self, Frame};
 use crate::read::{OperationView, Source};
-use crate::timeline::End;
 
 /// Operations of one report at most.
 const MAX_OPERATIONS: usize = 1_000;

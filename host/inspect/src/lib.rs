@@ -26,6 +26,7 @@ pub mod removals;
 #[cfg(feature = "terminal")]
 mod table;
 pub mod text;
+pub mod timeline;
 #[cfg(feature = "terminal")]
 pub mod usage;
 pub mod words;

@@ -1,5 +1,7 @@
 //! The journal.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use serde_json::Value;
 use windlass_lifecycle::{
@@ -12,7 +14,8 @@ use crate::listing::Listing;
 use crate::output::fields;
 use crate::removals::requested_lines;
 use crate::text::{age, ago, bold, dim, green, instant, printable, red, yellow};
-use crate::words::{brief, human_duration, why_words};
+use crate::timeline::{Attempt, End, Step, attempt_words, note_words, steps};
+use crate::words::{human_duration, why_words};
 
 /// The document that lists operations.
 #[derive(Debug, Serialize)]
@@ -179,12 +182,13 @@ impl Inspector<'_> {
         let operation = self.with_worker(operation);
         let entries = journal.entries(&id).map_err(|error| unreadable(&error))?;
         let shown = Shown { operation, entries };
-        self.output.result(&shown, || rendered(&shown));
+        self.output.result(&shown, || rendered(&shown, self.output.is_wide()));
         Ok(())
     }
 }
 
-fn rendered(shown: &Shown) -> String {
+/// `wide`: each entry of the journal, with its data.
+fn rendered(shown: &Shown, wide: bool) -> String {
     let WithWorker { operation, worker } = &shown.operation;
     let mut lines = vec![
         ("operation", operation.id.to_string()),
@@ -199,7 +203,7 @@ fn rendered(shown: &Shown) -> String {
     }
     lines.push(("began", format!("{} ({})", instant(operation.created_at), ago(operation.created_at))));
     if let Some(took) = operation.took() {
-        lines.push(("took", human_duration(std::time::Duration::from_millis(took))));
+        lines.push(("took", milliseconds(took)));
     }
     match worker {
         Some(Worker::Alive) => lines.push(("worker", format!("alive: process {}", operation.runner))),
@@ -231,38 +235,75 @@ fn rendered(shown: &Shown) -> String {
     }
     let mut text = fields(&lines);
     text.push_str(&format!("\n{}\n", bold("steps")));
-    for entry in &shown.entries {
-        text.push_str(&format!("{}\n", entry_words(operation, entry)));
+    if wide {
+        text.extend(shown.entries.iter().map(|entry| entry_line(operation, entry, &data_words(&entry.data))));
+    } else {
+        text.extend(steps(&shown.entries).iter().map(|step| step_lines(operation, step)));
     }
     text
 }
 
-/// One entry in one line, with the time since its operation began.
+/// A step with its failed attempts below it, with the time since its operation began.
+fn step_lines(operation: &Operation, step: &Step) -> String {
+    let took = step.ended.map(|ended| ended.saturating_sub(step.began)).filter(|took| *took >= MIN_SHOWN_MS);
+    let end = match step.end {
+        End::Open => format!("  {}", yellow("not ended")),
+        End::Done => took.map(|took| dim(&format!("  took {}", milliseconds(took)))).unwrap_or_default(),
+        End::Failed if step.attempts.is_empty() => format!("  {}", red("failed")),
+        End::Failed => String::new(),
+        End::Note => format!("  {}", printable(&note_words(&step.name, &step.data))),
+    };
+    let id = step.resource.as_ref().map(|resource| format!("  {}", resource.id)).unwrap_or_default();
+    let mut lines = line(operation, step.began, &step.name, &id, &end);
+    for attempt in &step.attempts {
+        lines.push_str(&line(operation, attempt.at, "", "", &format!("  {}", printable(&attempt_words(attempt)))));
+    }
+    lines
+}
+
+/// Shorter durations of steps are not shown.
+const MIN_SHOWN_MS: u64 = 500;
+
+/// One entry of the journal in one line, with the time since its operation began.
 #[must_use]
 pub fn entry_words(operation: &Operation, entry: &Entry) -> String {
-    let after_ms = entry.at.saturating_sub(operation.created_at);
-    let phase = match entry.phase {
-        Phase::Intent => dim("intent "),
-        Phase::Outcome => green("outcome"),
-        Phase::Failure => red("failure"),
-        Phase::Note => yellow("note   "),
-    };
-    let resource =
-        entry.resource.as_ref().map(|resource| format!("  {} {}", resource.kind, resource.id)).unwrap_or_default();
-    let data =
-        if data_is_empty(&entry.data) { String::new() } else { format!("  {}", dim(&printable(&brief(&entry.data)))) };
-    format!(
-        "  {:>9}  {phase}  {:<20}{}{data}",
-        human_duration(std::time::Duration::from_millis(after_ms)),
-        printable(&entry.step),
-        printable(&resource),
+    entry_line(
+        operation,
+        entry,
+        &printable(&match entry.phase {
+            Phase::Intent | Phase::Outcome => String::new(),
+            Phase::Failure => attempt_words(&Attempt::of(entry)),
+            Phase::Note => note_words(&entry.step, &entry.data),
+        }),
     )
 }
 
-fn data_is_empty(data: &Value) -> bool {
+fn entry_line(operation: &Operation, entry: &Entry, words: &str) -> String {
+    let phase = match entry.phase {
+        Phase::Intent => dim("begins"),
+        Phase::Outcome => green("done  "),
+        Phase::Failure => red("failed"),
+        Phase::Note => yellow("note  "),
+    };
+    let words = if words.is_empty() { String::new() } else { format!("  {words}") };
+    let resource = entry.resource.as_ref().map(|name| format!("  {} {}", name.kind, name.id)).unwrap_or_default();
+    format!("  {phase}{}", line(operation, entry.at, &entry.step, &resource, &words))
+}
+
+fn line(operation: &Operation, at: u64, step: &str, resource: &str, end: &str) -> String {
+    let after = milliseconds(at.saturating_sub(operation.created_at));
+    let text = format!("  {after:>9}  {:<19}{}{end}", printable(step), printable(resource));
+    format!("{}\n", text.trim_end())
+}
+
+fn milliseconds(duration: u64) -> String {
+    human_duration(Duration::from_millis(duration))
+}
+
+fn data_words(data: &Value) -> String {
     match data {
-        Value::Null => true,
-        Value::Object(fields) => fields.is_empty(),
-        _ => false,
+        Value::Null => String::new(),
+        Value::Object(fields) if fields.is_empty() => String::new(),
+        data => dim(&printable(&data.to_string())),
     }
 }

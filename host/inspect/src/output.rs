@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::document::Document;
 use crate::table::{Head, laid_out};
-use crate::text::{dim, printable};
+use crate::text::{dim, folded, printable};
 
 /// How results are written on stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -94,6 +94,11 @@ impl Output {
             return self.document(document);
         }
         let text = text();
+        // A wide table keeps its lines, whatever the terminal.
+        let text = match Stream::Stdout.width().filter(|_| !self.is_wide()) {
+            Some(width) => folded(&text, width),
+            None => text,
+        };
         print(&text);
         if !text.is_empty() && !text.ends_with('\n') {
             print("\n");

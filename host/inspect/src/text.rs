@@ -11,6 +11,35 @@ pub fn printable(text: &str) -> String {
     text.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect()
 }
 
+/// Breaks lines that are wider than a terminal between words. What follows is indented like the last column. A line
+/// with a command stays whole, so that it can be copied.
+#[cfg(feature = "terminal")]
+pub(crate) fn folded(text: &str, width: usize) -> String {
+    text.split_inclusive('\n').map(|line| folded_line(line, width)).collect()
+}
+
+#[cfg(feature = "terminal")]
+fn folded_line(line: &str, width: usize) -> String {
+    let plain = anstream::adapter::strip_str(line).to_string();
+    let plain = plain.trim_end();
+    if textwrap::core::display_width(plain) <= width || plain.contains("windlass ") {
+        return line.to_owned();
+    }
+    let leading = plain.len() - plain.trim_start().len();
+    let columns = plain.match_indices("  ").filter_map(|(at, _)| {
+        let rest = &plain[at..];
+        let column = at + rest.len() - rest.trim_start().len();
+        Some(textwrap::core::display_width(plain.get(..column)?)).filter(|column| *column <= width / 2)
+    });
+    let indent = " ".repeat(columns.max().unwrap_or(leading + 2));
+    let options = textwrap::Options::new(width)
+        .subsequent_indent(&indent)
+        .break_words(false)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    textwrap::fill(line, options)
+}
+
 /// What is beside the point.
 #[must_use]
 pub fn dim(text: &str) -> String {
@@ -101,5 +130,24 @@ mod tests {
     fn instants_are_told_in_utc() {
         assert_eq!(instant(0), "1970-01-01 00:00:00Z");
         assert_eq!(instant(u64::MAX), "18446744073709551615 ms after 1970");
+    }
+
+    #[cfg(feature = "terminal")]
+    #[test]
+    fn long_lines_break_between_words_below_their_column() {
+        let text = format!("{}       journal  this program can read it, and nobody else does\nshort\n", green("ok"));
+        let folded = folded(&text, 30);
+        let plain = anstream::adapter::strip_str(&folded).to_string();
+        let expected = "ok       journal  this program\n         can read it, and\n         nobody else does\nshort\n";
+        assert_eq!(plain, expected);
+    }
+
+    #[cfg(feature = "terminal")]
+    #[test]
+    fn ids_and_commands_are_never_broken() {
+        let id = "ip d5dbc951-ddd1-4828-a3e8-9e3e919a8d35 is left";
+        assert_eq!(folded(id, 20), "ip\n  d5dbc951-ddd1-4828-a3e8-9e3e919a8d35\n  is left");
+        let command = "  try     windlass operation show fail-0nx9rvrcwjay\n";
+        assert_eq!(folded(command, 20), command);
     }
 }

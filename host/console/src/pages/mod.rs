@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use maud::{DOCTYPE, Markup, html};
 use serde::Serialize;
-use serde_json::Value;
 use windlass_inspect::text::{age, instant};
 use windlass_inspect::words::human_duration;
 
@@ -173,20 +172,6 @@ fn encoded(name: &str) -> String {
 fn raw(title: &str, value: &impl Serialize) -> Markup {
     let text = serde_json::to_string_pretty(value).unwrap_or_default();
     html! { details { summary { (title) } pre tabindex="0" { (text) } } }
-}
-
-/// A value on one line, cut where it is long.
-fn brief(value: &Value) -> String {
-    const MAX_CHARACTERS: usize = 160;
-    let text = match value {
-        Value::Null => return String::new(),
-        Value::Object(fields) if fields.is_empty() => return String::new(),
-        value => value.to_string(),
-    };
-    if text.chars().count() <= MAX_CHARACTERS {
-        return text;
-    }
-    format!("{}…", text.chars().take(MAX_CHARACTERS).collect::<String>())
 }
 
 /// The link to what is older than a page.

@@ -2,15 +2,13 @@
 
 use maud::{Markup, html};
 use windlass_inspect::text::ago;
+use windlass_inspect::timeline::{End, Plan, Step, note_words};
 use windlass_inspect::words::{cause_words, failure_words};
 use windlass_lifecycle::{Operation, OperationFilter, OperationId, OperationState};
 
 use super::about::{about, group_link, named, why};
-use super::{
-    CREATE, brief, decision_link, empty, encoded, facts, older, operation_link, raw, state, table, took, when,
-};
+use super::{CREATE, decision_link, empty, encoded, facts, older, operation_link, raw, state, table, took, when};
 use crate::read::{OperationView, PlannedResource};
-use crate::timeline::{End, Plan, Step};
 
 /// The states, in the order of the choice.
 const STATES: [OperationState; 7] = [
@@ -172,7 +170,7 @@ fn end_of(step: &Step) -> Markup {
             End::Open => { (state("open")) },
             End::Done => { (state("done")) },
             End::Failed => { (state("failed")) },
-            End::Note => { span.small { (note(step)) } },
+            End::Note => { span.small { (note_words(&step.name, &step.data)) } },
         }
         @if !step.attempts.is_empty() {
             ol.attempts { @for attempt in &step.attempts {
@@ -187,20 +185,6 @@ fn end_of(step: &Step) -> Markup {
                 }
             } }
         }
-    }
-}
-
-/// A note in words; of a kind that this version does not know, as it stands.
-fn note(step: &Step) -> String {
-    let count = |key: &str| step.data.get(key).and_then(|list| list.as_array()).map_or(0, Vec::len);
-    match step.name.as_str() {
-        "undo-begun" => match step.data.get("because").filter(|because| !because.is_null()) {
-            Some(because) => format!("it is undone, because of {}", cause_words(because)),
-            None => "it is undone".to_owned(),
-        },
-        "look" => format!("{} that it made, {} by their tags", count("made"), count("tagged")),
-        "plan" => format!("{} steps, below", count("steps")),
-        _ => brief(&step.data),
     }
 }
 

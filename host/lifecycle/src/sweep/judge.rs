@@ -185,8 +185,7 @@ impl Case<'_> {
     /// Judges a resource of an operation that this journal does not know.
     fn unknown(&self, resource: &Listed, id: &OperationId) -> Judgement {
         let grace = u64::try_from(self.grace.as_millis()).unwrap_or(u64::MAX);
-        // Made in a time to come, it was made by a clock that was ahead: how old it is nobody knows, and it is not
-        // young.
+        // Made in a time to come, it was made by a clock that was ahead: how old it is nobody knows, and it is not young.
         let ahead = id.made_at().saturating_sub(self.now);
         if ahead <= grace && self.now.saturating_sub(id.made_at()) < grace {
             return Judgement::Young;

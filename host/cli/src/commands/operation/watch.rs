@@ -144,7 +144,7 @@ impl Watching {
                     let event = json!({ "operation": id, "kind": operation.kind, "entry": entry });
                     context.output.event("operation entry", &event);
                 } else if intents_too || entry.phase != Phase::Intent {
-                    lines.push(format!("{id}{}", entry_words(&operation, entry)));
+                    lines.push(format!("{id}{}", entry_words(&operation, entry).trim_end()));
                 }
             }
             *reported = entries.last().map_or(*reported, |entry| entry.sequence);

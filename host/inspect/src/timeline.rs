@@ -1,89 +1,110 @@
-//! An operation's entries as steps: what was called, how often, how long it took, and what came of it.
+//! An operation's journal entries as steps: what was called, how often, how long it took, and how it ended.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
 use windlass_lifecycle::{Entry, Phase, ResourceName};
 use windlass_policy::slots::types::Failure;
 
+use crate::words::{brief, counted, human_duration};
+
+/// One step of an operation: a call with its attempts, or a note.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Step {
-    pub(crate) name: String,
-    pub(crate) resource: Option<ResourceName>,
+pub struct Step {
+    /// As the journal names it: `create-server`.
+    pub name: String,
+    /// What it made, changed or was about.
+    pub resource: Option<ResourceName>,
     /// Milliseconds since 1970.
-    pub(crate) began: u64,
-    pub(crate) ended: Option<u64>,
-    pub(crate) end: End,
+    pub began: u64,
+    /// Milliseconds since 1970. Absent while it is open.
+    pub ended: Option<u64>,
+    /// How it ended.
+    pub end: End,
     /// The attempts that failed.
-    pub(crate) attempts: Vec<Attempt>,
+    pub attempts: Vec<Attempt>,
     /// What else was written down.
-    pub(crate) data: Value,
+    pub data: Value,
 }
 
-/// What came of a step.
+/// How a step ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// Nothing yet, as far as is written.
+pub enum End {
+    /// Not yet, as far as the journal says.
     Open,
+    /// Completed.
     Done,
+    /// Given up.
     Failed,
-    /// It is no effect: what was found or decided.
+    /// Not a call: what was found or decided.
     Note,
 }
 
 /// An attempt that failed, and what was decided then.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-pub(crate) struct Attempt {
+pub struct Attempt {
+    /// When it failed, in milliseconds since 1970.
     #[serde(skip)]
-    pub(crate) at: u64,
+    pub at: u64,
+    /// Its number, from 1.
     #[serde(default)]
-    pub(crate) attempt: Option<u32>,
+    pub attempt: Option<u32>,
     /// The decision about it, of the slot `retry`.
     #[serde(default)]
-    pub(crate) decision: Option<String>,
+    pub decision: Option<String>,
+    /// Why it failed.
     #[serde(default)]
-    pub(crate) failure: Option<Failure>,
-    /// Milliseconds until the next; absent when there was none.
+    pub failure: Option<Failure>,
+    /// Milliseconds until the next attempt. Absent if there was none.
     #[serde(default)]
-    pub(crate) wait: Option<u64>,
+    pub wait: Option<u64>,
+    /// The reason that the policy gave.
     #[serde(default)]
-    pub(crate) reason: Option<String>,
+    pub reason: Option<String>,
 }
 
 /// A step of the plan by which something is undone.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub(crate) struct PlanStep {
-    pub(crate) action: String,
-    /// The steps that come before it.
+pub struct PlanStep {
+    /// `delete`, `detach`, `keep` or another action of the contract.
+    pub action: String,
+    /// The positions of the steps that come before it.
     #[serde(default)]
-    pub(crate) after: Vec<usize>,
+    pub after: Vec<usize>,
     /// Its resource, as the decision's question counts them.
-    pub(crate) resource: usize,
+    pub resource: usize,
 }
 
 /// The plan by which something is undone.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) struct Plan {
+pub struct Plan {
+    /// The policy.
     #[serde(default)]
-    pub(crate) decided_by: Option<String>,
+    pub decided_by: Option<String>,
+    /// The id of the decision.
     #[serde(default)]
-    pub(crate) decision: Option<String>,
+    pub decision: Option<String>,
+    /// The reason that the policy gave.
     #[serde(default)]
-    pub(crate) reason: Option<String>,
-    pub(crate) steps: Vec<PlanStep>,
+    pub reason: Option<String>,
+    /// In the order of the plan.
+    pub steps: Vec<PlanStep>,
 }
 
 impl Plan {
-    /// The step of the journal that is a plan.
-    pub(crate) fn of(step: &Step) -> Option<Self> {
+    /// The plan that a step of the journal notes; `None` for any other step.
+    #[must_use]
+    pub fn of(step: &Step) -> Option<Self> {
         let is_plan = step.end == End::Note && step.name == "plan";
         is_plan.then(|| serde_json::from_value(step.data.clone()).ok()).flatten()
     }
 
     /// How many steps come before each at least. What names a step that is none, or itself, counts as a first one.
-    pub(crate) fn depths(&self) -> Vec<usize> {
+    #[must_use]
+    pub fn depths(&self) -> Vec<usize> {
         let mut depths = vec![0; self.steps.len()];
         // Each round settles one more layer; what is not settled then goes in circles.
         for _ in 0..self.steps.len() {
@@ -98,7 +119,8 @@ impl Plan {
 }
 
 /// The steps of an operation, in the order in which they began.
-pub(crate) fn steps(entries: &[Entry]) -> Vec<Step> {
+#[must_use]
+pub fn steps(entries: &[Entry]) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     // The open steps of each name, the last one at the end.
     let mut open: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -169,8 +191,59 @@ impl Step {
 }
 
 impl Attempt {
-    fn of(entry: &Entry) -> Self {
+    /// The failed attempt that an entry notes.
+    pub(crate) fn of(entry: &Entry) -> Self {
         Self { at: entry.at, ..serde_json::from_value(entry.data.clone()).unwrap_or_default() }
+    }
+}
+
+/// A failed attempt in one line: why it failed, and what followed.
+#[must_use]
+pub fn attempt_words(attempt: &Attempt) -> String {
+    let why = attempt.failure.as_ref().map(|failure| format!(": {}", failure.message)).unwrap_or_default();
+    let then = match attempt.wait {
+        Some(wait) => format!("tried again after {}", human_duration(Duration::from_millis(wait))),
+        None => "not tried again".to_owned(),
+    };
+    let reason = attempt.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    let decision = attempt.decision.as_ref().map(|decision| format!(" (decision {decision})")).unwrap_or_default();
+    format!("failed{why}; {then}{reason}{decision}")
+}
+
+/// A note in one line. A note of a kind that this version does not know is shown as JSON.
+#[must_use]
+pub fn note_words(name: &str, data: &Value) -> String {
+    let count = |key: &str| data.get(key).and_then(Value::as_array).map_or(0, Vec::len);
+    let text = |key: &str| data.get(key).and_then(Value::as_str);
+    let by = |words: &str| text("by").map_or_else(|| words.to_owned(), |by| format!("{words} by {by}"));
+    let with_reason = |words: String| match text("reason") {
+        Some(reason) => format!("{words}: {reason}"),
+        None => words,
+    };
+    let decided = |words: String| {
+        let words = text("decided-by").map_or_else(|| words.clone(), |by| format!("{words} by {by}"));
+        let decision = text("decision").map(|decision| format!(" (decision {decision})")).unwrap_or_default();
+        format!("{}{decision}", with_reason(words))
+    };
+    match name {
+        "undo-begun" => match data.get("because").and_then(|because| because.get("step")).and_then(Value::as_str) {
+            Some(step) => format!("rolled back because {step} failed"),
+            None => "rolled back".to_owned(),
+        },
+        "look" => format!("found {} by the journal and {} by their tags", count("made"), count("tagged")),
+        "plan" => decided(counted(count("steps"), "step")),
+        "kept" => "kept".to_owned(),
+        "left-alone" => "left alone, because it is not ours any more".to_owned(),
+        "taken-up" => format!("taken up, attempt {}", data.get("tries").unwrap_or(&Value::Null)),
+        "abandoned" => with_reason(by("abandoned")),
+        "cancelled" => by("cancelled"),
+        "started-elsewhere" => "somebody else started the server".to_owned(),
+        "release-decided" => decided(data.get("verdict").map(brief).unwrap_or_default()),
+        _ => match data {
+            Value::Null => String::new(),
+            Value::Object(fields) if fields.is_empty() => String::new(),
+            data => brief(data),
+        },
     }
 }
 
