@@ -11,7 +11,7 @@ use windlass_policy::{
 };
 
 use super::about::{policy_link, reason, subject};
-use super::{CREATE, decision_link, empty, encoded, facts, older, raw, state, table, when};
+use super::{CREATE, empty, encoded, facts, older, raw, state, table, when};
 use crate::read::DecisionView;
 
 pub(crate) fn decisions(page: &DecisionPage, filter: &DecisionFilter) -> Markup {
@@ -56,7 +56,8 @@ pub(super) fn list(label: &str, decisions: &[DecisionSummary]) -> Markup {
     let row = |decision: &DecisionSummary| {
         let brief = Brief::of(decision);
         vec![
-            when(decision.at_ms),
+            // The id would take a fifth of the row.
+            html! { a href={ "/decisions/" (decision.id) } title=(decision.id) { (when(decision.at_ms)) } },
             html! { (decision.slot) },
             subject(decision, &brief.subject),
             html! {
@@ -65,12 +66,11 @@ pub(super) fn list(label: &str, decisions: &[DecisionSummary]) -> Markup {
             reason(decision),
             deciders(decision, &brief.deciders),
             html! { (human_duration(Duration::from_nanos(decision.duration_ns))) },
-            decision_link(&decision.id.to_string()),
         ]
     };
     table(
         label,
-        &["at", "slot", "subject", "verdict", "why", "decided by", "took", "decision"],
+        &["at", "slot", "subject", "verdict", "why", "decided by", "took"],
         &decisions.iter().map(row).collect::<Vec<_>>(),
     )
 }

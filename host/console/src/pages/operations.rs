@@ -138,7 +138,7 @@ fn time_line(operation: &Operation, steps: &[Step]) -> Markup {
         .collect();
     html! {
         @if rows.is_empty() { p.none { "Nothing was begun yet." } } @else {
-            (table("Steps", &["after", "step", "when", "took", "what came of it"], &rows))
+            (table("Steps", &["after", "step", "when", "took", "result"], &rows))
         }
     }
 }

@@ -73,8 +73,8 @@ pub(super) fn needs_you(now: &Now) -> Markup {
     items.extend(clusters(now));
     html! {
         section aria-labelledby="needs-you" {
-            h2 #needs-you { "What needs you" }
-            @if items.is_empty() { p.none { (state("done")) " Nothing." } } @else {
+            h2 #needs-you { "Needs attention" }
+            @if items.is_empty() { p.none { (state("done")) " Nothing needs your attention." } } @else {
                 ul.needs { @for item in &items { li { (item) } } }
             }
         }
@@ -376,11 +376,15 @@ fn area(levels: &[Level], upper: impl Fn(&Level) -> usize, lower: impl Fn(&Level
 /// What servers cost for an hour, and what that comes to.
 fn cost(day: &Day) -> Markup {
     let now = day.levels.last().copied().unwrap_or_default();
+    if now.unpriced > 0 && day.levels.iter().all(|level| level.hourly <= 0.0) {
+        let unknown = format!("Unknown: no price is known for {}.", counted(now.unpriced, "machine"));
+        return html! { figure.plot { figcaption { strong { "Cost" } } p.none { (unknown) } } };
+    }
     let caption = html! {
         @if let Some(spent) = day.spent { ". These 24 hours: " (format!("{spent:.2} €")) }
         // (assumption: hourly-price-server-alone)
         ". A day at this rate: " (format!("{:.2} €", now.hourly * 24.0))
-        @if now.unpriced > 0 { ". Without " (counted(now.unpriced, "machine")) " of unknown price" }
+        @if now.unpriced > 0 { ". Not counted: " (counted(now.unpriced, "machine")) " without a known price" }
         "."
     };
     levels("cost", "Cost", day, &[("note", "an hour", &|level| level.hourly)], &euros, &caption)
