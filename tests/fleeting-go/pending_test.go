@@ -18,6 +18,9 @@ const matrixGroups = 32
 // Looks of one part of a series.
 const looksInARow = 3
 
+// A creation takes some twelve looks; more the busier the machine is.
+const leastLooks = 6
+
 // Every kind of fault that the simulator knows, delays aside.
 var faultKinds = []string{
 	"internal-server-error", "gateway-timeout", "gateway-unavailable", "rate-limited", "out-of-stock", "quota-exceeded",
@@ -177,7 +180,5 @@ func TestPendingNeverSticks(t *testing.T) {
 		require.GreaterOrEqual(t, reached[call.method+" "+call.path], call.least, "calls of %s %s that were failed",
 			call.method, call.path)
 	}
-	// How often a creation looks depends on how busy this machine is: the calm run may have taken more looks than any of
-	// the others.
-	require.GreaterOrEqual(t, reached["GET /**"], (looks+1)/2, "looks that were failed")
+	require.GreaterOrEqual(t, reached["GET /**"], leastLooks, "looks that were failed")
 }
