@@ -18,8 +18,8 @@ const matrixGroups = 32
 // Looks of one part of a series.
 const looksInARow = 3
 
-// A creation takes some twelve looks; more the busier the machine is.
-const leastLooks = 6
+// A creation takes between seven and some twenty looks: how many depends on how busy the machine is.
+const leastLooks = 4
 
 // Every kind of fault that the simulator knows, delays aside.
 var faultKinds = []string{
