@@ -76,7 +76,7 @@ impl Rehearsal {
         }
     }
 
-    fn law_list(&self) -> Markup {
+    pub(crate) fn law_list(&self) -> Markup {
         html! {
             @if !self.laws.is_empty() {
                 h2 { "Laws" }
@@ -101,7 +101,7 @@ impl Rehearsal {
         }
     }
 
-    fn figure_table(&self) -> Markup {
+    pub(crate) fn figure_table(&self) -> Markup {
         let mean = |arm: &ArmOutcomes, figure: &Figure| {
             arm.figures.iter().find(|spread| spread.figure == figure.name).map_or(0.0, |spread| spread.mean)
         };

@@ -60,6 +60,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Rehearse(arguments) => match &arguments.command {
             Some(RehearseCommand::Record(record)) => rehearse::record(&Context::load(global)?, record),
             Some(RehearseCommand::Import(import)) => rehearse::import(global.output(), import),
+            Some(RehearseCommand::Schema) => rehearse::schema(global.output()),
+            Some(RehearseCommand::Tune(tune)) => rehearse::tune(global.output(), tune),
             None => rehearse::run(global.output(), &arguments),
         },
         Command::Simulator(simulator) => runtime()?.block_on(simulator::run(global.output(), simulator)),

@@ -5,3 +5,4 @@
 mod bad_policies;
 mod incidents;
 mod support;
+mod tuning;
