@@ -29,7 +29,7 @@ pub use figure::{FIGURES, Figure, Spread, Unit};
 pub use import::{ImportError, Imported, imported, with_jobs};
 pub use law::{Law, LawError, LawResult, Violation};
 pub use record::{recorded, recorded_from};
-pub use run::{ArmOutcomes, Calibrated, NamedArm, Rehearsal, RehearsalFailure};
+pub use run::{ArmOutcomes, Calibrated, NOT_CALIBRATED, NamedArm, Rehearsal, RehearsalFailure};
 pub use schema::scenario_schema;
 pub use search::{Search, SearchError};
 pub use tune::{Candidate, HeldOut, HeldOutArm, Set, TuneFailure, TuneOptions, Tuning};

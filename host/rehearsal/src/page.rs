@@ -8,7 +8,7 @@ use windlass_fleeting::{Event, Hour, Outcome};
 
 use crate::comparison::Difference;
 use crate::figure::{FIGURES, Figure};
-use crate::run::{ArmOutcomes, Rehearsal};
+use crate::run::{ArmOutcomes, NOT_CALIBRATED, Rehearsal};
 
 const HEIGHT: f64 = 100.0;
 /// The width of an hour in a plot, whose drawing is stretched to the width of the page.
@@ -48,6 +48,8 @@ impl Rehearsal {
                 h2 { "Calibration" }
                 p { "Arm " strong { (arm) } " beside what was observed:" }
                 ul { @for calibrated in calibration { li { (calibrated.words()) } } }
+            } @else {
+                p { (NOT_CALIBRATED) }
             }
             h2 { "Over time" }
             p.small { "With seed " (self.seeds.first().copied().unwrap_or_default()) ". Hover over an hour for what happened in it." }

@@ -14,6 +14,9 @@ use crate::comparison::{Difference, Parting, differences, parting};
 use crate::figure::{FIGURES, Spread};
 use crate::law::{Law, LawError, LawResult, Violation};
 
+/// What a report says of its error where it knows nothing.
+pub const NOT_CALIBRATED: &str = "Not calibrated: the scenario has no [observed], so the error of this rehearsal is unknown.";
+
 /// A configuration with the name that people give it.
 #[derive(Clone)]
 pub struct NamedArm {

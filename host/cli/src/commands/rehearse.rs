@@ -14,7 +14,7 @@ use windlass_lifecycle::Journal;
 use windlass_policy::Compiler;
 use windlass_proof::fixture::{ReportedCase, junit};
 use windlass_rehearsal::{
-    ArmOutcomes, FIGURES, Figure, ImportError, Imported, Law, LawError, NamedArm, Parting, Rehearsal, RehearsalFailure,
+    ArmOutcomes, FIGURES, Figure, ImportError, Imported, Law, LawError, NOT_CALIBRATED, NamedArm, Parting, Rehearsal, RehearsalFailure,
     imported, recorded_from, scenario_schema, with_jobs,
 };
 
@@ -202,6 +202,8 @@ fn words(rehearsal: &Rehearsal) -> String {
     if let Some((arm, calibration)) = rehearsal.calibrated() {
         text.push_str(&format!("\narm {} beside what was observed\n", printable(arm)));
         calibration.iter().for_each(|it| text.push_str(&format!("  {}\n", it.words())));
+    } else {
+        text.push_str(&dim(&format!("\n{NOT_CALIBRATED}\n")));
     }
     text.push_str(&notes(rehearsal));
     for law in &rehearsal.laws {

@@ -65,7 +65,7 @@ fn block<'p>(page: &'p str, after: &str) -> &'p str {
 }
 
 #[test]
-fn the_page_of_rehearsals_shows_what_its_three_questions_are_answered() {
+fn the_page_of_rehearsals_shows_what_its_questions_are_answered() {
     let page = std::fs::read_to_string(repository().join(PAGE)).unwrap();
     let folder = Folder(new_home());
     let one = block(&page, "This is `one.toml`:");
@@ -81,6 +81,7 @@ fn the_page_of_rehearsals_shows_what_its_three_questions_are_answered() {
     folder.write("ready.toml", &with("idle_count = 1", "idle_count = 3"));
     folder.write("next.toml", &with(image, &format!("{image}      {policy}")));
     folder.write("age.rules.toml", block(&page, "This is `age.rules.toml`:"));
+    folder.write("search.toml", block(&page, "This is `search.toml`:"));
     folder.write("quiet.toml", block(&page, "This is `quiet.toml`:"));
     let example = std::fs::read_to_string(repository().join("docs/examples/monday.toml")).unwrap();
     assert_eq!(block(&page, "This is `monday.toml`:"), example, "`windlass example monday.toml` prints it, too");
@@ -88,16 +89,18 @@ fn the_page_of_rehearsals_shows_what_its_three_questions_are_answered() {
     let prompt = "$ windlass rehearse ";
     let mut parts = page.split(prompt);
     let mut held = parts.next().unwrap().to_owned();
-    for (part, code) in parts.zip([1, 0, 1]) {
+    for (part, code) in parts.zip([1, 0, 1, 0]) {
         let (line, rest) = part.split_once('\n').unwrap();
         let (_, after) = rest.split_once("```").unwrap();
         let (arguments, law) = line.split_once(" --never ").unwrap_or((line, ""));
         let law = ["--never", law.trim_matches('\'')];
         let law = if law[1].is_empty() { &[][..] } else { &law };
         let ran = folder.run(&[&arguments.split(' ').collect::<Vec<_>>()[..], law].concat()).expect(code);
-        held += &format!("{prompt}{line}\n{}{}```{after}", ran.stdout, ran.stderr);
+        // Without an error, stderr has progress alone.
+        let error = if code == 0 { "" } else { &ran.stderr };
+        held += &format!("{prompt}{line}\n{}{error}```{after}", ran.stdout);
     }
-    assert_eq!(held.matches(prompt).count(), 3);
+    assert_eq!(held.matches(prompt).count(), 4);
     hold(PAGE, &held);
     for figure in FIGURES {
         assert!(page.contains(&format!("| `{}` | {}", figure.name, figure.about)), "{PAGE} lacks {}", figure.name);
@@ -210,6 +213,39 @@ fn the_tuned_configuration_is_written_with_its_evidence_and_over_nothing() {
     typo.expect(2).says("zones").says("with plugin_config.zones");
     let unbound = folder.run(&["tune", "small.toml", "--arm", "a=one.json", "--search", "search.toml"]);
     unbound.expect(2).says("--never");
+}
+
+#[test]
+fn the_templates_for_pipelines_rehearse_and_write_their_reports() {
+    let page = std::fs::read_to_string(repository().join(PAGE)).unwrap();
+    let (_, section) = page.split_once("## Use it in a pipeline").unwrap();
+    let templates: Vec<Value> = section
+        .split("```yaml\n")
+        .skip(1)
+        .map(|rest| serde_norway::from_str(rest.split_once("```").unwrap().0).unwrap())
+        .collect();
+    let [gitlab, github] = templates.as_slice() else { panic!("{} templates", templates.len()) };
+    let artifacts = &gitlab["rehearse"]["artifacts"];
+    assert_eq!((&artifacts["paths"][0], &artifacts["reports"]["junit"]), (&"rehearsal.html".into(), &"rehearsal.xml".into()));
+    let of_gitlab = gitlab["rehearse"]["script"].as_array().unwrap().iter();
+    let of_github = github["jobs"]["rehearse"]["steps"].as_array().unwrap().iter().map(|step| &step["run"]);
+    let lines = of_gitlab.chain(of_github).filter_map(Value::as_str).filter(|line| line.starts_with("windlass "));
+    let lines: Vec<&str> = lines.collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    let programs = Path::new(env!("CARGO_BIN_EXE_windlass")).parent().unwrap();
+    for line in lines {
+        let folder = Folder::new();
+        for (name, like) in [("monday.toml", "small.toml"), ("today.toml", "one.json"), ("config.toml", "two.json")] {
+            folder.write(name, &folder.read(like));
+        }
+        let mut command = Command::new("sh");
+        // One seed says as much of the words.
+        command.args(["-c", &line.replace("--seeds 5", "--seeds 1")]).env_clear().env("PATH", programs);
+        command.current_dir(folder.0.path()).env("HOME", folder.0.path()).env("TMPDIR", folder.0.path());
+        // The small scenario has the first arm wait for longer.
+        Ran::of(&mut command).expect(1).says("never wait_p95 > 300");
+        assert!(folder.read("rehearsal.xml").contains("failures=\"1\"") && folder.read("rehearsal.html").contains("<svg"));
+    }
 }
 
 #[test]
