@@ -22,13 +22,22 @@ impl Rehearsal {
     /// The page: figures, laws, and what there was over time in each arm with the first seed.
     #[must_use]
     pub fn page(&self) -> String {
-        let title = if self.title.is_empty() { "Rehearsal" } else { &self.title };
+        windlass_console::page_alone(self.name(), &self.content())
+    }
+
+    /// Its title, for people.
+    pub(crate) fn name(&self) -> &str {
+        if self.title.is_empty() { "Rehearsal" } else { &self.title }
+    }
+
+    /// What a page shows of it.
+    pub(crate) fn content(&self) -> Markup {
         let seeds = match self.seeds.as_slice() {
             [first, .., last] => format!("seeds {first} to {last}"),
             one => format!("seed {}", one.first().copied().unwrap_or_default()),
         };
-        let content = html! {
-            h1 { (title) }
+        html! {
+            h1 { (self.name()) }
             p {
                 (self.hours) " hours in " (self.time_zone) ", from " (self.local_day(self.starts_at)) " on; " (seeds) "."
             }
@@ -57,8 +66,7 @@ impl Rehearsal {
             (self.notes())
             h2 { "What a rehearsal leaves out" }
             ul { @for words in &self.simplified { li { (words) } } }
-        };
-        windlass_console::page_alone(title, &content)
+        }
     }
 
     fn incident_list(&self) -> Markup {

@@ -44,6 +44,9 @@ pub(crate) struct Rehearse {
     /// Write a JUnit report of the laws to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
+    /// Save the rehearsal in the state directory, for `windlass console`
+    #[arg(long)]
+    pub(crate) save: bool,
 }
 
 #[derive(Debug, Subcommand)]

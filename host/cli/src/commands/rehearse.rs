@@ -30,7 +30,8 @@ const MAX_SCENARIO_BYTES: u64 = 8 << 20;
 /// The largest file of jobs: as many, as GitLab's API has them.
 const MAX_JOBS_BYTES: u64 = 512 << 20;
 
-pub(crate) fn run(output: Output, arguments: &Rehearse) -> Result<(), Failure> {
+/// `state` has the directory in which the rehearsal is saved.
+pub(crate) fn run(output: Output, arguments: &Rehearse, state: Option<&Context>) -> Result<(), Failure> {
     let scenario = read_scenario(arguments.scenario.as_deref().unwrap_or(Path::new("-")))?;
     let arms = arms(arguments)?;
     let laws = laws(&arguments.never, &arguments.always)?;
@@ -40,6 +41,9 @@ pub(crate) fn run(output: Output, arguments: &Rehearse) -> Result<(), Failure> {
     let rehearsal = Rehearsal::run(&scenario, &arms, &seeds, &laws, &rehearser, &|| {});
     let rehearsal = rehearsal.map_err(failed)?;
     report(&rehearsal, arguments)?;
+    if let Some(state) = state {
+        save(&rehearsal, state)?;
+    }
     if rehearsal.is_good() {
         output.result(&rehearsal, || words(&rehearsal));
         return Ok(());
@@ -53,6 +57,24 @@ pub(crate) fn run(output: Output, arguments: &Rehearse) -> Result<(), Failure> {
         failure = failure.because(format!("arm {}: something was left, or jobs had not ended a day later", arm.arm));
     }
     Err(failure.with_partial(serde_json::to_value(&rehearsal).unwrap_or_default()))
+}
+
+/// Saves a rehearsal where a console looks for it. The names are in the order of time.
+fn save(rehearsal: &Rehearsal, context: &Context) -> Result<(), Failure> {
+    let state = context.state_directory()?;
+    let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S%3fZ");
+    let word = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' };
+    let title: String = rehearsal.title.chars().take(60).map(word).collect();
+    let title = title.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
+    let name = if title.is_empty() { now.to_string() } else { format!("{now}-{title}") };
+    let path = state.path().join("rehearsals").join(format!("{name}.json"));
+    let failed = |words: String| {
+        Failure::usage("the rehearsal cannot be saved").at(path.display().to_string()).because(words)
+    };
+    let saved = rehearsal.to_saved().map_err(|error| failed(error.to_string()))?;
+    write_atomically(&path, saved.as_bytes(), Existing::Keep).map_err(|error| failed(error.to_string()))?;
+    context.output.say(&format!("saved as {name}; `windlass console` shows it"));
+    Ok(())
 }
 
 /// `rehearse record`: a scenario of what a group did.

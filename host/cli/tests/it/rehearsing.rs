@@ -15,7 +15,7 @@ const PAGE: &str = "docs/rehearse.md";
 /// A folder with a small scenario and two arms.
 struct Folder(TempDir);
 
-const SCENARIO: &str = "hours = 1\nstarts_at = '2026-08-03T09:00:00'\n[[demand]]\njobs = [[60, 300], [900, 300]]\n\
+pub(crate) const SCENARIO: &str = "hours = 1\nstarts_at = '2026-08-03T09:00:00'\n[[demand]]\njobs = [[60, 300], [900, 300]]\n\
                         [[incident]]\nkind = 'zone-out-of-stock'\nzone = 'fr-par-1'\nat = '10m'\nlasts = '10m'\n";
 
 /// The plugin's configuration alone, in these zones.
@@ -238,7 +238,7 @@ fn the_templates_for_pipelines_rehearse_and_write_their_reports() {
         for (name, like) in [("monday.toml", "small.toml"), ("today.toml", "one.json"), ("config.toml", "two.json")] {
             folder.write(name, &folder.read(like));
         }
-        let mut command = Command::new("sh");
+        let mut command = Command::new("/bin/sh");
         // One seed says as much of the words.
         command.args(["-c", &line.replace("--seeds 5", "--seeds 1")]).env_clear().env("PATH", programs);
         command.current_dir(folder.0.path()).env("HOME", folder.0.path()).env("TMPDIR", folder.0.path());
