@@ -22,8 +22,8 @@ use windlass_policy::{
     Error as PolicyError, PolicyChange, Replay, RunningHost, policy_changes, running_hosts,
 };
 
-use crate::timeline::{Plan, Step, steps};
 use crate::rehearsals::{self, ShowRehearsal};
+use crate::timeline::{Plan, Step, steps};
 use crate::{Candidates, Error, Prices};
 
 #[cfg(feature = "clusters")]

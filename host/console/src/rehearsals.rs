@@ -30,7 +30,9 @@ pub(crate) fn names(state: &Dir) -> Result<Vec<String>, Error> {
     let mut names = Vec::new();
     for entry in entries {
         let name = entry.map_err(failed)?.file_name();
-        names.extend(name.to_str().and_then(|name| name.strip_suffix(ENDING)).filter(|it| is_name(it)).map(str::to_owned));
+        names.extend(
+            name.to_str().and_then(|name| name.strip_suffix(ENDING)).filter(|it| is_name(it)).map(str::to_owned),
+        );
     }
     names.sort_unstable_by(|one, other| other.cmp(one));
     names.truncate(MAX_LISTED);

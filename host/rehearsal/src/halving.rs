@@ -67,7 +67,9 @@ mod tests {
         let ranks = |left: &[usize], new: Range<usize>| {
             left.iter().for_each(|candidate| measured[*candidate] += new.len());
             // Candidates 5 and 6 violate nothing; the first number of the others is worse.
-            Ok::<_, Infallible>(left.iter().map(|it| (f64::from(u8::from(!(5..7).contains(it))), -(*it as f64))).collect())
+            Ok::<_, Infallible>(
+                left.iter().map(|it| (f64::from(u8::from(!(5..7).contains(it))), -(*it as f64))).collect(),
+            )
         };
         let best = halve(8, 4, ranks).unwrap();
         assert_eq!((best, measured), (vec![6, 5], [1, 1, 1, 1, 1, 4, 4, 2]));

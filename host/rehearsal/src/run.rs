@@ -15,7 +15,8 @@ use crate::figure::{FIGURES, Spread, figure_name};
 use crate::law::{Law, LawError, LawResult, Violation};
 
 /// What a report says of its error where it knows nothing.
-pub const NOT_CALIBRATED: &str = "Not calibrated: the scenario has no [observed], so the error of this rehearsal is unknown.";
+pub const NOT_CALIBRATED: &str =
+    "Not calibrated: the scenario has no [observed], so the error of this rehearsal is unknown.";
 
 /// A configuration with the name that people give it.
 #[derive(Clone)]

@@ -198,7 +198,9 @@ impl Tuning {
                     }
                 }
             }
-            of_round.iter().for_each(|arm| measured[arm.name.parse::<usize>().unwrap_or_default()].seeds += seeds.len());
+            of_round
+                .iter()
+                .for_each(|arm| measured[arm.name.parse::<usize>().unwrap_or_default()].seeds += seeds.len());
             Ok::<_, TuneFailure>(left.iter().map(|number| measured[*number].rank()).collect())
         };
         let finalists = halve(arms.len(), options.seeds, round)?;
@@ -280,14 +282,19 @@ impl Tuning {
         let set = |is_wanted: fn(&Candidate) -> bool| self.candidates.iter().find(|it| is_wanted(it));
         match (set(|it| it.is_unchanged), set(|it| it.is_chosen)) {
             (Some(before), Some(chosen)) if !chosen.is_unchanged => {
-                for (before, chosen) in before.settings.iter().zip(&chosen.settings).filter(|(one, other)| one != other) {
+                for (before, chosen) in before.settings.iter().zip(&chosen.settings).filter(|(one, other)| one != other)
+                {
                     let was = if before.value.is_empty() { "not set" } else { &before.value };
                     lines.push(format!("  {} = {} (was {was})", chosen.key, chosen.value));
                 }
             }
             _ => lines.push("  Nothing was better than the configuration as it is.".to_owned()),
         }
-        lines.push(format!("On seeds {}, which the search had not seen, beside {:?}:", range(&self.held_out_seeds), self.arm));
+        lines.push(format!(
+            "On seeds {}, which the search had not seen, beside {:?}:",
+            range(&self.held_out_seeds),
+            self.arm
+        ));
         for held_out in &self.held_out {
             for figure in [named(self.goal), named(self.against)] {
                 let mean = |position: usize| {

@@ -14,8 +14,8 @@ use windlass_lifecycle::Journal;
 use windlass_policy::Compiler;
 use windlass_proof::fixture::{ReportedCase, junit};
 use windlass_rehearsal::{
-    ArmOutcomes, FIGURES, Figure, ImportError, Imported, Law, LawError, NOT_CALIBRATED, NamedArm, Parting, Rehearsal, RehearsalFailure,
-    imported, recorded_from, scenario_schema, with_jobs,
+    ArmOutcomes, FIGURES, Figure, ImportError, Imported, Law, LawError, NOT_CALIBRATED, NamedArm, Parting, Rehearsal,
+    RehearsalFailure, imported, recorded_from, scenario_schema, with_jobs,
 };
 
 use crate::COMPILE;
@@ -68,9 +68,8 @@ fn save(rehearsal: &Rehearsal, context: &Context) -> Result<(), Failure> {
     let title = title.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
     let name = if title.is_empty() { now.to_string() } else { format!("{now}-{title}") };
     let path = state.path().join("rehearsals").join(format!("{name}.json"));
-    let failed = |words: String| {
-        Failure::usage("the rehearsal cannot be saved").at(path.display().to_string()).because(words)
-    };
+    let failed =
+        |words: String| Failure::usage("the rehearsal cannot be saved").at(path.display().to_string()).because(words);
     let saved = rehearsal.to_saved().map_err(|error| failed(error.to_string()))?;
     write_atomically(&path, saved.as_bytes(), Existing::Keep).map_err(|error| failed(error.to_string()))?;
     context.output.say(&format!("saved as {name}; `windlass console` shows it"));
@@ -89,8 +88,7 @@ pub(crate) fn record(context: &Context, arguments: &RecordScenario) -> Result<()
     let now = milliseconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
     let from = now.saturating_sub(milliseconds(arguments.since));
     let scenario = recorded_from(&journal, arguments.group.as_deref(), from, now);
-    let scenario =
-        scenario.map_err(|error| Failure::usage("the journal cannot be read").because(error.to_string()))?;
+    let scenario = scenario.map_err(|error| Failure::usage("the journal cannot be read").because(error.to_string()))?;
     let scenario = scenario.ok_or_else(|| {
         let of_group = arguments.group.as_ref().map(|group| format!(" in the group {group}")).unwrap_or_default();
         Failure::usage(format!("no server was created{of_group} in that time"))

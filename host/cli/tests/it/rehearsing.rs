@@ -209,7 +209,8 @@ fn the_tuned_configuration_is_written_with_its_evidence_and_over_nothing() {
     kept.says("no settings were found that keep the laws");
     assert_eq!(folder.read("tuned.toml"), tuned);
     folder.write("typo.toml", &SEARCH.replace("zone", "zones"));
-    let typo = folder.run(&["tune", "small.toml", "--arm", "a=one.json", "--search", "typo.toml", "--never", "left > 0"]);
+    let typo =
+        folder.run(&["tune", "small.toml", "--arm", "a=one.json", "--search", "typo.toml", "--never", "left > 0"]);
     typo.expect(2).says("zones").says("with plugin_config.zones");
     let unbound = folder.run(&["tune", "small.toml", "--arm", "a=one.json", "--search", "search.toml"]);
     unbound.expect(2).says("--never");
@@ -226,7 +227,10 @@ fn the_templates_for_pipelines_rehearse_and_write_their_reports() {
         .collect();
     let [gitlab, github] = templates.as_slice() else { panic!("{} templates", templates.len()) };
     let artifacts = &gitlab["rehearse"]["artifacts"];
-    assert_eq!((&artifacts["paths"][0], &artifacts["reports"]["junit"]), (&"rehearsal.html".into(), &"rehearsal.xml".into()));
+    assert_eq!(
+        (&artifacts["paths"][0], &artifacts["reports"]["junit"]),
+        (&"rehearsal.html".into(), &"rehearsal.xml".into())
+    );
     let of_gitlab = gitlab["rehearse"]["script"].as_array().unwrap().iter();
     let of_github = github["jobs"]["rehearse"]["steps"].as_array().unwrap().iter().map(|step| &step["run"]);
     let lines = of_gitlab.chain(of_github).filter_map(Value::as_str).filter(|line| line.starts_with("windlass "));
@@ -244,7 +248,9 @@ fn the_templates_for_pipelines_rehearse_and_write_their_reports() {
         command.current_dir(folder.0.path()).env("HOME", folder.0.path()).env("TMPDIR", folder.0.path());
         // The small scenario has the first arm wait for longer.
         Ran::of(&mut command).expect(1).says("never wait_p95 > 300");
-        assert!(folder.read("rehearsal.xml").contains("failures=\"1\"") && folder.read("rehearsal.html").contains("<svg"));
+        assert!(
+            folder.read("rehearsal.xml").contains("failures=\"1\"") && folder.read("rehearsal.html").contains("<svg")
+        );
     }
 }
 
@@ -292,7 +298,11 @@ fn the_schema_of_scenarios_is_published_and_takes_what_is_shipped() {
 fn validate(whole: &Value, schema: &Value, value: &Value, place: &str, found: &mut Vec<String>) {
     let empty = serde_json::Map::new();
     for (keyword, of) in schema.as_object().unwrap_or(&empty) {
-        let mut wrong = |is_wrong: bool| is_wrong.then(|| found.push(format!("{place}: {keyword} {of}")));
+        let mut wrong = |is_wrong: bool| {
+            if is_wrong {
+                found.push(format!("{place}: {keyword} {of}"));
+            }
+        };
         match keyword.as_str() {
             "$schema" | "$defs" | "title" | "description" | "format" => {}
             "$ref" => {
@@ -355,12 +365,12 @@ fn validate(whole: &Value, schema: &Value, value: &Value, place: &str, found: &m
                 };
                 wrong(!of.as_array().unwrap().iter().any(fits));
             }
-            "enum" => drop(wrong(!of.as_array().unwrap().contains(value))),
-            "const" => drop(wrong(of != value)),
-            "minimum" => drop(wrong(value.as_f64() < of.as_f64())),
-            "maximum" => drop(wrong(value.as_f64() > of.as_f64())),
-            "minItems" => drop(wrong(value.as_array().map_or(0, Vec::len) < of.as_u64().unwrap() as usize)),
-            "maxItems" => drop(wrong(value.as_array().map_or(0, Vec::len) > of.as_u64().unwrap() as usize)),
+            "enum" => wrong(!of.as_array().unwrap().contains(value)),
+            "const" => wrong(of != value),
+            "minimum" => wrong(value.as_f64() < of.as_f64()),
+            "maximum" => wrong(value.as_f64() > of.as_f64()),
+            "minItems" => wrong(value.as_array().map_or(0, Vec::len) < of.as_u64().unwrap() as usize),
+            "maxItems" => wrong(value.as_array().map_or(0, Vec::len) > of.as_u64().unwrap() as usize),
             "pattern" => {
                 // The only pattern is that of durations.
                 assert!(of.as_str().unwrap().contains("(h|m|s|"), "{of}");

@@ -35,7 +35,11 @@ fn gitlab(jobs: &[(u64, u64)]) -> String {
 /// What happened, and the rehearsal of what was recorded of it.
 fn recorded_and_rehearsed(configuration: Configuration) -> (Outcome, Scenario, Rehearsal) {
     let jobs = jobs(3);
-    let hidden = Scenario::parse(&format!("{HIDDEN}[[demand]]\njobs = {:?}\n", jobs.iter().map(|(a, b)| [a, b]).collect::<Vec<_>>())).unwrap();
+    let hidden = Scenario::parse(&format!(
+        "{HIDDEN}[[demand]]\njobs = {:?}\n",
+        jobs.iter().map(|(a, b)| [a, b]).collect::<Vec<_>>()
+    ))
+    .unwrap();
     with_arms(&[("in-force", configuration)], |arms, rehearser| {
         let read = |journal: &_| recorded_from(journal, None, TIME.0, TIME.1).unwrap().unwrap();
         let (happened, recorded) = rehearser.rehearse_and_read(&hidden, &arms[0].arm, 77, read).unwrap();

@@ -47,7 +47,8 @@ fn servers_that_are_stopped_lose_their_jobs_and_are_reaped() {
 
 #[test]
 fn reclaimed_servers_lose_their_jobs_and_nothing_of_them_is_left() {
-    let reclaim = |share: f64| format!("[[incident]]\nkind = 'spot-reclaim'\nat = '10m'\nlasts = '30m'\nshare = {share}\n");
+    let reclaim =
+        |share: f64| format!("[[incident]]\nkind = 'spot-reclaim'\nat = '10m'\nlasts = '30m'\nshare = {share}\n");
     let jobs = [(1, 40), (2, 40), (45, 10)];
     let lost = |share: f64| {
         let scenario = listed(1, &jobs, &reclaim(share));

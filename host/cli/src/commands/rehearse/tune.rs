@@ -28,10 +28,8 @@ pub(crate) fn run(output: Output, arguments: &TuneScenarios) -> Result<(), Failu
     let laws = laws(&arguments.never, &arguments.always)?;
     let goal = FIGURES.iter().find(|figure| figure.name == arguments.goal);
     let goal = goal.ok_or_else(|| Failure::usage(format!("{} is no figure", arguments.goal)))?;
-    let options =
-        TuneOptions { goal, candidates: arguments.candidates, seed: arguments.seed, seeds: arguments.seeds };
-    let rehearser =
-        super::Rehearser::new(ProcessEnvironment::of_process(), Compiler::this_program([COMPILE]).ok());
+    let options = TuneOptions { goal, candidates: arguments.candidates, seed: arguments.seed, seeds: arguments.seeds };
+    let rehearser = super::Rehearser::new(ProcessEnvironment::of_process(), Compiler::this_program([COMPILE]).ok());
     let rehearser = rehearser.map_err(|error| Failure::usage(error.to_string()))?;
     let began = |candidates: usize, seeds: usize| output.say(&format!("candidates: {candidates}, seeds: {seeds}"));
     let tuning = Tuning::run(&scenarios, &arm, &search, &laws, options, &rehearser, &began);
@@ -124,7 +122,10 @@ fn words(tuning: &Tuning) -> String {
     let shown = tuning.candidates.iter().enumerate().filter(|(place, it)| *place < SHOWN || it.is_unchanged);
     text.push_str(&table(&header, shown.map(|(_, candidate)| row(candidate))));
     if tuning.candidates.len() > SHOWN {
-        text.push_str(&dim(&format!("and {} more, which --html or --output json show\n", tuning.candidates.len() - SHOWN)));
+        text.push_str(&dim(&format!(
+            "and {} more, which --html or --output json show\n",
+            tuning.candidates.len() - SHOWN
+        )));
     }
     for (held_out, rehearsal) in tuning.held_out() {
         let title = printable(&held_out.scenario);

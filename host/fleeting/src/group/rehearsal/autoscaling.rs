@@ -360,11 +360,13 @@ mod tests {
     #[test]
     fn every_key_that_can_be_set_is_read() {
         let wrong = |keys: &[&str]| keys.iter().map(|key| format!("{key} = {{ a = 1 }}\n")).collect::<String>();
-        let (_, problems) =
-            read(&format!("{}[[runners.autoscaler.policy]]\n{}", wrong(&KEYS), wrong(&POLICY_KEYS)));
+        let (_, problems) = read(&format!("{}[[runners.autoscaler.policy]]\n{}", wrong(&KEYS), wrong(&POLICY_KEYS)));
         let of_policy = POLICY_KEYS.map(|key| format!("policy[0].{key}"));
         for place in KEYS.map(str::to_owned).iter().chain(&of_policy) {
-            assert!(problems.iter().any(|problem| problem.starts_with(&format!("{place}: "))), "{place}: {problems:#?}");
+            assert!(
+                problems.iter().any(|problem| problem.starts_with(&format!("{place}: "))),
+                "{place}: {problems:#?}"
+            );
         }
     }
 

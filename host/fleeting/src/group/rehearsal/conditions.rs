@@ -45,7 +45,8 @@ impl Conditions {
         }
         let mut is_reclaimed = false;
         while self.reclaims_at <= age {
-            let is_reclaimed_now = |it: &&Incident| it.kind == IncidentKind::SpotReclaim && it.lasts_at(self.reclaims_at);
+            let is_reclaimed_now =
+                |it: &&Incident| it.kind == IncidentKind::SpotReclaim && it.lasts_at(self.reclaims_at);
             let reclaiming: Vec<Incident> = self.incidents.iter().filter(is_reclaimed_now).cloned().collect();
             for incident in reclaiming {
                 // Of 60 draws in an hour, each spares a server so often that all of them spare the rest.
