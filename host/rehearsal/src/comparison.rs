@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use windlass_fleeting::{Event, Outcome};
 
-use crate::figure::{FIGURES, Figure, figure_name};
+use crate::figure::{FIGURES, Figure, Word, figure_name};
 use crate::run::ArmOutcomes;
 
 /// The two-sided 95 % quantiles of Student's t distribution, by degrees of freedom from 1. Beyond them it is close to
@@ -21,7 +21,7 @@ const SAME: u64 = 15_000;
 pub struct Difference {
     pub arm: String,
     #[serde(deserialize_with = "figure_name")]
-    pub figure: &'static str,
+    pub figure: Word,
     /// The arm's mean without the first arm's.
     pub mean: f64,
     /// The bounds of the 95 % confidence interval. Absent with one seed.

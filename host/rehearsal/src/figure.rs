@@ -194,6 +194,9 @@ fn counted(counts: &[Counted], name: &str) -> f64 {
     counts.iter().find(|counted| counted.name == name).map_or(0, |counted| counted.count) as f64
 }
 
+/// Not borrowed from what is read, as serde would take it to be without this name.
+pub(crate) type Word = &'static str;
+
 /// The name of a figure in a document that was saved.
 pub(crate) fn figure_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static str, D::Error> {
     let read = String::deserialize(deserializer)?;
@@ -206,7 +209,7 @@ pub(crate) fn figure_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
 pub struct Spread {
     /// Which.
     #[serde(deserialize_with = "figure_name")]
-    pub figure: &'static str,
+    pub figure: Word,
     pub mean: f64,
     pub least: f64,
     pub most: f64,

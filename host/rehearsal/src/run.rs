@@ -11,7 +11,7 @@ use windlass_contract::nearest;
 use windlass_fleeting::{Arm, Counted, IncidentKind, Outcome, RehearsalError, Rehearser, Scenario};
 
 use crate::comparison::{Difference, Parting, differences, parting};
-use crate::figure::{FIGURES, Spread, figure_name};
+use crate::figure::{FIGURES, Spread, Word, figure_name};
 use crate::law::{Law, LawError, LawResult, Violation};
 
 /// What a report says of its error where it knows nothing.
@@ -55,7 +55,7 @@ pub struct Rehearsal {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToldIncident {
     #[serde(deserialize_with = "incident_kind")]
-    pub kind: &'static str,
+    pub kind: Word,
     /// In milliseconds since 1970.
     pub starts_at: u64,
     pub ends_at: u64,
@@ -73,7 +73,7 @@ fn incident_kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibrated {
     #[serde(deserialize_with = "figure_name")]
-    pub figure: &'static str,
+    pub figure: Word,
     pub observed: f64,
     pub rehearsed: f64,
     /// How far the rehearsal is off, as a share of what was observed. Null: that is zero.

@@ -61,6 +61,10 @@ impl RunnerFile {
         Self::checked(serde_json::from_str(text).map_err(|error| RunnerFileError::Invalid(error.to_string()))?)
     }
 
+    pub(super) fn value(&self) -> &Value {
+        &self.0
+    }
+
     pub(super) fn is_json(text: &str) -> bool {
         text.trim_start().starts_with('{')
     }

@@ -61,9 +61,18 @@ impl Arm {
         toml::to_string(&read).map_err(|error| error.to_string())
     }
 
-    /// Whether a text is that of another arm's file.
-    pub(super) fn is_text_of(text: &str, arm: &Self) -> bool {
-        RunnerFile::parse_or_plugin_config(text).is_ok_and(|file| file == arm.file)
+    /// Whether a file of this text means the same.
+    pub(super) fn is_text(&self, text: &str) -> bool {
+        RunnerFile::parse_or_plugin_config(text).is_ok_and(|file| file == self.file)
+    }
+
+    /// The file written anew, without comments.
+    pub(super) fn anew(&self, is_plugin_alone: bool) -> Result<String, String> {
+        let group = self.group().map_err(|error| error.to_string())?;
+        match is_plugin_alone {
+            true => toml::to_string(&group.plugin_config()).map_err(|error| error.to_string()),
+            false => toml::to_string(self.file.value()).map_err(|error| error.to_string()),
+        }
     }
 
     pub(super) fn file(&self) -> &RunnerFile {

@@ -54,6 +54,8 @@ pub struct Outcome {
     pub events: Vec<Event>,
 }
 
+/// Not borrowed from what is read, as serde would take it to be without this name.
+type Word = &'static str;
 /// The words of [`Event::what`] and [`Leftover::kind`].
 const WORDS: [&str; 6] = ["create", "remove", "server", "ip", "volume", "private-nic"];
 
@@ -79,7 +81,7 @@ pub struct Event {
     pub at: u64,
     /// `create` or `remove`.
     #[serde(deserialize_with = "known")]
-    pub what: &'static str,
+    pub what: Word,
     pub zone: String,
     /// Of a creation, the server types in their order.
     pub types: Vec<String>,
@@ -194,7 +196,7 @@ pub struct Totals {
 pub struct Leftover {
     /// `server`, `ip`, `volume` or `private-nic`.
     #[serde(deserialize_with = "known")]
-    pub kind: &'static str,
+    pub kind: Word,
     /// Scaleway's id.
     pub id: String,
 }

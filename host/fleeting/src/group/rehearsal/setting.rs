@@ -1,10 +1,12 @@
 //! Settings of an arm, each by its place in the group's configuration, and how they are written into the runner's file.
 
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
 use serde_json::{Map, Value};
-use toml_edit::{DocumentMut, InlineTable, Item};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 use windlass_policy::nearest;
 
 use super::arm::Arm;
@@ -138,52 +140,75 @@ impl SettingKey {
         Ok(())
     }
 
-    /// Sets it in the file's table, without touching what else stands there.
-    fn write_in(&self, table: &mut Item, is_plugin_alone: bool, value: &Value) -> Result<(), SettingError> {
-        let steps = match self.steps.split_first() {
-            Some((Step::Key(first), rest)) if is_plugin_alone && first == PLUGIN => rest,
-            _ if is_plugin_alone => return Err(SettingError::PluginAlone(self.text.clone())),
-            _ => &self.steps,
-        };
-        let mut at = table;
-        for step in steps {
-            let below = match step {
-                // A missing table is created.
-                Step::Key(key) => at.get_mut(key.as_str()),
-                Step::Index(index) => at.get_mut(*index),
-            };
-            at = below.ok_or_else(|| self.no_place())?;
+    /// Its steps below the top of a file. `position` is that of the group in `[[runners]]`; none where the file has the
+    /// plugin's configuration alone.
+    fn steps_in(&self, position: Option<usize>) -> Result<Vec<Step>, SettingError> {
+        match (position, self.steps.split_first()) {
+            (Some(position), _) => {
+                let above = [Step::Key("runners".into()), Step::Index(position), Step::Key("autoscaler".into())];
+                Ok([&above[..], &self.steps].concat())
+            }
+            (None, Some((Step::Key(first), rest))) if first == PLUGIN => Ok(rest.to_vec()),
+            (None, _) => Err(SettingError::PluginAlone(self.text.clone())),
         }
-        let mut value = toml_value(value).ok_or_else(|| SettingError::Unwritable(format!("{self} is null")))?;
-        // A comment behind the old value stays.
-        if let Some(before) = at.as_value() {
-            *value.decor_mut() = before.decor().clone();
-        }
-        *at = Item::Value(value);
-        Ok(())
     }
 }
 
-/// None: it is null, or has a null in it.
-fn toml_value(value: &Value) -> Option<toml_edit::Value> {
-    Some(match value {
-        Value::Null => return None,
-        Value::Bool(it) => (*it).into(),
-        Value::Number(it) => match it.as_i64() {
-            Some(whole) => whole.into(),
-            None => it.as_f64()?.into(),
-        },
-        Value::String(it) => it.as_str().into(),
-        Value::Array(items) => {
-            let items: Option<toml_edit::Array> = items.iter().map(toml_value).collect();
-            items?.into()
+/// A value in the text of a file, or the table in which it is to be and the keys below that.
+enum Found<'s> {
+    Value(Range<usize>),
+    /// After a line of the table, with its indentation.
+    Missing {
+        after: usize,
+        indent: String,
+        keys: &'s [Step],
+    },
+}
+
+fn find<'s>(text: &str, steps: &'s [Step]) -> Option<Found<'s>> {
+    let document = DeTable::parse(text).ok()?;
+    let (mut table, mut value): (&DeTable<'_>, Option<&Spanned<DeValue<'_>>>) = (document.get_ref(), None);
+    for (number, step) in steps.iter().enumerate() {
+        let below = match step {
+            Step::Key(key) => {
+                if let Some(value) = value {
+                    table = value.get_ref().as_table()?;
+                }
+                table.iter().find(|(name, _)| name.get_ref() == key).map(|(_, value)| value)
+            }
+            Step::Index(index) => value?.get_ref().as_array()?.get(*index),
+        };
+        let Some(below) = below else { return missing(text, table, &steps[number..]) };
+        value = Some(below);
+    }
+    Some(Found::Value(value?.span()))
+}
+
+/// A table's keys can be anywhere, but a line with one of its values is in it.
+fn missing<'s>(text: &str, table: &DeTable<'_>, keys: &'s [Step]) -> Option<Found<'s>> {
+    let is_value = |(_, value): &(&Spanned<_>, &Spanned<DeValue<'_>>)| !value.get_ref().is_table();
+    let (name, value) = table.iter().find(is_value)?;
+    let line = text.get(..name.span().start)?.rfind('\n').map_or(0, |end| end + 1);
+    let indent = text.get(line..name.span().start)?.to_owned();
+    let rest = text.get(value.span().end..)?;
+    let after = value.span().end + rest.find('\n').unwrap_or(rest.len());
+    Some(Found::Missing { after, indent, keys })
+}
+
+/// The text with another value at this place. None: the text has no line for it.
+fn with_value(text: &str, steps: &[Step], value: &str) -> Option<String> {
+    match find(text, steps)? {
+        Found::Value(Range { start, end }) => Some([text.get(..start)?, value, text.get(end..)?].concat()),
+        Found::Missing { after, indent, keys } => {
+            let names = keys.iter().map(|step| match step {
+                Step::Key(name) => Some(name.as_str()),
+                Step::Index(_) => None,
+            });
+            let names = names.collect::<Option<Vec<&str>>>()?.join(".");
+            let line = format!("\n{indent}{names} = {value}");
+            Some([text.get(..after)?, &line, text.get(after..)?].concat())
         }
-        Value::Object(fields) => {
-            let fields: Option<InlineTable> =
-                fields.iter().map(|(key, value)| Some((key.as_str(), toml_value(value)?))).collect();
-            fields?.into()
-        }
-    })
+    }
 }
 
 impl Arm {
@@ -208,31 +233,29 @@ impl Arm {
         Ok(changed)
     }
 
-    /// The arm's file with other settings, as TOML: everything else in it stays as it is, with its comments.
+    /// The arm's file with other settings, as TOML. Everything else in it stays as it is, with its comments; unless a
+    /// setting has no line that it could follow, in which case the file is written anew.
     ///
     /// # Errors
     /// The configuration has no place for one of them.
     pub fn text_with(&self, settings: &[(&SettingKey, &Value)]) -> Result<String, SettingError> {
         let unwritable = |error: &dyn fmt::Display| SettingError::Unwritable(error.to_string());
-        let text = self.text_as_toml().map_err(|error| unwritable(&error))?;
-        let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| unwritable(&error))?;
         let position = self.position()?;
-        let is_plugin_alone = position.is_none();
-        let mut table = document.as_item_mut();
-        if let Some(position) = position {
-            let entry = table.get_mut("runners").and_then(|runners| runners.get_mut(position));
-            table = entry
-                .and_then(|entry| entry.get_mut("autoscaler"))
-                .ok_or_else(|| unwritable(&"it has no table [runners.autoscaler]"))?;
-        }
+        let mut text = Some(self.text_as_toml().map_err(|error| unwritable(&error))?);
         for (key, value) in settings {
-            key.write_in(table, is_plugin_alone, value)?;
+            let steps = key.steps_in(position)?;
+            let value = toml::Value::try_from(value).map_err(|error| unwritable(&error))?;
+            text = text.and_then(|text| with_value(&text, &steps, &value.to_string()));
         }
-        let written = document.to_string();
-        if Self::is_text_of(&written, &self.with(settings)?) {
-            return Ok(written);
+        let changed = self.with(settings)?;
+        if let Some(text) = text.filter(|text| changed.is_text(text)) {
+            return Ok(text);
         }
-        Err(unwritable(&"its text would not mean what was rehearsed"))
+        let anew = changed.anew(position.is_none()).map_err(|error| unwritable(&error))?;
+        match changed.is_text(&anew) {
+            true => Ok(anew),
+            false => Err(unwritable(&"its text would not mean what was rehearsed")),
+        }
     }
 }
 
@@ -279,6 +302,13 @@ mod tests {
         }
         let again = Arm::parse(&text, None).unwrap();
         assert_eq!(again.setting(&spread).unwrap(), Some(&json!({"spread": "zones"})), "{text}");
+        let inline = FILE.replace(
+            "[runners.autoscaler.plugin_config]\n      name = \"ci\"\n      zone = \"fr-par-1\"\n",
+            "plugin_config = { name = \"ci\", zone = \"fr-par-1\" }\n",
+        );
+        let text = Arm::parse(&inline, None).unwrap().text_with(&settings).unwrap();
+        assert!(!text.contains("# ours"), "no line is in an inline table, so the file is written anew: {text}");
+        assert_eq!(Arm::parse(&text, None).unwrap().setting(&most).unwrap(), Some(&json!(7)), "{text}");
     }
 
     #[test]
