@@ -72,6 +72,6 @@ mod tests {
             )
         };
         let best = halve(8, 4, ranks).unwrap();
-        assert_eq!((best, measured), (vec![6, 5], [1, 1, 1, 1, 1, 4, 4, 2]));
+        assert_eq!((best, measured), (vec![6, 5], [1, 1, 1, 1, 2, 4, 4, 2]));
     }
 }

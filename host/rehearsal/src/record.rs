@@ -51,7 +51,7 @@ pub fn recorded_from(
 /// From power-on until the server ran, in milliseconds: what else a creation takes, a rehearsal adds itself.
 fn boot_time(entries: &[Entry]) -> Option<u64> {
     let at = |phase| entries.iter().rfind(|entry| entry.step == WAIT && entry.phase == phase).map(|entry| entry.at);
-    at(Phase::Done)?.checked_sub(at(Phase::Intent)?)
+    at(Phase::Outcome)?.checked_sub(at(Phase::Intent)?)
 }
 
 /// The scenario of the operations between two times, in milliseconds since 1970. It begins at the full hour before.
@@ -235,7 +235,7 @@ mod tests {
             let fields = json!({"step": step, "phase": phase, "resource": null, "data": {}, "at": at});
             serde_json::from_value(fields).unwrap()
         };
-        let (intent, done) = (entry(WAIT, "intent", 1_000), entry(WAIT, "done", 41_000));
+        let (intent, done) = (entry(WAIT, "intent", 1_000), entry(WAIT, "outcome", 41_000));
         let other = entry("create-server", "intent", 500);
         assert_eq!(boot_time(&[other.clone(), intent.clone(), done]), Some(40_000));
         assert_eq!(boot_time(&[other, intent]), None);
