@@ -93,7 +93,11 @@ pub fn recorded(
             }
             _ => match creation.cause.as_ref().and_then(|cause| cause["failure"]["class"].as_str()) {
                 Some("out-of-stock") => seen.out_of_stock.push(creation.created_at),
-                Some(_) => seen.failed += 1,
+                Some(_) => {
+                    seen.failed += 1;
+                    let ended = creation.ended_at.unwrap_or(creation.created_at);
+                    server_hours += ended.saturating_sub(creation.created_at) as f64 / HOUR as f64;
+                }
                 // It was called off.
                 None => {}
             },

@@ -5,21 +5,24 @@ use serde_json::json;
 use windlass_fleeting::{Outcome, Scenario};
 use windlass_rehearsal::{Rehearsal, recorded_from, with_jobs};
 
-use crate::support::{Configuration, configuration, with_arms};
+use crate::support::{Configuration, configuration, listed, with_arms};
 
-/// The jobs of so many hours: when each comes and how long it runs, in seconds.
-fn jobs(hours: u64) -> Vec<(u64, u64)> {
-    (0..hours * 30).map(|number| (number * 120 + number * 37 % 60, 60 + number * 53 % 180)).collect()
+/// The jobs of an hour: when each comes and how long it runs, in seconds.
+fn jobs() -> Vec<(u64, u64)> {
+    (0..40).map(|number| (number * 85 + number * 37 % 60, 60 + number * 53 % 180)).collect()
 }
 
 /// What the one who rehearses does not know: how long servers boot in each zone, how many fail, and when there is no
 /// stock.
-const HIDDEN: &str = "hours = 3\nstarts_at = '2026-08-03T09:00:00'\ntime_zone = 'UTC'\n\
-    [[offer]]\nzone = 'fr-par-1'\nboot_seconds = [30, 70]\nfailed_boots = 0.05\n\
-    [[offer]]\nzone = 'fr-par-2'\nboot_seconds = [50, 90]\n\
-    [[incident]]\nkind = 'zone-out-of-stock'\nzone = 'fr-par-1'\nat = '1h'\nlasts = '30m'\n";
+const HIDDEN: &str = "hours = 1\nstarts_at = '2026-08-03T09:00:00'\ntime_zone = 'UTC'\n\
+    [[offer]]\nzone = 'fr-par-1'\nboot_seconds = [40, 52]\nfailed_boots = 0.05\n\
+    [[offer]]\nzone = 'fr-par-2'\nboot_seconds = [45, 60]\n\
+    [[incident]]\nkind = 'zone-out-of-stock'\nzone = 'fr-par-1'\nat = '20m'\nlasts = '15m'\n";
 /// When it begins and ends, in milliseconds since 1970.
-const TIME: (u64, u64) = (1_785_747_600_000, 1_785_747_600_000 + 3 * 3_600_000);
+const TIME: (u64, u64) = (1_785_747_600_000, 1_785_747_600_000 + 3_600_000);
+
+/// The runner asks less often than it would by default, and the test takes less time.
+const CALM: &str = "max_instances = 20\nmax_use_count = 1\nupdate_interval_when_expecting = '5s'";
 
 /// The jobs as GitLab's API has them. How long they waited is not in it.
 fn gitlab(jobs: &[(u64, u64)]) -> String {
@@ -34,7 +37,7 @@ fn gitlab(jobs: &[(u64, u64)]) -> String {
 
 /// What happened, and the rehearsal of what was recorded of it.
 fn recorded_and_rehearsed(configuration: Configuration) -> (Outcome, Scenario, Rehearsal) {
-    let jobs = jobs(3);
+    let jobs = jobs();
     let hidden = Scenario::parse(&format!(
         "{HIDDEN}[[demand]]\njobs = {:?}\n",
         jobs.iter().map(|(a, b)| [a, b]).collect::<Vec<_>>()
@@ -53,7 +56,7 @@ fn recorded_and_rehearsed(configuration: Configuration) -> (Outcome, Scenario, R
         ] {
             scenario.observed.insert(figure.to_owned(), value);
         }
-        let rehearsal = Rehearsal::run(&scenario, arms, &[1, 2, 3], &[], rehearser, &|| {}).unwrap();
+        let rehearsal = Rehearsal::run(&scenario, arms, &[1, 2], &[], rehearser, &|| {}).unwrap();
         (happened, scenario, rehearsal)
     })
 }
@@ -61,7 +64,7 @@ fn recorded_and_rehearsed(configuration: Configuration) -> (Outcome, Scenario, R
 #[test]
 fn the_rehearsal_of_a_recorded_time_is_within_5_percent() {
     let both = configuration().with_plugin("zone = ['fr-par-1', 'fr-par-2']\nserver_type = 'DEV1-S'");
-    let configuration = both.with_idle("idle_count = 0").with_autoscaler("max_instances = 20\nmax_use_count = 1");
+    let configuration = both.with_idle("idle_count = 0").with_autoscaler(CALM);
     let (happened, scenario, rehearsal) = recorded_and_rehearsed(configuration);
     let (_, calibration) = rehearsal.calibrated().unwrap();
     let told: Vec<String> = calibration.iter().map(windlass_rehearsal::Calibrated::words).collect();
@@ -69,8 +72,25 @@ fn the_rehearsal_of_a_recorded_time_is_within_5_percent() {
         let error = calibration.iter().find(|it| it.figure == figure).unwrap().error.unwrap();
         assert!(error.abs() < 0.05, "{figure}: {told:#?}\n{:?}\n{}", happened.totals, scenario.to_toml().unwrap());
     }
-    assert!(happened.totals.failures > 3, "the hidden world has failures: {:?}", happened.failures);
+    assert!(happened.totals.failures > 1, "the hidden world has failures: {:?}", happened.failures);
     assert!(scenario.incidents.iter().any(|it| it.zone.as_deref() == Some("fr-par-1")), "{:?}", scenario.incidents);
     let page = rehearsal.page();
     assert!(rehearsal.simplified.iter().chain(&told).all(|words| page.contains(words)), "{page}");
+}
+
+#[test]
+fn recorded_boots_take_as_long_as_they_did() {
+    let jobs = [(1, 2), (6, 2), (11, 2), (16, 2)];
+    let hidden = listed(1, &jobs, "[[offer]]\nboot_seconds = [40, 40]\n");
+    let start = 1_785_754_800_000;
+    let recorded = with_arms(&[("in-force", configuration().with_idle("idle_count = 0"))], |arms, rehearser| {
+        let read = |journal: &_| recorded_from(journal, None, start, start + 3_600_000).unwrap().unwrap();
+        rehearser.rehearse_and_read(&hidden, &arms[0].arm, 1, read).unwrap().1
+    });
+    assert_eq!(
+        recorded.offers[0].boot_seconds,
+        Some((40, 41)),
+        "and the poll that sees it: {}",
+        recorded.to_toml().unwrap()
+    );
 }
