@@ -58,7 +58,7 @@ pub(crate) enum RehearseCommand {
     /// Print the JSON Schema of a scenario's file
     Schema,
     /// Search the settings with the lowest cost, or another figure, within laws
-    Tune(TuneScenarios),
+    Tune(Box<TuneScenarios>),
 }
 
 #[derive(Debug, Args)]
