@@ -81,7 +81,7 @@ fn the_page_of_rehearsals_shows_what_its_questions_are_answered() {
     folder.write("ready.toml", &with("idle_count = 1", "idle_count = 3"));
     folder.write("next.toml", &with(image, &format!("{image}      {policy}")));
     folder.write("age.rules.toml", block(&page, "This is `age.rules.toml`:"));
-    folder.write("search.toml", block(&page, "This is `search.toml`:"));
+    folder.write("search.toml", block(&page, "`search.toml`:"));
     folder.write("quiet.toml", block(&page, "This is `quiet.toml`:"));
     let example = std::fs::read_to_string(repository().join("docs/examples/monday.toml")).unwrap();
     assert_eq!(block(&page, "This is `monday.toml`:"), example, "`windlass example monday.toml` prints it, too");
