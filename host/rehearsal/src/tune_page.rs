@@ -27,7 +27,7 @@ impl Tuning {
             }
             ul { @for law in &self.laws { li { code { (law) } } } }
             @if !self.is_good() { p { span.badge.bad { "The chosen settings violate a law" } } }
-            h2 { (self.figures().0.title) " against " (self.figures().1.title) }
+            h2 { "Front of " (self.figures().0.title) " and " (self.figures().1.title) }
             (self.scatter())
             h2 { "Candidates" }
             @if self.candidates.len() > SHOWN { p.small { "The best " (SHOWN) " of " (self.candidates.len()) "." } }

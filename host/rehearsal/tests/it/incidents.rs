@@ -65,6 +65,19 @@ fn reclaimed_servers_lose_their_jobs_and_nothing_of_them_is_left() {
 }
 
 #[test]
+fn jobs_wait_longer_while_calls_are_limited_and_none_is_lost() {
+    let wait = |more: &str| {
+        let none = configuration().with_idle("idle_count = 0");
+        let rehearsal = rehearse(&listed(1, &[(1, 2), (1, 2), (2, 2)], more), &[("a", none)], &[1], &[]);
+        assert_eq!((figure(&rehearsal, "finished"), figure(&rehearsal, "left")), (3.0, 0.0));
+        figure(&rehearsal, "wait_worst")
+    };
+    let limited = "[[incident]]\nkind = 'rate-limited'\nat = '0s'\nlasts = '30m'\ncalls_per_second = 1\n";
+    let (free, limited) = (wait(""), wait(limited));
+    assert!(limited > free + 1.0, "{free} {limited}");
+}
+
+#[test]
 fn jobs_go_on_with_idle_instances_while_the_api_is_down() {
     let down = "[[incident]]\nkind = 'api-down'\nat = '20m'\nlasts = '15m'\n";
     let kept = configuration().with_autoscaler("max_instances = 5").with_idle("idle_count = 4\nidle_time = '1h'");
