@@ -154,6 +154,13 @@ fn a_scenario_is_recorded_from_a_journal_and_can_be_rehearsed() {
     for words in ["type = \"DEV1-S\"", "zone = \"fr-par-1\"", "boot_seconds = ["] {
         assert!(recorded.contains(words), "{words}: {recorded}");
     }
+    let started = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(60);
+    let jobs = serde_json::json!([{"started_at": started.to_string(), "duration": 30, "queued_duration": 2.5}]);
+    let file = world.write("jobs.json", jobs.to_string().as_bytes()).display().to_string();
+    let with_jobs = world.run(&["rehearse", "record", "--since", "1h", "--jobs", &file]).expect(0).stdout;
+    let line = with_jobs.lines().find(|line| line.starts_with("jobs = ")).unwrap();
+    assert!(line.ends_with(", 30]]") && !line.contains("], ["), "the job of GitLab instead of two servers: {line}");
+    assert!(with_jobs.contains("wait_p95 = 2.5") && with_jobs.contains("creations = 2.0"), "{with_jobs}");
     let folder = Folder::new();
     // They still run; a short job is enough.
     let line = recorded.lines().find(|line| line.starts_with("jobs = ")).unwrap();
