@@ -45,7 +45,7 @@ pub(crate) use policy_audit::AuditPolicy;
 pub(crate) use policy_distribution::{LockPolicies, PullPolicy, PushPolicy, SignPolicy, VerifyPolicy};
 pub(crate) use policy_serve::{ServePolicies, UnixAddress};
 pub(crate) use policy_shadow::ShadowPolicy;
-pub(crate) use rehearse::{ImportScenario, RecordScenario, Rehearse, RehearseCommand};
+pub(crate) use rehearse::{ImportScenario, RecordScenario, Rehearse, RehearseCommand, TuneScenarios};
 
 pub(crate) use cluster::{
     AbandonCluster, ApplyCluster, ClusterCommand, ClusterHistory, ClusterStatus, CreateCluster, DiffCluster,

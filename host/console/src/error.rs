@@ -44,6 +44,9 @@ pub enum Error {
     #[cfg(feature = "clusters")]
     #[error("the clusters cannot be read")]
     Clusters(#[source] windlass_cluster::StoreError),
+    /// A saved rehearsal is no such document, or one of another version.
+    #[error("the rehearsal {name} cannot be shown: {why}")]
+    Rehearsal { name: String, why: String },
     /// The folder of policies that a decision can be put to cannot be read.
     #[error("the folder of policies: {what}")]
     Candidates {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cap_std::fs::Dir;
+use maud::Markup;
 use parking_lot::Mutex;
 use serde_json::Value;
 #[cfg(feature = "clusters")]
@@ -22,6 +23,7 @@ use windlass_policy::{
     Error as PolicyError, PolicyChange, Replay, RunningHost, policy_changes, running_hosts,
 };
 
+use crate::rehearsals::{self, ShowRehearsal};
 use crate::{Candidates, Error, Prices};
 
 #[cfg(feature = "clusters")]
@@ -58,6 +60,8 @@ pub(crate) struct Source {
     /// Where other state directories are in this one, and what else is not in it.
     elsewhere: Option<(&'static str, &'static str)>,
     candidates: Option<Candidates>,
+    /// How rehearsals are shown; none where they are not.
+    show_rehearsal: Option<ShowRehearsal>,
     mark: Mutex<Option<(Instant, u64)>>,
 }
 
@@ -203,6 +207,7 @@ impl Source {
             prices: None,
             candidates: None,
             elsewhere: None,
+            show_rehearsal: None,
             mark: Mutex::new(None),
         }
     }
@@ -217,6 +222,27 @@ impl Source {
 
     pub(crate) fn with_elsewhere(self, folder: &'static str, words: &'static str) -> Self {
         Self { elsewhere: Some((folder, words)), ..self }
+    }
+
+    pub(crate) fn with_rehearsals(self, show: ShowRehearsal) -> Self {
+        Self { show_rehearsal: Some(show), ..self }
+    }
+
+    pub(crate) fn shows_rehearsals(&self) -> bool {
+        self.show_rehearsal.is_some()
+    }
+
+    /// The names of saved rehearsals.
+    pub(crate) fn rehearsals(&self) -> Result<Vec<String>, Error> {
+        rehearsals::names(self.state.handle())
+    }
+
+    /// What is shown of a saved rehearsal.
+    pub(crate) fn rehearsal(&self, name: &str) -> Result<Markup, Error> {
+        let unknown = || Error::Unknown { what: "rehearsal", name: name.to_owned() };
+        let show = self.show_rehearsal.ok_or_else(unknown)?;
+        let saved = rehearsals::read(self.state.handle(), name)?;
+        show(&saved).map_err(|why| Error::Rehearsal { name: name.to_owned(), why })
     }
 
     /// What is not shown: `FOLDER/GROUP/NAME` are state directories of their own.

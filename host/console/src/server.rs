@@ -29,6 +29,7 @@ use windlass_policy::DecisionFilter;
 use crate::connections::Certified;
 use crate::pages::{self, Frame};
 use crate::read::Source;
+use crate::rehearsals::ShowRehearsal;
 use crate::{Access, Candidates, Error, Prices};
 
 const SCRIPT: &str = include_str!("../assets/live.js");
@@ -101,6 +102,12 @@ impl Console {
         Self { source: self.source.with_candidates(candidates), ..self }
     }
 
+    /// The same with rehearsals that were saved in the directory, shown in this way.
+    #[must_use]
+    pub fn with_rehearsals(self, show: ShowRehearsal) -> Self {
+        Self { source: self.source.with_rehearsals(show), ..self }
+    }
+
     /// The pages as a service, for a server that has others.
     pub fn router(self) -> Router {
         routes(Arc::new(self))
@@ -118,6 +125,8 @@ fn routes(console: Arc<Console>) -> Router {
         .route("/decisions", get(decisions))
         .route("/decisions/{id}", get(decision))
         .route("/policies", get(policies))
+        .route("/rehearsals", get(rehearsals))
+        .route("/rehearsals/{name}", get(rehearsal))
         .route("/search", get(search))
         .route("/changes", get(changes))
         .route("/assets/console.css", get(|| async { asset("text/css; charset=utf-8", pages::STYLE) }))
@@ -255,6 +264,18 @@ async fn policies(State(console): State<Arc<Console>>) -> Response {
     shown(&console, "Policies", "/policies", content)
 }
 
+async fn rehearsals(State(console): State<Arc<Console>>) -> Response {
+    let source = Arc::clone(&console);
+    let content = reading(&console, move || Ok(pages::rehearsals(&source.source.rehearsals()?))).await;
+    shown(&console, "Rehearsals", "/rehearsals", content)
+}
+
+async fn rehearsal(State(console): State<Arc<Console>>, Path(name): Path<String>) -> Response {
+    let (source, of) = (Arc::clone(&console), name.clone());
+    let content = reading(&console, move || source.source.rehearsal(&of)).await;
+    shown(&console, &name, "/rehearsals", content)
+}
+
 #[derive(Debug, Default, Deserialize)]
 struct WhatFor {
     q: Option<String>,
@@ -319,7 +340,8 @@ fn shown(console: &Console, title: &str, part: &str, content: Shown) -> Response
             (status, title, pages::problem(title, &words(&error)))
         }
     };
-    let page = pages::page(title, Frame::Served { part }, &console.source.path(), &content);
+    let frame = Frame::Served { part, has_rehearsals: console.source.shows_rehearsals() };
+    let page = pages::page(title, frame, &console.source.path(), &content);
     let kind = [(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"))];
     (status, kind, Body::from(page.into_string())).into_response()
 }

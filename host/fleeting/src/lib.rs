@@ -23,7 +23,7 @@ pub use connect::KeyError;
 pub use group::{
     AdoptError, Arm, CheckedGroup, Counted, Demand, Dependencies, Event, Hour, Incident, IncidentKind, Leftover,
     Limits, Offer, Outcome, Pattern, PricedPlace, Provisioner, RehearsalError, Rehearser, RunnerFileError,
-    ScalewayGroup, Scenario, ScenarioError, SimulateCommand, SimulateOptions, Simulated, StartError, Stock, Time,
-    Totals, WaitTimes, adopt, check, simulate,
+    ScalewayGroup, Scenario, ScenarioError, SettingError, SettingKey, SimulateCommand, SimulateOptions, Simulated,
+    StartError, Stock, Time, Totals, WaitTimes, adopt, check, simulate,
 };
 pub use observe::{MetricsError, names, start_logging};

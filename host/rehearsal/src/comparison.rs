@@ -1,9 +1,9 @@
 //! Arms against the first one, seed by seed.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use windlass_fleeting::{Event, Outcome};
 
-use crate::figure::{FIGURES, Figure};
+use crate::figure::{FIGURES, Figure, Word, figure_name};
 use crate::run::ArmOutcomes;
 
 /// The two-sided 95 % quantiles of Student's t distribution, by degrees of freedom from 1. Beyond them it is close to
@@ -17,21 +17,22 @@ const NORMAL: f64 = 1.960;
 const SAME: u64 = 15_000;
 
 /// How a figure of an arm differs from that of the first arm, on average over the seeds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     pub arm: String,
-    pub figure: &'static str,
+    #[serde(deserialize_with = "figure_name")]
+    pub figure: Word,
     /// The arm's mean without the first arm's.
     pub mean: f64,
     /// The bounds of the 95 % confidence interval. Absent with one seed.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
     /// Whether the interval has no zero in it.
     pub is_certain: bool,
 }
 
 /// A confidence interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     pub low: f64,
     pub high: f64,
@@ -65,7 +66,7 @@ impl Difference {
 }
 
 /// The first moment at which two arms did different things.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Parting {
     pub arm: String,
     pub seed: u64,

@@ -1,6 +1,6 @@
 //! What outcomes are measured by.
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 use windlass_fleeting::{Counted, Outcome};
 
 /// What a figure is counted in.
@@ -194,11 +194,22 @@ fn counted(counts: &[Counted], name: &str) -> f64 {
     counts.iter().find(|counted| counted.name == name).map_or(0, |counted| counted.count) as f64
 }
 
+/// Not borrowed from what is read, as serde would take it to be without this name.
+pub(crate) type Word = &'static str;
+
+/// The name of a figure in a document that was saved.
+pub(crate) fn figure_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static str, D::Error> {
+    let read = String::deserialize(deserializer)?;
+    let known = FIGURES.iter().map(|figure| figure.name).find(|name| *name == read);
+    known.ok_or_else(|| serde::de::Error::custom(format!("there is no figure {read:?}")))
+}
+
 /// A figure over all seeds of an arm.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// Which.
-    pub figure: &'static str,
+    #[serde(deserialize_with = "figure_name")]
+    pub figure: Word,
     pub mean: f64,
     pub least: f64,
     pub most: f64,

@@ -1,12 +1,14 @@
 //! A scenario of the jobs that a GitLab ran, from what others can say of them: GitLab's API, a table with its columns,
 //! or a counter in Prometheus. Nothing of it names a job, a project or a person.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use serde::Deserialize;
 use serde_json::Value;
-use windlass_fleeting::Scenario;
+use windlass_fleeting::{Demand, Scenario};
 
 use crate::record::{LONGEST_JOB, listed, percentile};
 
@@ -90,12 +92,46 @@ struct Series {
 /// When a job came, in seconds since 1970, and for how many seconds it ran.
 type Ran = (f64, f64);
 
+/// The jobs of a file.
+struct Jobs {
+    ran: Vec<Ran>,
+    /// When a job came, and for how many seconds it waited, where the file says it.
+    waits: Vec<(f64, f64)>,
+    left_out: usize,
+    title: &'static str,
+}
+
 /// The scenario of the jobs in a file: a list of GitLab's API, a table, or a counter of Prometheus, for whose jobs
 /// `job_minutes` says how long they run. It begins at the full hour before the first job, in UTC.
 ///
 /// # Errors
 /// The file is none of these, a value in it cannot be read, or there are no jobs or too many.
 pub fn imported(text: &str, job_minutes: Option<u32>) -> Result<Imported, ImportError> {
+    let Jobs { ran, waits, left_out, title } = jobs_of(text, job_minutes)?;
+    Ok(Imported { scenario: Scenario { observed: observed(&waits), ..scenario(ran, title)? }, left_out })
+}
+
+/// A recorded scenario with the jobs of a file instead of one for each server: those that came during it.
+///
+/// # Errors
+/// As those of [`imported`].
+pub fn with_jobs(recorded: Scenario, text: &str, job_minutes: Option<u32>) -> Result<Imported, ImportError> {
+    let Jobs { ran, mut waits, left_out, .. } = jobs_of(text, job_minutes)?;
+    let start = recorded.starts_at.and_then(|at| TimeZone::UTC.to_timestamp(at).ok()).unwrap_or_default();
+    let start = start.as_duration().as_secs_f64();
+    let is_during = |comes: f64| (start..start + 3_600.0 * f64::from(recorded.hours)).contains(&comes);
+    let ran: Vec<Ran> = ran.into_iter().filter(|(comes, _)| is_during(*comes)).collect();
+    waits.retain(|(comes, _)| is_during(*comes));
+    let jobs = within(&ran, start)?;
+    if jobs.is_empty() {
+        return Err(ImportError::NoJobs);
+    }
+    let mut scenario = Scenario { demand: vec![Demand { jobs, ..Demand::default() }], ..recorded };
+    scenario.observed.extend(observed(&waits));
+    Ok(Imported { scenario, left_out })
+}
+
+fn jobs_of(text: &str, job_minutes: Option<u32>) -> Result<Jobs, ImportError> {
     match text.trim_start().chars().next() {
         Some('[') => of_jobs(serde_json::from_str(text).map_err(ImportError::Json)?),
         Some('{') => {
@@ -122,7 +158,7 @@ fn table(text: &str) -> Result<Vec<Job>, ImportError> {
     reader.deserialize().collect::<Result<_, _>>().map_err(ImportError::Table)
 }
 
-fn of_jobs(jobs: Vec<Job>) -> Result<Imported, ImportError> {
+fn of_jobs(jobs: Vec<Job>) -> Result<Jobs, ImportError> {
     let (mut ran, mut waits, mut mistakes) = (Vec::new(), Vec::new(), Vec::new());
     let mut left_out = 0;
     for (number, job) in (1..).zip(&jobs) {
@@ -140,18 +176,23 @@ fn of_jobs(jobs: Vec<Job>) -> Result<Imported, ImportError> {
             left_out += 1;
             continue;
         };
-        waits.extend(job.queued_duration);
-        ran.push((started - job.queued_duration.unwrap_or_default().max(0.0), length));
+        let comes = started - job.queued_duration.unwrap_or_default().max(0.0);
+        waits.extend(job.queued_duration.map(|wait| (comes, wait)));
+        ran.push((comes, length));
     }
     if !mistakes.is_empty() {
         mistakes.truncate(MAX_MISTAKES);
         return Err(ImportError::Values(mistakes));
     }
+    Ok(Jobs { ran, waits, left_out, title: "imported from GitLab's jobs" })
+}
+
+/// How long jobs waited.
+fn observed(waits: &[(f64, f64)]) -> BTreeMap<String, f64> {
+    let mut waits: Vec<f64> = waits.iter().map(|(_, wait)| *wait).collect();
     waits.sort_by(f64::total_cmp);
     let observed = [("wait_p50", percentile(&waits, 50)), ("wait_p95", percentile(&waits, 95))];
-    let observed = observed.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
-    let scenario = Scenario { observed, ..scenario(ran, "imported from GitLab's jobs")? };
-    Ok(Imported { scenario, left_out })
+    observed.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
 /// GitLab's own form, or that of a database's export.
@@ -160,7 +201,7 @@ fn seconds_of(text: &str) -> Option<f64> {
     text.parse::<Timestamp>().ok().map(|time| time.as_duration().as_secs_f64())
 }
 
-fn of_counter(answer: &Answer, job_minutes: u32) -> Result<Imported, ImportError> {
+fn of_counter(answer: &Answer, job_minutes: u32) -> Result<Jobs, ImportError> {
     let mut ran = Vec::new();
     for series in &answer.data.result {
         let sample = |(at, value): &(f64, String)| Some((*at, value.parse::<f64>().ok().filter(|it| it.is_finite())?));
@@ -177,23 +218,29 @@ fn of_counter(answer: &Answer, job_minutes: u32) -> Result<Imported, ImportError
             ran.extend((0..more).map(|index| (at(index), 60.0 * f64::from(job_minutes))));
         }
     }
-    Ok(Imported { scenario: scenario(ran, "imported from Prometheus")?, left_out: 0 })
+    Ok(Jobs { ran, waits: Vec::new(), left_out: 0, title: "imported from Prometheus" })
 }
 
 fn scenario(ran: Vec<Ran>, title: &str) -> Result<Scenario, ImportError> {
     let first = ran.iter().map(|(comes, _)| *comes).min_by(f64::total_cmp).ok_or(ImportError::NoJobs)?;
-    if ran.len() > MAX_JOBS {
-        return Err(ImportError::TooMany(ran.len()));
-    }
     let start = (first / 3_600.0).floor() * 3_600.0;
-    // Between its bounds: `as` keeps the whole seconds.
-    let second = |(comes, length): &Ran| ((comes - start) as u64, (*length as u64).clamp(1, LONGEST_JOB));
-    let mut jobs: Vec<(u64, u64)> = ran.iter().map(second).collect();
-    jobs.sort_unstable();
+    let jobs = within(&ran, start)?;
     let hours = jobs.last().map_or(1, |(comes, _)| comes / 3_600 + 1);
     let starts_at = Timestamp::from_second(start as i64).map_err(|_| ImportError::TooLong(hours))?;
     let hours = u32::try_from(hours).ok().filter(|hours| *hours <= 744).ok_or(ImportError::TooLong(hours))?;
     Ok(listed(title, starts_at, hours, jobs))
+}
+
+/// Jobs in whole seconds since a start, in their order.
+fn within(ran: &[Ran], start: f64) -> Result<Vec<(u64, u64)>, ImportError> {
+    if ran.len() > MAX_JOBS {
+        return Err(ImportError::TooMany(ran.len()));
+    }
+    // Between its bounds: `as` keeps the whole seconds.
+    let second = |(comes, length): &Ran| ((comes - start) as u64, (*length as u64).clamp(1, LONGEST_JOB));
+    let mut jobs: Vec<(u64, u64)> = ran.iter().map(second).collect();
+    jobs.sort_unstable();
+    Ok(jobs)
 }
 
 #[cfg(test)]
@@ -223,6 +270,19 @@ mod tests {
         let text = scenario.to_toml().unwrap();
         assert_eq!(Scenario::parse(&text).unwrap(), scenario);
         assert!(!text.contains("secret"), "{text}");
+    }
+
+    #[test]
+    fn a_recorded_scenario_takes_the_jobs_of_its_time() {
+        let recorded = "hours = 2\nstarts_at = '2026-08-03T08:00:00'\n[[demand]]\njobs = [[1, 1]]\n\
+            [observed]\ncreations = 7.0\n";
+        let recorded = Scenario::parse(recorded).unwrap();
+        let Imported { scenario, left_out } = with_jobs(recorded.clone(), JOBS, None).unwrap();
+        assert_eq!((&scenario.demand[0].jobs[..], left_out), (&[(4_200, 300)][..], 2), "one came after it");
+        let observed = [("creations", 7.0), ("wait_p50", 30.5), ("wait_p95", 30.5)];
+        assert_eq!(scenario.observed, observed.map(|(name, value)| (name.to_owned(), value)).into());
+        let none = Scenario { hours: 1, ..recorded };
+        assert!(matches!(with_jobs(none, JOBS, None), Err(ImportError::NoJobs)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use cel::{Context, Program, Value};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use windlass_contract::meant;
 use windlass_fleeting::Outcome;
 
@@ -39,7 +39,7 @@ pub enum LawError {
 }
 
 /// What came of a law.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LawResult {
     /// `never` or `always`, and the condition.
     pub law: String,
@@ -50,7 +50,7 @@ pub struct LawResult {
 }
 
 /// An outcome that violates a law.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Violation {
     pub arm: String,
     pub seed: u64,

@@ -3,22 +3,36 @@
 //!
 //! - [`Rehearsal::run`] rehearses every arm with every seed.
 //! - [`FIGURES`] are what an [`Outcome`](windlass_fleeting::Outcome) is measured by; [`Law`]s are conditions on them.
-//! - [`recorded`] makes a scenario from the journal of a real group, [`imported`] from a GitLab's jobs.
+//! - [`recorded_from`] makes a scenario from the journal of a real group, [`imported`] from a GitLab's jobs, and
+//!   [`with_jobs`] from both.
+//! - [`shown`] is what a console shows of a rehearsal that was saved.
+//! - [`scenario_schema`] says what a scenario's file may hold.
+//! - [`Tuning::run`] searches the settings that reach a goal within laws.
 //! - [`Difference`]s compare arms seed by seed, so that what the seed draws is the same for both.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error"))]
 
 mod comparison;
 mod figure;
+mod halving;
 mod import;
 mod law;
 mod page;
 mod record;
 mod run;
+mod saved;
+mod schema;
+mod search;
+mod tune;
+mod tune_page;
 
 pub use comparison::{Difference, Parting};
 pub use figure::{FIGURES, Figure, Spread, Unit};
-pub use import::{ImportError, Imported, imported};
+pub use import::{ImportError, Imported, imported, with_jobs};
 pub use law::{Law, LawError, LawResult, Violation};
-pub use record::recorded;
-pub use run::{ArmOutcomes, Calibrated, NamedArm, Rehearsal, RehearsalFailure};
+pub use record::{recorded, recorded_from};
+pub use run::{ArmOutcomes, Calibrated, NOT_CALIBRATED, NamedArm, Rehearsal, RehearsalFailure};
+pub use saved::shown;
+pub use schema::scenario_schema;
+pub use search::{Search, SearchError};
+pub use tune::{Candidate, HeldOut, HeldOutArm, Set, TuneFailure, TuneOptions, Tuning};

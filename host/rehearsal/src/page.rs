@@ -8,7 +8,7 @@ use windlass_fleeting::{Event, Hour, Outcome};
 
 use crate::comparison::Difference;
 use crate::figure::{FIGURES, Figure};
-use crate::run::{ArmOutcomes, Rehearsal};
+use crate::run::{ArmOutcomes, NOT_CALIBRATED, Rehearsal};
 
 const HEIGHT: f64 = 100.0;
 /// The width of an hour in a plot, whose drawing is stretched to the width of the page.
@@ -22,13 +22,22 @@ impl Rehearsal {
     /// The page: figures, laws, and what there was over time in each arm with the first seed.
     #[must_use]
     pub fn page(&self) -> String {
-        let title = if self.title.is_empty() { "Rehearsal" } else { &self.title };
+        windlass_console::page_alone(self.name(), &self.content())
+    }
+
+    /// Its title, for people.
+    pub(crate) fn name(&self) -> &str {
+        if self.title.is_empty() { "Rehearsal" } else { &self.title }
+    }
+
+    /// What a page shows of it.
+    pub(crate) fn content(&self) -> Markup {
         let seeds = match self.seeds.as_slice() {
             [first, .., last] => format!("seeds {first} to {last}"),
             one => format!("seed {}", one.first().copied().unwrap_or_default()),
         };
-        let content = html! {
-            h1 { (title) }
+        html! {
+            h1 { (self.name()) }
             p {
                 (self.hours) " hours in " (self.time_zone) ", from " (self.local_day(self.starts_at)) " on; " (seeds) "."
             }
@@ -48,6 +57,8 @@ impl Rehearsal {
                 h2 { "Calibration" }
                 p { "Arm " strong { (arm) } " beside what was observed:" }
                 ul { @for calibrated in calibration { li { (calibrated.words()) } } }
+            } @else {
+                p { (NOT_CALIBRATED) }
             }
             h2 { "Over time" }
             p.small { "With seed " (self.seeds.first().copied().unwrap_or_default()) ". Hover over an hour for what happened in it." }
@@ -55,8 +66,7 @@ impl Rehearsal {
             (self.notes())
             h2 { "What a rehearsal leaves out" }
             ul { @for words in &self.simplified { li { (words) } } }
-        };
-        windlass_console::page_alone(title, &content)
+        }
     }
 
     fn incident_list(&self) -> Markup {
@@ -76,7 +86,7 @@ impl Rehearsal {
         }
     }
 
-    fn law_list(&self) -> Markup {
+    pub(crate) fn law_list(&self) -> Markup {
         html! {
             @if !self.laws.is_empty() {
                 h2 { "Laws" }
@@ -101,7 +111,7 @@ impl Rehearsal {
         }
     }
 
-    fn figure_table(&self) -> Markup {
+    pub(crate) fn figure_table(&self) -> Markup {
         let mean = |arm: &ArmOutcomes, figure: &Figure| {
             arm.figures.iter().find(|spread| spread.figure == figure.name).map_or(0.0, |spread| spread.mean)
         };

@@ -6,13 +6,17 @@ use std::num::NonZeroUsize;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 use windlass_contract::nearest;
-use windlass_fleeting::{Arm, Counted, Outcome, RehearsalError, Rehearser, Scenario};
+use windlass_fleeting::{Arm, Counted, IncidentKind, Outcome, RehearsalError, Rehearser, Scenario};
 
 use crate::comparison::{Difference, Parting, differences, parting};
-use crate::figure::{FIGURES, Spread};
+use crate::figure::{FIGURES, Spread, Word, figure_name};
 use crate::law::{Law, LawError, LawResult, Violation};
+
+/// What a report says of its error where it knows nothing.
+pub const NOT_CALIBRATED: &str =
+    "Not calibrated: the scenario has no [observed], so the error of this rehearsal is unknown.";
 
 /// A configuration with the name that people give it.
 #[derive(Clone)]
@@ -22,7 +26,7 @@ pub struct NamedArm {
 }
 
 /// What came of a scenario under every arm. Fields are only ever added.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Rehearsal {
     /// The scenario's title. Empty: it has none.
     pub title: String,
@@ -48,9 +52,10 @@ pub struct Rehearsal {
 }
 
 /// An incident, as the scenario has it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToldIncident {
-    pub kind: &'static str,
+    #[serde(deserialize_with = "incident_kind")]
+    pub kind: Word,
     /// In milliseconds since 1970.
     pub starts_at: u64,
     pub ends_at: u64,
@@ -60,10 +65,15 @@ pub struct ToldIncident {
     pub server_type: Option<String>,
 }
 
+fn incident_kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static str, D::Error> {
+    IncidentKind::deserialize(deserializer).map(IncidentKind::as_str)
+}
+
 /// A figure of the first arm, on average over the seeds, beside what was observed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibrated {
-    pub figure: &'static str,
+    #[serde(deserialize_with = "figure_name")]
+    pub figure: Word,
     pub observed: f64,
     pub rehearsed: f64,
     /// How far the rehearsal is off, as a share of what was observed. Null: that is zero.
@@ -82,7 +92,7 @@ impl Calibrated {
 }
 
 /// What came of an arm.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ArmOutcomes {
     pub arm: String,
     /// Each figure over all seeds.

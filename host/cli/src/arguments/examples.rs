@@ -143,10 +143,25 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "windlass rehearse monday.toml --arm next=next.toml --never 'wait_p95>300'",
         ],
     ),
-    ("rehearse record", &["windlass rehearse record --since 7d --group ci"]),
+    (
+        "rehearse record",
+        &[
+            "windlass rehearse record --since 7d --group ci",
+            "windlass rehearse record --since 7d --group ci --jobs jobs.json",
+        ],
+    ),
     (
         "rehearse import",
         &["windlass rehearse import jobs.json", "windlass rehearse import answer.json --job-minutes 8"],
+    ),
+    ("rehearse schema", &["windlass rehearse schema"]),
+    (
+        "rehearse tune",
+        &[
+            "windlass rehearse tune monday.toml --arm today=config.toml --search search.toml --never 'wait_p95>60'",
+            "windlass rehearse tune monday.toml --arm today=config.toml --search search.toml --never 'wait_p95>60' \
+             --write tuned.toml",
+        ],
     ),
     ("conformance", &["windlass conformance --help"]),
     ("simulator", &["windlass simulator --listen 127.0.0.1:8080 --time-scale 20"]),

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::builder::PossibleValuesParser;
+use clap::{ArgGroup, Args, Subcommand};
 use clap_complete::engine::ArgValueCandidates;
+use windlass_rehearsal::FIGURES;
 
 use crate::completion;
 use crate::units::parse_duration;
@@ -42,6 +44,9 @@ pub(crate) struct Rehearse {
     /// Write a JUnit report of the laws to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
+    /// Save the rehearsal in the state directory, for `windlass console`
+    #[arg(long)]
+    pub(crate) save: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -50,6 +55,54 @@ pub(crate) enum RehearseCommand {
     Record(RecordScenario),
     /// Write a scenario of the jobs that GitLab ran, from its API, a table, or Prometheus
     Import(ImportScenario),
+    /// Print the JSON Schema of a scenario's file
+    Schema,
+    /// Search the settings with the lowest cost, or another figure, within laws
+    Tune(Box<TuneScenarios>),
+}
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("laws").args(["never", "always"]).required(true).multiple(true))]
+pub(crate) struct TuneScenarios {
+    /// Scenarios (TOML); all settings are rehearsed in each of them
+    #[arg(value_name = "SCENARIO", required = true)]
+    pub(crate) scenarios: Vec<PathBuf>,
+    /// The configuration whose settings are searched, as for `windlass rehearse`
+    #[arg(long, value_name = "NAME=FILE", value_parser = parse_arm)]
+    pub(crate) arm: (String, String),
+    /// The `name` in plugin_config, if the configuration has several groups
+    #[arg(long, value_name = "NAME")]
+    pub(crate) group: Option<String>,
+    /// The settings to search, each with its values (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) search: PathBuf,
+    /// The figure that is to be as low as possible
+    #[arg(long, value_name = "FIGURE", default_value = "cost", value_parser = PossibleValuesParser::new(FIGURES.map(|figure| figure.name)))]
+    pub(crate) goal: String,
+    /// A condition that must never hold, such as 'wait_p95 > 60' (repeatable)
+    #[arg(long, value_name = "EXPR")]
+    pub(crate) never: Vec<String>,
+    /// A condition that must always hold (repeatable)
+    #[arg(long, value_name = "EXPR")]
+    pub(crate) always: Vec<String>,
+    /// The most combinations to try, with the configuration as it is; if there are more, the seed draws them
+    #[arg(long, value_name = "NUMBER", default_value_t = 64, value_parser = parse_candidates)]
+    pub(crate) candidates: usize,
+    /// The first seed
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Number of seeds for the best settings; as many more are held out, for the comparison at the end
+    #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = parse_seeds)]
+    pub(crate) seeds: usize,
+    /// Write a page with the front of cost and waiting to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write the configuration with the chosen settings to this file, and why as comments
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write: Option<PathBuf>,
+    /// Replace the file of --write if it exists
+    #[arg(long, requires = "write")]
+    pub(crate) overwrite: bool,
 }
 
 #[derive(Debug, Args)]
@@ -60,6 +113,12 @@ pub(crate) struct RecordScenario {
     /// Only this group
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::groups))]
     pub(crate) group: Option<String>,
+    /// The jobs that GitLab ran in that time, as for `rehearse import`; without it, each server is a job
+    #[arg(long, value_name = "FILE")]
+    pub(crate) jobs: Option<PathBuf>,
+    /// How many minutes a job runs, which Prometheus' counter does not say
+    #[arg(long, value_name = "NUMBER", requires = "jobs", value_parser = clap::value_parser!(u32).range(1..=1440))]
+    pub(crate) job_minutes: Option<u32>,
 }
 
 #[derive(Debug, Args)]
@@ -78,4 +137,17 @@ fn parse_arm(text: &str) -> Result<(String, String), String> {
         Some((name, file)) if !name.is_empty() && !file.is_empty() => Ok((name.to_owned(), file.to_owned())),
         _ => Err("an arm is written as NAME=FILE, as in today=config.toml".to_owned()),
     }
+}
+
+fn parse_candidates(text: &str) -> Result<usize, String> {
+    within(text, 2, 10_000)
+}
+
+fn parse_seeds(text: &str) -> Result<usize, String> {
+    within(text, 1, 1_000)
+}
+
+fn within(text: &str, least: usize, most: usize) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+    number.ok_or_else(|| format!("must be a number from {least} to {most}"))
 }

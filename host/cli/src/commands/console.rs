@@ -29,7 +29,7 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Console) -> Res
     let state = context.state_directory()?;
     let endpoint = Endpoint::bind(options).map_err(refused)?;
     let url = endpoint.url();
-    let mut console = endpoint.console(state.clone());
+    let mut console = endpoint.console(state.clone()).with_rehearsals(windlass_rehearsal::shown);
     // Removed when the console ends.
     let scratch;
     if let Some(folder) = &policies {

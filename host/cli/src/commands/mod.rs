@@ -60,7 +60,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Rehearse(arguments) => match &arguments.command {
             Some(RehearseCommand::Record(record)) => rehearse::record(&Context::load(global)?, record),
             Some(RehearseCommand::Import(import)) => rehearse::import(global.output(), import),
-            None => rehearse::run(global.output(), &arguments),
+            Some(RehearseCommand::Schema) => rehearse::schema(global.output()),
+            Some(RehearseCommand::Tune(tune)) => rehearse::tune(global.output(), tune),
+            None if arguments.save => rehearse::run(global.output(), &arguments, Some(&Context::load(global)?)),
+            None => rehearse::run(global.output(), &arguments, None),
         },
         Command::Simulator(simulator) => runtime()?.block_on(simulator::run(global.output(), simulator)),
         Command::Server(server) => on_state(global, true, async |context| server::run(context, server).await),

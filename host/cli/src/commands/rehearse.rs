@@ -1,5 +1,7 @@
 //! `windlass rehearse`: what configurations would have done in a scenario, over simulated time.
 
+mod tune;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,12 +10,12 @@ use windlass_fleeting::{Arm, Event, Outcome, ProcessEnvironment, RehearsalError,
 use windlass_inspect::failure::{Exit, Failure};
 use windlass_inspect::output::{Output, print, table};
 use windlass_inspect::text::{bold, dim, green, printable, red};
-use windlass_lifecycle::{Journal, OperationFilter};
+use windlass_lifecycle::Journal;
 use windlass_policy::Compiler;
 use windlass_proof::fixture::{ReportedCase, junit};
 use windlass_rehearsal::{
-    ArmOutcomes, FIGURES, Figure, ImportError, Law, LawError, NamedArm, Parting, Rehearsal, RehearsalFailure, imported,
-    recorded,
+    ArmOutcomes, FIGURES, Figure, ImportError, Imported, Law, LawError, NOT_CALIBRATED, NamedArm, Parting, Rehearsal,
+    RehearsalFailure, imported, recorded_from, scenario_schema, with_jobs,
 };
 
 use crate::COMPILE;
@@ -21,21 +23,27 @@ use crate::arguments::{ImportScenario, RecordScenario, Rehearse};
 use crate::context::Context;
 use crate::files::{Existing, read_text, write_atomically};
 
+pub(crate) use tune::run as tune;
+
 /// The largest scenario: 200,000 listed jobs.
 const MAX_SCENARIO_BYTES: u64 = 8 << 20;
 /// The largest file of jobs: as many, as GitLab's API has them.
 const MAX_JOBS_BYTES: u64 = 512 << 20;
 
-pub(crate) fn run(output: Output, arguments: &Rehearse) -> Result<(), Failure> {
-    let scenario = scenario(arguments)?;
+/// `state` has the directory in which the rehearsal is saved.
+pub(crate) fn run(output: Output, arguments: &Rehearse, state: Option<&Context>) -> Result<(), Failure> {
+    let scenario = read_scenario(arguments.scenario.as_deref().unwrap_or(Path::new("-")))?;
     let arms = arms(arguments)?;
-    let laws = laws(arguments)?;
+    let laws = laws(&arguments.never, &arguments.always)?;
     let seeds: Vec<u64> = (0..arguments.seeds).map(|further| arguments.seed.wrapping_add(further)).collect();
     let rehearser = Rehearser::new(ProcessEnvironment::of_process(), Compiler::this_program([COMPILE]).ok());
     let rehearser = rehearser.map_err(|error| Failure::usage(error.to_string()))?;
     let rehearsal = Rehearsal::run(&scenario, &arms, &seeds, &laws, &rehearser, &|| {});
     let rehearsal = rehearsal.map_err(failed)?;
     report(&rehearsal, arguments)?;
+    if let Some(state) = state {
+        save(&rehearsal, state)?;
+    }
     if rehearsal.is_good() {
         output.result(&rehearsal, || words(&rehearsal));
         return Ok(());
@@ -51,6 +59,23 @@ pub(crate) fn run(output: Output, arguments: &Rehearse) -> Result<(), Failure> {
     Err(failure.with_partial(serde_json::to_value(&rehearsal).unwrap_or_default()))
 }
 
+/// Saves a rehearsal where a console looks for it. The names are in the order of time.
+fn save(rehearsal: &Rehearsal, context: &Context) -> Result<(), Failure> {
+    let state = context.state_directory()?;
+    let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S%3fZ");
+    let word = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' };
+    let title: String = rehearsal.title.chars().take(60).map(word).collect();
+    let title = title.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
+    let name = if title.is_empty() { now.to_string() } else { format!("{now}-{title}") };
+    let path = state.path().join("rehearsals").join(format!("{name}.json"));
+    let failed =
+        |words: String| Failure::usage("the rehearsal cannot be saved").at(path.display().to_string()).because(words);
+    let saved = rehearsal.to_saved().map_err(|error| failed(error.to_string()))?;
+    write_atomically(&path, saved.as_bytes(), Existing::Keep).map_err(|error| failed(error.to_string()))?;
+    context.output.say(&format!("saved as {name}; `windlass console` shows it"));
+    Ok(())
+}
+
 /// `rehearse record`: a scenario of what a group did.
 pub(crate) fn record(context: &Context, arguments: &RecordScenario) -> Result<(), Failure> {
     let state = context.state_directory()?;
@@ -59,41 +84,56 @@ pub(crate) fn record(context: &Context, arguments: &RecordScenario) -> Result<()
             .because(error.to_string())
             .remedy("name the group's state directory with --state-dir: that of the plugin is STATE_DIR/fleeting/GROUP")
     })?;
-    let mut filter = OperationFilter::default();
-    filter.group.clone_from(&arguments.group);
-    let operations = journal.operations(&filter);
-    let operations =
-        operations.map_err(|error| Failure::usage("the journal cannot be read").because(error.to_string()))?;
     let milliseconds = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let now = milliseconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
     let from = now.saturating_sub(milliseconds(arguments.since));
-    let scenario = recorded(&operations, from, now).ok_or_else(|| {
+    let scenario = recorded_from(&journal, arguments.group.as_deref(), from, now);
+    let scenario = scenario.map_err(|error| Failure::usage("the journal cannot be read").because(error.to_string()))?;
+    let scenario = scenario.ok_or_else(|| {
         let of_group = arguments.group.as_ref().map(|group| format!(" in the group {group}")).unwrap_or_default();
         Failure::usage(format!("no server was created{of_group} in that time"))
             .at(state.path().display().to_string())
             .remedy("look back further with --since, or name another state directory with --state-dir")
     })?;
-    write(context.output, &scenario)
+    let Some(file) = &arguments.jobs else { return write(context.output, &scenario) };
+    let text = read_text(file, "the jobs", MAX_JOBS_BYTES)?;
+    let imported = with_jobs(scenario, &text, arguments.job_minutes);
+    write_imported(context.output, &imported.map_err(|error| not_imported(file, error))?)
 }
 
 /// `rehearse import`: a scenario of the jobs that GitLab ran.
 pub(crate) fn import(output: Output, arguments: &ImportScenario) -> Result<(), Failure> {
     let text = read_text(&arguments.file, "the jobs", MAX_JOBS_BYTES)?;
-    let imported = imported(&text, arguments.job_minutes).map_err(|error| {
-        let failure = Failure::usage("the jobs cannot be imported").at(arguments.file.display().to_string());
-        match error {
-            ImportError::Values(mistakes) => mistakes.into_iter().fold(failure, Failure::because),
-            ImportError::NoLength => failure.because(error.to_string()).remedy("say it with --job-minutes"),
-            error => {
-                let source = std::error::Error::source(&error).map(ToString::to_string);
-                source.into_iter().fold(failure.because(error.to_string()), Failure::because)
-            }
+    let imported = imported(&text, arguments.job_minutes);
+    write_imported(output, &imported.map_err(|error| not_imported(&arguments.file, error))?)
+}
+
+fn not_imported(file: &Path, error: ImportError) -> Failure {
+    let failure = Failure::usage("the jobs cannot be imported").at(file.display().to_string());
+    match error {
+        ImportError::Values(mistakes) => mistakes.into_iter().fold(failure, Failure::because),
+        ImportError::NoLength => failure.because(error.to_string()).remedy("say it with --job-minutes"),
+        error => {
+            let source = std::error::Error::source(&error).map(ToString::to_string);
+            source.into_iter().fold(failure.because(error.to_string()), Failure::because)
         }
-    })?;
+    }
+}
+
+fn write_imported(output: Output, imported: &Imported) -> Result<(), Failure> {
     if imported.left_out > 0 {
         output.say(&format!("note: jobs left out, which were never started or had not ended: {}", imported.left_out));
     }
     write(output, &imported.scenario)
+}
+
+/// `rehearse schema`: what a scenario's file may hold.
+pub(crate) fn schema(output: Output) -> Result<(), Failure> {
+    let schema = scenario_schema();
+    let text = serde_json::to_string_pretty(&schema)
+        .map_err(|error| Failure::usage("the schema cannot be written").because(error.to_string()))?;
+    output.file(&schema, || format!("{text}\n"));
+    Ok(())
 }
 
 fn write(output: Output, scenario: &Scenario) -> Result<(), Failure> {
@@ -103,8 +143,7 @@ fn write(output: Output, scenario: &Scenario) -> Result<(), Failure> {
     Ok(())
 }
 
-fn scenario(arguments: &Rehearse) -> Result<Scenario, Failure> {
-    let file = arguments.scenario.as_deref().unwrap_or(Path::new("-"));
+fn read_scenario(file: &Path) -> Result<Scenario, Failure> {
     let text = read_text(file, "the scenario", MAX_SCENARIO_BYTES)?;
     Scenario::parse(&text).map_err(|error| {
         let failure = Failure::usage("the scenario cannot be used").at(file.display().to_string());
@@ -119,17 +158,20 @@ fn arms(arguments: &Rehearse) -> Result<Vec<NamedArm>, Failure> {
         if !names.insert(name) {
             return Err(Failure::usage(format!("two arms are called {name}")));
         }
-        let arm = Arm::read(file, arguments.group.as_deref()).map_err(|error| {
-            Failure::usage(format!("arm {name} cannot be read")).at(file.clone()).because(error.to_string())
-        })?;
-        arms.push(NamedArm { name: name.clone(), arm });
+        arms.push(NamedArm { name: name.clone(), arm: arm(name, file, arguments.group.as_deref())? });
     }
     Ok(arms)
 }
 
-fn laws(arguments: &Rehearse) -> Result<Vec<Law>, Failure> {
-    let never = arguments.never.iter().map(|text| Law::never(text));
-    let always = arguments.always.iter().map(|text| Law::always(text));
+fn arm(name: &str, file: &str, group: Option<&str>) -> Result<Arm, Failure> {
+    Arm::read(file, group).map_err(|error| {
+        Failure::usage(format!("arm {name} cannot be read")).at(file.to_owned()).because(error.to_string())
+    })
+}
+
+fn laws(never: &[String], always: &[String]) -> Result<Vec<Law>, Failure> {
+    let never = never.iter().map(|text| Law::never(text));
+    let always = always.iter().map(|text| Law::always(text));
     never.chain(always).collect::<Result<_, LawError>>().map_err(|error| {
         Failure::usage(error.to_string()).remedy("a condition is about figures, which docs/rehearse.md lists")
     })
@@ -180,6 +222,8 @@ fn words(rehearsal: &Rehearsal) -> String {
     if let Some((arm, calibration)) = rehearsal.calibrated() {
         text.push_str(&format!("\narm {} beside what was observed\n", printable(arm)));
         calibration.iter().for_each(|it| text.push_str(&format!("  {}\n", it.words())));
+    } else {
+        text.push_str(&dim(&format!("\n{NOT_CALIBRATED}\n")));
     }
     text.push_str(&notes(rehearsal));
     for law in &rehearsal.laws {

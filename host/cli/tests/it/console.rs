@@ -32,6 +32,36 @@ fn the_console_shows_what_was_done_until_it_is_told_to_end() {
 }
 
 #[test]
+fn the_console_shows_a_rehearsal_that_was_saved() {
+    let world = World::new("100");
+    crate::rehearsing::write(world.home.path());
+    world.write("small.toml", format!("title = '<b> & co'\n{}", crate::rehearsing::SCENARIO).as_bytes());
+    let rehearse = |more: &[&str]| {
+        let mut command = world.command(&[&["rehearse", "small.toml", "--arm", "one=one.json"], more].concat());
+        crate::support::Ran::of(command.current_dir(world.home.path())).expect(0)
+    };
+    rehearse(&["--save"]).says("windlass console");
+    rehearse(&[]);
+    let console = Running::start(&mut world.command(&["console", "--listen", "127.0.0.1:0"]));
+    let url = console.first_line();
+    let get = |path: &str| page(&url, path, "host: localhost\r\n");
+    let list = get("/rehearsals");
+    assert_eq!(list.matches("href=\"/rehearsals/").count(), 1, "{list}");
+    let (_, rest) = list.split_once("href=\"/rehearsals/").unwrap();
+    let name = rest.split_once('"').unwrap().0;
+    assert!(name.ends_with("Z-b-co"), "{name}");
+    let shown = get(&format!("/rehearsals/{name}"));
+    assert!(shown.starts_with("HTTP/1.1 200") && shown.matches("<svg").count() == 4, "{shown}");
+    assert!(shown.contains("&lt;b&gt; &amp; co") && shown.contains("zone-out-of-stock"), "{shown}");
+    // The console's policy for content lets no page have a style of its own.
+    assert!(!shown.contains("<style") && !shown.contains("style="), "{shown}");
+    assert!(shown.contains("× create"), "what was done in an hour is saved, too: {shown}");
+    for path in ["/rehearsals/none", "/rehearsals/..%2Fowner", "/rehearsals/%2e%2e"] {
+        assert!(!get(path).starts_with("HTTP/1.1 200"), "{path}");
+    }
+}
+
+#[test]
 fn others_need_the_token() {
     let world = World::new("100");
     let refused = world.run(&["console", "--listen", "0.0.0.0:0"]).expect(2);

@@ -79,6 +79,7 @@ const ASKED: &[&str] = &[
     "decision replay --since 1h",
     "conformance --list",
     "rehearse small.toml --arm one=one.json --arm two=two.json --seeds 2 --never cost>100",
+    "rehearse tune small.toml --arm one=one.json --search search.toml --never cost>100 --seeds 1",
     "man --out man1",
     "server delete ID --dry-run",
     "server delete ID --yes",
@@ -97,7 +98,7 @@ const SERVING: [&[&str]; 3] = [
 ];
 
 /// Commands whose documents other tests look at alone, or that print none.
-const OTHERS: [&str; 18] = [
+const OTHERS: [&str; 19] = [
     // What they attach to.
     "cluster attach",
     "operation attach",
@@ -105,6 +106,7 @@ const OTHERS: [&str; 18] = [
     "cluster export",
     "rehearse import",
     "rehearse record",
+    "rehearse schema",
     "report",
     "completions",
     // They need a compiler, a registry, a key, or a while.

@@ -38,7 +38,7 @@ const COMMANDS: [&[&str]; 17] = [
 ];
 
 /// What changes neither the account nor the journal, or, like `demo`, works on an account of its own.
-const OTHERS: [&str; 58] = [
+const OTHERS: [&str; 60] = [
     "version",
     "example",
     "type list",
@@ -54,6 +54,8 @@ const OTHERS: [&str; 58] = [
     "rehearse",
     "rehearse import",
     "rehearse record",
+    "rehearse schema",
+    "rehearse tune",
     "report",
     "simulator",
     "cluster attach",

@@ -15,7 +15,7 @@ const PAGE: &str = "docs/rehearse.md";
 /// A folder with a small scenario and two arms.
 struct Folder(TempDir);
 
-const SCENARIO: &str = "hours = 1\nstarts_at = '2026-08-03T09:00:00'\n[[demand]]\njobs = [[60, 300], [900, 300]]\n\
+pub(crate) const SCENARIO: &str = "hours = 1\nstarts_at = '2026-08-03T09:00:00'\n[[demand]]\njobs = [[60, 300], [900, 300]]\n\
                         [[incident]]\nkind = 'zone-out-of-stock'\nzone = 'fr-par-1'\nat = '10m'\nlasts = '10m'\n";
 
 /// The plugin's configuration alone, in these zones.
@@ -23,10 +23,14 @@ fn plugin(zones: &str) -> String {
     format!("{{\"name\": \"ci\", \"zone\": {zones}, \"server_type\": \"DEV1-S\", \"image\": \"ubuntu_noble\"}}")
 }
 
-/// Writes the small scenario and two arms into a folder.
+/// Two zones instead of the one of an arm.
+const SEARCH: &str = "[[setting]]\nkey = 'plugin_config.zone'\nvalues = [['fr-par-1', 'fr-par-2']]\n";
+
+/// Writes the small scenario, two arms, and settings to search, into a folder.
 pub(crate) fn write(folder: &Path) {
     let [one, two] = ["\"fr-par-1\"", "[\"fr-par-1\", \"fr-par-2\"]"].map(plugin);
-    for (name, text) in [("small.toml", SCENARIO), ("one.json", &one), ("two.json", &two)] {
+    let files = [("small.toml", SCENARIO), ("one.json", &one), ("two.json", &two), ("search.toml", SEARCH)];
+    for (name, text) in files {
         std::fs::write(folder.join(name), text).unwrap();
     }
 }
@@ -61,7 +65,7 @@ fn block<'p>(page: &'p str, after: &str) -> &'p str {
 }
 
 #[test]
-fn the_page_of_rehearsals_shows_what_its_three_questions_are_answered() {
+fn the_page_of_rehearsals_shows_what_its_questions_are_answered() {
     let page = std::fs::read_to_string(repository().join(PAGE)).unwrap();
     let folder = Folder(new_home());
     let one = block(&page, "This is `one.toml`:");
@@ -77,6 +81,7 @@ fn the_page_of_rehearsals_shows_what_its_three_questions_are_answered() {
     folder.write("ready.toml", &with("idle_count = 1", "idle_count = 3"));
     folder.write("next.toml", &with(image, &format!("{image}      {policy}")));
     folder.write("age.rules.toml", block(&page, "This is `age.rules.toml`:"));
+    folder.write("search.toml", block(&page, "`search.toml`:"));
     folder.write("quiet.toml", block(&page, "This is `quiet.toml`:"));
     let example = std::fs::read_to_string(repository().join("docs/examples/monday.toml")).unwrap();
     assert_eq!(block(&page, "This is `monday.toml`:"), example, "`windlass example monday.toml` prints it, too");
@@ -84,16 +89,18 @@ fn the_page_of_rehearsals_shows_what_its_three_questions_are_answered() {
     let prompt = "$ windlass rehearse ";
     let mut parts = page.split(prompt);
     let mut held = parts.next().unwrap().to_owned();
-    for (part, code) in parts.zip([1, 0, 1]) {
+    for (part, code) in parts.zip([1, 0, 1, 0]) {
         let (line, rest) = part.split_once('\n').unwrap();
         let (_, after) = rest.split_once("```").unwrap();
         let (arguments, law) = line.split_once(" --never ").unwrap_or((line, ""));
         let law = ["--never", law.trim_matches('\'')];
         let law = if law[1].is_empty() { &[][..] } else { &law };
         let ran = folder.run(&[&arguments.split(' ').collect::<Vec<_>>()[..], law].concat()).expect(code);
-        held += &format!("{prompt}{line}\n{}{}```{after}", ran.stdout, ran.stderr);
+        // Without an error, stderr has progress alone.
+        let error = if code == 0 { "" } else { &ran.stderr };
+        held += &format!("{prompt}{line}\n{}{error}```{after}", ran.stdout);
     }
-    assert_eq!(held.matches(prompt).count(), 3);
+    assert_eq!(held.matches(prompt).count(), 4);
     hold(PAGE, &held);
     for figure in FIGURES {
         assert!(page.contains(&format!("| `{}` | {}", figure.name, figure.about)), "{PAGE} lacks {}", figure.name);
@@ -147,6 +154,13 @@ fn a_scenario_is_recorded_from_a_journal_and_can_be_rehearsed() {
     for words in ["type = \"DEV1-S\"", "zone = \"fr-par-1\"", "boot_seconds = ["] {
         assert!(recorded.contains(words), "{words}: {recorded}");
     }
+    let started = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(60);
+    let jobs = serde_json::json!([{"started_at": started.to_string(), "duration": 30, "queued_duration": 2.5}]);
+    let file = world.write("jobs.json", jobs.to_string().as_bytes()).display().to_string();
+    let with_jobs = world.run(&["rehearse", "record", "--since", "1h", "--jobs", &file]).expect(0).stdout;
+    let line = with_jobs.lines().find(|line| line.starts_with("jobs = ")).unwrap();
+    assert!(line.ends_with(", 30]]") && !line.contains("], ["), "the job of GitLab instead of two servers: {line}");
+    assert!(with_jobs.contains("wait_p95 = 2.5") && with_jobs.contains("creations = 2.0"), "{with_jobs}");
     let folder = Folder::new();
     // They still run; a short job is enough.
     let line = recorded.lines().find(|line| line.starts_with("jobs = ")).unwrap();
@@ -178,6 +192,201 @@ fn jobs_of_gitlab_are_imported_and_can_be_rehearsed() {
     folder.write("wrong.json", "[{\"started_at\": \"Monday\"}]");
     folder.run(&["import", "wrong.json"]).expect(2).says("job 1: started_at is \"Monday\"");
     folder.run(&["import", "one.json"]).expect(2).says("neither a list of jobs");
+}
+
+#[test]
+fn the_tuned_configuration_is_written_with_its_evidence_and_over_nothing() {
+    let folder = Folder::new();
+    let tune = |law: &str, more: &[&str]| {
+        let searched = ["tune", "small.toml", "--arm", "one=one.json", "--search", "search.toml", "--seeds", "1"];
+        folder.run(&[&searched, &["--never", law][..], more].concat())
+    };
+    let found = tune("wait_worst > 200", &["--write", "tuned.toml", "--html", "front.html", "--output", "json"]);
+    let document = found.expect(0).json();
+    let chosen = &document["candidates"][0];
+    assert_eq!((&chosen["is_chosen"], &chosen["is_unchanged"]), (&true.into(), &false.into()), "{document}");
+    assert_eq!(chosen["settings"][0]["value"], "[\"fr-par-1\",\"fr-par-2\"]");
+    assert!(folder.read("front.html").contains("class=\"scatter\""));
+    let tuned = folder.read("tuned.toml");
+    assert!(tuned.starts_with("# Tuned by") && tuned.contains("#   never wait_worst > 200\n"), "{tuned}");
+    assert!(tuned.contains("\nzone = [\"fr-par-1\", \"fr-par-2\"]\n"), "{tuned}");
+    folder.run(&["small.toml", "--arm", "tuned=tuned.toml", "--never", "wait_worst > 200"]).expect(0);
+    tune("wait_worst > 200", &["--write", "tuned.toml"]).expect(2).says("the file exists").says("--overwrite");
+    let kept = tune("wait_worst >= 0", &["--write", "tuned.toml", "--overwrite"]).expect(1);
+    kept.says("no settings were found that keep the laws");
+    assert_eq!(folder.read("tuned.toml"), tuned);
+    folder.write("typo.toml", &SEARCH.replace("zone", "zones"));
+    let typo =
+        folder.run(&["tune", "small.toml", "--arm", "a=one.json", "--search", "typo.toml", "--never", "left > 0"]);
+    typo.expect(2).says("zones").says("with plugin_config.zones");
+    let unbound = folder.run(&["tune", "small.toml", "--arm", "a=one.json", "--search", "search.toml"]);
+    unbound.expect(2).says("--never");
+}
+
+#[test]
+fn the_templates_for_pipelines_rehearse_and_write_their_reports() {
+    let page = std::fs::read_to_string(repository().join(PAGE)).unwrap();
+    let (_, section) = page.split_once("## Use it in a pipeline").unwrap();
+    let templates: Vec<Value> = section
+        .split("```yaml\n")
+        .skip(1)
+        .map(|rest| serde_norway::from_str(rest.split_once("```").unwrap().0).unwrap())
+        .collect();
+    let [gitlab, github] = templates.as_slice() else { panic!("{} templates", templates.len()) };
+    let artifacts = &gitlab["rehearse"]["artifacts"];
+    assert_eq!(
+        (&artifacts["paths"][0], &artifacts["reports"]["junit"]),
+        (&"rehearsal.html".into(), &"rehearsal.xml".into())
+    );
+    let of_gitlab = gitlab["rehearse"]["script"].as_array().unwrap().iter();
+    let of_github = github["jobs"]["rehearse"]["steps"].as_array().unwrap().iter().map(|step| &step["run"]);
+    let lines = of_gitlab.chain(of_github).filter_map(Value::as_str).filter(|line| line.starts_with("windlass "));
+    let lines: Vec<&str> = lines.collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    let programs = Path::new(env!("CARGO_BIN_EXE_windlass")).parent().unwrap();
+    for line in lines {
+        let folder = Folder::new();
+        for (name, like) in [("monday.toml", "small.toml"), ("today.toml", "one.json"), ("config.toml", "two.json")] {
+            folder.write(name, &folder.read(like));
+        }
+        let mut command = Command::new("/bin/sh");
+        // One seed says as much of the words.
+        command.args(["-c", &line.replace("--seeds 5", "--seeds 1")]).env_clear().env("PATH", programs);
+        command.current_dir(folder.0.path()).env("HOME", folder.0.path()).env("TMPDIR", folder.0.path());
+        // The small scenario has the first arm wait for longer.
+        Ran::of(&mut command).expect(1).says("never wait_p95 > 300");
+        assert!(
+            folder.read("rehearsal.xml").contains("failures=\"1\"") && folder.read("rehearsal.html").contains("<svg")
+        );
+    }
+}
+
+#[test]
+fn the_schema_of_scenarios_is_published_and_takes_what_is_shipped() {
+    let printed = Folder::new().run(&["schema"]).expect(0).stdout;
+    hold("docs/rehearse.schema.json", &printed);
+    let schema: Value = serde_json::from_str(&printed).unwrap();
+    let page = std::fs::read_to_string(repository().join(PAGE)).unwrap();
+    let example = std::fs::read_to_string(repository().join("docs/examples/monday.toml")).unwrap();
+    let mistakes = |text: &str| {
+        let scenario: Value = toml::from_str(text).unwrap();
+        let mut found = Vec::new();
+        validate(&schema, &schema, &scenario, "", &mut found);
+        found
+    };
+    for shipped in [&example, block(&page, "This is `quiet.toml`:"), SCENARIO] {
+        assert_eq!(mistakes(shipped), [""; 0], "{shipped}");
+    }
+    let everything = "title = 'all'\nready_seconds = 5\nhours = 1\ntime_zone = 'UTC'\n[[demand]]\njobs = [[0, 60]]\n\
+        [[offer]]\nzone = 'fr-par-1'\ntype = 'DEV1-S'\nhourly_price = 0.01\nstock = 'scarce'\n\
+        boot_seconds = [20, 60]\nfailed_boots = 0.5\n[[incident]]\nkind = 'spot-reclaim'\nat = '1h30m'\n\
+        lasts = '1.5h'\nshare = 0.1\n[observed]\nwait_p95 = 3.5\n";
+    assert_eq!(mistakes(everything), [""; 0]);
+    for (right, wrong) in [
+        ("ready_seconds", "ready_second"),
+        ("jobs =", "job ="),
+        ("boot_seconds", "boots_seconds"),
+        ("share", "shares"),
+        ("wait_p95", "wait_95"),
+        ("spot-reclaim", "strike"),
+        ("'scarce'", "'little'"),
+        ("'1h30m'", "'9:30'"),
+        ("hours = 1", "hours = 0"),
+        ("failed_boots = 0.5", "failed_boots = 1.5"),
+        ("[20, 60]", "[20]"),
+        ("hours = 1\n", ""),
+    ] {
+        assert!(everything.contains(right), "{right}");
+        assert_eq!(mistakes(&everything.replacen(right, wrong, 1)).len(), 1, "{wrong}");
+    }
+}
+
+/// What a value has against those keywords of JSON Schema that the schema of scenarios has.
+fn validate(whole: &Value, schema: &Value, value: &Value, place: &str, found: &mut Vec<String>) {
+    let empty = serde_json::Map::new();
+    for (keyword, of) in schema.as_object().unwrap_or(&empty) {
+        let mut wrong = |is_wrong: bool| {
+            if is_wrong {
+                found.push(format!("{place}: {keyword} {of}"));
+            }
+        };
+        match keyword.as_str() {
+            "$schema" | "$defs" | "title" | "description" | "format" => {}
+            "$ref" => {
+                let definition = whole.pointer(of.as_str().unwrap().trim_start_matches('#')).unwrap();
+                validate(whole, definition, value, place, found);
+            }
+            "type" => {
+                let is_it = match of.as_str().unwrap() {
+                    "object" => value.is_object(),
+                    "array" => value.is_array(),
+                    "string" => value.is_string(),
+                    "number" => value.is_number(),
+                    "integer" => value.is_i64() || value.is_u64(),
+                    other => panic!("{other}"),
+                };
+                wrong(!is_it);
+            }
+            "properties" => {
+                for (key, below) in of.as_object().unwrap() {
+                    if let Some(value) = value.get(key) {
+                        validate(whole, below, value, &format!("{place}/{key}"), found);
+                    }
+                }
+            }
+            "additionalProperties" => {
+                for (key, below) in value.as_object().unwrap() {
+                    let is_known = schema["properties"].get(key).is_some();
+                    match of {
+                        Value::Bool(false) if !is_known => found.push(format!("{place}: {key}")),
+                        Value::Object(_) if !is_known => validate(whole, of, below, place, found),
+                        _ => {}
+                    }
+                }
+            }
+            "propertyNames" => {
+                for key in value.as_object().unwrap().keys() {
+                    validate(whole, of, &Value::from(key.as_str()), place, found);
+                }
+            }
+            "required" => {
+                for key in of.as_array().unwrap() {
+                    wrong(value.get(key.as_str().unwrap()).is_none());
+                }
+            }
+            "items" => {
+                let before = schema["prefixItems"].as_array().map_or(0, Vec::len);
+                let items = value.as_array().unwrap().iter().skip(before);
+                items.for_each(|item| validate(whole, of, item, place, found));
+            }
+            "prefixItems" => {
+                for (of, item) in of.as_array().unwrap().iter().zip(value.as_array().unwrap()) {
+                    validate(whole, of, item, place, found);
+                }
+            }
+            "oneOf" | "anyOf" => {
+                let fits = |of: &Value| {
+                    let mut found = Vec::new();
+                    validate(whole, of, value, place, &mut found);
+                    found.is_empty()
+                };
+                wrong(!of.as_array().unwrap().iter().any(fits));
+            }
+            "enum" => wrong(!of.as_array().unwrap().contains(value)),
+            "const" => wrong(of != value),
+            "minimum" => wrong(value.as_f64() < of.as_f64()),
+            "maximum" => wrong(value.as_f64() > of.as_f64()),
+            "minItems" => wrong(value.as_array().map_or(0, Vec::len) < of.as_u64().unwrap() as usize),
+            "maxItems" => wrong(value.as_array().map_or(0, Vec::len) > of.as_u64().unwrap() as usize),
+            "pattern" => {
+                // The only pattern is that of durations.
+                assert!(of.as_str().unwrap().contains("(h|m|s|"), "{of}");
+                let text = value.as_str().unwrap_or_default();
+                wrong(text.is_empty() || !text.chars().all(|it| it.is_ascii_digit() || "hmsuµn.".contains(it)));
+            }
+            other => panic!("the schema has the keyword {other}, which is not read here"),
+        }
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod now;
 mod operations;
 mod overview;
 mod policies;
+mod rehearsals;
 mod search;
 
 use std::time::Duration;
@@ -23,6 +24,7 @@ pub(crate) use decisions::{decision, decisions};
 pub(crate) use now::now;
 pub(crate) use operations::{operation, operations};
 pub(crate) use policies::policies;
+pub(crate) use rehearsals::rehearsals;
 pub(crate) use search::search;
 
 /// The look of pages.
@@ -41,6 +43,9 @@ const PARTS: &[(&str, &str)] = &[
     ("/clusters", "Clusters"),
 ];
 
+/// Where rehearsals are, in a console that shows them.
+const REHEARSALS: (&str, &str) = ("/rehearsals", "Rehearsals");
+
 /// How a page ends up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Frame<'a> {
@@ -48,6 +53,8 @@ pub(crate) enum Frame<'a> {
     Served {
         /// The path of its part.
         part: &'a str,
+        /// Whether the console shows rehearsals.
+        has_rehearsals: bool,
     },
     /// A file that stands alone.
     Alone,
@@ -77,9 +84,9 @@ pub(crate) fn page(title: &str, frame: Frame<'_>, state: &str, content: &Markup)
                 a.skip href="#content" { "Skip to the content" }
                 header {
                     p.brand { "Windlass" }
-                    @if let Frame::Served { part } = frame {
+                    @if let Frame::Served { part, has_rehearsals } = frame {
                         nav aria-label="Console" {
-                            @for (path, title) in PARTS {
+                            @for (path, title) in PARTS.iter().chain(has_rehearsals.then_some(&REHEARSALS)) {
                                 a href=(path) aria-current=[(*path == part).then_some("page")] { (title) }
                             }
                         }

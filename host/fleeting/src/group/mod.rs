@@ -59,7 +59,8 @@ use kind::Direction;
 pub(crate) use places::Place;
 pub use rehearsal::{
     Arm, Counted, Demand, Event, Hour, Incident, IncidentKind, Leftover, Limits, Offer, Outcome, Pattern, PricedPlace,
-    Provisioner, RehearsalError, Rehearser, Scenario, ScenarioError, Stock, Time, Totals, WaitTimes,
+    Provisioner, RehearsalError, Rehearser, Scenario, ScenarioError, SettingError, SettingKey, Stock, Time, Totals,
+    WaitTimes,
 };
 pub use runner_file::RunnerFileError;
 pub use simulate::{SimulateCommand, SimulateOptions, Simulated, simulate};

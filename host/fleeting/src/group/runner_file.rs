@@ -26,7 +26,7 @@ pub enum RunnerFileError {
 }
 
 /// A runner's configuration.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(super) struct RunnerFile(Value);
 
 /// A group of this plugin: an entry of `[[runners]]`.
@@ -43,15 +43,8 @@ impl RunnerFile {
 
     /// Reads the runner's file, or the plugin's configuration alone, as TOML or JSON. In the latter case the runner
     /// lets the group grow to its `max_size`, and keeps nothing idle.
-    pub(super) fn read_or_plugin_config(path: &str) -> Result<Self, RunnerFileError> {
-        let text = read_file(path).map_err(RunnerFileError::Unreadable)?;
-        let read = match text.trim_start().starts_with('{') {
-            true => {
-                let read = serde_json::from_str(&text).map_err(|error| RunnerFileError::Invalid(error.to_string()))?;
-                Self::checked(read)?.0
-            }
-            false => Self::parse(&text)?.0,
-        };
+    pub(super) fn parse_or_plugin_config(text: &str) -> Result<Self, RunnerFileError> {
+        let read = Self::parse_either(text)?.0;
         Ok(Self(match read.get("runners") {
             Some(_) => read,
             None => json!({
@@ -59,6 +52,26 @@ impl RunnerFile {
                 "runners": [{ "autoscaler": { "plugin": "scaleway", "plugin_config": read } }],
             }),
         }))
+    }
+
+    fn parse_either(text: &str) -> Result<Self, RunnerFileError> {
+        if !Self::is_json(text) {
+            return Self::parse(text);
+        }
+        Self::checked(serde_json::from_str(text).map_err(|error| RunnerFileError::Invalid(error.to_string()))?)
+    }
+
+    pub(super) fn value(&self) -> &Value {
+        &self.0
+    }
+
+    pub(super) fn is_json(text: &str) -> bool {
+        text.trim_start().starts_with('{')
+    }
+
+    /// Whether it is the runner's file, and not the plugin's configuration alone.
+    pub(super) fn has_runners(text: &str) -> Result<bool, RunnerFileError> {
+        Ok(Self::parse_either(text)?.0.get("runners").is_some())
     }
 
     pub(super) fn parse(text: &str) -> Result<Self, RunnerFileError> {
@@ -98,6 +111,19 @@ impl RunnerFile {
             (_, None) => "there is no group of this plugin".to_owned(),
         };
         Err(RunnerFileError::unclear(wanted, &all))
+    }
+
+    /// Which of `[[runners]]` the group with this name is, or the only one.
+    pub(super) fn position(&self, name: Option<&str>) -> Result<usize, RunnerFileError> {
+        let group = self.group(name)?.0;
+        let position = self.0["runners"].as_array().into_iter().flatten().position(|entry| std::ptr::eq(entry, group));
+        Ok(position.unwrap_or_default())
+    }
+
+    /// `[runners.autoscaler]` of the group with this name, or of the only one.
+    pub(super) fn autoscaler_mut(&mut self, name: Option<&str>) -> Result<&mut Value, RunnerFileError> {
+        let position = self.position(name)?;
+        Ok(&mut self.0["runners"][position]["autoscaler"])
     }
 
     /// The group with this name, or the only one.

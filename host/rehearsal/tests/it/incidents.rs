@@ -46,6 +46,38 @@ fn servers_that_are_stopped_lose_their_jobs_and_are_reaped() {
 }
 
 #[test]
+fn reclaimed_servers_lose_their_jobs_and_nothing_of_them_is_left() {
+    let reclaim =
+        |share: f64| format!("[[incident]]\nkind = 'spot-reclaim'\nat = '10m'\nlasts = '30m'\nshare = {share}\n");
+    let jobs = [(1, 40), (2, 40), (45, 10)];
+    let lost = |share: f64| {
+        let scenario = listed(1, &jobs, &reclaim(share));
+        let rehearsal = rehearse(&scenario, &[("a", configuration())], &[1], &[]);
+        assert_eq!(figure(&rehearsal, "left"), 0.0);
+        assert_eq!(figure(&rehearsal, "lost") + figure(&rehearsal, "finished"), 3.0);
+        figure(&rehearsal, "lost")
+    };
+    // The job that comes when it is over keeps its server.
+    assert_eq!((lost(1.0), lost(0.0)), (2.0, 0.0));
+    let some = alone(2, 20, "[[incident]]\nkind = 'spot-reclaim'\nat = '0s'\nlasts = '2h'\nshare = 0.5\n");
+    let (lost, jobs) = (figure(&some, "lost"), figure(&some, "jobs"));
+    assert!(lost > 0.0 && lost < jobs / 4.0, "each job takes a twelfth of an hour: {lost} of {jobs}");
+}
+
+#[test]
+fn jobs_wait_longer_while_calls_are_limited_and_none_is_lost() {
+    let wait = |more: &str| {
+        let none = configuration().with_idle("idle_count = 0");
+        let rehearsal = rehearse(&listed(1, &[(1, 2), (1, 2), (2, 2)], more), &[("a", none)], &[1], &[]);
+        assert_eq!((figure(&rehearsal, "finished"), figure(&rehearsal, "left")), (3.0, 0.0));
+        figure(&rehearsal, "wait_worst")
+    };
+    let limited = "[[incident]]\nkind = 'rate-limited'\nat = '0s'\nlasts = '30m'\ncalls_per_second = 2\n";
+    let (free, limited) = (wait(""), wait(limited));
+    assert!(limited > free, "{free} {limited}");
+}
+
+#[test]
 fn jobs_go_on_with_idle_instances_while_the_api_is_down() {
     let down = "[[incident]]\nkind = 'api-down'\nat = '20m'\nlasts = '15m'\n";
     let kept = configuration().with_autoscaler("max_instances = 5").with_idle("idle_count = 4\nidle_time = '1h'");

@@ -3,5 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error")]
 
 mod bad_policies;
+mod calibration;
 mod incidents;
 mod support;
+mod tuning;

@@ -92,12 +92,16 @@ pub(crate) fn listed(hours: u32, jobs: &[(u32, u32)], more: &str) -> Scenario {
 
 /// What comes of a scenario under these configurations.
 pub(crate) fn rehearse(scenario: &Scenario, arms: &[(&str, Configuration)], seeds: &[u64], laws: &[&str]) -> Rehearsal {
+    let laws: Vec<Law> = laws.iter().map(|law| Law::never(law).unwrap()).collect();
+    with_arms(arms, |arms, rehearser| Rehearsal::run(scenario, arms, seeds, &laws, rehearser, &|| {}).unwrap())
+}
+
+/// What is done with these configurations, whose files are there as long as it takes.
+pub(crate) fn with_arms<T>(arms: &[(&str, Configuration)], run: impl FnOnce(&[NamedArm], &Rehearser) -> T) -> T {
     let folder = TempDir::new().unwrap();
     let arm = |(name, configuration): &(&str, Configuration)| {
         let file = configuration.write(&folder, name);
         NamedArm { name: (*name).to_owned(), arm: Arm::read(file.to_str().unwrap(), None).unwrap() }
     };
-    let arms: Vec<NamedArm> = arms.iter().map(arm).collect();
-    let laws: Vec<Law> = laws.iter().map(|law| Law::never(law).unwrap()).collect();
-    Rehearsal::run(scenario, &arms, seeds, &laws, &REHEARSER, &|| {}).unwrap()
+    run(&arms.iter().map(arm).collect::<Vec<_>>(), &REHEARSER)
 }

@@ -15,6 +15,21 @@ use crate::group::start::problem;
 /// Default of `--ready-seconds` with an `instance_ready_command`.
 const READY: Duration = Duration::from_secs(30);
 
+/// The keys by which the runner scales, beside its policies.
+pub(super) const KEYS: [&str; 8] = [
+    "capacity_per_instance",
+    "max_use_count",
+    "max_instances",
+    "update_interval",
+    "update_interval_when_expecting",
+    "deletion_retry_interval",
+    "instance_acquire_timeout",
+    "failure_threshold",
+];
+/// The keys of a policy.
+pub(super) const POLICY_KEYS: [&str; 7] =
+    ["periods", "timezone", "idle_count", "idle_time", "scale_factor", "scale_factor_limit", "preemptive_mode"];
+
 /// How the runner scales the group.
 #[derive(Clone, Debug)]
 pub(super) struct Autoscaling {
@@ -340,6 +355,19 @@ mod tests {
         assert_eq!(problems.len(), 2, "{problems:#?}");
         assert!(problems[0].ends_with("double brackets: [[runners.autoscaler.policy]]"), "{problems:#?}");
         assert!(problems[1].contains("limit = \"5\" must be a whole number"), "{problems:#?}");
+    }
+
+    #[test]
+    fn every_key_that_can_be_set_is_read() {
+        let wrong = |keys: &[&str]| keys.iter().map(|key| format!("{key} = {{ a = 1 }}\n")).collect::<String>();
+        let (_, problems) = read(&format!("{}[[runners.autoscaler.policy]]\n{}", wrong(&KEYS), wrong(&POLICY_KEYS)));
+        let of_policy = POLICY_KEYS.map(|key| format!("policy[0].{key}"));
+        for place in KEYS.map(str::to_owned).iter().chain(&of_policy) {
+            assert!(
+                problems.iter().any(|problem| problem.starts_with(&format!("{place}: "))),
+                "{place}: {problems:#?}"
+            );
+        }
     }
 
     #[test]

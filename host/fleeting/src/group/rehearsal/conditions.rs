@@ -9,13 +9,18 @@ use windlass_simulator::{Availability, FaultKind, FaultRule, ForcedState, Offer,
 
 use super::scenario::{Incident, IncidentKind, Scenario};
 
+/// How often it is drawn which servers are reclaimed.
+const RECLAIM: Duration = Duration::from_secs(60);
+
 /// The conditions of a scenario, as far as they were put in place.
 pub(super) struct Conditions {
     offers: Vec<Offer>,
     incidents: Vec<Incident>,
     /// When something begins or ends, the next one last.
     changes: Vec<Duration>,
-    /// Draws which servers are stopped.
+    /// When servers are reclaimed the next time.
+    reclaims_at: Duration,
+    /// Draws which servers are stopped or reclaimed.
     random: ChaCha8Rng,
 }
 
@@ -28,15 +33,30 @@ impl Conditions {
         changes.dedup();
         let offers: Vec<Offer> = scenario.offers.iter().map(super::scenario::Offer::simulated).collect();
         simulator.set_offers(offers.clone());
-        Self { offers, incidents, changes, random: ChaCha8Rng::seed_from_u64(seed ^ 0x5c2e_7a10) }
+        let random = ChaCha8Rng::seed_from_u64(seed ^ 0x5c2e_7a10);
+        Self { offers, incidents, changes, reclaims_at: RECLAIM, random }
     }
 
-    /// Puts in place what has changed by now.
-    pub(super) fn pass(&mut self, age: Duration, simulator: &Simulator) {
+    /// Puts in place what has changed by now. Returns whether servers went away.
+    pub(super) fn pass(&mut self, age: Duration, simulator: &Simulator) -> bool {
         while self.changes.last().is_some_and(|change| *change <= age) {
-            let Some(change) = self.changes.pop() else { return };
+            let Some(change) = self.changes.pop() else { break };
             self.apply(change, simulator);
         }
+        let mut is_reclaimed = false;
+        while self.reclaims_at <= age {
+            let is_reclaimed_now =
+                |it: &&Incident| it.kind == IncidentKind::SpotReclaim && it.lasts_at(self.reclaims_at);
+            let reclaiming: Vec<Incident> = self.incidents.iter().filter(is_reclaimed_now).cloned().collect();
+            for incident in reclaiming {
+                // Of 60 draws in an hour, each spares a server so often that all of them spare the rest.
+                let spared = (1.0 - incident.share.unwrap_or(0.0)).powf(RECLAIM.as_secs_f64() / 3_600.0);
+                self.force(&incident, 1.0 - spared, ForcedState::Deleted, simulator);
+                is_reclaimed = true;
+            }
+            self.reclaims_at += RECLAIM;
+        }
+        is_reclaimed
     }
 
     fn apply(&mut self, age: Duration, simulator: &Simulator) {
@@ -61,7 +81,8 @@ impl Conditions {
                     // A path that begins so is a valid rule.
                     let _ = simulator.add_fault(FaultRule::new("*", path, FaultKind::GatewayUnavailable));
                 }
-                IncidentKind::ServersStopped => {}
+                // These are about servers, not about offers and calls.
+                IncidentKind::ServersStopped | IncidentKind::SpotReclaim => {}
             }
         }
         simulator.set_offers(offers);
@@ -69,21 +90,24 @@ impl Conditions {
         let stops = |incident: &&Incident| incident.kind == IncidentKind::ServersStopped && incident.at.0 == age;
         let stopping: Vec<Incident> = self.incidents.iter().filter(stops).cloned().collect();
         for incident in stopping {
-            self.stop_servers(&incident, simulator);
+            self.force(&incident, incident.share.unwrap_or(0.0), ForcedState::Stopped, simulator);
         }
     }
 
-    fn stop_servers(&mut self, incident: &Incident, simulator: &Simulator) {
+    /// Puts a share of the running servers of an incident into a state behind our back.
+    fn force(&mut self, incident: &Incident, share: f64, state: ForcedState, simulator: &Simulator) {
+        let is_of = |of: &Option<String>, value: &serde_json::Value| of.as_deref().is_none_or(|of| value == of);
         for server in simulator.resources().servers {
-            let is_of_zone = incident.zone.as_deref().is_none_or(|zone| server["zone"] == zone);
-            let is_drawn = self.random.random_range(0.0..1.0) < incident.share.unwrap_or(0.0);
+            let is_meant =
+                is_of(&incident.zone, &server["zone"]) && is_of(&incident.server_type, &server["commercial_type"]);
+            let is_drawn = self.random.random_range(0.0..1.0) < share;
             if let Some(id) = server["id"].as_str()
-                && is_of_zone
+                && is_meant
                 && is_drawn
                 && server["state"] == "running"
             {
                 // It was listed just now.
-                let _ = simulator.set_server_state(id, ForcedState::Stopped);
+                let _ = simulator.set_server_state(id, state);
             }
         }
     }

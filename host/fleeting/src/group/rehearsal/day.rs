@@ -60,11 +60,11 @@ impl Day {
         let mut calls: Option<BoxFuture<'_, Answered>> = None;
         loop {
             let (now, age) = (Instant::now(), self.origin.elapsed());
-            self.conditions.pass(age, &self.simulator);
+            let is_reclaimed = self.conditions.pass(age, &self.simulator);
             self.meter.pass(age, self.scaler.used());
-            // Servers come and go only through calls.
+            // Servers come through calls, and go through calls or incidents.
             let last_call = self.simulator.last_sequence();
-            if std::mem::replace(&mut self.counted, last_call) != last_call {
+            if std::mem::replace(&mut self.counted, last_call) != last_call || is_reclaimed {
                 self.meter.count(&self.simulator);
             }
             while let Some(job) = self.jobs.pop_front_if(|job| job.comes <= age) {

@@ -1,6 +1,7 @@
 //! A rehearsal: the real plugin and GitLab Runner's loop over a simulated Scaleway, in simulated time.
 //! - `scenario` is what happens, `jobs` are the jobs of it, and `conditions` puts the rest into the simulator.
-//! - `arm` is the runner's file, `autoscaling` and `period` read how it scales, and `account` creates what it names.
+//! - `arm` is the runner's file, and `setting` changes it. `autoscaling` and `period` read how it scales, and `account`
+//!   creates what it names.
 //! - `day` is the loop: `scaler` assigns jobs to instances and `provisioner` requests instances from the plugin, as
 //!   GitLab's runner does.
 //! - `meter` counts hours and costs, `story` is what the journal says, `warnings` are what the plugin warned of, and
@@ -18,6 +19,7 @@ mod period;
 mod provisioner;
 mod scaler;
 mod scenario;
+mod setting;
 mod story;
 mod warnings;
 
@@ -29,7 +31,7 @@ use jiff::Timestamp;
 use jiff::civil::{Date, date};
 use jiff::tz::TimeZone;
 use tokio::time::Instant;
-use windlass_lifecycle::{Clock, Durability, Runtime, RuntimeOptions};
+use windlass_lifecycle::{Clock, Durability, Journal, Runtime, RuntimeOptions, StateDirectory};
 use windlass_policy::{Asker, Compiler, DecisionLogOptions, Host};
 use windlass_scaleway::Client;
 use windlass_simulator::Simulator;
@@ -54,6 +56,7 @@ pub use outcome::{Counted, Event, Hour, Leftover, Limits, Outcome, PricedPlace, 
 pub use provisioner::Provisioner;
 use scaler::Scaler;
 pub use scenario::{Demand, Incident, IncidentKind, Offer, Scenario, ScenarioError, Stock, Time};
+pub use setting::{SettingError, SettingKey};
 use story::{PolicyFailures, Story};
 use warnings::Warnings;
 
@@ -125,6 +128,20 @@ impl Rehearser {
     /// # Errors
     /// When the arm has no such group, or something in it is wrong; and when it was interrupted.
     pub fn rehearse(&self, scenario: &Scenario, arm: &Arm, seed: u64) -> Result<Outcome, RehearsalError> {
+        self.rehearse_and_read(scenario, arm, seed, |_| ()).map(|(outcome, ())| outcome)
+    }
+
+    /// The same, and what is read from the group's journal at its end.
+    ///
+    /// # Errors
+    /// As those of [`Self::rehearse`].
+    pub fn rehearse_and_read<T>(
+        &self,
+        scenario: &Scenario,
+        arm: &Arm,
+        seed: u64,
+        read: impl FnOnce(&Journal) -> T,
+    ) -> Result<(Outcome, T), RehearsalError> {
         let warnings = Warnings::default();
         let log = warnings.subscriber();
         let of_threads = log.clone();
@@ -138,7 +155,7 @@ impl Rehearser {
         let failures = PolicyFailures::default();
         let rehearsal = async {
             tokio::select! {
-                outcome = self.run(scenario, arm, seed, &failures) => outcome,
+                outcome = self.run(scenario, arm, seed, &failures, read) => outcome,
                 _ = tokio::signal::ctrl_c() => Err(RehearsalError::Interrupted),
             }
         };
@@ -147,20 +164,21 @@ impl Rehearser {
             metrics::with_local_recorder(&failures, || runtime.block_on(rehearsal))
         });
         match &mut outcome {
-            Ok(outcome) => outcome.warnings = warnings.notes(),
+            Ok((outcome, _)) => outcome.warnings = warnings.notes(),
             Err(RehearsalError::Wrong(found)) => found.notes.extend(warnings.notes()),
             Err(_) => {}
         }
         outcome
     }
 
-    async fn run(
+    async fn run<T>(
         &self,
         scenario: &Scenario,
         arm: &Arm,
         seed: u64,
         policy_failures: &PolicyFailures,
-    ) -> Result<Outcome, RehearsalError> {
+        read: impl FnOnce(&Journal) -> T,
+    ) -> Result<(Outcome, T), RehearsalError> {
         let group = arm.group()?;
         let mut found = CheckedGroup::of(group.name());
         let mut problems = Vec::new();
@@ -219,8 +237,9 @@ impl Rehearser {
         let _ = group.shutdown().await;
         group.leave(LEAVE).await;
         group.stop().await;
-        let reported = OutcomeParts { seed, time_zone, priced, limits, found, story: Story::read(&folder)? };
-        Ok(reported.outcome(day, policy_failures))
+        let journal = Journal::read_only(&StateDirectory::open(&folder)?)?;
+        let reported = OutcomeParts { seed, time_zone, priced, limits, found, story: Story::read(&journal)? };
+        Ok((reported.outcome(day, policy_failures), read(&journal)))
     }
 
     /// Finds all mistakes of the group, as `check` does, against a simulated Scaleway.

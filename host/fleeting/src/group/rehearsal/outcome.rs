@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// How a rehearsal differs from a real day.
 pub(super) const SIMPLIFIED: [&str; 5] = [
@@ -16,7 +16,7 @@ pub(super) const SIMPLIFIED: [&str; 5] = [
 ];
 
 /// What came of a rehearsal with one arm and one seed. Fields are only ever added.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
     /// The group's name.
     pub group: String,
@@ -54,8 +54,19 @@ pub struct Outcome {
     pub events: Vec<Event>,
 }
 
+/// Not borrowed from what is read, as serde would take it to be without this name.
+type Word = &'static str;
+/// The words of [`Event::what`] and [`Leftover::kind`].
+const WORDS: [&str; 6] = ["create", "remove", "server", "ip", "volume", "private-nic"];
+
+fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static str, D::Error> {
+    let read = String::deserialize(deserializer)?;
+    let known = WORDS.into_iter().find(|word| *word == read);
+    known.ok_or_else(|| serde::de::Error::custom(format!("{read:?} is not one of {}", WORDS.join(", "))))
+}
+
 /// How many there were of something.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// Of what.
     pub name: String,
@@ -64,12 +75,13 @@ pub struct Counted {
 }
 
 /// Something that the group began.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// Milliseconds since 1970.
     pub at: u64,
     /// `create` or `remove`.
-    pub what: &'static str,
+    #[serde(deserialize_with = "known")]
+    pub what: Word,
     pub zone: String,
     /// Of a creation, the server types in their order.
     pub types: Vec<String>,
@@ -78,7 +90,7 @@ pub struct Event {
 }
 
 /// How the runner scaled.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Limits {
     /// The most instances: the smaller one of `max_instances` and `max_size`.
     pub max_instances: u32,
@@ -91,7 +103,7 @@ pub struct Limits {
 }
 
 /// A place with its price.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PricedPlace {
     /// Its zone.
     pub zone: String,
@@ -106,7 +118,7 @@ pub struct PricedPlace {
 }
 
 /// What happened in an hour. `jobs` and `cost` are sums, the others maxima.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Hour {
     /// Its begin, in milliseconds since 1970.
     pub at: u64,
@@ -125,7 +137,7 @@ pub struct Hour {
 }
 
 /// How long jobs waited.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct WaitTimes {
     /// The median.
     pub p50_ms: u64,
@@ -147,7 +159,7 @@ impl WaitTimes {
 }
 
 /// All hours together.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Totals {
     /// Jobs that came.
     pub jobs: usize,
@@ -180,10 +192,11 @@ pub struct Totals {
 }
 
 /// Something that was left.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Leftover {
     /// `server`, `ip`, `volume` or `private-nic`.
-    pub kind: &'static str,
+    #[serde(deserialize_with = "known")]
+    pub kind: Word,
     /// Scaleway's id.
     pub id: String,
 }

@@ -1,11 +1,15 @@
 //! A scenario: which jobs come when, what Scaleway has, and what goes wrong. A file of people.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use schemars::generate::SchemaSettings;
+use schemars::transform::{RecursiveTransform, Transform as _};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use windlass_policy::{plain_serde, plain_toml};
 use windlass_scaleway::Zone;
@@ -24,17 +28,22 @@ const MAX_LISTED: usize = 200_000;
 /// The longest job, in minutes: a day.
 const MAX_MINUTES: u32 = 24 * 60;
 
+/// How a [`Time`] is written.
+const TIME: &str = r"^([0-9]+(\.[0-9]*)?(h|m|s|ms|us|µs|ns))+$";
+
 /// What happens, over time. Read from TOML with [`Scenario::parse`].
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// What it is about, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub title: String,
     /// For how long jobs come.
+    #[schemars(range(min = 1, max = MAX_HOURS))]
     pub hours: u32,
     /// The full hour at which it begins, in its time zone, like `2026-08-03T08:00:00`. Absent: a Monday's midnight.
     #[serde(default, deserialize_with = "starts_at", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub starts_at: Option<DateTime>,
     /// The name of the time zone, like `Europe/Paris`. Absent: that of the runner's first policy which names one, or
     /// UTC.
@@ -44,6 +53,7 @@ pub struct Scenario {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_seconds: Option<u32>,
     /// Which jobs come. Several add up.
+    #[schemars(length(min = 1))]
     pub demand: Vec<Demand>,
     /// What server types cost, how they boot and how often that fails, where it is not as the simulator has it. The
     /// last one about a server decides.
@@ -58,7 +68,7 @@ pub struct Scenario {
 }
 
 /// Jobs: drawn by a pattern, or listed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Demand {
     /// When they come.
@@ -66,9 +76,11 @@ pub struct Demand {
     pub pattern: Option<Pattern>,
     /// How many come in an hour of the pattern.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_JOBS_PER_HOUR))]
     pub jobs_per_hour: Option<u32>,
     /// How many minutes a job runs on average: from half of it to one and a half times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_MINUTES))]
     pub job_minutes: Option<u32>,
     /// Instead of a pattern, each job: when it comes and how long it runs, both in seconds. These are the same for every
     /// seed.
@@ -77,7 +89,7 @@ pub struct Demand {
 }
 
 /// What is particular about servers.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Offer {
     /// Absent: every zone.
@@ -97,11 +109,12 @@ pub struct Offer {
     pub boot_seconds: Option<(u32, u32)>,
     /// The share of servers, from 0 to 1, that stop instead of running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1))]
     pub failed_boots: Option<f64>,
 }
 
 /// What is left of a server type, in Scaleway's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Stock {
     /// Enough.
@@ -113,7 +126,7 @@ pub enum Stock {
 }
 
 /// Something that goes wrong for a while.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Incident {
     /// What.
@@ -132,8 +145,9 @@ pub struct Incident {
     /// Of `slow-boots`: how many times longer a boot takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factor: Option<f64>,
-    /// Of `failing-boots` and `servers-stopped`: the share of servers, from 0 to 1.
+    /// Of `failing-boots` and `servers-stopped`: the share of servers, from 0 to 1. Of `spot-reclaim`: in an hour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1))]
     pub share: Option<f64>,
     /// Of `rate-limited`: how many calls pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -141,7 +155,7 @@ pub struct Incident {
 }
 
 /// What can go wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum IncidentKind {
     /// Nothing is left: a creation is answered `out_of_stock`.
@@ -156,6 +170,8 @@ pub enum IncidentKind {
     FailingBoots,
     /// A share of the servers that run is stopped, once.
     ServersStopped,
+    /// In each hour a share of the servers that run is deleted behind our back.
+    SpotReclaim,
 }
 
 impl IncidentKind {
@@ -169,6 +185,7 @@ impl IncidentKind {
             Self::SlowBoots => "slow-boots",
             Self::FailingBoots => "failing-boots",
             Self::ServersStopped => "servers-stopped",
+            Self::SpotReclaim => "spot-reclaim",
         }
     }
 }
@@ -194,6 +211,20 @@ impl fmt::Display for Time {
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl JsonSchema for Time {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Time".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": TIME })
     }
 }
 
@@ -247,6 +278,14 @@ impl Scenario {
     /// A value has no form in TOML.
     pub fn to_toml(&self) -> Result<String, String> {
         toml::to_string(self).map_err(|error| error.to_string())
+    }
+
+    /// The JSON Schema of a scenario's file. What keys have to do with each other is not in it.
+    #[must_use]
+    pub fn schema() -> serde_json::Value {
+        let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<Self>();
+        RecursiveTransform(without_null).transform(&mut schema);
+        schema.to_value()
     }
 
     /// How long jobs come.
@@ -340,15 +379,18 @@ impl Scenario {
             if !is_zone(&incident.zone) {
                 wrong(place("zone"), "is no zone like \"fr-par-1\"".into());
             }
-            use IncidentKind::{ApiDown, FailingBoots, RateLimited, ServersStopped, SlowBoots, ZoneOutOfStock};
-            let is_about_types = matches!(kind, ZoneOutOfStock | SlowBoots | FailingBoots);
+            use IncidentKind::{
+                ApiDown, FailingBoots, RateLimited, ServersStopped, SlowBoots, SpotReclaim, ZoneOutOfStock,
+            };
+            let is_about_types = matches!(kind, ZoneOutOfStock | SlowBoots | FailingBoots | SpotReclaim);
+            let has_share = matches!(kind, FailingBoots | ServersStopped | SpotReclaim);
             let is_about_zones = kind != RateLimited;
             for (key, is_set, belongs, is_needed) in [
                 ("lasts", incident.lasts.is_some(), kind != ServersStopped, true),
                 ("zone", incident.zone.is_some(), is_about_zones, false),
                 ("type", incident.server_type.is_some(), is_about_types, false),
                 ("factor", incident.factor.is_some(), kind == SlowBoots, true),
-                ("share", incident.share.is_some(), matches!(kind, FailingBoots | ServersStopped), true),
+                ("share", incident.share.is_some(), has_share, true),
                 ("calls_per_second", incident.calls_per_second.is_some(), kind == RateLimited, true),
             ] {
                 if is_set && !belongs {
@@ -368,6 +410,27 @@ impl Scenario {
             }
         }
         problems
+    }
+}
+
+/// TOML has no null: a key that is absent is left out.
+fn without_null(schema: &mut Schema) {
+    let null = serde_json::Value::from("null");
+    schema.remove("default");
+    if let Some(serde_json::Value::Array(types)) = schema.get_mut("type") {
+        types.retain(|name| *name != null);
+        if let [one] = types.as_slice() {
+            let one = one.clone();
+            schema.insert("type".to_owned(), one);
+        }
+    }
+    if let Some(serde_json::Value::Array(choices)) = schema.get_mut("anyOf") {
+        choices.retain(|choice| choice["type"] != null);
+        if let [serde_json::Value::Object(one)] = choices.as_slice() {
+            let one = one.clone();
+            schema.remove("anyOf");
+            one.into_iter().for_each(|(key, value)| drop(schema.insert(key, value)));
+        }
     }
 }
 

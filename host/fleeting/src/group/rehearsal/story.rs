@@ -1,12 +1,11 @@
 //! What the group did, as its journal has it, and how often its policies failed.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, SharedString, Unit};
-use windlass_lifecycle::{Journal, OperationFilter, OperationKind, OperationState, StateDirectory};
+use windlass_lifecycle::{Journal, OperationFilter, OperationKind, OperationState};
 use windlass_policy::metric_names;
 
 use super::outcome::{Counted, Event};
@@ -23,12 +22,11 @@ pub(super) struct Story {
 }
 
 impl Story {
-    /// Reads the journal in a group's folder.
+    /// Reads a group's journal.
     ///
     /// # Errors
     /// It cannot be read.
-    pub(super) fn read(folder: &Path) -> Result<Self, windlass_lifecycle::Error> {
-        let journal = Journal::read_only(&StateDirectory::open(folder)?)?;
+    pub(super) fn read(journal: &Journal) -> Result<Self, windlass_lifecycle::Error> {
         let mut operations = journal.operations(&OperationFilter::default())?;
         operations.sort_by(|one, other| (one.created_at, &one.id).cmp(&(other.created_at, &other.id)));
         let (mut failures, mut removals) = (BTreeMap::new(), BTreeMap::new());
