@@ -19,6 +19,7 @@ use crate::accounts::{AccountOptions, Accounts};
 use crate::arguments::{COMPILE, OrderedHosts, RunArguments, Sweep};
 use crate::audits::Audits;
 use crate::cluster_api::ClusterApi;
+use crate::common_failures::CommonFailures;
 use crate::configuration::{Configuration, policy_folder};
 use crate::console::serve_console;
 use crate::context::Context;
@@ -260,6 +261,7 @@ impl Process {
             shutdown.clone(),
             self.settings.hooks.clone(),
         ));
+        let common_failures = Arc::<CommonFailures>::default();
         loop {
             let cluster_api =
                 ClusterApi::discover(&self.client).await.map_err(Error::kubernetes("looking for Cluster API"))?;
@@ -282,6 +284,7 @@ impl Process {
                 accounts: Arc::clone(&accounts),
                 secret: None,
                 server_clusters: Arc::clone(&server_clusters),
+                common_failures: Arc::clone(&common_failures),
             });
             let again = controllers::run(context, arguments, shutdown, panicked).await;
             if !again {

@@ -14,6 +14,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::json;
+use tokio::time::Instant;
 use windlass_lifecycle::{AbandonTarget, ClaimName, Existing, HostOrigin, Listing, Pool, PoolPrefix, ReleaseRequest};
 use windlass_policy::slots::SlotName;
 use windlass_policy::slots::release::{Requested, Trigger};
@@ -24,6 +25,7 @@ use crate::Error;
 use crate::account_of::context_of;
 use crate::action::Action;
 use crate::approvals::{self, approved};
+use crate::common_failures::Turn;
 use crate::context::Context;
 use crate::job_kind::JobKind;
 use crate::kinds::{
@@ -44,6 +46,8 @@ use setup::Due;
 /// How many listing intervals lie between two looks whether the Secret of a settled Mac is still there: an hour by
 /// default, so that 500 Macs cost the API server one small read in seven seconds.
 const SECRET_ROUND: u32 = 60;
+/// Why a Mac waits for a host.
+const NO_HOST: &str = "NoHostAvailable";
 /// Why a Mac is not set up where the operator has switched that off.
 const SET_UP_OFF: &str = "SetUpOff";
 
@@ -318,7 +322,7 @@ impl Mac<'_> {
     /// Whether a look for a host would end as the last one did: then nothing is begun, and nothing written.
     async fn waits_as_before(&self) -> bool {
         let (turn, object) = (&self.turn, self.turn.object);
-        let Some(last) = turn.last().filter(|last| last.reason.as_deref() == Some("NoHostAvailable")) else {
+        let Some(last) = turn.last().filter(|last| last.reason.as_deref() == Some(NO_HOST)) else {
             return false;
         };
         // Where a host may be ordered, Scaleway's stock counts, too.
@@ -336,6 +340,20 @@ impl Mac<'_> {
         true
     }
 
+    /// Whether it looks for a host, or orders one, where others that ask for the same failed with the same words. A host
+    /// that comes into the pool is looked for by each, which calls nobody.
+    fn common_failures(&self) -> Option<Turn> {
+        let (turn, spec) = (&self.turn, &self.turn.object.spec);
+        let orders = work::Orders::of(spec.order.as_ref(), turn.context.settings.allow_orders);
+        let waits = turn.last().is_some_and(|last| last.reason.as_deref() == Some(NO_HOST));
+        if waits && orders == work::Orders::NotWanted {
+            return None;
+        }
+        let zone = self.target.zone.as_ref().map(Zone::as_str).unwrap_or_default();
+        let asked = (zone, &spec.pool_prefix, &spec.machine_type, &spec.operating_system, orders);
+        Some(turn.turn_of(JobKind::Adopt, format_args!("{asked:?}")))
+    }
+
     fn pool(&self, zone: Zone, prefix: PoolPrefix) -> Pool {
         let spec = &self.turn.object.spec;
         Pool { zone, prefix, machine_type: spec.machine_type.clone(), operating_system: spec.operating_system.clone() }
@@ -346,6 +364,14 @@ impl Mac<'_> {
         if kind == JobKind::Adopt && self.waits_as_before().await {
             return Ok(Action::requeue(self.turn.context.settings.retry_interval));
         }
+        let common = match kind {
+            JobKind::Adopt => match self.common_failures() {
+                Some(Turn::Wait(wait)) => return Ok(self.turn.wait_for_others(wait)),
+                Some(Turn::Try(common)) => Some(common),
+                None => None,
+            },
+            _ => None,
+        };
         // What was judged already counts too: a host is rebooted once.
         let seen = |machine: &AppleSiliconMachine| {
             let known = machine.status.clone().map(|status| (status.bootstrap, status.setup, status.remediation));
@@ -362,6 +388,7 @@ impl Mac<'_> {
         };
         let turn = &mut self.turn;
         match kind {
+            kind if turn.is_retried(kind) => {}
             JobKind::Adopt => turn.say(Phase::Adopting, "Adopting", "a host of the pool is being claimed"),
             JobKind::Release => turn.say(Phase::Releasing, "Releasing", "the host is being released"),
             JobKind::Recover => {
@@ -406,7 +433,12 @@ impl Mac<'_> {
                 let requested_by = self.turn.requested_by("");
                 let namespace = self.turn.object.namespace().unwrap_or_default();
                 self.turn.launch(kind, move |control, _| async move {
-                    work::adopt(&context, &pool, &namespace, &claim, orders, requested_by, &control).await
+                    let outcome =
+                        work::adopt(&context, &pool, &namespace, &claim, orders, requested_by, &control).await;
+                    if let Some(common) = common {
+                        common.end(&outcome, Instant::now(), rand::random());
+                    }
+                    outcome
                 });
             }
             (JobKind::Inspect, Some((zone, id))) => {
@@ -440,7 +472,7 @@ impl Mac<'_> {
             }
             _ => {}
         }
-        Ok(Action::requeue(JOB_CHECK))
+        Ok(Action::requeue(self.turn.job_check()))
     }
 
     /// What is run on the host.

@@ -12,7 +12,7 @@ use super::decide::renamed;
 use crate::context::Context;
 use crate::kinds::{Order, annotations};
 use crate::names::claim_prefix;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, words_of};
 
 /// How soon a claim is tried again that met somebody else's.
 const AFTER_CONTENTION: Duration = Duration::from_secs(5);
@@ -157,7 +157,7 @@ fn words(error: &LifecycleError) -> String {
              was deleted, set the annotation {} and delete this object, or its Machine",
             annotations::ABANDON
         ),
-        _ => error.to_string(),
+        _ => words_of(error),
     }
 }
 

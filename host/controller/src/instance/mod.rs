@@ -11,6 +11,7 @@ use std::sync::Arc;
 use kube::api::{Patch, PatchParams};
 use kube::{Resource, ResourceExt};
 use serde_json::json;
+use tokio::time::Instant;
 use windlass_lifecycle::{AbandonTarget, Asking, Existing, Listing, OperationId, ServerSpecification, Target};
 use windlass_policy::slots::SlotName;
 use windlass_policy::slots::release::Requested;
@@ -22,9 +23,10 @@ use crate::Error;
 use crate::account_of::context_of;
 use crate::action::Action;
 use crate::approvals::{self, approved};
+use crate::common_failures::Turn;
 use crate::context::Context;
 use crate::job_kind::JobKind;
-use crate::kinds::{InstanceMachine, MachineAddress, MachineStatus, Phase, annotations};
+use crate::kinds::{InstanceMachine, InstanceMachineSpec, MachineAddress, MachineStatus, Phase, annotations};
 use crate::names::{ProviderId, group};
 use crate::owners::{Owners, ProvisioningGate};
 use crate::requested::requested;
@@ -277,6 +279,13 @@ impl Instance<'_> {
 
     /// Starts a job; what it is for is written first.
     async fn start(&mut self, kind: JobKind, wanted: Result<ServerSpecification, String>) -> Result<Action, Error> {
+        let common = match kind {
+            JobKind::Create => match self.common_failures() {
+                Turn::Wait(wait) => return Ok(self.turn.wait_for_others(wait)),
+                Turn::Try(common) => Some(common),
+            },
+            _ => None,
+        };
         // What was judged already counts too: a server is restarted once.
         let seen = |machine: &InstanceMachine| {
             (machine.spec.clone(), machine.status.as_ref().and_then(|status| status.remediation.clone()))
@@ -286,6 +295,7 @@ impl Instance<'_> {
         }
         let turn = &mut self.turn;
         match kind {
+            kind if turn.is_retried(kind) => {}
             JobKind::Create => turn.say(Phase::Creating, "Creating", "the server is being created"),
             JobKind::CleanUp => turn.say(Phase::Deleting, "Deleting", "the server is being removed"),
             JobKind::Recover => turn.say(Phase::Recovering, "Recovering", RECOVERING),
@@ -322,7 +332,12 @@ impl Instance<'_> {
                     }
                     let earlier = operation.map(|operation| (operation, requested_by));
                     let admission = work::Admission::of(&context, namespace);
-                    work::create(&context.lifecycle, &zone, wanted, earlier, admission, write, &control).await
+                    let outcome =
+                        work::create(&context.lifecycle, &zone, wanted, earlier, admission, write, &control).await;
+                    if let Some(common) = common {
+                        common.end(&outcome, Instant::now(), rand::random());
+                    }
+                    outcome
                 });
             }
             JobKind::CleanUp => {
@@ -349,7 +364,15 @@ impl Instance<'_> {
             }
             _ => {}
         }
-        Ok(Action::requeue(JOB_CHECK))
+        Ok(Action::requeue(self.turn.job_check()))
+    }
+
+    /// Whether it tries to make its server, where others that ask for the same failed with the same words.
+    fn common_failures(&self) -> Turn {
+        let zone = self.zone.as_ref().map(Zone::as_str).unwrap_or_default();
+        // What is an object's own is no cause that others share.
+        let spec = InstanceMachineSpec { provider_id: None, bootstrap: None, ..self.turn.object.spec.clone() };
+        self.turn.turn_of(JobKind::Create, format_args!("{zone} {spec:?}"))
     }
 
     /// Asks shadows what would become of the server if the object were deleted.

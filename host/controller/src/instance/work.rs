@@ -17,7 +17,7 @@ use crate::catalogue::Catalogue;
 use crate::context::Context;
 use crate::kinds::{RemediationStatus, annotations};
 use crate::limits::{Limits, Wanted};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, words_of};
 
 /// How soon something that is under way is looked at again.
 const AFTER_CONTENTION: Duration = Duration::from_secs(5);
@@ -326,7 +326,7 @@ pub(super) async fn inspect(context: &Context, zone: &Zone, id: &str) -> Outcome
 
 /// What an error of the lifecycle means for a machine.
 fn failed(error: LifecycleError, reason: &'static str) -> Outcome {
-    let message = error.to_string();
+    let message = words_of(&error);
     match error {
         LifecycleError::NotBegun => Outcome::CalledOff { message },
         LifecycleError::OperationRunning { .. } | LifecycleError::CleanupUnderWay { .. } => {
