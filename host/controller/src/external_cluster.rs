@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn while_paused_nothing_but_the_pause_is_told() {
+    fn while_paused_nothing_but_the_pause_is_said() {
         let known = ExternalClusterSpec {
             control_plane_endpoint: Some(ControlPlaneEndpoint { host: "api.example.org".into(), port: 6443 }),
             ..ExternalClusterSpec::default()

@@ -200,13 +200,14 @@ impl Jobs {
         self.tasks.leave(grace).await;
     }
 
-    /// Lets a supervisor work until the end of the process, or until it is told to leave. `told` hears of each round.
-    pub(crate) fn supervise(&self, supervisor: Supervisor, told: impl FnMut(&Round) + Send + 'static) -> Control {
+    /// Lets a supervisor work until the end of the process, or until it is to leave. `on_round` is called after each
+    /// round.
+    pub(crate) fn supervise(&self, supervisor: Supervisor, on_round: impl FnMut(&Round) + Send + 'static) -> Control {
         let (guard, control) = (EndOnPanic(self.panicked.clone()), self.tasks.control().child());
         let of_supervisor = control.clone();
         self.tasks.spawn(async move {
             let _guard = guard;
-            supervisor.run(&of_supervisor, told).await;
+            supervisor.run(&of_supervisor, on_round).await;
         });
         control
     }
@@ -474,7 +475,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_called_off_is_in_the_journal_with_who_asked_when_that_is_told() {
+    async fn what_is_called_off_is_in_the_journal_with_who_asked_when_that_returns() {
         let simulator = Simulator::new(windlass_simulator::Options::default());
         let slow = FaultKind::Delay(Duration::from_secs(600));
         simulator.add_fault(FaultRule::new("POST", "/instance/v1/zones/*/servers/*/action", slow)).unwrap();

@@ -97,7 +97,7 @@ struct Known {
     /// Why what is there now is not in force.
     refused: Option<Refusal>,
     tried: Instant,
-    told: Option<Instant>,
+    written_at: Option<Instant>,
     suspended: bool,
 }
 
@@ -245,11 +245,11 @@ impl Rounds {
             self.put_in_place(&wanted);
         }
         for object in &operators {
-            self.tell(object, &Api::all(self.options.client.clone())).await;
+            self.write_status_of(object, &Api::all(self.options.client.clone())).await;
         }
         for object in &tenants {
             let namespace = object.namespace().unwrap_or_default();
-            self.tell(object, &Api::namespaced(self.options.client.clone(), &namespace)).await;
+            self.write_status_of(object, &Api::namespaced(self.options.client.clone(), &namespace)).await;
         }
         Ok(())
     }
@@ -370,7 +370,7 @@ impl Rounds {
             policy: None,
             refused: None,
             tried: Instant::now(),
-            told: None,
+            written_at: None,
             suspended: false,
         });
         (known.from, known.tried) = (attempt.from, Instant::now());
@@ -490,7 +490,7 @@ impl Rounds {
     }
 
     /// Says in an object's status how its policy does. What cannot be written is tried again in the next round.
-    async fn tell<K>(&mut self, object: &K, api: &Api<K>)
+    async fn write_status_of<K>(&mut self, object: &K, api: &Api<K>)
     where
         K: Resource<DynamicType = ()> + HasStatus<Status = PolicyStatus> + Clone + DeserializeOwned + std::fmt::Debug,
     {
@@ -503,11 +503,11 @@ impl Rounds {
         let numbers_only =
             PolicyStatus { decisions: old.decisions, failures: old.failures, audit: old.audit.clone(), ..new.clone() }
                 == old;
-        let rests = known.told.is_some_and(|told| told.elapsed() < NUMBERS_AFTER);
+        let rests = known.written_at.is_some_and(|at| at.elapsed() < NUMBERS_AFTER);
         if new == old || (numbers_only && rests) {
             return;
         }
-        known.told = Some(Instant::now());
+        known.written_at = Some(Instant::now());
         if let Err(error) = write_status(api, object, &old, &new).await {
             tracing::warn!(?key, error = &error as &dyn std::error::Error, "the status of a policy cannot be written");
             return;

@@ -121,7 +121,7 @@ where
         let Some(before) = &self.owners else { return Ok(true) };
         let owners = owners::look(&self.context.client, self.context.cluster_api.as_ref(), &now).await?;
         let deleting = now.meta().deletion_timestamp.is_some();
-        Ok(owners.paused.is_none() && (deleting || owners.standing == before.standing))
+        Ok(owners.paused.is_none() && (deleting || owners.provisioning == before.provisioning))
     }
 }
 

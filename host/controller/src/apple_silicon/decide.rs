@@ -142,7 +142,7 @@ fn provision(seen: &Observed<'_>) -> Next {
     if let Some(why) = &seen.owners.paused {
         return Next::Pause(why.clone());
     }
-    if let ProvisioningGate::Waiting { gate, message } = &seen.owners.standing
+    if let ProvisioningGate::Waiting { gate, message } = &seen.owners.provisioning
         && gate.is_unknown()
         && seen.host_id.is_none()
     {
@@ -173,7 +173,7 @@ fn provision(seen: &Observed<'_>) -> Next {
     if seen.host_id.is_some() {
         return look_after(seen);
     }
-    if let ProvisioningGate::Waiting { gate, message } = &seen.owners.standing {
+    if let ProvisioningGate::Waiting { gate, message } = &seen.owners.provisioning {
         return Next::wait(Phase::Pending, gate.reason(), message, Some(seen.interval));
     }
     if let Some(problem) = seen.misconfigured {
@@ -250,8 +250,8 @@ mod tests {
 
     const CLAIM: &str = "team-mini-0011aabb";
 
-    fn owners(standing: ProvisioningGate) -> Owners {
-        Owners { paused: None, standing, cluster: None, machine: None, joined: false, node_ready: None }
+    fn owners(provisioning: ProvisioningGate) -> Owners {
+        Owners { paused: None, provisioning, cluster: None, machine: None, joined: false, node_ready: None }
     }
 
     fn host() -> Host {

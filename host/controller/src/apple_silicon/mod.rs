@@ -69,7 +69,7 @@ struct Target {
 
 impl Target {
     fn of(object: &AppleSiliconMachine, status: &MachineStatus, owners: &Owners, context: &Context) -> Self {
-        let domain = match &owners.standing {
+        let domain = match &owners.provisioning {
             ProvisioningGate::Ready { failure_domain, .. } => failure_domain.clone(),
             _ => None,
         };
@@ -578,7 +578,7 @@ impl Mac<'_> {
         // It may be lost alone, too: to another's write, or to one of ours that an older sight of the object led to.
         let known = status.setup.as_ref().filter(|known| known.server_id == status.server_id);
         if status.condition(conditions::BOOTSTRAPPED).is_none()
-            && let Some((done, reason, message)) = known.and_then(setup::standing)
+            && let Some((done, reason, message)) = known.and_then(setup::bootstrapped)
         {
             self.turn.say_bootstrapped(done, reason, &message);
         }

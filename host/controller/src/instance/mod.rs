@@ -156,7 +156,7 @@ fn zone_of(
     if let Some((zone, _)) = server_of(object) {
         return Ok(zone);
     }
-    let domain = match &owners.standing {
+    let domain = match &owners.provisioning {
         ProvisioningGate::Ready { failure_domain, .. } => failure_domain.clone(),
         _ => None,
     };
@@ -314,7 +314,7 @@ impl Instance<'_> {
         match kind {
             JobKind::Create => {
                 let Ok(mut wanted) = wanted else { return Ok(Action::requeue(JOB_CHECK)) };
-                let secret = match &self.turn.owners.standing {
+                let secret = match &self.turn.owners.provisioning {
                     ProvisioningGate::Ready { bootstrap_secret, .. } => Some(bootstrap_secret.clone()),
                     _ => object.spec.bootstrap.as_ref().map(|bootstrap| bootstrap.data_secret_name.clone()),
                 };
@@ -454,7 +454,7 @@ impl Instance<'_> {
     fn is_complete(&self, server: &Server) -> bool {
         let status = &self.turn.status;
         let waits_for_node =
-            matches!(self.turn.owners.standing, ProvisioningGate::Ready { .. }) && !status.bootstrap_data_removed;
+            matches!(self.turn.owners.provisioning, ProvisioningGate::Ready { .. }) && !status.bootstrap_data_removed;
         let waits_for_address = !server.private_nics.is_empty() && internal(&status.addresses).next().is_none();
         !waits_for_node && !waits_for_address
     }

@@ -82,12 +82,12 @@ pub(super) async fn look(
         let count = counts.servers.entry(zone.clone()).or_default();
         for server in listing.machines.iter().filter(|server| !is_explained(server, &explained)) {
             found.insert(server.id.clone());
-            let Some((_, told)) = account.servers.get_mut(&server.id) else {
+            let Some((_, reported)) = account.servers.get_mut(&server.id) else {
                 account.servers.insert(server.id.clone(), (zone.clone(), false));
                 continue;
             };
             *count += 1;
-            if !std::mem::replace(told, true) {
+            if !std::mem::replace(reported, true) {
                 let note = format!(
                     "the server {} ({}) in {zone} has our tags, and no InstanceMachine or ServerCluster explains it: \
                      delete it where nobody needs it",

@@ -112,8 +112,8 @@ async fn without_credentials(object: &ServerCluster, context: &Context, unusable
 
 /// Looks whether the servers of a settled cluster are still there. What is news is written, and brings a reconcile.
 async fn look(object: &ServerCluster, context: &Arc<Context>) {
-    let stands = object.status.as_ref().is_some_and(|status| status.state.is_some());
-    let Some(name) = object.name_any().parse::<ClusterName>().ok().filter(|_| stands) else { return };
+    let is_recorded = object.status.as_ref().is_some_and(|status| status.state.is_some());
+    let Some(name) = object.name_any().parse::<ClusterName>().ok().filter(|_| is_recorded) else { return };
     let part = context.server_clusters.of(&object.namespace().unwrap_or_default());
     if let Err(error) = part.clusters.refresh(&name).await {
         tracing::debug!(cluster = %name, %error, "the servers of the cluster were not read");
@@ -240,7 +240,7 @@ impl Cluster<'_> {
                 JobView::Running(kind) => Some(kind),
                 JobView::None | JobView::Ended(_) => None,
             },
-            standing: stored.map(|stored| RecordedCluster {
+            recorded: stored.map(|stored| RecordedCluster {
                 state: stored.cluster.state,
                 open: stored.open.is_some(),
                 established: self.old.established,
@@ -272,7 +272,7 @@ impl Cluster<'_> {
                 Ok(Action::requeue(WHILE_BUSY))
             }
             Next::Wait(wait) => {
-                self.say_standing(tried);
+                self.say_state(tried);
                 self.write().await?;
                 Ok(Action::requeue(wait))
             }
@@ -287,7 +287,7 @@ impl Cluster<'_> {
             },
             Next::Start(work) => self.start(work).await,
             Next::Settled => {
-                self.say_standing(tried);
+                self.say_state(tried);
                 let settled = self.status == self.old;
                 self.write().await?;
                 if settled {
@@ -388,7 +388,7 @@ impl Cluster<'_> {
     }
 
     /// Says where the cluster stands when nothing is under way.
-    fn say_standing(&mut self, tried: bool) {
+    fn say_state(&mut self, tried: bool) {
         let Ok(Some(stored)) = &self.stored else {
             let words = self.old.attempt.as_ref().and_then(|attempt| attempt.refused.clone()).unwrap_or_default();
             return self.say(false, if words.is_empty() { "NotBegun" } else { "Refused" }, &words);

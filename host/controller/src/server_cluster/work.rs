@@ -64,10 +64,10 @@ pub(super) async fn perform(
 ) -> Outcome {
     let (sender, events) = mpsc::unbounded_channel();
     let of_cluster = control.child_for(Some(sender));
-    let telling = tokio::spawn(tell(context, about, events));
+    let publishing = tokio::spawn(publish(context, about, events));
     let outcome = run(&part, &name, task, &of_cluster).await;
     drop(of_cluster);
-    if tokio::time::timeout(LAST_EVENTS, telling).await.is_err() {
+    if tokio::time::timeout(LAST_EVENTS, publishing).await.is_err() {
         tracing::warn!(cluster = %name, "the last events were not published in time");
     }
     outcome
@@ -147,7 +147,7 @@ fn failed(error: Error) -> Outcome {
 }
 
 /// Tells what happens as Kubernetes' events, as far as it is not one of many.
-async fn tell(context: Arc<Context>, about: ObjectReference, mut events: mpsc::UnboundedReceiver<ClusterEvent>) {
+async fn publish(context: Arc<Context>, about: ObjectReference, mut events: mpsc::UnboundedReceiver<ClusterEvent>) {
     let mut nodes_told = 0;
     while let Some(event) = events.recv().await {
         if matches!(event.what, ClusterEventKind::StepBegan { .. }) {

@@ -223,7 +223,7 @@ async fn a_412_with_its_type_and_no_details_leads_to_a_scheduled_deletion() -> R
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_412_that_only_its_status_tells_leads_to_a_scheduled_deletion() -> Result<()> {
+async fn a_412_that_only_its_status_shows_leads_to_a_scheduled_deletion() -> Result<()> {
     refused("floor-bare", FloorRefusal::StatusAlone).await
 }
 
@@ -247,7 +247,7 @@ async fn wedges(name: &str, refusal: FloorRefusal) -> Result<()> {
         Ok(())
     })
     .await?;
-    eventually("people are told", || async {
+    eventually("a Warning reports it", || async {
         let events = scene.events("mac").await?;
         ensure!(
             events.iter().any(|event| event.starts_with("Warning ReleaseWaiting: ") && event.contains("precondition")),

@@ -204,7 +204,7 @@ async fn a_team_s_policy_is_bounded_and_says_why_it_is_refused() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_shadow_tells_what_it_would_decide_about_the_machines_that_exist() -> Result<()> {
+async fn a_shadow_shows_what_it_would_decide_about_the_machines_that_exist() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let scene = Scene::new(plane, "audited").await?;
     let scaleway = scene.scaleway();
@@ -257,7 +257,7 @@ async fn a_shadow_tells_what_it_would_decide_about_the_machines_that_exist() -> 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_shadow_tells_what_it_would_decide_about_the_servers_of_a_cluster() -> Result<()> {
+async fn a_shadow_shows_what_it_would_decide_about_the_servers_of_a_cluster() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let scene = Scene::new(plane, "audited-cluster").await?;
     let _controller = scene.start(&ControllerOptions::configured(json!({"policies": {"labels": ["team"]}}))).await?;

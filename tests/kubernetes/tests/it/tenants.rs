@@ -182,7 +182,7 @@ async fn tenants_with_keys_of_their_own_work_in_their_own_projects_through_one_c
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn credentials_that_cannot_be_used_are_told_and_hold_nothing_up() -> Result<()> {
+async fn credentials_that_cannot_be_used_are_reported_and_hold_nothing_up() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let scene = Scene::new(plane, "credentials").await?;
     let _controller = scene.start(&ControllerOptions::default()).await?;

@@ -112,7 +112,7 @@ pub(super) fn begun(known: Option<&SetupStatus>, kind: JobKind, host: &str, now:
 }
 
 /// What the condition `Bootstrapped` says where its own words are lost: whether it holds, the reason, the message.
-pub(super) fn standing(known: &SetupStatus) -> Option<(bool, &'static str, String)> {
+pub(super) fn bootstrapped(known: &SetupStatus) -> Option<(bool, &'static str, String)> {
     match known.state? {
         SetupState::Succeeded => Some((true, "SetUp", "the host was set up".to_owned())),
         SetupState::Running => Some((false, "SettingUp", format!("run {} of the set-up is going on", known.attempt))),
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_by_itself_is_told_to_the_retry_slot_as_such() {
+    fn what_may_pass_by_itself_is_a_passing_failure_for_the_retry_slot() {
         for (problem, expected) in [
             (Problem::Ssh(SshError::Connection("refused".into())), FailureClass::Connection),
             (Problem::Ssh(SshError::ExitCode(75)), FailureClass::TransientState),
