@@ -328,7 +328,10 @@ mod tests {
         let conditions: Vec<_> =
             patch["conditions"].as_array().unwrap().iter().map(|one| (&one["type"], &one["status"])).collect();
         let expected = [("Ready", "True"), ("HealthCheckSucceeded", "False"), ("OwnerRemediated", "False")];
-        assert_eq!(conditions, expected.map(|(kind, status)| (json!(kind), json!(status))).each_ref().map(|(a, b)| (a, b)));
+        assert_eq!(
+            conditions,
+            expected.map(|(kind, status)| (json!(kind), json!(status))).each_ref().map(|(a, b)| (a, b))
+        );
         let marked = machine(patch["conditions"].clone(), false);
         assert!(is_unhealthy(&marked) && due(&marked, "v1beta2").is_none());
         assert!(due(&machine(json!([]), true), "v1beta2").is_none());

@@ -76,7 +76,7 @@ pub(crate) async fn reconcile(object: Arc<ExternalCluster>, context: Arc<Context
     let mut paused = object
         .annotations()
         .contains_key(annotations::PAUSED)
-        .then(|| format!("the object carries the annotation {}", annotations::PAUSED));
+        .then(|| format!("the object has the annotation {}", annotations::PAUSED));
     if let (Some(cluster_api), Some(named), None) = (&context.cluster_api, owner_cluster(object.as_ref()), &paused) {
         let api: Api<Cluster> = Api::namespaced_with(context.client.clone(), &namespace, &cluster_api.cluster);
         let cluster = api.get_opt(&named.name).await.map_err(Error::kubernetes("reading the Cluster"))?;

@@ -391,7 +391,11 @@ async fn write(mirror: &Mirror, operation: OperationStatus) {
     if let Err(error) = mirror(operation).await
         && !is_gone(&error)
     {
-        tracing::debug!(error = &error as &dyn std::error::Error, "progress was not written into the status");
+        tracing::debug!(
+            error = &error as &dyn std::error::Error,
+            "cannot write the progress of an operation to the \
+                                                                   status"
+        );
     }
 }
 
@@ -403,7 +407,7 @@ async fn write_last(mirror: &Mirror, operation: OperationStatus) {
             Err(error) => {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
-                    "the end of an operation was not written into the status yet"
+                    "cannot write the result of an operation to the status yet; retrying"
                 );
             }
         }

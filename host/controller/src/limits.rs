@@ -170,8 +170,8 @@ impl Limits {
             && there.saturating_add(more) > most
         {
             return Ok(Err(format!(
-                "the namespace has {there} servers or is making them, those that were kept among them, and the \
-                 operator allows {most}"
+                "the namespace has {there} servers, with those that are being created or were kept, and the operator \
+                 allows {most}"
             )));
         }
         let mut cost = 0;

@@ -157,7 +157,11 @@ impl Rounds {
     /// Puts in place what is there, before the first machine is looked at. Tries until it can be read.
     pub(crate) async fn first(&mut self, shutdown: &CancellationToken) {
         while let Err(error) = self.round().await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "the policies of objects cannot be read yet");
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "cannot read Policy and ClusterPolicy objects \
+                                                                      yet"
+            );
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_secs(1)) => {}
                 () = shutdown.cancelled() => return,
@@ -189,7 +193,7 @@ impl Rounds {
             if let Err(error) = self.round().await {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
-                    "the policies of objects cannot be read; those in place stay"
+                    "cannot read Policy and ClusterPolicy objects; the loaded ones stay in force"
                 );
             }
         }
@@ -295,7 +299,8 @@ impl Rounds {
             Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) && !self.listed.contains(kind) => {
                 if self.said_unreadable.insert(kind) {
                     tracing::warn!(
-                        "{kind} cannot be read: the definition is not installed, or the rights are missing; none counts"
+                        "cannot read {kind} objects, so none is in force: the definition is not installed, or the \
+                         controller lacks the rights"
                     );
                 }
                 Ok(Vec::new())
@@ -317,8 +322,8 @@ impl Rounds {
             true => self.contents(object).await,
             false => {
                 let words = format!(
-                    "there are more than {MAX_POLICIES_PER_SCOPE} of one namespace or of the operator, or more than \
-                     {MAX_POLICIES} of all"
+                    "too many policies: the limit is {MAX_POLICIES_PER_SCOPE} per namespace and for the operator, \
+                     and {MAX_POLICIES} in total"
                 );
                 Err((TOO_MANY, words))
             }
@@ -515,7 +520,7 @@ impl Rounds {
         let was_suspended = std::mem::replace(&mut known.suspended, new.suspended);
         if new.suspended && !was_suspended {
             let why = new.last_failure.clone().unwrap_or_default();
-            let words = format!("it failed too often in a row and is not asked until it is replaced: {why}");
+            let words = format!("the policy failed too often in a row and is suspended until it is replaced: {why}");
             let about = object.object_ref(&());
             self.options.events.publish(&about, true, "PolicySuspended", ACTION, words).await;
         }
@@ -606,9 +611,9 @@ fn unknown_identity(object: &Wanted) -> PolicyIdentity {
 /// What decides while a policy cannot be loaded.
 fn meanwhile(is_in_force: bool, mode: PolicyMode) -> &'static str {
     match (is_in_force, mode) {
-        (true, _) => "the last good one stays",
-        (false, PolicyMode::Decide) => "it fails in each decision",
-        (false, PolicyMode::Shadow) => "it is not asked",
+        (true, _) => "the last version that loaded stays in force",
+        (false, PolicyMode::Decide) => "until it loads, each decision counts it as failed",
+        (false, PolicyMode::Shadow) => "until it loads, it is not asked",
     }
 }
 

@@ -87,9 +87,7 @@ pub(crate) fn jittered(wait: Duration, random: u64) -> Duration {
 /// again in the same way is to say the same again.
 pub(crate) fn words_of(error: &LifecycleError) -> String {
     match error {
-        LifecycleError::Failed(failure) => {
-            error.to_string().replacen(failure.operation.as_str(), "the operation", 1)
-        }
+        LifecycleError::Failed(failure) => error.to_string().replacen(failure.operation.as_str(), "the operation", 1),
         _ => error.to_string(),
     }
 }
@@ -162,7 +160,7 @@ impl Outcome {
                 Ended::GivenUp { message } => ("failed", Some(message.clone())),
             },
             Self::Created(_) => ("done", None),
-            Self::NothingMade => ("done", Some("nothing was ever made".to_owned())),
+            Self::NothingMade => ("done", Some("nothing was created".to_owned())),
             Self::Operated { message } => ("done", Some(message.clone())),
             Self::Released(released) => {
                 operation.id = released.operation.as_ref().map(ToString::to_string).or(operation.id.take());
@@ -189,7 +187,10 @@ impl Outcome {
             Self::LeftOpen => ("running", None),
             Self::NotBegun => {
                 operation.attempt = operation.attempt.saturating_sub(1);
-                ("waiting", Some("the object, or what stands above it, changed before this began".to_owned()))
+                (
+                    "waiting",
+                    Some("the object, its Machine or its Cluster changed before the operation began".to_owned()),
+                )
             }
         };
         operation.state = state.to_owned();

@@ -89,7 +89,7 @@ pub(crate) struct Read<'a> {
 /// The contract's gates, in its order.
 pub(crate) fn judge(read: Read<'_>) -> Owners {
     let paused = if let Some(annotation) = read.annotated {
-        Some(format!("the object carries the annotation {annotation}"))
+        Some(format!("the object has the annotation {annotation}"))
     } else if read.cluster.is_some_and(|cluster| cluster.spec.paused.unwrap_or(false)) {
         Some(format!("the cluster {} is paused", read.cluster_name.unwrap_or_default()))
     } else {

@@ -266,7 +266,7 @@ impl<'a, K: Machine> Reconcile<'a, K> {
             }
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, name = self.object.name_any(), "shadows cannot be asked about a machine");
+                tracing::warn!(error, name = self.object.name_any(), "cannot ask shadow policies about a machine");
             }
         }
     }
@@ -501,8 +501,8 @@ impl<'a, K: Machine> Reconcile<'a, K> {
     pub(crate) async fn give_up(&mut self, message: &str) {
         let machine = self.owners.machine.as_deref().unwrap_or_default();
         let message = format!(
-            "{message}; whoever owns the Machine {machine} deletes it and makes another, and then the host or server \
-             is released: where nobody owns it, delete it"
+            "{message}; the host or server is released when the Machine {machine} is deleted. The Machine's owner \
+             replaces it; delete a Machine without an owner yourself"
         );
         self.judged(Recovery::GivenUp, &message);
         self.status.ready = false;
@@ -685,8 +685,12 @@ impl<'a, K: Machine> Reconcile<'a, K> {
             self.write().await?;
             return Ok(Action::requeue(self.context.settings.retry_interval));
         }
-        self.finish_release(true, "Abandoned", &format!("{what} is left alone and goes on: {}", abandonment.words()))
-            .await
+        self.finish_release(
+            true,
+            "Abandoned",
+            &format!("Windlass stops managing {what} and leaves it running: {}", abandonment.words()),
+        )
+        .await
     }
 
     /// Takes the finalizer away.

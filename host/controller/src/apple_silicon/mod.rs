@@ -53,7 +53,7 @@ const SET_UP_OFF: &str = "SetUpOff";
 
 impl Machine for AppleSiliconMachine {
     const LEAVING: Phase = Phase::Releasing;
-    const CALLING_OFF: &'static str = "what was begun is being called off before the release";
+    const CALLING_OFF: &'static str = "the operation in progress is being cancelled before the release";
     const SLOTS: &'static [SlotName] = &[SlotName::Release, SlotName::Retry];
 }
 
@@ -205,7 +205,7 @@ impl Mac<'_> {
         let refused = self.refused.as_deref().map(|asked| {
             let (object, context) = (self.turn.object, self.turn.context);
             format!(
-                "the annotation {} names {asked:?}, and this object's own claim is {}: take the annotation away, or {}",
+                "the annotation {} names {asked:?}, but this object's own claim is {}: remove the annotation, or {}",
                 annotations::CLAIM,
                 self.claim,
                 approvals::remedy(context, asked, &object.namespace().unwrap_or_default(), &object.name_any())
@@ -285,7 +285,7 @@ impl Mac<'_> {
         match self.turn.context.lifecycle.hosts(zone).await {
             Ok(listing) => Some(listing),
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, %zone, "the zone cannot be listed");
+                tracing::warn!(error = &error as &dyn std::error::Error, %zone, "cannot list the zone");
                 None
             }
         }
@@ -401,7 +401,7 @@ impl Mac<'_> {
                 if kind == JobKind::TearDown {
                     turn.say(Phase::Releasing, "TearingDown", TEARING_DOWN);
                 } else {
-                    let message = format!("run {} of the set-up is going on", begun.attempt);
+                    let message = format!("run {} of the set-up script is in progress", begun.attempt);
                     turn.say_bootstrapped(false, "SettingUp", &message);
                 }
                 turn.status.setup = Some(begun);
@@ -461,8 +461,8 @@ impl Mac<'_> {
                 if request.requested.is_none()
                     && requested(self.turn.object.annotations()).0 == Some(Requested::Terminate)
                 {
-                    let why = "the annotation asks to delete a host of a pool, and the controller runs without \
-                               --allow-terminate: the release policy is asked without it";
+                    let why = "the annotation asks to delete a host of a pool, but the controller runs without \
+                               --allow-terminate, so the release policy does not see that request";
                     self.turn.event(true, "TerminateNotAllowed", "Release", why).await;
                 }
                 self.turn.launch(kind, move |control, attempt| async move {
@@ -627,7 +627,7 @@ impl Mac<'_> {
         let host = self.host.as_ref().map(|(_, id)| id.clone()).or(seen);
         let claim = self.claim.clone();
         let what = match &host {
-            Some(host) => format!("host {host} in {zone}, with the name {claim},"),
+            Some(host) => format!("the host {host} in {zone} with the name {claim}"),
             None => format!("the host in {zone} with the name {claim}, if there is one,"),
         };
         self.turn.abandon(&AbandonTarget::Host { zone, host, claim }, &what).await

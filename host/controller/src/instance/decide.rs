@@ -12,7 +12,7 @@ use crate::outcome::not_yet;
 use crate::owners::{Owners, ProvisioningGate};
 
 /// What is said of a server about which the release policy is asked.
-pub(super) const RECOVERING: &str = "what becomes of the server is being decided, since its Machine is unhealthy";
+pub(super) const RECOVERING: &str = "the release policy decides about the server, because its Machine is unhealthy";
 
 /// What the zone's listing shows of the server.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ fn release(seen: &Observed<'_>) -> Next {
     }
     match seen.busy {
         Some(JobKind::CleanUp) => {
-            return Next::wait(Phase::Deleting, "Deleting", "the server is being removed", None);
+            return Next::wait(Phase::Deleting, "Deleting", "the server is being deleted", None);
         }
         Some(_) => return Next::CallOff,
         None => {}

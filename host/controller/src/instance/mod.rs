@@ -44,7 +44,7 @@ const INTERNAL: &str = "InternalIP";
 
 impl Machine for InstanceMachine {
     const LEAVING: Phase = Phase::Deleting;
-    const CALLING_OFF: &'static str = "the creation is being called off and undone";
+    const CALLING_OFF: &'static str = "the creation is being cancelled and rolled back";
     const SLOTS: &'static [SlotName] = &[SlotName::Placement, SlotName::Release, SlotName::Rollback, SlotName::Retry];
 }
 
@@ -190,7 +190,7 @@ impl Instance<'_> {
         let refused = self.refused.as_deref().map(|named| {
             let (namespace, name) = (turn.object.namespace().unwrap_or_default(), turn.object.name_any());
             format!(
-                "the object names {named}, which was not made for it: take {} and spec.providerID away, or {}",
+                "the object names {named}, which was not created for it: remove {} and spec.providerID, or {}",
                 annotations::OPERATION,
                 approvals::remedy(turn.context, named, &namespace, &name)
             )
@@ -254,9 +254,11 @@ impl Instance<'_> {
         let Ok(zone) = self.zone.clone() else { return self.turn.remove_finalizer().await };
         let (creation, server) = (self.operation.clone(), self.server.as_ref().map(|(_, id)| id.clone()));
         let what = match (&server, &creation) {
-            (Some(server), Some(creation)) => format!("server {server} in {zone}, made by operation {creation},"),
-            (Some(server), None) => format!("server {server} in {zone}"),
-            (None, Some(creation)) => format!("what operation {creation} has made in {zone}"),
+            (Some(server), Some(creation)) => {
+                format!("the server {server} in {zone}, created by operation {creation},")
+            }
+            (Some(server), None) => format!("the server {server} in {zone}"),
+            (None, Some(creation)) => format!("what operation {creation} created in {zone}"),
             (None, None) => return self.turn.remove_finalizer().await,
         };
         self.turn.abandon(&AbandonTarget::Server { zone, creation, server }, &what).await
@@ -271,7 +273,7 @@ impl Instance<'_> {
         match self.turn.context.lifecycle.servers(zone).await {
             Ok(listing) => Some(listing),
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, %zone, "the zone cannot be listed");
+                tracing::warn!(error = &error as &dyn std::error::Error, %zone, "cannot list the zone");
                 None
             }
         }
@@ -297,7 +299,7 @@ impl Instance<'_> {
         match kind {
             kind if turn.is_retried(kind) => {}
             JobKind::Create => turn.say(Phase::Creating, "Creating", "the server is being created"),
-            JobKind::CleanUp => turn.say(Phase::Deleting, "Deleting", "the server is being removed"),
+            JobKind::CleanUp => turn.say(Phase::Deleting, "Deleting", "the server is being deleted"),
             JobKind::Recover => turn.say(Phase::Recovering, "Recovering", RECOVERING),
             _ => {}
         }
@@ -321,7 +323,7 @@ impl Instance<'_> {
                 let namespace = object.namespace().unwrap_or_default();
                 let write = self.operation_writer();
                 wanted.requested_by = self.turn.requested_by("");
-                let requested_by = self.turn.requested_by("an earlier creation for the object was not finished");
+                let requested_by = self.turn.requested_by("an earlier creation for this object did not finish");
                 self.turn.launch(kind, move |control, _| async move {
                     if let Some(secret) = secret {
                         let retry = context.settings.retry_interval;

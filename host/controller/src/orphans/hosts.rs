@@ -69,7 +69,7 @@ pub(super) async fn look(
             let (_, since) = *first_seen.entry(stranded.host.clone()).or_insert_with(|| (zone.clone(), Instant::now()));
             if new {
                 let note = format!(
-                    "the host {} in {zone} carries the claim {:?}, which no AppleSiliconMachine explains",
+                    "the host {} in {zone} has the claim {:?}, but no AppleSiliconMachine has that claim",
                     stranded.host, stranded.claim
                 );
                 context.event(&about(watch), true, "OrphanedHost", "Reclaim", &note).await;

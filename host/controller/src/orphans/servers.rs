@@ -89,8 +89,8 @@ pub(super) async fn look(
             *count += 1;
             if !std::mem::replace(reported, true) {
                 let note = format!(
-                    "the server {} ({}) in {zone} has our tags, and no InstanceMachine or ServerCluster explains it: \
-                     delete it where nobody needs it",
+                    "the server {} ({}) in {zone} has Windlass's tags, but belongs to no InstanceMachine or \
+                     ServerCluster: delete it if nobody needs it",
                     server.id, server.name
                 );
                 context.event(&about(watch), true, "OrphanedServer", "Report", &note).await;

@@ -116,7 +116,7 @@ async fn look(object: &ServerCluster, context: &Arc<Context>) {
     let Some(name) = object.name_any().parse::<ClusterName>().ok().filter(|_| is_recorded) else { return };
     let part = context.server_clusters.of(&object.namespace().unwrap_or_default());
     if let Err(error) = part.clusters.refresh(&name).await {
-        tracing::debug!(cluster = %name, %error, "the servers of the cluster were not read");
+        tracing::debug!(cluster = %name, %error, "cannot read the servers of the cluster");
     }
     audit(object, context, &name).await;
 }
@@ -142,7 +142,8 @@ async fn audit(object: &ServerCluster, context: &Context, name: &ClusterName) {
             context.audits.learn(&uid, true, named.collect());
             context.settled.set(&asked, mark);
         }
-        Err(error) => tracing::warn!(cluster = %name, %error, "shadows cannot be asked about its servers"),
+        Err(error) => tracing::warn!(cluster = %name, %error, "cannot ask shadow policies about the cluster's \
+                                                               servers"),
     }
 }
 
@@ -318,7 +319,7 @@ impl Cluster<'_> {
                     .map(|node| format!("{} ({})", node.name, node.server.as_deref().unwrap_or("no id known")))
                     .collect();
                 let words = format!(
-                    "{} servers are left alone and go on: {}; {}",
+                    "Windlass stops managing {} servers, which keep running: {}; {}",
                     nodes.len(),
                     nodes.join(", "),
                     abandonment.words()
@@ -356,7 +357,7 @@ impl Cluster<'_> {
     fn say_pause(&mut self, paused: bool) {
         if paused {
             let annotation = pausing_annotation(self.object).unwrap_or_default();
-            let words = format!("the object carries the annotation {annotation}: nothing is begun");
+            let words = format!("the object has the annotation {annotation}, so no operation begins");
             self.set(conditions::PAUSED, ConditionStatus::True, "Paused", &words);
         } else {
             self.set(conditions::PAUSED, ConditionStatus::False, "NotPaused", "");
@@ -379,7 +380,7 @@ impl Cluster<'_> {
                     "scale" => "Scaling",
                     _ => "Terminating",
                 };
-                (reason, format!("operation {} is at the stage {}", operation.number, operation.stage))
+                (reason, format!("operation {} is in progress (stage {})", operation.number, operation.stage))
             }
             None => ("Beginning", "an operation is about to begin, or has just ended".to_owned()),
         };
@@ -407,7 +408,7 @@ impl Cluster<'_> {
         }
         if tried && (differs || !active) {
             words.push(format!(
-                "not tried again by itself: change the specification, or set the annotation {} to a new value",
+                "it is not retried automatically: change the specification, or set the annotation {} to a new value",
                 annotations::RETRY
             ));
         }
@@ -442,7 +443,7 @@ impl Cluster<'_> {
 
     /// Gives the object the record of the servers that are its.
     async fn restore(&mut self, status: ServerClusterStatus) -> Result<Action, Error> {
-        let words = format!("{} servers that were there have been taken over", status.nodes.len());
+        let words = format!("took over {} existing servers", status.nodes.len());
         let conditions = std::mem::take(&mut self.status.conditions);
         self.status = ServerClusterStatus { conditions, project_id: self.context.settings.project.clone(), ..status };
         self.write().await?;

@@ -110,7 +110,7 @@ async fn who_watches_one_namespace_does_not_look_for_orphans_and_may_not_return_
     options = options.argument("--orphans-interval=100ms").argument("--sweep=off");
     let controller = scene.start(&options).await?;
     eventually("it says so", || async {
-        ensure!(controller.log().contains("orphans are not looked for"), "{}", controller.last_words());
+        ensure!(controller.log().contains("the search for orphans is off"), "{}", controller.last_words());
         Ok(())
     })
     .await?;

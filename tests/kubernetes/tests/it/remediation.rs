@@ -101,7 +101,8 @@ async fn replaced(
         if let Err(error) = ids.note(&all) {
             changed.lock().get_or_insert(error.to_string());
         }
-        let described = || all.iter().map(|one| format!("{}: {:#}", one.name_any(), one.data["status"])).collect::<String>();
+        let described =
+            || all.iter().map(|one| format!("{}: {:#}", one.name_any(), one.data["status"])).collect::<String>();
         let [machine] = all.as_slice() else { anyhow::bail!("{}", described()) };
         ensure!(machine.uid() != former.uid() && machine.data["status"]["ready"] == true, "{}", described());
         Ok(machine.clone())

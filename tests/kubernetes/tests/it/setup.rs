@@ -327,7 +327,7 @@ async fn a_mac_is_torn_down_before_its_release_and_released_also_when_that_fails
         ("good", "Normal TornDown"),
         (
             "bad",
-            "Warning TeardownFailed: the host is released without it: leave.sh ended with exit code 1; it said: no way",
+            "Warning TeardownFailed: the host is released without a successful tear-down: leave.sh ended with exit code 1; it said: no way",
         ),
     ] {
         macs.scene.delete(Kind::AppleSiliconMachine, name).await?;

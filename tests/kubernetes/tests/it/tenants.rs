@@ -461,7 +461,7 @@ async fn credentials_are_given_up_with_their_last_object_and_a_new_key_leaks_not
     scene.apply(&credentials("rotated", TEAM_A)).await?;
     scene.apply(&instance("server", json!({"credentialsRef": {"name": "rotated"}}))).await?;
     ready(&scene, Kind::InstanceMachine, "server").await?;
-    let opened = || controller.log().matches("machines are made with these credentials").count();
+    let opened = || controller.log().matches("opened an account").count();
     let before = controller.open_files()?;
     for number in 0..6 {
         let so_far = opened();

@@ -188,7 +188,7 @@ impl Run<'_> {
                     let problem = format!("there is a Job {name} that is not this cluster's");
                     return Err(HookProblem::NotStarted(problem));
                 }
-                tracing::info!(job = name, "the hook's Job already exists; waiting until it ends");
+                tracing::info!(job = name, "the hook's Job already exists; waiting for it to end");
                 Ok(found)
             }
             Err(kube::Error::Api(status)) if (400..500).contains(&status.code) && status.code != 429 => {
@@ -239,7 +239,7 @@ impl Run<'_> {
                     ended => return Ok(ended),
                 },
                 Ok(None) => {
-                    return Err(HookProblem::Vanished(format!("somebody deleted its Job {name} while it ran")));
+                    return Err(HookProblem::Vanished(format!("its Job {name} was deleted while it ran")));
                 }
                 // The Job goes on by itself: an API server that is away for a while ends nothing.
                 Err(error) => tracing::warn!(job = name, %error, "the hook's Job cannot be read now"),
@@ -409,7 +409,7 @@ pub(super) async fn stop_all(hooks: &HookJobs, object: &ServerCluster, number: u
     let of_operation = ListParams::default().labels(&format!("{CLUSTER_LABEL}={uid},{OPERATION_LABEL}={number}"));
     for job in jobs.list(&of_operation).await?.items {
         if state_of(&job) == JobState::Running {
-            tracing::info!(job = job.name_any(), "the Job of an operation whose process died is stopped");
+            tracing::info!(job = job.name_any(), "stopping the Job of an operation whose process died");
             delete(hooks, &job.name_any()).await?;
         }
     }
