@@ -333,8 +333,7 @@ impl Accounts {
         lifecycle.check_history()?;
         let supervisor = Supervisor::new(lifecycle.clone(), shared.supervision.clone());
         let supervision = shared.jobs.supervise(supervisor, |_| {});
-        tracing::info!(namespace, secret = name, project = keys.project, %owner, "opened an account for a Secret \
-                                                                                  with credentials");
+        tracing::info!(namespace, secret = name, project = keys.project, %owner, "opened an account");
         let server_clusters = Arc::new(ServerClusters::new(
             shared.client.clone(),
             scaleway.clone(),

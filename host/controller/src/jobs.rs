@@ -391,11 +391,7 @@ async fn write(mirror: &Mirror, operation: OperationStatus) {
     if let Err(error) = mirror(operation).await
         && !is_gone(&error)
     {
-        tracing::debug!(
-            error = &error as &dyn std::error::Error,
-            "cannot write the progress of an operation to the \
-                                                                   status"
-        );
+        tracing::debug!(error = &error as &dyn std::error::Error, "cannot write the progress of an operation");
     }
 }
 

@@ -159,8 +159,7 @@ impl Rounds {
         while let Err(error) = self.round().await {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
-                "cannot read Policy and ClusterPolicy objects \
-                                                                      yet"
+                "cannot read Policy and ClusterPolicy objects yet"
             );
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_secs(1)) => {}

@@ -142,8 +142,7 @@ async fn audit(object: &ServerCluster, context: &Context, name: &ClusterName) {
             context.audits.learn(&uid, true, named.collect());
             context.settled.set(&asked, mark);
         }
-        Err(error) => tracing::warn!(cluster = %name, %error, "cannot ask shadow policies about the cluster's \
-                                                               servers"),
+        Err(error) => tracing::warn!(cluster = %name, %error, "cannot ask shadow policies about its servers"),
     }
 }
 
