@@ -1,5 +1,5 @@
-//! Failures that objects have in common: where a type is out of stock, a quota is used up or a key is refused, one object
-//! tries for all that failed with the same words, and the others wait for its result. Nothing here calls anybody.
+//! Failures that objects have in common: where a type is out of stock, a quota is used up or a key is refused, one
+//! object tries for all that failed with the same words, and the others wait for its result. Nothing here calls anybody.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -66,8 +66,7 @@ fn decide(seen: &Observed<'_>) -> Next {
     if seen.deleting {
         return Next::waiting(
             "MachineDeleting",
-            "the Machine is being deleted, so the release policy decides about \
-                                                 its release instead",
+            "the Machine is being deleted, so the release policy decides about its release instead",
             None,
         );
     }

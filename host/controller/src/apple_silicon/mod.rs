@@ -340,8 +340,8 @@ impl Mac<'_> {
         true
     }
 
-    /// Whether it looks for a host, or orders one, where others that ask for the same failed with the same words. A host
-    /// that comes into the pool is looked for by each, which calls nobody.
+    /// Whether it looks for a host, or orders one, where others that ask for the same failed with the same words. Each
+    /// looks for itself whether a host has come into the pool, which calls nobody.
     fn common_failures(&self) -> Option<Turn> {
         let (turn, spec) = (&self.turn, &self.turn.object.spec);
         let orders = work::Orders::of(spec.order.as_ref(), turn.context.settings.allow_orders);

@@ -106,10 +106,7 @@ fn ended(result: Result<ClusterOutcome, Error>) -> Outcome {
     match result {
         Ok(ClusterOutcome { number, state: OperationState::Cancelled, kept, .. }) if kept.is_empty() => {
             Outcome::Operated {
-                message: format!(
-                    "operation {number} was cancelled and everything it created was \
-                                                  removed"
-                ),
+                message: format!("operation {number} was cancelled and everything it created was removed"),
             }
         }
         Ok(ClusterOutcome { number, cluster, nodes, kept, .. }) => {
