@@ -178,7 +178,7 @@ async fn machines_that_wait_for_a_host_write_nothing_until_there_is_one() -> Res
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_instance_tries_for_all_that_fail_for_one_reason() -> Result<()> {
-    const MACHINES: usize = 200;
+    const MACHINES: usize = 60;
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let scene = Scene::new(plane, "common").await?;
     scene.scaleway().fail("POST", "/instance/v1/zones/*/servers", None, FaultKind::QuotaExceeded, Effect::Before)?;
@@ -217,21 +217,21 @@ async fn one_instance_tries_for_all_that_fail_for_one_reason() -> Result<()> {
     let (machines, events) = (versions(Kind::InstanceMachine).await?, versions(Kind::Event).await?);
     scene.scaleway().simulator().clear_requests();
     let creations = || scene.scaleway().changes().into_iter().filter(|call| call.ends_with("/servers")).count();
-    eventually("some tries fail again", || async {
-        ensure!(creations() >= 2, "{}", creations());
+    eventually("a try fails again", || async {
+        ensure!(creations() >= 1, "{}", creations());
         Ok(())
     })
     .await?;
     let (later, later_events) = (versions(Kind::InstanceMachine).await?, versions(Kind::Event).await?);
     let (tries, writers) = (creations(), changed(&machines, &later));
-    ensure!(tries <= 20 && writers <= tries, "{tries} tries, and {writers} machines were written");
+    ensure!(tries <= 3 && writers <= tries, "{tries} tries, and {writers} machines were written");
     ensure!(changed(&events, &later_events) == 0, "what was said already was said again");
 
     scene.scaleway().calm();
     eventually("more and more have their server", || async {
         let machines = scene.list(Kind::InstanceMachine).await?;
         let ready = machines.iter().filter(|machine| machine.data["status"]["ready"] == true).count();
-        ensure!(ready >= 20, "{ready}");
+        ensure!(ready >= 4, "{ready}");
         Ok(())
     })
     .await?;
