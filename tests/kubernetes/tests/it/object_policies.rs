@@ -137,7 +137,8 @@ async fn each_team_s_policy_decides_about_its_own_and_none_overrules_the_operato
         loaded(&alice, Kind::Policy, "keep", "False", "Refused").await?;
         let events = alice.events("keep").await?;
         ensure!(
-            events.iter().any(|event| event.contains("PolicyRefused") && event.contains("the last version that loaded stays in force")),
+            events.iter().any(|event| event.contains("PolicyRefused")
+                && event.contains("the last version that loaded stays in force")),
             "{events:#?}"
         );
         own.delete(Kind::ClusterPolicy, "all-go").await?;
