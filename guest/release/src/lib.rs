@@ -16,8 +16,9 @@ settings! {
         pub reboot_after_failures: u32 = 3,
         /// After so many failed set-ups the machine is given up: released as if its owner had done it.
         pub give_up_after_failures: u32 = 8,
-        /// The operating system that pool machines are reinstalled with. Empty: the one that each has.
-        pub pool_operating_system: String = String::new(),
+        /// The operating system that pool machines are reinstalled with: `host` (the one that each has), `type-default`
+        /// (the default of its type), or a name or a family.
+        pub pool_operating_system: String = "host".into(),
         /// The wait after a refusal that may pass; it doubles each time. Milliseconds.
         pub retry_base_ms: u64 = 15_000,
         /// The longest such wait. Milliseconds.
@@ -107,8 +108,10 @@ impl DefaultRelease {
         }
     }
 
-    fn pool_system(&self) -> Option<String> {
-        (!self.pool_operating_system.is_empty()).then(|| self.pool_operating_system.clone())
+    pub(crate) fn pool_system(&self) -> Option<String> {
+        // Empty is how `host` was written before.
+        let wanted = self.pool_operating_system.as_str();
+        (!["", "host"].contains(&wanted)).then(|| wanted.to_owned())
     }
 }
 

@@ -26,7 +26,7 @@ impl DefaultRelease {
             // An operating system that Scaleway has withdrawn: the one that the machine has will do. Asked a second
             // time with the same refusal, a person has to look.
             (Action::ReturnToPool, Class::InvalidArguments)
-                if !self.pool_operating_system.is_empty() && question.attempt <= 2 =>
+                if self.pool_system().is_some() && question.attempt <= 2 =>
             {
                 Answer::return_to_pool(None).because(format!("`{}` cannot be installed", self.pool_operating_system))
             }

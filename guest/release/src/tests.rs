@@ -128,6 +128,15 @@ fn an_operating_system_that_was_withdrawn_is_replaced_by_the_one_there_is_and_th
 }
 
 #[test]
+fn a_pool_machine_is_reinstalled_with_its_own_system_or_with_that_of_its_type() {
+    for (setting, wanted) in [("", None), ("host", None), ("type-default", Some("type-default"))] {
+        let policy = DefaultRelease { pool_operating_system: setting.into(), ..DefaultRelease::default() };
+        let expected = Verdict::ReturnToPool(PoolReturn { operating_system: wanted.map(str::to_owned) });
+        assert_eq!(policy.decide(release_question(mac())).verdict, expected, "{setting:?}");
+    }
+}
+
+#[test]
 fn a_refusal_that_may_pass_is_waited_for() {
     for class in [
         FailureClass::RateLimited,

@@ -181,8 +181,8 @@ fn same_project(begun: Option<&str>, now: Option<&str>) -> Result<(), Unusable> 
         Some(begun) if Some(begun) != now => Err(Unusable {
             reason: "OtherProject",
             message: format!(
-                "it was begun in the project {begun}, and the credentials are those of {}: give it credentials of that \
-                 project, with which what it has is found and released",
+                "it was created in the project {begun}, but its credentials are for {}: give it credentials of the \
+                 project it was created in, so that Windlass can find and release what it has",
                 now.unwrap_or("no project")
             ),
         }),

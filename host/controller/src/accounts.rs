@@ -155,7 +155,7 @@ impl Accounts {
         let Some(secret) = read(&options.client, namespace, name).await? else {
             return Ok(known.get(&place).map(|known| known.account.clone()).ok_or_else(|| Unusable {
                 reason: "CredentialsMissing",
-                message: format!("there is no Secret {name} with the credentials"),
+                message: format!("there is no Secret {name} with Scaleway's credentials in the namespace"),
             }));
         };
         let keys = match keys(&secret) {
@@ -180,8 +180,9 @@ impl Accounts {
             return Ok(Err(Unusable {
                 reason: "TooManyCredentials",
                 message: format!(
-                    "the Secret {name} is one too many: {MAX_OF_NAMESPACE} of a namespace and {MAX_ACCOUNTS} of all \
-                     namespaces are used at most. One that no object uses any more is given up after some minutes"
+                    "too many Secrets with credentials are in use, so the Secret {name} cannot be used yet: the \
+                     limit is {MAX_OF_NAMESPACE} per namespace and {MAX_ACCOUNTS} in total. A Secret that no object \
+                     uses stops counting after some minutes"
                 ),
             }));
         }
@@ -292,7 +293,7 @@ impl Accounts {
             {
                 continue;
             }
-            tracing::info!(namespace, secret = name, "no object uses these credentials any more");
+            tracing::info!(namespace, secret = name, "closed an account: no object uses its Secret");
             known.remove(&place);
         }
         metrics::gauge!(metric_names::ACCOUNTS).set(known.len() as f64);
@@ -332,8 +333,7 @@ impl Accounts {
         lifecycle.check_history()?;
         let supervisor = Supervisor::new(lifecycle.clone(), shared.supervision.clone());
         let supervision = shared.jobs.supervise(supervisor, |_| {});
-        tracing::info!(namespace, secret = name, project = keys.project, %owner, "machines are made with these \
-            credentials, too");
+        tracing::info!(namespace, secret = name, project = keys.project, %owner, "opened an account");
         let server_clusters = Arc::new(ServerClusters::new(
             shared.client.clone(),
             scaleway.clone(),

@@ -39,7 +39,7 @@ fn approves(map: &ConfigMap, key: &str, namespace: &str, name: &str) -> bool {
 /// How an administrator approves it.
 pub(crate) fn remedy(context: &Context, key: &str, namespace: &str, name: &str) -> String {
     format!(
-        "an administrator may hand it over by the entry {key}: {namespace}/{name} in the ConfigMap {}/{NAME}",
+        "have an administrator allow it with the entry {key}: {namespace}/{name} in the ConfigMap {}/{NAME}",
         context.settings.namespace
     )
 }

@@ -325,10 +325,13 @@ mod tests {
             (json!({"type": "Ready", "status": "True"}), json!({"type": "HealthCheckSucceeded", "status": "True"}));
         let due = |machine: &Machine, version| replacement_due(machine, version, "why", "2026-08-01T12:00:00Z");
         let patch = due(&machine(json!([ready, healthy]), false), "v1beta2").unwrap();
-        let told: Vec<_> =
+        let conditions: Vec<_> =
             patch["conditions"].as_array().unwrap().iter().map(|one| (&one["type"], &one["status"])).collect();
         let expected = [("Ready", "True"), ("HealthCheckSucceeded", "False"), ("OwnerRemediated", "False")];
-        assert_eq!(told, expected.map(|(kind, status)| (json!(kind), json!(status))).each_ref().map(|(a, b)| (a, b)));
+        assert_eq!(
+            conditions,
+            expected.map(|(kind, status)| (json!(kind), json!(status))).each_ref().map(|(a, b)| (a, b))
+        );
         let marked = machine(patch["conditions"].clone(), false);
         assert!(is_unhealthy(&marked) && due(&marked, "v1beta2").is_none());
         assert!(due(&machine(json!([]), true), "v1beta2").is_none());

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mistakes_of_all_keys_are_told_at_once() {
+    fn the_mistakes_of_all_keys_are_reported_at_once() {
         let text = "zone: fr-par-1\nlimits:\n- server: 1\npolicies:\n  realese: {}\n  retry:\n    mode: on\n";
         let error = Configuration::parse(text).unwrap_err();
         for words in

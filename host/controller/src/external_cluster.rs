@@ -76,7 +76,7 @@ pub(crate) async fn reconcile(object: Arc<ExternalCluster>, context: Arc<Context
     let mut paused = object
         .annotations()
         .contains_key(annotations::PAUSED)
-        .then(|| format!("the object carries the annotation {}", annotations::PAUSED));
+        .then(|| format!("the object has the annotation {}", annotations::PAUSED));
     if let (Some(cluster_api), Some(named), None) = (&context.cluster_api, owner_cluster(object.as_ref()), &paused) {
         let api: Api<Cluster> = Api::namespaced_with(context.client.clone(), &namespace, &cluster_api.cluster);
         let cluster = api.get_opt(&named.name).await.map_err(Error::kubernetes("reading the Cluster"))?;
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn while_paused_nothing_but_the_pause_is_told() {
+    fn while_paused_nothing_but_the_pause_is_said() {
         let known = ExternalClusterSpec {
             control_plane_endpoint: Some(ControlPlaneEndpoint { host: "api.example.org".into(), port: 6443 }),
             ..ExternalClusterSpec::default()

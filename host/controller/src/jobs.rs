@@ -24,7 +24,7 @@ use crate::crash::EndOnPanic;
 use crate::job_kind::JobKind;
 use crate::kinds::{OperationStatus, ResourceInUse};
 use crate::metric_names;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, is_asked_again};
 use crate::status::{bounded, mirrored, time};
 
 /// Progress is written at most this often.
@@ -137,13 +137,18 @@ impl Jobs {
         self.last.lock().get(uid).or(status).cloned()
     }
 
-    /// How an object's operation stands when a job begins: to be written with what else is written then.
+    /// How an object's operation stands when a job begins: to be written with what else is written then, but for a
+    /// retry. That keeps what the last try ended with until it knows more.
     pub(crate) fn beginning(&self, uid: &str, kind: JobKind, status: Option<&OperationStatus>) -> OperationStatus {
         let now = time(Timestamp::now());
+        let last = self.last(uid, status);
+        let before = last.as_ref().filter(|last| is_retried(last, kind));
         OperationStatus {
             kind: kind.as_str().to_owned(),
             state: "running".to_owned(),
-            attempt: next_attempt(self.last(uid, status).as_ref(), kind),
+            attempt: next_attempt(last.as_ref(), kind),
+            reason: before.and_then(|before| before.reason.clone()),
+            message: before.and_then(|before| before.message.clone()),
             started_at: Some(now.clone()),
             updated_at: Some(now),
             ..OperationStatus::default()
@@ -195,13 +200,14 @@ impl Jobs {
         self.tasks.leave(grace).await;
     }
 
-    /// Lets a supervisor work until the end of the process, or until it is told to leave. `told` hears of each round.
-    pub(crate) fn supervise(&self, supervisor: Supervisor, told: impl FnMut(&Round) + Send + 'static) -> Control {
+    /// Lets a supervisor work until the end of the process, or until it is to leave. `on_round` is called after each
+    /// round.
+    pub(crate) fn supervise(&self, supervisor: Supervisor, on_round: impl FnMut(&Round) + Send + 'static) -> Control {
         let (guard, control) = (EndOnPanic(self.panicked.clone()), self.tasks.control().child());
         let of_supervisor = control.clone();
         self.tasks.spawn(async move {
             let _guard = guard;
-            supervisor.run(&of_supervisor, told).await;
+            supervisor.run(&of_supervisor, on_round).await;
         });
         control
     }
@@ -252,7 +258,9 @@ impl Jobs {
         self.tasks.spawn(async move {
             let _guard = guard;
             let attempt = operation.attempt;
+            let before = is_retry(&operation).then(|| (operation.reason.clone(), operation.message.clone()));
             let progress = Arc::new(Mutex::new(operation));
+            let is_followed = Arc::new(AtomicBool::new(false));
             let outcome = {
                 let working = async {
                     // Waiting here holds nobody else's reconcile.
@@ -276,7 +284,7 @@ impl Jobs {
                     }
                 };
                 tokio::pin!(working);
-                let follow = follow(events, Arc::clone(&progress), Arc::clone(&mirror));
+                let follow = follow(events, Arc::clone(&progress), Arc::clone(&mirror), Arc::clone(&is_followed));
                 tokio::pin!(follow);
                 tokio::select! {
                     outcome = &mut working => outcome,
@@ -292,23 +300,48 @@ impl Jobs {
             if let Some(job) = shared.jobs.lock().get_mut(&uid) {
                 job.outcome = Some(Arc::new(outcome));
             }
-            write_last(&mirror, ended).await;
+            // Who looks next needs no write to learn what stands there already.
+            let is_known = before.is_some_and(|before| before == (ended.reason.clone(), ended.message.clone()));
+            if !is_known || is_followed.load(Ordering::Relaxed) {
+                write_last(&mirror, ended).await;
+            }
         });
     }
 }
 
-/// A try of the same work after one that came to nothing counts on.
+/// Whether work of this kind is a retry of what ended so. A retry writes nothing before it ends otherwise, or makes
+/// progress: thousands of objects may fail for hours. Scripts on Macs have a status of their own.
+pub(crate) fn is_retried(last: &OperationStatus, kind: JobKind) -> bool {
+    !matches!(kind, JobKind::SetUp | JobKind::TearDown)
+        && last.kind == kind.as_str()
+        && matches!(last.state.as_str(), "waiting" | "failed")
+        && last.reason.is_some()
+}
+
+/// Whether a retry runs that has nothing to tell yet.
+pub(crate) fn is_retry(operation: &OperationStatus) -> bool {
+    operation.state == "running" && operation.reason.is_some()
+}
+
+/// A try of the same work after a failure counts on, and so does another question to a policy that had the last one
+/// asked again. A wait is neither.
 fn next_attempt(before: Option<&OperationStatus>, kind: JobKind) -> u32 {
-    match before {
-        Some(before) if before.kind == kind.as_str() && matches!(before.state.as_str(), "waiting" | "failed") => {
-            before.attempt.saturating_add(1)
-        }
-        _ => 1,
-    }
+    let Some(before) = before.filter(|before| before.kind == kind.as_str()) else { return 1 };
+    let counts = match before.state.as_str() {
+        "failed" => true,
+        "waiting" => before.reason.as_deref().is_some_and(is_asked_again),
+        _ => return 1,
+    };
+    before.attempt.max(u32::from(!counts)).saturating_add(u32::from(counts))
 }
 
 /// Follows an operation's events into the status. Ends with the events.
-async fn follow(mut events: mpsc::UnboundedReceiver<Event>, progress: Arc<Mutex<OperationStatus>>, mirror: Mirror) {
+async fn follow(
+    mut events: mpsc::UnboundedReceiver<Event>,
+    progress: Arc<Mutex<OperationStatus>>,
+    mirror: Mirror,
+    is_followed: Arc<AtomicBool>,
+) {
     while let Some(event) = events.recv().await {
         note(&mut progress.lock(), &event);
         tokio::time::sleep(MIRROR_INTERVAL).await;
@@ -317,6 +350,7 @@ async fn follow(mut events: mpsc::UnboundedReceiver<Event>, progress: Arc<Mutex<
         }
         let mut now = progress.lock().clone();
         now.updated_at = Some(time(Timestamp::now()));
+        is_followed.store(true, Ordering::Relaxed);
         write(&mirror, now).await;
     }
 }
@@ -357,7 +391,7 @@ async fn write(mirror: &Mirror, operation: OperationStatus) {
     if let Err(error) = mirror(operation).await
         && !is_gone(&error)
     {
-        tracing::debug!(error = &error as &dyn std::error::Error, "progress was not written into the status");
+        tracing::debug!(error = &error as &dyn std::error::Error, "cannot write the progress of an operation");
     }
 }
 
@@ -369,7 +403,7 @@ async fn write_last(mirror: &Mirror, operation: OperationStatus) {
             Err(error) => {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
-                    "the end of an operation was not written into the status yet"
+                    "cannot write the result of an operation to the status yet; retrying"
                 );
             }
         }
@@ -441,7 +475,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_called_off_is_in_the_journal_with_who_asked_when_that_is_told() {
+    async fn what_is_called_off_is_in_the_journal_with_who_asked_when_that_returns() {
         let simulator = Simulator::new(windlass_simulator::Options::default());
         let slow = FaultKind::Delay(Duration::from_secs(600));
         simulator.add_fault(FaultRule::new("POST", "/instance/v1/zones/*/servers/*/action", slow)).unwrap();
@@ -497,8 +531,49 @@ mod tests {
         assert_eq!((last.state.as_str(), last.attempt), ("waiting", 1));
         assert!(last.not_before.is_some());
         assert_eq!(written.lock().last().unwrap(), &last);
-        assert_eq!(next_attempt(Some(&last), JobKind::Adopt), 2);
         assert_eq!(next_attempt(Some(&last), JobKind::Release), 1);
+    }
+
+    #[test]
+    fn failures_and_questions_count_as_attempts_and_waits_do_not() {
+        let last = |state: &str, attempt, reason: &str| OperationStatus {
+            kind: JobKind::Release.as_str().into(),
+            state: state.into(),
+            attempt,
+            reason: Some(reason.into()),
+            ..OperationStatus::default()
+        };
+        for (state, attempt, reason, expected) in [
+            ("failed", 1, "ReleaseFailed", 2),
+            ("failed", u32::MAX, "ReleaseFailed", u32::MAX),
+            ("waiting", 1, "Contended", 1),
+            ("waiting", 3, "Contended", 3),
+            ("waiting", 0, "Contended", 1),
+            ("waiting", 1, "ReleaseWaiting", 2),
+            ("waiting", 4, "PolicyFailed", 5),
+            ("done", 4, "x", 1),
+        ] {
+            let before = last(state, attempt, reason);
+            assert_eq!(next_attempt(Some(&before), JobKind::Release), expected, "{before:?}");
+            assert_eq!(next_attempt(Some(&before), JobKind::Adopt), 1, "{before:?}");
+        }
+        assert_eq!(next_attempt(None, JobKind::Release), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_retry_that_ends_as_the_last_try_did_writes_nothing() {
+        let jobs = Jobs::new(1, CancellationToken::new());
+        let (mirror, written) = recording();
+        for (message, expected) in [("out of stock", 1), ("out of stock", 1), ("quota", 2), ("quota", 2)] {
+            start(&jobs, "uid", JobKind::Create, Arc::clone(&mirror), move |_, _| async move {
+                Outcome::Failed { reason: "CreationFailed", message: message.into() }
+            });
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert!(matches!(jobs.view("uid"), JobView::Ended(_)));
+            jobs.done("uid");
+            assert_eq!(written.lock().len(), expected, "{message}");
+        }
+        assert_eq!(jobs.last("uid", None).unwrap().attempt, 4, "it counts all the same");
     }
 
     #[tokio::test(start_paused = true)]

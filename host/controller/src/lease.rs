@@ -307,7 +307,7 @@ async fn attempt(api: &Api<Lease>, options: &LeaseOptions, observation: &mut Obs
         Ok(_) => Ok(verdict),
         // Somebody was quicker: look again.
         Err(kube::Error::Api(status)) if status.code == 409 => {
-            Ok(Verdict::Held { by: "somebody who was quicker".to_owned() })
+            Ok(Verdict::Held { by: "another process, which acquired it first".to_owned() })
         }
         Err(error) => Err(error),
     }

@@ -47,6 +47,7 @@ mod audits;
 mod capacity;
 mod catalogue;
 mod cluster_api;
+mod common_failures;
 mod configuration;
 mod console;
 mod context;

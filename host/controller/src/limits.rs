@@ -170,8 +170,8 @@ impl Limits {
             && there.saturating_add(more) > most
         {
             return Ok(Err(format!(
-                "the namespace has {there} servers or is making them, those that were kept among them, and the \
-                 operator allows {most}"
+                "the namespace has {there} servers, with those that are being created or were kept, and the operator \
+                 allows {most}"
             )));
         }
         let mut cost = 0;
@@ -181,10 +181,10 @@ impl Limits {
                 let known = known.map_err(|error| Error::Client(Box::new(error)))?;
                 Ok(limit.price(zone, &known, types))
             };
-            let mut standing = reserved_cost;
+            let mut present = reserved_cost;
             for (zone, types) in &types_there {
                 match price(zone, types).await? {
-                    Ok(price) => standing += price,
+                    Ok(price) => present += price,
                     Err(problem) => return Ok(Err(format!("the namespace has servers: {problem}"))),
                 }
             }
@@ -195,11 +195,11 @@ impl Limits {
                 }
             }
             let euros = |micros: u64| micros as f64 / 1e6;
-            if euros(standing + cost) > most {
+            if euros(present + cost) > most {
                 return Ok(Err(format!(
                     "the namespace's servers cost {:.4} euros an hour, these would add {:.4}, and the operator allows \
                      {most}",
-                    euros(standing),
+                    euros(present),
                     euros(cost)
                 )));
             }

@@ -122,7 +122,7 @@ async fn run(arguments: RunArguments) -> Result<(), Error> {
         let shutdown = shutdown.clone();
         async move {
             wait_for_signal().await;
-            tracing::info!("got a signal to exit: work stops at the next safe point");
+            tracing::info!("received a signal to exit; stopping at the next safe point");
             shutdown.cancel();
         }
     });

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn claims_fit_and_tell_two_lives_of_one_name_apart() {
+    fn claims_fit_and_differ_between_two_lives_of_one_name() {
         let long = "a".repeat(48).parse().unwrap();
         let short: OwnerName = "team".parse().unwrap();
         for owner in [&long, &short] {

@@ -97,7 +97,7 @@ struct Known {
     /// Why what is there now is not in force.
     refused: Option<Refusal>,
     tried: Instant,
-    told: Option<Instant>,
+    written_at: Option<Instant>,
     suspended: bool,
 }
 
@@ -157,7 +157,10 @@ impl Rounds {
     /// Puts in place what is there, before the first machine is looked at. Tries until it can be read.
     pub(crate) async fn first(&mut self, shutdown: &CancellationToken) {
         while let Err(error) = self.round().await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "the policies of objects cannot be read yet");
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "cannot read Policy and ClusterPolicy objects yet"
+            );
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_secs(1)) => {}
                 () = shutdown.cancelled() => return,
@@ -189,7 +192,7 @@ impl Rounds {
             if let Err(error) = self.round().await {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
-                    "the policies of objects cannot be read; those in place stay"
+                    "cannot read Policy and ClusterPolicy objects; the loaded ones stay in force"
                 );
             }
         }
@@ -245,11 +248,11 @@ impl Rounds {
             self.put_in_place(&wanted);
         }
         for object in &operators {
-            self.tell(object, &Api::all(self.options.client.clone())).await;
+            self.write_status_of(object, &Api::all(self.options.client.clone())).await;
         }
         for object in &tenants {
             let namespace = object.namespace().unwrap_or_default();
-            self.tell(object, &Api::namespaced(self.options.client.clone(), &namespace)).await;
+            self.write_status_of(object, &Api::namespaced(self.options.client.clone(), &namespace)).await;
         }
         Ok(())
     }
@@ -295,7 +298,8 @@ impl Rounds {
             Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) && !self.listed.contains(kind) => {
                 if self.said_unreadable.insert(kind) {
                     tracing::warn!(
-                        "{kind} cannot be read: the definition is not installed, or the rights are missing; none counts"
+                        "cannot read {kind} objects, so none is in force: the definition is not installed, or the \
+                         controller lacks the rights"
                     );
                 }
                 Ok(Vec::new())
@@ -317,8 +321,8 @@ impl Rounds {
             true => self.contents(object).await,
             false => {
                 let words = format!(
-                    "there are more than {MAX_POLICIES_PER_SCOPE} of one namespace or of the operator, or more than \
-                     {MAX_POLICIES} of all"
+                    "too many policies: the limit is {MAX_POLICIES_PER_SCOPE} per namespace and for the operator, \
+                     and {MAX_POLICIES} in total"
                 );
                 Err((TOO_MANY, words))
             }
@@ -370,7 +374,7 @@ impl Rounds {
             policy: None,
             refused: None,
             tried: Instant::now(),
-            told: None,
+            written_at: None,
             suspended: false,
         });
         (known.from, known.tried) = (attempt.from, Instant::now());
@@ -490,7 +494,7 @@ impl Rounds {
     }
 
     /// Says in an object's status how its policy does. What cannot be written is tried again in the next round.
-    async fn tell<K>(&mut self, object: &K, api: &Api<K>)
+    async fn write_status_of<K>(&mut self, object: &K, api: &Api<K>)
     where
         K: Resource<DynamicType = ()> + HasStatus<Status = PolicyStatus> + Clone + DeserializeOwned + std::fmt::Debug,
     {
@@ -503,11 +507,11 @@ impl Rounds {
         let numbers_only =
             PolicyStatus { decisions: old.decisions, failures: old.failures, audit: old.audit.clone(), ..new.clone() }
                 == old;
-        let rests = known.told.is_some_and(|told| told.elapsed() < NUMBERS_AFTER);
+        let rests = known.written_at.is_some_and(|at| at.elapsed() < NUMBERS_AFTER);
         if new == old || (numbers_only && rests) {
             return;
         }
-        known.told = Some(Instant::now());
+        known.written_at = Some(Instant::now());
         if let Err(error) = write_status(api, object, &old, &new).await {
             tracing::warn!(?key, error = &error as &dyn std::error::Error, "the status of a policy cannot be written");
             return;
@@ -515,7 +519,7 @@ impl Rounds {
         let was_suspended = std::mem::replace(&mut known.suspended, new.suspended);
         if new.suspended && !was_suspended {
             let why = new.last_failure.clone().unwrap_or_default();
-            let words = format!("it failed too often in a row and is not asked until it is replaced: {why}");
+            let words = format!("the policy failed too often in a row and is suspended until it is replaced: {why}");
             let about = object.object_ref(&());
             self.options.events.publish(&about, true, "PolicySuspended", ACTION, words).await;
         }
@@ -606,9 +610,9 @@ fn unknown_identity(object: &Wanted) -> PolicyIdentity {
 /// What decides while a policy cannot be loaded.
 fn meanwhile(is_in_force: bool, mode: PolicyMode) -> &'static str {
     match (is_in_force, mode) {
-        (true, _) => "the last good one stays",
-        (false, PolicyMode::Decide) => "it fails in each decision",
-        (false, PolicyMode::Shadow) => "it is not asked",
+        (true, _) => "the last version that loaded stays in force",
+        (false, PolicyMode::Decide) => "until it loads, each decision counts it as failed",
+        (false, PolicyMode::Shadow) => "until it loads, it is not asked",
     }
 }
 

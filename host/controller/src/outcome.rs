@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use windlass_lifecycle::{AdoptedMachine, CreatedServer, ReleaseOutcome, Released};
+use windlass_lifecycle::{AdoptedMachine, CreatedServer, Error as LifecycleError, ReleaseOutcome, Released};
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::types::apple_silicon::Server as Host;
 
@@ -77,6 +77,26 @@ pub(crate) fn backoff(attempt: u32) -> Duration {
     FIRST_WAIT.saturating_mul(1 << attempt.saturating_sub(1).min(10)).min(MAX_WAIT)
 }
 
+/// A wait that is up to a quarter longer, so that not all that failed at once try again at once.
+pub(crate) fn jittered(wait: Duration, random: u64) -> Duration {
+    let spread = u64::try_from(wait.as_millis() / 4).unwrap_or(u64::MAX).max(1);
+    wait + Duration::from_millis(random % spread)
+}
+
+/// What an error says, without the id of the operation, which the status shows: each try has another, and what fails
+/// again in the same way is to say the same again.
+pub(crate) fn words_of(error: &LifecycleError) -> String {
+    match error {
+        LifecycleError::Failed(failure) => error.to_string().replacen(failure.operation.as_str(), "the operation", 1),
+        _ => error.to_string(),
+    }
+}
+
+/// Whether objects that ask for the same wait for the same where they wait for this reason.
+pub(crate) fn is_shared_wait(reason: &str) -> bool {
+    ["NoHostAvailable", "LimitReached", "NotPlaced"].contains(&reason)
+}
+
 pub(crate) fn later(now: Timestamp, after: Duration) -> String {
     // Kubernetes' times have whole seconds: never earlier than asked for.
     let after = Duration::from_secs(after.as_secs() + u64::from(after.subsec_nanos() > 0));
@@ -101,7 +121,7 @@ impl Outcome {
 
     /// Whether an event tells of this wait, and whether that is a Warning. What ends by itself in a moment is no news,
     /// and a policy's patience nothing that anybody has to look at.
-    pub(crate) fn wait_is_told(&self) -> Option<bool> {
+    pub(crate) fn wait_event(&self) -> Option<bool> {
         match self {
             Self::Waiting { reason: "Contended" | "Creating" | "WaitingForBootstrapData", .. } => None,
             Self::Waiting { reason: "ReleaseWaiting", .. } => Some(false),
@@ -140,7 +160,7 @@ impl Outcome {
                 Ended::GivenUp { message } => ("failed", Some(message.clone())),
             },
             Self::Created(_) => ("done", None),
-            Self::NothingMade => ("done", Some("nothing was ever made".to_owned())),
+            Self::NothingMade => ("done", Some("nothing was created".to_owned())),
             Self::Operated { message } => ("done", Some(message.clone())),
             Self::Released(released) => {
                 operation.id = released.operation.as_ref().map(ToString::to_string).or(operation.id.take());
@@ -158,7 +178,8 @@ impl Outcome {
                 ("waiting", Some(message.clone()))
             }
             Self::Failed { message, .. } => {
-                operation.not_before = Some(later(now, backoff(operation.attempt)));
+                let wait = jittered(backoff(operation.attempt), rand::random());
+                operation.not_before = Some(later(now, wait));
                 ("failed", Some(message.clone()))
             }
             Self::Refused { message, .. } => ("failed", Some(message.clone())),
@@ -166,7 +187,10 @@ impl Outcome {
             Self::LeftOpen => ("running", None),
             Self::NotBegun => {
                 operation.attempt = operation.attempt.saturating_sub(1);
-                ("waiting", Some("the object, or what stands above it, changed before this began".to_owned()))
+                (
+                    "waiting",
+                    Some("the object, its Machine or its Cluster changed before the operation began".to_owned()),
+                )
             }
         };
         operation.state = state.to_owned();
@@ -184,6 +208,11 @@ pub(crate) fn reason_to_wait(released: &Released, recovering: bool) -> Option<&'
         (ReleaseOutcome::AskAgain { .. }, true) => Some("ReleaseWaiting"),
         _ => None,
     }
+}
+
+/// Whether who waits for this reason had put a question to a policy, and puts it again.
+pub(crate) fn is_asked_again(reason: &str) -> bool {
+    ["PolicyFailed", "RecoveryWaiting", "ReleaseWaiting"].contains(&reason)
 }
 
 /// How long until the last operation of one of these kinds may be tried again.
@@ -259,6 +288,10 @@ mod tests {
         assert_eq!(backoff(4), Duration::from_secs(40));
         assert_eq!(backoff(9), MAX_WAIT);
         assert_eq!(backoff(u32::MAX), MAX_WAIT);
+        for random in [0, 1, 74_999, 75_000, u64::MAX] {
+            let wait = jittered(MAX_WAIT, random);
+            assert!((MAX_WAIT..MAX_WAIT + Duration::from_secs(75)).contains(&wait), "{random}: {wait:?}");
+        }
     }
 
     #[test]

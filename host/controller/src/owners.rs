@@ -13,7 +13,7 @@ pub(crate) struct Owners {
     /// Why nothing may be done now, deletion included.
     pub(crate) paused: Option<String>,
     /// Whether the object may be provisioned.
-    pub(crate) standing: ProvisioningGate,
+    pub(crate) provisioning: ProvisioningGate,
     /// The cluster's name, where it has one.
     pub(crate) cluster: Option<String>,
     /// The name of the Machine that owns it, by its own word too.
@@ -89,14 +89,14 @@ pub(crate) struct Read<'a> {
 /// The contract's gates, in its order.
 pub(crate) fn judge(read: Read<'_>) -> Owners {
     let paused = if let Some(annotation) = read.annotated {
-        Some(format!("the object carries the annotation {annotation}"))
+        Some(format!("the object has the annotation {annotation}"))
     } else if read.cluster.is_some_and(|cluster| cluster.spec.paused.unwrap_or(false)) {
         Some(format!("the cluster {} is paused", read.cluster_name.unwrap_or_default()))
     } else {
         None
     };
     let waiting = |gate, message: String| ProvisioningGate::Waiting { gate, message };
-    let standing = match (read.owner, read.cluster_name) {
+    let provisioning = match (read.owner, read.cluster_name) {
         (None, None) => ProvisioningGate::Alone,
         (None, Some(cluster)) => {
             waiting(Gate::Owner, format!("the object belongs to the cluster {cluster}, and no Machine owns it yet"))
@@ -136,7 +136,7 @@ pub(crate) fn judge(read: Read<'_>) -> Owners {
     let node_ready = machine.and_then(node_ready);
     let owned = |name: Option<&str>| name.map(str::to_owned);
     let confirmed = read.owner.filter(|_| machine.is_some());
-    Owners { paused, standing, cluster: owned(read.cluster_name), machine: owned(confirmed), joined, node_ready }
+    Owners { paused, provisioning, cluster: owned(read.cluster_name), machine: owned(confirmed), joined, node_ready }
 }
 
 /// The annotation for which nothing is done about an object. What was moved has its machine elsewhere by now.
@@ -203,7 +203,7 @@ mod tests {
     }
 
     fn reason(owners: &Owners) -> &str {
-        match &owners.standing {
+        match &owners.provisioning {
             ProvisioningGate::Alone => "Alone",
             ProvisioningGate::Waiting { gate, .. } => gate.reason(),
             ProvisioningGate::Ready { .. } => "Ready",
@@ -240,7 +240,7 @@ mod tests {
         }
         let owners = judge(read(Some("m"), Some("c"), Some(&with_data), Some(&ready)));
         assert_eq!(
-            owners.standing,
+            owners.provisioning,
             ProvisioningGate::Ready { failure_domain: Some("fr-par-2".into()), bootstrap_secret: "s".into() }
         );
     }

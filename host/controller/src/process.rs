@@ -19,6 +19,7 @@ use crate::accounts::{AccountOptions, Accounts};
 use crate::arguments::{COMPILE, OrderedHosts, RunArguments, Sweep};
 use crate::audits::Audits;
 use crate::cluster_api::ClusterApi;
+use crate::common_failures::CommonFailures;
 use crate::configuration::{Configuration, policy_folder};
 use crate::console::serve_console;
 use crate::context::Context;
@@ -138,7 +139,7 @@ impl Process {
             None => owner(&client, arguments.watch_filter.as_deref()).await?,
         };
         check_owner(&runtime.state, &owner)?;
-        tracing::info!(%owner, "machines belong to this owner");
+        tracing::info!(%owner, "using this owner name for machines");
         let identity = arguments.identity.clone().unwrap_or_else(|| {
             let host = std::env::var("HOSTNAME").unwrap_or_else(|_| CONTROLLER.to_owned());
             format!("{host}-{}", &uuid::Uuid::new_v4().simple().to_string()[..8])
@@ -260,12 +261,13 @@ impl Process {
             shutdown.clone(),
             self.settings.hooks.clone(),
         ));
+        let common_failures = Arc::<CommonFailures>::default();
         loop {
             let cluster_api =
                 ClusterApi::discover(&self.client).await.map_err(Error::kubernetes("looking for Cluster API"))?;
             match &cluster_api {
                 Some(found) => tracing::info!(version = %found.version, "Cluster API is installed"),
-                None => tracing::info!("Cluster API is not installed: machines work alone until it is"),
+                None => tracing::info!("Cluster API is not installed; machines are managed without it"),
             }
             let context = Arc::new(Context {
                 client: self.client.clone(),
@@ -282,6 +284,7 @@ impl Process {
                 accounts: Arc::clone(&accounts),
                 secret: None,
                 server_clusters: Arc::clone(&server_clusters),
+                common_failures: Arc::clone(&common_failures),
             });
             let again = controllers::run(context, arguments, shutdown, panicked).await;
             if !again {
@@ -306,7 +309,7 @@ async fn supervise(supervisor: Supervisor, jobs: &Arc<Jobs>, shutdown: &Cancella
     tokio::select! {
         () = first.cancelled() => {}
         () = tokio::time::sleep(RECOVERY_HEAD_START) => {
-            tracing::info!("still recovering open operations; objects are reconciled meanwhile");
+            tracing::info!("recovery of open operations is still in progress; reconciling objects meanwhile");
         }
         () = shutdown.cancelled() => {}
     }

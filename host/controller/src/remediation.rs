@@ -64,7 +64,11 @@ impl Next {
 fn decide(seen: &Observed<'_>) -> Next {
     let known = seen.status.remediation.clone().unwrap_or_default();
     if seen.deleting {
-        return Next::waiting("MachineDeleting", "the Machine is being deleted: its release is judged instead", None);
+        return Next::waiting(
+            "MachineDeleting",
+            "the Machine is being deleted, so the release policy decides about its release instead",
+            None,
+        );
     }
     if seen.status.is_given_up() {
         let message = seen.status.failure_message.clone().unwrap_or_default();
@@ -79,12 +83,12 @@ fn decide(seen: &Observed<'_>) -> Next {
         // A MachineHealthCheck makes this object a moment before it says so.
         return Next::waiting(
             "MachineHealthy",
-            "no MachineHealthCheck calls the Machine unhealthy",
+            "no MachineHealthCheck reports the Machine as unhealthy",
             Some(JUDGING_CHECK),
         );
     }
     if seen.status.server_id.is_none() {
-        let message = "the Machine has no host or server yet: there is nothing to judge";
+        let message = "the Machine has no host or server yet, so there is nothing to decide";
         return Next::waiting("NotProvisioned", message, Some(LOOK_AGAIN));
     }
     let judged_at: Option<Timestamp> = known.judged_at.as_deref().and_then(|at| at.parse().ok());
@@ -99,7 +103,7 @@ fn decide(seen: &Observed<'_>) -> Next {
         Some(wait) => {
             let message = known.message.unwrap_or_default();
             let message =
-                format!("{message}; where the Machine stays unhealthy, the policy is asked again at {}", time(again));
+                format!("{message}; if the Machine is still unhealthy, the policy is asked again at {}", time(again));
             Next::Say { judged: true, reason: verdict, message, after: Some(wait) }
         }
     }
@@ -116,7 +120,7 @@ pub(crate) async fn reconcile(object: Arc<MachineRemediation>, context: Arc<Cont
         return remediation.say(0, None).await;
     }
     let (Some(cluster_api), Some(owner)) = (&context.cluster_api, owner_machine(object.as_ref())) else {
-        let message = "no Machine of Cluster API owns this object: a MachineHealthCheck makes one that has an owner";
+        let message = "no Machine of Cluster API owns this object: let a MachineHealthCheck create it";
         return remediation.say(0, Some(Next::waiting("NoMachine", message, Some(LOOK_AGAIN)))).await;
     };
     let namespace = object.namespace().unwrap_or_default();
@@ -134,8 +138,7 @@ pub(crate) async fn reconcile(object: Arc<MachineRemediation>, context: Arc<Cont
     } else if reference.is(GROUP, "InstanceMachine") {
         remediation.ask::<InstanceMachine>(&machine).await
     } else {
-        let message =
-            format!("the Machine's infrastructure is a {}, about which nothing is known here", reference.kind);
+        let message = format!("the Machine's infrastructure is a {}, which Windlass does not manage", reference.kind);
         remediation.say(0, Some(Next::waiting("OtherInfrastructure", message, None))).await
     }
 }
@@ -188,7 +191,7 @@ impl Remediation<'_> {
             Err(error) if is_conflict(&error) => return Err(Error::Overtaken),
             Err(error) => return Err(Error::kubernetes("asking for a verdict")(error)),
         }
-        let message = format!("the release policy is asked what becomes of what the Machine {name} has");
+        let message = format!("the release policy is asked about the host or server of the Machine {name}");
         self.say(requests.saturating_add(1), Some(Next::waiting("Judging", message, Some(JUDGING_CHECK)))).await
     }
 

@@ -63,8 +63,8 @@ impl Settings {
             return Ok(());
         }
         Err(format!(
-            "spec.project: the controller's credentials are not to be used in the project {wanted}: leave it out, name \
-             credentials of that project, or have the operator allow it with --allow-project"
+            "spec.project: the controller's credentials may not be used in the project {wanted}: remove the field, \
+             use credentials of that project, or have the operator allow it with --allow-project"
         ))
     }
 }

@@ -15,6 +15,7 @@ use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
+use tokio::time::Instant;
 use windlass_lifecycle::{AbandonTarget, Abandonment, Control, Existing, MayBegin, Released, RequestedBy, Requester};
 use windlass_policy::slots::SlotName;
 use windlass_policy::slots::release::Activity;
@@ -24,16 +25,17 @@ use crate::account_of::{OfAccount, let_go};
 use crate::accounts::Unusable;
 use crate::action::Action;
 use crate::cluster_api::{Machine as ClusterApiMachine, replacement_due};
+use crate::common_failures::Turn;
 use crate::context::Context;
 use crate::crash::panic_for_tests;
 use crate::job_kind::JobKind;
-use crate::jobs::{JobView, mirror_of};
+use crate::jobs::{JobView, is_retried, is_retry, mirror_of};
 use crate::kinds::{
     ConditionStatus, FINALIZER, MachineStatus, OperationStatus, Phase, PolicyInUse, REPLACEMENT_DUE, annotations,
     conditions,
 };
 use crate::next_step::Next;
-use crate::outcome::{Outcome, Recovery, needs_people, reason_to_wait};
+use crate::outcome::{Outcome, Recovery, jittered, later, needs_people, reason_to_wait};
 use crate::owners::{self, Owners};
 use crate::requested::asks_the_same;
 use crate::status::{bounded, say_paused, say_provisioned, say_waiting, set_condition, time};
@@ -83,6 +85,8 @@ pub(crate) struct Reconcile<'a, K> {
     written: MachineStatus,
     /// The operation whose beginning was written.
     beginning: OperationStatus,
+    /// Whether a retry was begun, or runs.
+    is_retrying: bool,
 }
 
 /// Whether an object still wants what was decided: it, its annotations and what stands above it are read once more.
@@ -117,7 +121,7 @@ where
         let Some(before) = &self.owners else { return Ok(true) };
         let owners = owners::look(&self.context.client, self.context.cluster_api.as_ref(), &now).await?;
         let deleting = now.meta().deletion_timestamp.is_some();
-        Ok(owners.paused.is_none() && (deleting || owners.standing == before.standing))
+        Ok(owners.paused.is_none() && (deleting || owners.provisioning == before.provisioning))
     }
 }
 
@@ -222,11 +226,13 @@ impl<'a, K: Machine> Reconcile<'a, K> {
             status: written.clone(),
             written,
             beginning: OperationStatus::default(),
+            is_retrying: false,
             owners,
             context,
             object,
             now: Timestamp::now(),
         };
+        turn.is_retrying = turn.retries();
         say_paused(&mut turn.status, &turn.owners, object.meta().generation, turn.now);
         if turn.deleting() || !turn.has_shadows() {
             context.audits.forget(&turn.uid);
@@ -260,7 +266,7 @@ impl<'a, K: Machine> Reconcile<'a, K> {
             }
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, name = self.object.name_any(), "shadows cannot be asked about a machine");
+                tracing::warn!(error, name = self.object.name_any(), "cannot ask shadow policies about a machine");
             }
         }
     }
@@ -337,10 +343,57 @@ impl<'a, K: Machine> Reconcile<'a, K> {
         self.write_with(None).await
     }
 
+    /// Whether work of this kind is another try after one that came to nothing: what was said of that stays until this
+    /// one ends otherwise.
+    pub(crate) fn is_retried(&self, kind: JobKind) -> bool {
+        self.last().is_some_and(|last| is_retried(&last, kind))
+    }
+
+    /// Whether such a try runs, and has nothing to tell yet.
+    fn retries(&self) -> bool {
+        self.busy().is_some() && self.last().is_some_and(|last| is_retry(&last))
+    }
+
+    /// How soon work is looked at that was just begun. The end of a retry may not bring the next reconcile: where it ends
+    /// as the last one did, it writes nothing.
+    pub(crate) fn job_check(&self) -> Duration {
+        if self.is_retrying { self.context.settings.retry_interval.clamp(AT_ONCE, JOB_CHECK) } else { JOB_CHECK }
+    }
+
+    /// Whether the object says this already: what is said again is no event.
+    fn has_said(&self, reason: &str, message: &str) -> bool {
+        let kind = if self.deleting() { conditions::RELEASED } else { conditions::READY };
+        let message = bounded(message.to_owned());
+        self.status.condition(kind).is_some_and(|known| {
+            known.status == ConditionStatus::False && known.reason == reason && known.message == message
+        })
+    }
+
+    /// Whose failures an object shares whose work of this kind failed: those of the same account and namespace that ask
+    /// for the same, about which the same policies decide.
+    pub(crate) fn turn_of(&self, kind: JobKind, asked: fmt::Arguments<'_>) -> Turn {
+        let (context, namespace) = (self.context, self.object.namespace().unwrap_or_default());
+        let (owner, labels) = (&context.settings.owner, context.labels_of(self.object));
+        let policies = self.policies_in_use();
+        let asked = format!("{owner} {namespace} {} {asked} {labels:?} {policies:?}", kind.as_str());
+        let last = self.last().filter(|last| last.kind == kind.as_str());
+        context.common_failures.turn(asked, last.as_ref(), context.settings.retry_interval, Instant::now())
+    }
+
+    /// Waits for another object's try, and writes nothing.
+    pub(crate) fn wait_for_others(&self, wait: Duration) -> Action {
+        let wait = jittered(wait, rand::random());
+        if let Some(last) = self.last() {
+            self.context.jobs.wait(&self.uid, last, later(self.now, wait));
+        }
+        Action::requeue(wait)
+    }
+
     /// Writes what differs in the status, and that a job is about to begin.
     pub(crate) async fn write_beginning(&mut self, kind: JobKind) -> Result<(), Error> {
         let operation = self.context.jobs.beginning(&self.uid, kind, self.last().as_ref());
-        self.write_with(Some(&operation)).await?;
+        self.is_retrying = is_retry(&operation);
+        self.write_with(Some(&operation).filter(|_| !self.is_retrying)).await?;
         self.beginning = operation;
         Ok(())
     }
@@ -363,6 +416,10 @@ impl<'a, K: Machine> Reconcile<'a, K> {
                 self.context.jobs.withdraw(&self.uid);
                 self.write().await?;
                 Action::await_change()
+            }
+            Next::Wait { .. } if self.is_retrying => {
+                self.write().await?;
+                Action::requeue(self.job_check())
             }
             Next::Wait { phase, reason, message, after } => {
                 self.say(phase, &reason, &message);
@@ -444,8 +501,8 @@ impl<'a, K: Machine> Reconcile<'a, K> {
     pub(crate) async fn give_up(&mut self, message: &str) {
         let machine = self.owners.machine.as_deref().unwrap_or_default();
         let message = format!(
-            "{message}; whoever owns the Machine {machine} deletes it and makes another, and then the host or server \
-             is released: where nobody owns it, delete it"
+            "{message}; the host or server is released when the Machine {machine} is deleted. The Machine's owner \
+             replaces it; delete a Machine without an owner yourself"
         );
         self.judged(Recovery::GivenUp, &message);
         self.status.ready = false;
@@ -526,14 +583,18 @@ impl<'a, K: Machine> Reconcile<'a, K> {
         };
         match outcome {
             Outcome::Waiting { reason, message, .. } => {
+                let is_news = !self.has_said(reason, message);
                 self.say(phase, reason, message);
-                if let Some(warning) = outcome.wait_is_told() {
+                if let Some(warning) = outcome.wait_event().filter(|_| is_news) {
                     self.event(warning, reason, "Reconcile", message).await;
                 }
             }
             Outcome::Failed { reason, message } => {
+                let is_news = !self.has_said(reason, message);
                 self.say(phase, reason, message);
-                self.event(true, reason, "Reconcile", message).await;
+                if is_news {
+                    self.event(true, reason, "Reconcile", message).await;
+                }
             }
             Outcome::Refused { reason, message } => {
                 self.status.ready = false;
@@ -577,15 +638,16 @@ impl<'a, K: Machine> Reconcile<'a, K> {
             false => (Phase::Recovering, "Recover"),
         };
         let message = released.words();
-        if !released.policy_failures.is_empty() {
+        let reason = reason_to_wait(released, !self.deleting()).unwrap_or("ReleaseWaiting");
+        let is_news = !waits || !self.has_said(reason, &message);
+        if is_news && !released.policy_failures.is_empty() {
             self.event(true, "PolicyFailed", action, &message).await;
         }
         if !waits {
             return Ok(None);
         }
-        let reason = reason_to_wait(released, !self.deleting()).unwrap_or("ReleaseWaiting");
         self.say(phase, reason, &message);
-        if released.policy_failures.is_empty() {
+        if is_news && released.policy_failures.is_empty() {
             self.event(needs_people(released), reason, action, &message).await;
         }
         self.acted_upon().await.map(Some)
@@ -623,8 +685,12 @@ impl<'a, K: Machine> Reconcile<'a, K> {
             self.write().await?;
             return Ok(Action::requeue(self.context.settings.retry_interval));
         }
-        self.finish_release(true, "Abandoned", &format!("{what} is left alone and goes on: {}", abandonment.words()))
-            .await
+        self.finish_release(
+            true,
+            "Abandoned",
+            &format!("Windlass stops managing {what} and leaves it running: {}", abandonment.words()),
+        )
+        .await
     }
 
     /// Takes the finalizer away.

@@ -1,7 +1,7 @@
 //! Hundreds of Macs and thousands of instances, measured: what they cost that need nothing, what Macs cost that wait for
-//! a host, and what 100 releases at once do to Scaleway.
+//! a host, what instances cost that fail for one reason, and what 100 releases at once do to Scaleway.
 //! `just bench-kubernetes` builds what it needs, the controller with optimisation, and runs it. Prints; asserts only
-//! what must hold at any speed.
+//! what must hold at any speed. With an argument (`waiting`, `failing`) it runs that part alone.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use kube::core::DynamicObject;
 use serde_json::json;
-use windlass_simulator::{Options, RequestLimit};
+use windlass_simulator::{Effect, FaultKind, Options, RequestLimit};
 use windlass_test_kubernetes::{
     ControlPlane, Controller, ControllerOptions, Kind, MachineOptions, Programs, Scene, User, eventually_within,
 };
@@ -32,10 +32,17 @@ const PATIENCE: Duration = Duration::from_secs(900);
 async fn main() -> Result<()> {
     let programs = Programs::found().context("`just bench-kubernetes` builds what is missing")?;
     let plane = ControlPlane::start(programs, false).await?;
-    hundreds(&plane).await?;
-    thousands(&plane).await?;
-    waiting(&plane).await?;
-    behind_a_strict_gateway(&plane).await
+    match std::env::args().nth(1).as_deref() {
+        Some("waiting") => waiting(&plane).await,
+        Some("failing") => failing(&plane).await,
+        _ => {
+            hundreds(&plane).await?;
+            thousands(&plane).await?;
+            waiting(&plane).await?;
+            failing(&plane).await?;
+            behind_a_strict_gateway(&plane).await
+        }
+    }
 }
 
 /// What machines cost that need nothing, and then a fifth of them released at once.
@@ -87,11 +94,7 @@ async fn thousands(plane: &ControlPlane) -> Result<()> {
     let scene = Scene::with(plane, "servers", simulated(None)).await?;
     let controller = scene.start(&quick().argument("--operations=128")).await?;
     let began = Instant::now();
-    for number in 0..INSTANCES {
-        let mut machine = Kind::InstanceMachine.object(&format!("server-{number:04}"));
-        machine["spec"] = json!({"types": ["DEV1-S"], "image": "ubuntu_noble", "zone": "fr-par-1"});
-        scene.apply(&machine).await?;
-    }
+    make_instances(&scene).await?;
     eventually_within(PATIENCE, "the servers run", || async {
         let machines = scene.list(Kind::InstanceMachine).await?;
         let ready = machines.iter().filter(|machine| machine.data["status"]["ready"] == true).count();
@@ -129,12 +132,45 @@ async fn waiting(plane: &ControlPlane) -> Result<()> {
     })
     .await?;
     println!("{:<58} {:.1} s", format!("{WAITING} Macs wait for a host after"), began.elapsed().as_secs_f64());
-    let calls = steady(plane, &scene, &controller, "1 listing an interval").await?;
+    few_writes(&steady(plane, &scene, &controller, "1 listing an interval").await?)?;
+    scene.end().await
+}
+
+/// What instances cost whose creation fails for a reason that they have in common: one of them tries for all.
+async fn failing(plane: &ControlPlane) -> Result<()> {
+    let scene = Scene::with(plane, "failing", simulated(None)).await?;
+    scene.scaleway().fail("POST", "/instance/v1/zones/*/servers", None, FaultKind::QuotaExceeded, Effect::Before)?;
+    let controller = scene.start(&quick().argument("--operations=128")).await?;
+    let began = Instant::now();
+    make_instances(&scene).await?;
+    eventually_within(PATIENCE, "the instances say why they fail", || async {
+        let fails = |machine: &&DynamicObject| machine.data["status"]["operation"]["reason"] == "CreationFailed";
+        let failing = scene.list(Kind::InstanceMachine).await?.iter().filter(fails).count();
+        ensure!(failing == INSTANCES, "{failing}");
+        Ok(())
+    })
+    .await?;
+    println!("{:<58} {:.1} s", format!("{INSTANCES} instances say why they fail after"), began.elapsed().as_secs_f64());
+    few_writes(&steady(plane, &scene, &controller, "those of one creation in 5 minutes").await?)?;
+    scene.end().await
+}
+
+/// Prints how many of the calls write, and expects less than one a second.
+fn few_writes(calls: &ApiCalls) -> Result<()> {
     let is_write = |verb: &str| !["GET", "LIST", "WATCH"].contains(&verb);
     let writes: u64 = calls.iter().filter(|((verb, _), _)| is_write(verb)).map(|(_, count)| count).sum();
     println!("{:<58} {writes}", "  writes among them (target: less than one a second)");
     ensure!(writes < WATCHED.as_secs(), "{writes} writes in {} s", WATCHED.as_secs());
-    scene.end().await
+    Ok(())
+}
+
+async fn make_instances(scene: &Scene<'_>) -> Result<()> {
+    for number in 0..INSTANCES {
+        let mut machine = Kind::InstanceMachine.object(&format!("server-{number:04}"));
+        machine["spec"] = json!({"types": ["DEV1-S"], "image": "ubuntu_noble", "zone": "fr-par-1"});
+        scene.apply(&machine).await?;
+    }
+    Ok(())
 }
 
 /// The same release where Scaleway lets through less than the controller would send.

@@ -26,7 +26,7 @@ async fn main() -> Result<()> {
         .argument("--require-namespace-credentials")
         .argument("--orphans-interval=10s");
     let controller = own.start(&options).await?;
-    tell("nothing to do", &controller)?;
+    print_figures("nothing to do", &controller)?;
 
     let began = Instant::now();
     let mut teams = Vec::new();
@@ -51,7 +51,7 @@ async fn main() -> Result<()> {
     })
     .await?;
     let took = began.elapsed().as_secs_f64();
-    tell(&format!("{count} namespaces with a key and a server each, after {took:.0} s"), &controller)?;
+    print_figures(&format!("{count} namespaces with a key and a server each, after {took:.0} s"), &controller)?;
 
     let processor = controller.processor_time()?;
     let calls = own.scaleway().calls().len();
@@ -60,7 +60,7 @@ async fn main() -> Result<()> {
     let calls = own.scaleway().calls().len() - calls;
     let title =
         format!("  at rest for {} s: {:.1} % of a processor, {calls} calls", WATCHED.as_secs(), 100.0 * processor);
-    tell(&title, &controller)?;
+    print_figures(&title, &controller)?;
 
     for team in &teams {
         team.delete(Kind::InstanceMachine, "server").await?;
@@ -71,12 +71,12 @@ async fn main() -> Result<()> {
         Ok(())
     })
     .await?;
-    tell("all of them gone", &controller)?;
+    print_figures("all of them gone", &controller)?;
     plane.kubectl(User::Admin, &["get", "--raw", "/readyz"], "")?;
     Ok(())
 }
 
-fn tell(when: &str, controller: &Controller) -> Result<()> {
+fn print_figures(when: &str, controller: &Controller) -> Result<()> {
     let mebibytes = controller.resident_bytes()? as f64 / f64::from(1 << 20);
     println!("{when}: {mebibytes:.0} MiB, {} files, {} threads", controller.open_files()?, controller.threads()?);
     Ok(())

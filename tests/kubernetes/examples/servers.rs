@@ -36,7 +36,7 @@ async fn measure(plane: &ControlPlane, nodes: usize) -> Result<()> {
     let began = Instant::now();
     scene.apply(&cluster(nodes / GROUPS)).await?;
     let object = active(&scene, nodes).await?;
-    tell("created after", &object, began, 0)?;
+    print_figures("created after", &object, began, 0)?;
     println!("{:<58} {} MiB", "  controller, resident", controller.resident_bytes()? / (1024 * 1024));
 
     // A tenth of it leaves while as many come.
@@ -55,7 +55,7 @@ async fn measure(plane: &ControlPlane, nodes: usize) -> Result<()> {
     })
     .await?;
     let object = active(&scene, nodes).await?;
-    tell("a tenth of them replaced after", &object, began, before)?;
+    print_figures("a tenth of them replaced after", &object, began, before)?;
 
     let began = Instant::now();
     scene.delete(Kind::ServerCluster, NAME).await?;
@@ -102,7 +102,7 @@ fn writes(object: &DynamicObject) -> u64 {
     object.data["status"]["record"]["writes"].as_u64().unwrap_or_default()
 }
 
-fn tell(what: &str, object: &DynamicObject, began: Instant, before: u64) -> Result<()> {
+fn print_figures(what: &str, object: &DynamicObject, began: Instant, before: u64) -> Result<()> {
     println!("{:<58} {:.1} s", format!("  {what}"), began.elapsed().as_secs_f64());
     println!("{:<58} {}", "  writes of its record", writes(object) - before);
     println!("{:<58} {} kB", "  its object, with what the API server adds", serde_json::to_vec(object)?.len() / 1_000);

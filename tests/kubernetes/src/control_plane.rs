@@ -430,15 +430,15 @@ pub(crate) fn run(mut command: Command, input: &str) -> Result<String> {
     // Aside, because a program may print much before it has read all.
     let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
     let printed = listen(child.stdout.take().context("its output is piped")?);
-    let told = listen(child.stderr.take().context("its errors are piped")?);
+    let errors = listen(child.stderr.take().context("its errors are piped")?);
     let Some(status) = wait(&mut child)? else {
         let _ = child.kill();
         let _ = child.wait();
         bail!("{shown} does not end");
     };
     let _ = writer.join();
-    let [printed, told] = [printed, told].map(|listener| listener.join().unwrap_or_default());
-    ensure!(status.success(), "{shown} failed: {}", told.trim());
+    let [printed, errors] = [printed, errors].map(|listener| listener.join().unwrap_or_default());
+    ensure!(status.success(), "{shown} failed: {}", errors.trim());
     Ok(printed)
 }
 

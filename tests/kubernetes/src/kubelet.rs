@@ -53,7 +53,7 @@ impl Kubelet {
                         let (uid, name) = (pod.uid().unwrap_or_default(), pod.name_any());
                         if is_going(&pod) {
                             if !has_ended(&pod) {
-                                let _ = tell(&pods, &name, "Failed", terminated(KILLED, "")).await;
+                                let _ = set_phase(&pods, &name, "Failed", terminated(KILLED, "")).await;
                             }
                         } else if !has_ended(&pod) && !running.contains_key(&uid) {
                             let (client, pods) = (client.clone(), pods.clone());
@@ -95,7 +95,7 @@ fn terminated(exit_code: i32, message: &str) -> Value {
     json!({"terminated": {"exitCode": exit_code, "reason": reason, "message": message}})
 }
 
-async fn tell(pods: &Api<Pod>, name: &str, phase: &str, state: Value) -> kube::Result<()> {
+async fn set_phase(pods: &Api<Pod>, name: &str, phase: &str, state: Value) -> kube::Result<()> {
     let container =
         json!({"name": "hook", "image": "none", "imageID": "", "ready": false, "restartCount": 0, "state": state});
     let status = json!({"status": {"phase": phase, "containerStatuses": [container]}});
@@ -145,7 +145,7 @@ async fn start(client: &Client, namespace: &str, pods: &Api<Pod>, pod: &Pod, fol
         .kill_on_drop(true);
     let child = command.spawn()?;
     let name = pod.name_any();
-    let _ = tell(pods, &name, "Running", json!({"running": {}})).await;
+    let _ = set_phase(pods, &name, "Running", json!({"running": {}})).await;
     let output = child.wait_with_output().await?;
     let exit_code = output.status.code().unwrap_or(KILLED);
     let mut message = std::fs::read_to_string(&log).unwrap_or_default();
@@ -155,7 +155,7 @@ async fn start(client: &Client, namespace: &str, pods: &Api<Pod>, pod: &Pod, fol
     }
     message.truncate(MAX_MESSAGE_LEN);
     let phase = if exit_code == 0 { "Succeeded" } else { "Failed" };
-    while let Err(error) = tell(pods, &name, phase, terminated(exit_code, &message)).await {
+    while let Err(error) = set_phase(pods, &name, phase, terminated(exit_code, &message)).await {
         if matches!(&error, kube::Error::Api(status) if status.code == 404) {
             break;
         }

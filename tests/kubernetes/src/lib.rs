@@ -5,7 +5,7 @@
 //! - [`Programs::found`]: the binaries that `go/build.sh` makes; where they are missing, tests say so and pass.
 //! - [`ControlPlane`]: etcd, API server and the controllers of Kubernetes that tidy up; Cluster API as its own
 //!   manifests install it, webhooks and rights included; our manifests. [`ControlPlane::shared`] is one for all tests
-//!   of a run.
+//!   of a run, [`ControlPlane::lend`] lends one to a test at a time.
 //! - [`Scene`]: one test's namespace, Scaleway and controllers. [`Scaleway`] can hold a request at any point, which is
 //!   where [`Controller::kill`] belongs.
 //! - [`Pod`]: runs the container of an installed Deployment as it stands in the API server. [`ControlPlane::bare`] has

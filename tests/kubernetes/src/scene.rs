@@ -268,7 +268,7 @@ impl<'plane> Scene<'plane> {
                 ready == count && machines.len() == count,
                 "{ready} of {} are: {}",
                 machines.len(),
-                told(&machines)
+                describe(&machines)
             );
             Ok(machines)
         })
@@ -284,7 +284,7 @@ impl<'plane> Scene<'plane> {
         eventually(&format!("{kind:?} {name} is gone"), || async {
             match self.api(kind).get_opt(name).await? {
                 None => Ok(()),
-                Some(there) => bail!("{}", told(&[there])),
+                Some(there) => bail!("{}", describe(&[there])),
             }
         })
         .await
@@ -520,7 +520,7 @@ fn condition<'a>(status: &'a Value, kind: &str) -> &'a str {
 }
 
 /// Objects in short, for messages.
-fn told(objects: &[DynamicObject]) -> String {
+fn describe(objects: &[DynamicObject]) -> String {
     objects
         .iter()
         .map(|object| {

@@ -119,8 +119,8 @@ impl Sshd {
     /// # Errors
     /// When the system cannot tell.
     pub fn user() -> Result<String> {
-        let told = Command::new("id").arg("-un").output()?;
-        Ok(String::from_utf8(told.stdout)?.trim().to_owned())
+        let output = Command::new("id").arg("-un").output()?;
+        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
     }
 
     /// Ends it, and starts it again with another host key: another machine at the same address.

@@ -7,11 +7,11 @@ use crate::kinds::{AppleSiliconMachine, BootstrapStatus, annotations};
 
 /// Failed set-ups: those that the annotation tells of, our own, and as such each request of a MachineRemediation.
 pub(super) fn failures(object: &AppleSiliconMachine) -> u32 {
-    let told = object.annotations().get(annotations::BOOTSTRAP_FAILURES).and_then(|text| text.parse().ok());
+    let annotated = object.annotations().get(annotations::BOOTSTRAP_FAILURES).and_then(|text| text.parse().ok());
     let status = object.status.as_ref();
     let own = status.and_then(|status| status.setup.as_ref()).map(|setup| setup.failures);
     let requests = status.and_then(|status| status.remediation.as_ref()).map(|remediation| remediation.requests);
-    told.unwrap_or(0_u32).saturating_add(own.unwrap_or(0)).saturating_add(requests.unwrap_or(0))
+    annotated.unwrap_or(0_u32).saturating_add(own.unwrap_or(0)).saturating_add(requests.unwrap_or(0))
 }
 
 /// What was judged of `failures`. A count that went back (the annotation was reset) begins anew.

@@ -25,7 +25,10 @@ pub(super) async fn taken(context: &Context, namespace: &str, name: &str) -> Res
         .await
         .map_err(Error::kubernetes("reading the Secret with the host's credentials"))?;
     Ok(found.filter(|secret| !is_ours(secret, name)).map(|_| {
-        format!("the Secret {name_of_secret} is not this machine's, and stays as it is: delete it, or this machine")
+        format!(
+            "the Secret {name_of_secret} exists and does not belong to this machine, so it is not changed: \
+                 delete the Secret or this machine"
+        )
     }))
 }
 

@@ -13,11 +13,11 @@ use crate::outcome::not_yet;
 use crate::owners::{Owners, ProvisioningGate};
 
 /// What is said of a host on which the tear-down runs.
-pub(super) const TEARING_DOWN: &str = "the tear-down runs on the host before it is released";
+pub(super) const TEARING_DOWN: &str = "the tear-down script runs on the host before the host is released";
 
 /// What is said of a host about which the release policy is asked.
 pub(super) const RECOVERING: &str =
-    "what becomes of the host is being decided, since its set-up failed or its Machine is unhealthy";
+    "the release policy decides about the host, because its set-up failed or its Machine is unhealthy";
 
 /// What the zone's listing shows of the host.
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +113,7 @@ fn release(seen: &Observed<'_>) -> Next {
         (None, Presence::Unseen) => Next::wait(
             Phase::Releasing,
             "ListingFailed",
-            "whether a host carries the claim cannot be told, since the zone cannot be listed",
+            "cannot check whether a host has this object's claim, because the hosts of the zone cannot be listed",
             Some(seen.interval),
         ),
     }
@@ -130,7 +130,7 @@ fn tear_down(seen: &Observed<'_>) -> Option<Next> {
         (Due::Never, _) => None,
         _ if !reachable => None,
         (_, Presence::Unseen) => {
-            let message = "whether the host can be torn down cannot be told, since the zone cannot be listed";
+            let message = "cannot run the tear-down script yet, because the hosts of the zone cannot be listed";
             Some(Next::wait(Phase::Releasing, "ListingFailed", message, Some(seen.interval)))
         }
         (Due::In(wait), _) => Some(Next::wait_on(Phase::Releasing, seen.last, "TearingDown", wait)),
@@ -142,7 +142,7 @@ fn provision(seen: &Observed<'_>) -> Next {
     if let Some(why) = &seen.owners.paused {
         return Next::Pause(why.clone());
     }
-    if let ProvisioningGate::Waiting { gate, message } = &seen.owners.standing
+    if let ProvisioningGate::Waiting { gate, message } = &seen.owners.provisioning
         && gate.is_unknown()
         && seen.host_id.is_none()
     {
@@ -173,7 +173,7 @@ fn provision(seen: &Observed<'_>) -> Next {
     if seen.host_id.is_some() {
         return look_after(seen);
     }
-    if let ProvisioningGate::Waiting { gate, message } = &seen.owners.standing {
+    if let ProvisioningGate::Waiting { gate, message } = &seen.owners.provisioning {
         return Next::wait(Phase::Pending, gate.reason(), message, Some(seen.interval));
     }
     if let Some(problem) = seen.misconfigured {
@@ -188,7 +188,7 @@ fn provision(seen: &Observed<'_>) -> Next {
 /// What is said of a host that does not carry the object's claim.
 pub(super) fn renamed(host: &Host, claim: &str) -> String {
     format!(
-        "the host {} is called {:?} and not {claim:?}: somebody else may have it, so it is left alone",
+        "the host {} is named {:?} and not {claim:?}: somebody else may use it, so Windlass leaves it alone",
         host.id, host.name
     )
 }
@@ -220,7 +220,8 @@ fn look_after(seen: &Observed<'_>) -> Next {
         return Next::wait(Phase::Failed, "HostRenamed", renamed(host, seen.claim), Some(seen.interval));
     }
     if !host.delivered || host.status == ServerStatus::Starting {
-        let message = format!("the host {} was ordered and is {}", host.id, host.status.as_str());
+        let message =
+            format!("the host {} was ordered and is not delivered yet (status {})", host.id, host.status.as_str());
         return Next::wait(Phase::Ordering, "WaitingForDelivery", message, Some(seen.interval));
     }
     if !seen.credentials {
@@ -230,7 +231,7 @@ fn look_after(seen: &Observed<'_>) -> Next {
         };
     }
     let trouble = if host.deletion_scheduled {
-        Some(("DeletionScheduled", "Scaleway will delete the host: its deletion was scheduled".to_owned()))
+        Some(("DeletionScheduled", "the deletion of the host is scheduled: Scaleway will delete it".to_owned()))
     } else if host.status != ServerStatus::Ready {
         Some(("HostNotReady", format!("the host is {}", host.status.as_str())))
     } else {
@@ -250,8 +251,8 @@ mod tests {
 
     const CLAIM: &str = "team-mini-0011aabb";
 
-    fn owners(standing: ProvisioningGate) -> Owners {
-        Owners { paused: None, standing, cluster: None, machine: None, joined: false, node_ready: None }
+    fn owners(provisioning: ProvisioningGate) -> Owners {
+        Owners { paused: None, provisioning, cluster: None, machine: None, joined: false, node_ready: None }
     }
 
     fn host() -> Host {

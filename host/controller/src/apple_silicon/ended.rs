@@ -86,7 +86,7 @@ impl Mac<'_> {
             _ => released.words(),
         };
         if self.is_carried_on(released)? {
-            let message = format!("{message}; the controller goes on with it without this object");
+            let message = format!("{message}; the controller finishes the release after this object is gone");
             return self.turn.finish_release(false, "ReleaseGoesOn", &message).await;
         }
         let turn = &mut self.turn;
@@ -132,7 +132,7 @@ impl Mac<'_> {
         match (&ran.ended, ran.kind) {
             (Ended::Done, JobKind::TearDown) => {
                 setup.state = Some(SetupState::TornDown);
-                turn.event(false, "TornDown", "TearDown", "the tear-down ended with success").await;
+                turn.event(false, "TornDown", "TearDown", "the tear-down script succeeded").await;
             }
             (
                 Ended::Again { after, .. } | Ended::NotBegun { reason: "HostUnreadable", after, .. },
@@ -140,7 +140,7 @@ impl Mac<'_> {
             ) => setup.not_before = Some(later(turn.now, *after)),
             (Ended::GivenUp { message } | Ended::NotBegun { message, .. }, JobKind::TearDown) => {
                 setup.state = Some(SetupState::TornDown);
-                let note = format!("the host is released without it: {message}");
+                let note = format!("the host is released without a successful tear-down: {message}");
                 turn.event(true, "TeardownFailed", "TearDown", &note).await;
             }
             (Ended::Done, _) => {
@@ -151,7 +151,7 @@ impl Mac<'_> {
                     }
                 }
                 setup.state = Some(SetupState::Succeeded);
-                let message = format!("run {} of the set-up ended with success", setup.attempt);
+                let message = format!("run {} of the set-up script succeeded", setup.attempt);
                 turn.say_bootstrapped(true, "SetUp", &message);
                 turn.event(false, "SetUp", "SetUp", &message).await;
             }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::json;
+use tokio::time::Instant;
 use windlass_lifecycle::{AbandonTarget, ClaimName, Existing, HostOrigin, Listing, Pool, PoolPrefix, ReleaseRequest};
 use windlass_policy::slots::SlotName;
 use windlass_policy::slots::release::{Requested, Trigger};
@@ -24,6 +25,7 @@ use crate::Error;
 use crate::account_of::context_of;
 use crate::action::Action;
 use crate::approvals::{self, approved};
+use crate::common_failures::Turn;
 use crate::context::Context;
 use crate::job_kind::JobKind;
 use crate::kinds::{
@@ -44,12 +46,14 @@ use setup::Due;
 /// How many listing intervals lie between two looks whether the Secret of a settled Mac is still there: an hour by
 /// default, so that 500 Macs cost the API server one small read in seven seconds.
 const SECRET_ROUND: u32 = 60;
+/// Why a Mac waits for a host.
+const NO_HOST: &str = "NoHostAvailable";
 /// Why a Mac is not set up where the operator has switched that off.
 const SET_UP_OFF: &str = "SetUpOff";
 
 impl Machine for AppleSiliconMachine {
     const LEAVING: Phase = Phase::Releasing;
-    const CALLING_OFF: &'static str = "what was begun is being called off before the release";
+    const CALLING_OFF: &'static str = "the operation in progress is being cancelled before the release";
     const SLOTS: &'static [SlotName] = &[SlotName::Release, SlotName::Retry];
 }
 
@@ -65,7 +69,7 @@ struct Target {
 
 impl Target {
     fn of(object: &AppleSiliconMachine, status: &MachineStatus, owners: &Owners, context: &Context) -> Self {
-        let domain = match &owners.standing {
+        let domain = match &owners.provisioning {
             ProvisioningGate::Ready { failure_domain, .. } => failure_domain.clone(),
             _ => None,
         };
@@ -201,7 +205,7 @@ impl Mac<'_> {
         let refused = self.refused.as_deref().map(|asked| {
             let (object, context) = (self.turn.object, self.turn.context);
             format!(
-                "the annotation {} names {asked:?}, and this object's own claim is {}: take the annotation away, or {}",
+                "the annotation {} names {asked:?}, but this object's own claim is {}: remove the annotation, or {}",
                 annotations::CLAIM,
                 self.claim,
                 approvals::remedy(context, asked, &object.namespace().unwrap_or_default(), &object.name_any())
@@ -281,7 +285,7 @@ impl Mac<'_> {
         match self.turn.context.lifecycle.hosts(zone).await {
             Ok(listing) => Some(listing),
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, %zone, "the zone cannot be listed");
+                tracing::warn!(error = &error as &dyn std::error::Error, %zone, "cannot list the zone");
                 None
             }
         }
@@ -318,7 +322,7 @@ impl Mac<'_> {
     /// Whether a look for a host would end as the last one did: then nothing is begun, and nothing written.
     async fn waits_as_before(&self) -> bool {
         let (turn, object) = (&self.turn, self.turn.object);
-        let Some(last) = turn.last().filter(|last| last.reason.as_deref() == Some("NoHostAvailable")) else {
+        let Some(last) = turn.last().filter(|last| last.reason.as_deref() == Some(NO_HOST)) else {
             return false;
         };
         // Where a host may be ordered, Scaleway's stock counts, too.
@@ -336,6 +340,20 @@ impl Mac<'_> {
         true
     }
 
+    /// Whether it looks for a host, or orders one, where others that ask for the same failed with the same words. Each
+    /// looks for itself whether a host has come into the pool, which calls nobody.
+    fn common_failures(&self) -> Option<Turn> {
+        let (turn, spec) = (&self.turn, &self.turn.object.spec);
+        let orders = work::Orders::of(spec.order.as_ref(), turn.context.settings.allow_orders);
+        let waits = turn.last().is_some_and(|last| last.reason.as_deref() == Some(NO_HOST));
+        if waits && orders == work::Orders::NotWanted {
+            return None;
+        }
+        let zone = self.target.zone.as_ref().map(Zone::as_str).unwrap_or_default();
+        let asked = (zone, &spec.pool_prefix, &spec.machine_type, &spec.operating_system, orders);
+        Some(turn.turn_of(JobKind::Adopt, format_args!("{asked:?}")))
+    }
+
     fn pool(&self, zone: Zone, prefix: PoolPrefix) -> Pool {
         let spec = &self.turn.object.spec;
         Pool { zone, prefix, machine_type: spec.machine_type.clone(), operating_system: spec.operating_system.clone() }
@@ -346,6 +364,14 @@ impl Mac<'_> {
         if kind == JobKind::Adopt && self.waits_as_before().await {
             return Ok(Action::requeue(self.turn.context.settings.retry_interval));
         }
+        let common = match kind {
+            JobKind::Adopt => match self.common_failures() {
+                Some(Turn::Wait(wait)) => return Ok(self.turn.wait_for_others(wait)),
+                Some(Turn::Try(common)) => Some(common),
+                None => None,
+            },
+            _ => None,
+        };
         // What was judged already counts too: a host is rebooted once.
         let seen = |machine: &AppleSiliconMachine| {
             let known = machine.status.clone().map(|status| (status.bootstrap, status.setup, status.remediation));
@@ -362,6 +388,7 @@ impl Mac<'_> {
         };
         let turn = &mut self.turn;
         match kind {
+            kind if turn.is_retried(kind) => {}
             JobKind::Adopt => turn.say(Phase::Adopting, "Adopting", "a host of the pool is being claimed"),
             JobKind::Release => turn.say(Phase::Releasing, "Releasing", "the host is being released"),
             JobKind::Recover => {
@@ -374,7 +401,7 @@ impl Mac<'_> {
                 if kind == JobKind::TearDown {
                     turn.say(Phase::Releasing, "TearingDown", TEARING_DOWN);
                 } else {
-                    let message = format!("run {} of the set-up is going on", begun.attempt);
+                    let message = format!("run {} of the set-up script is in progress", begun.attempt);
                     turn.say_bootstrapped(false, "SettingUp", &message);
                 }
                 turn.status.setup = Some(begun);
@@ -406,7 +433,12 @@ impl Mac<'_> {
                 let requested_by = self.turn.requested_by("");
                 let namespace = self.turn.object.namespace().unwrap_or_default();
                 self.turn.launch(kind, move |control, _| async move {
-                    work::adopt(&context, &pool, &namespace, &claim, orders, requested_by, &control).await
+                    let outcome =
+                        work::adopt(&context, &pool, &namespace, &claim, orders, requested_by, &control).await;
+                    if let Some(common) = common {
+                        common.end(&outcome, Instant::now(), rand::random());
+                    }
+                    outcome
                 });
             }
             (JobKind::Inspect, Some((zone, id))) => {
@@ -429,8 +461,8 @@ impl Mac<'_> {
                 if request.requested.is_none()
                     && requested(self.turn.object.annotations()).0 == Some(Requested::Terminate)
                 {
-                    let why = "the annotation asks to delete a host of a pool, and the controller runs without \
-                               --allow-terminate: the release policy is asked without it";
+                    let why = "the annotation asks to delete a host of a pool, but the controller runs without \
+                               --allow-terminate, so the release policy does not see that request";
                     self.turn.event(true, "TerminateNotAllowed", "Release", why).await;
                 }
                 self.turn.launch(kind, move |control, attempt| async move {
@@ -440,7 +472,7 @@ impl Mac<'_> {
             }
             _ => {}
         }
-        Ok(Action::requeue(JOB_CHECK))
+        Ok(Action::requeue(self.turn.job_check()))
     }
 
     /// What is run on the host.
@@ -546,7 +578,7 @@ impl Mac<'_> {
         // It may be lost alone, too: to another's write, or to one of ours that an older sight of the object led to.
         let known = status.setup.as_ref().filter(|known| known.server_id == status.server_id);
         if status.condition(conditions::BOOTSTRAPPED).is_none()
-            && let Some((done, reason, message)) = known.and_then(setup::standing)
+            && let Some((done, reason, message)) = known.and_then(setup::bootstrapped)
         {
             self.turn.say_bootstrapped(done, reason, &message);
         }
@@ -595,7 +627,7 @@ impl Mac<'_> {
         let host = self.host.as_ref().map(|(_, id)| id.clone()).or(seen);
         let claim = self.claim.clone();
         let what = match &host {
-            Some(host) => format!("host {host} in {zone}, with the name {claim},"),
+            Some(host) => format!("the host {host} in {zone} with the name {claim}"),
             None => format!("the host in {zone} with the name {claim}, if there is one,"),
         };
         self.turn.abandon(&AbandonTarget::Host { zone, host, claim }, &what).await

@@ -12,7 +12,7 @@ use super::decide::renamed;
 use crate::context::Context;
 use crate::kinds::{Order, annotations};
 use crate::names::claim_prefix;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, words_of};
 
 /// How soon a claim is tried again that met somebody else's.
 const AFTER_CONTENTION: Duration = Duration::from_secs(5);
@@ -78,12 +78,12 @@ pub(super) async fn adopt(
         Orders::NotWanted => return waiting(none),
         Orders::Forbidden => {
             return waiting(format!(
-                "{none}; none is ordered, though spec.order allows it: the controller runs without --allow-orders"
+                "{none}; spec.order allows an order, but the controller runs without --allow-orders"
             ));
         }
         Orders::UpTo(_) if orders_left == Some(0) => {
             return waiting(format!(
-                "{none}; none is ordered: as many as the operator allows were ordered for the namespace, and are there"
+                "{none}; no host is ordered, because the namespace has as many ordered hosts as the operator allows"
             ));
         }
         Orders::UpTo(limit) => limit,
@@ -153,11 +153,11 @@ pub(super) async fn inspect(
 fn words(error: &LifecycleError) -> String {
     match error {
         LifecycleError::Scaleway { source, .. } if source.is_gone_or_not_ours() => format!(
-            "{error}; the host was deleted, or the key may not see it any more, and Windlass cannot tell which: if it \
-             was deleted, set the annotation {} and delete this object, or its Machine",
+            "{error}; either the host was deleted, or the key has lost the right to see it. If it was deleted, set \
+             the annotation {} and delete this object, or its Machine",
             annotations::ABANDON
         ),
-        _ => error.to_string(),
+        _ => words_of(error),
     }
 }
 

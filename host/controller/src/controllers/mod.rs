@@ -119,7 +119,10 @@ pub(crate) async fn run(
     spawn(Box::pin(clusters(Arc::clone(&context), arguments, stop.clone())));
     match orphans::Watch::of(arguments) {
         Some(watch) => spawn(Box::pin(orphans::watch(Arc::clone(&context), watch, stop.clone()))),
-        None => tracing::info!("orphans are not looked for: one namespace cannot explain the claims of another"),
+        None => tracing::info!(
+            "the search for orphans is off, because this controller watches one namespace and \
+                                hosts of others would look orphaned"
+        ),
     }
     tasks.close();
     let appeared = async {
@@ -143,7 +146,7 @@ pub(crate) async fn run(
     if again {
         tasks.wait().await;
     } else if tokio::time::timeout(arguments.shutdown_grace, tasks.wait()).await.is_err() {
-        tracing::warn!("reconciles did not finish in time and were abandoned");
+        tracing::warn!("some reconciles did not finish within the shutdown grace period");
     }
     again
 }
@@ -357,7 +360,7 @@ fn after_error<K: Resource<DynamicType = ()>>(kind: &str, object: &K, error: &Er
         namespace = object.namespace(),
         name = object.name_any(),
         error = error as &dyn std::error::Error,
-        "the reconcile failed and is tried again"
+        "the reconcile failed and will be retried"
     );
     Action::requeue(AFTER_ERROR)
 }

@@ -12,7 +12,7 @@ use crate::outcome::not_yet;
 use crate::owners::{Owners, ProvisioningGate};
 
 /// What is said of a server about which the release policy is asked.
-pub(super) const RECOVERING: &str = "what becomes of the server is being decided, since its Machine is unhealthy";
+pub(super) const RECOVERING: &str = "the release policy decides about the server, because its Machine is unhealthy";
 
 /// What the zone's listing shows of the server.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ fn release(seen: &Observed<'_>) -> Next {
     }
     match seen.busy {
         Some(JobKind::CleanUp) => {
-            return Next::wait(Phase::Deleting, "Deleting", "the server is being removed", None);
+            return Next::wait(Phase::Deleting, "Deleting", "the server is being deleted", None);
         }
         Some(_) => return Next::CallOff,
         None => {}
@@ -87,7 +87,7 @@ fn provision(seen: &Observed<'_>) -> Next {
     if let Some(why) = &seen.owners.paused {
         return Next::Pause(why.clone());
     }
-    if let ProvisioningGate::Waiting { gate, message } = &seen.owners.standing
+    if let ProvisioningGate::Waiting { gate, message } = &seen.owners.provisioning
         && gate.is_unknown()
         && seen.server_id.is_none()
     {
@@ -112,7 +112,7 @@ fn provision(seen: &Observed<'_>) -> Next {
     if let Some(why) = seen.refused {
         return Next::wait(Phase::Failed, "ServerNotApproved", why, Some(seen.interval));
     }
-    if let ProvisioningGate::Waiting { gate, message } = &seen.owners.standing {
+    if let ProvisioningGate::Waiting { gate, message } = &seen.owners.provisioning {
         return Next::wait(Phase::Pending, gate.reason(), message, Some(seen.interval));
     }
     if let Some(problem) = seen.misconfigured {
@@ -160,8 +160,8 @@ mod tests {
     use super::*;
     use crate::owners::Gate;
 
-    fn owners(standing: ProvisioningGate) -> Owners {
-        Owners { paused: None, standing, cluster: None, machine: None, joined: false, node_ready: None }
+    fn owners(provisioning: ProvisioningGate) -> Owners {
+        Owners { paused: None, provisioning, cluster: None, machine: None, joined: false, node_ready: None }
     }
 
     fn last(kind: JobKind, state: &str) -> OperationStatus {

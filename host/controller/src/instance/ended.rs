@@ -16,7 +16,7 @@ impl Instance<'_> {
     pub(super) async fn act_upon(&mut self, outcome: &Outcome) -> Result<Action, Error> {
         match outcome {
             Outcome::Created(created) => self.created(created).await,
-            Outcome::NothingMade => self.turn.finish_release(false, "ServerRemoved", "nothing was ever made").await,
+            Outcome::NothingMade => self.turn.finish_release(false, "ServerRemoved", "nothing was created").await,
             // What is deleted meanwhile is released, whatever was said of its recovery.
             Outcome::Released(_) if self.turn.deleting() && self.turn.has_recovered() => self.turn.acted_upon().await,
             Outcome::Released(released) if self.turn.deleting() => self.released(released).await,
@@ -34,7 +34,7 @@ impl Instance<'_> {
         match released.outcome {
             ReleaseOutcome::Kept => {
                 let id = turn.status.server_id.as_deref().unwrap_or_default();
-                let message = format!("the server {id} is {}; nothing looks after it any more", released.words());
+                let message = format!("the server {id} is {}; nothing manages it any more", released.words());
                 turn.finish_release(false, "Kept", &message).await
             }
             _ => {

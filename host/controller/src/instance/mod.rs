@@ -11,6 +11,7 @@ use std::sync::Arc;
 use kube::api::{Patch, PatchParams};
 use kube::{Resource, ResourceExt};
 use serde_json::json;
+use tokio::time::Instant;
 use windlass_lifecycle::{AbandonTarget, Asking, Existing, Listing, OperationId, ServerSpecification, Target};
 use windlass_policy::slots::SlotName;
 use windlass_policy::slots::release::Requested;
@@ -22,9 +23,10 @@ use crate::Error;
 use crate::account_of::context_of;
 use crate::action::Action;
 use crate::approvals::{self, approved};
+use crate::common_failures::Turn;
 use crate::context::Context;
 use crate::job_kind::JobKind;
-use crate::kinds::{InstanceMachine, MachineAddress, MachineStatus, Phase, annotations};
+use crate::kinds::{InstanceMachine, InstanceMachineSpec, MachineAddress, MachineStatus, Phase, annotations};
 use crate::names::{ProviderId, group};
 use crate::owners::{Owners, ProvisioningGate};
 use crate::requested::requested;
@@ -42,7 +44,7 @@ const INTERNAL: &str = "InternalIP";
 
 impl Machine for InstanceMachine {
     const LEAVING: Phase = Phase::Deleting;
-    const CALLING_OFF: &'static str = "the creation is being called off and undone";
+    const CALLING_OFF: &'static str = "the creation is being cancelled and rolled back";
     const SLOTS: &'static [SlotName] = &[SlotName::Placement, SlotName::Release, SlotName::Rollback, SlotName::Retry];
 }
 
@@ -154,7 +156,7 @@ fn zone_of(
     if let Some((zone, _)) = server_of(object) {
         return Ok(zone);
     }
-    let domain = match &owners.standing {
+    let domain = match &owners.provisioning {
         ProvisioningGate::Ready { failure_domain, .. } => failure_domain.clone(),
         _ => None,
     };
@@ -188,7 +190,7 @@ impl Instance<'_> {
         let refused = self.refused.as_deref().map(|named| {
             let (namespace, name) = (turn.object.namespace().unwrap_or_default(), turn.object.name_any());
             format!(
-                "the object names {named}, which was not made for it: take {} and spec.providerID away, or {}",
+                "the object names {named}, which was not created for it: remove {} and spec.providerID, or {}",
                 annotations::OPERATION,
                 approvals::remedy(turn.context, named, &namespace, &name)
             )
@@ -252,9 +254,11 @@ impl Instance<'_> {
         let Ok(zone) = self.zone.clone() else { return self.turn.remove_finalizer().await };
         let (creation, server) = (self.operation.clone(), self.server.as_ref().map(|(_, id)| id.clone()));
         let what = match (&server, &creation) {
-            (Some(server), Some(creation)) => format!("server {server} in {zone}, made by operation {creation},"),
-            (Some(server), None) => format!("server {server} in {zone}"),
-            (None, Some(creation)) => format!("what operation {creation} has made in {zone}"),
+            (Some(server), Some(creation)) => {
+                format!("the server {server} in {zone}, created by operation {creation},")
+            }
+            (Some(server), None) => format!("the server {server} in {zone}"),
+            (None, Some(creation)) => format!("what operation {creation} created in {zone}"),
             (None, None) => return self.turn.remove_finalizer().await,
         };
         self.turn.abandon(&AbandonTarget::Server { zone, creation, server }, &what).await
@@ -269,7 +273,7 @@ impl Instance<'_> {
         match self.turn.context.lifecycle.servers(zone).await {
             Ok(listing) => Some(listing),
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, %zone, "the zone cannot be listed");
+                tracing::warn!(error = &error as &dyn std::error::Error, %zone, "cannot list the zone");
                 None
             }
         }
@@ -277,6 +281,13 @@ impl Instance<'_> {
 
     /// Starts a job; what it is for is written first.
     async fn start(&mut self, kind: JobKind, wanted: Result<ServerSpecification, String>) -> Result<Action, Error> {
+        let common = match kind {
+            JobKind::Create => match self.common_failures() {
+                Turn::Wait(wait) => return Ok(self.turn.wait_for_others(wait)),
+                Turn::Try(common) => Some(common),
+            },
+            _ => None,
+        };
         // What was judged already counts too: a server is restarted once.
         let seen = |machine: &InstanceMachine| {
             (machine.spec.clone(), machine.status.as_ref().and_then(|status| status.remediation.clone()))
@@ -286,8 +297,9 @@ impl Instance<'_> {
         }
         let turn = &mut self.turn;
         match kind {
+            kind if turn.is_retried(kind) => {}
             JobKind::Create => turn.say(Phase::Creating, "Creating", "the server is being created"),
-            JobKind::CleanUp => turn.say(Phase::Deleting, "Deleting", "the server is being removed"),
+            JobKind::CleanUp => turn.say(Phase::Deleting, "Deleting", "the server is being deleted"),
             JobKind::Recover => turn.say(Phase::Recovering, "Recovering", RECOVERING),
             _ => {}
         }
@@ -304,14 +316,14 @@ impl Instance<'_> {
         match kind {
             JobKind::Create => {
                 let Ok(mut wanted) = wanted else { return Ok(Action::requeue(JOB_CHECK)) };
-                let secret = match &self.turn.owners.standing {
+                let secret = match &self.turn.owners.provisioning {
                     ProvisioningGate::Ready { bootstrap_secret, .. } => Some(bootstrap_secret.clone()),
                     _ => object.spec.bootstrap.as_ref().map(|bootstrap| bootstrap.data_secret_name.clone()),
                 };
                 let namespace = object.namespace().unwrap_or_default();
                 let write = self.operation_writer();
                 wanted.requested_by = self.turn.requested_by("");
-                let requested_by = self.turn.requested_by("an earlier creation for the object was not finished");
+                let requested_by = self.turn.requested_by("an earlier creation for this object did not finish");
                 self.turn.launch(kind, move |control, _| async move {
                     if let Some(secret) = secret {
                         let retry = context.settings.retry_interval;
@@ -322,7 +334,12 @@ impl Instance<'_> {
                     }
                     let earlier = operation.map(|operation| (operation, requested_by));
                     let admission = work::Admission::of(&context, namespace);
-                    work::create(&context.lifecycle, &zone, wanted, earlier, admission, write, &control).await
+                    let outcome =
+                        work::create(&context.lifecycle, &zone, wanted, earlier, admission, write, &control).await;
+                    if let Some(common) = common {
+                        common.end(&outcome, Instant::now(), rand::random());
+                    }
+                    outcome
                 });
             }
             JobKind::CleanUp => {
@@ -349,7 +366,15 @@ impl Instance<'_> {
             }
             _ => {}
         }
-        Ok(Action::requeue(JOB_CHECK))
+        Ok(Action::requeue(self.turn.job_check()))
+    }
+
+    /// Whether it tries to make its server, where others that ask for the same failed with the same words.
+    fn common_failures(&self) -> Turn {
+        let zone = self.zone.as_ref().map(Zone::as_str).unwrap_or_default();
+        // What is an object's own is no cause that others share.
+        let spec = InstanceMachineSpec { provider_id: None, bootstrap: None, ..self.turn.object.spec.clone() };
+        self.turn.turn_of(JobKind::Create, format_args!("{zone} {spec:?}"))
     }
 
     /// Asks shadows what would become of the server if the object were deleted.
@@ -431,7 +456,7 @@ impl Instance<'_> {
     fn is_complete(&self, server: &Server) -> bool {
         let status = &self.turn.status;
         let waits_for_node =
-            matches!(self.turn.owners.standing, ProvisioningGate::Ready { .. }) && !status.bootstrap_data_removed;
+            matches!(self.turn.owners.provisioning, ProvisioningGate::Ready { .. }) && !status.bootstrap_data_removed;
         let waits_for_address = !server.private_nics.is_empty() && internal(&status.addresses).next().is_none();
         !waits_for_node && !waits_for_address
     }

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_has_one_address_unless_told_otherwise() {
+    fn a_server_has_one_address_unless_the_specification_says_otherwise() {
         let minimal = json!({"types": ["DEV1-S"], "image": "ubuntu_noble"});
         assert_eq!(wanted(minimal).unwrap().addresses, [AddressKind::Ipv4]);
         let none = json!({"types": ["DEV1-S"], "image": "ubuntu_noble", "publicIPs": []});

@@ -17,7 +17,7 @@ use crate::catalogue::Catalogue;
 use crate::context::Context;
 use crate::kinds::{RemediationStatus, annotations};
 use crate::limits::{Limits, Wanted};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, words_of};
 
 /// How soon something that is under way is looked at again.
 const AFTER_CONTENTION: Duration = Duration::from_secs(5);
@@ -100,7 +100,7 @@ pub(super) async fn create(
         Err(LifecycleError::Failed(failure))
             if failure.report.is_clean() && failure.cause.class == FailureClass::Cancelled =>
         {
-            Outcome::CalledOff { message: format!("the creation was called off; {}", failure.report.words()) }
+            Outcome::CalledOff { message: format!("the creation was cancelled; {}", failure.report.words()) }
         }
         Err(error) => failed(error, "CreationFailed"),
     }
@@ -132,7 +132,7 @@ async fn take_up(
     if known == Some(OperationState::Open) {
         return Err(Outcome::Waiting {
             reason: "Creating",
-            message: format!("the operation {earlier} is being ended"),
+            message: format!("the earlier operation {earlier} is still in progress"),
             after: AFTER_CONTENTION,
         });
     }
@@ -275,11 +275,11 @@ async fn not_ours(lifecycle: &Lifecycle, zone: &Zone, id: &str, is_removed: bool
     }
     let state = server.state.as_str();
     let message = if lifecycle.owns(&server) {
-        format!("the server {id} in {zone} is {state}, after it was to be gone")
+        format!("the server {id} in {zone} was deleted but still exists (state {state})")
     } else {
         format!(
-            "the server {id} in {zone} is {state}, and is not ours any more: it lacks the tag windlass-owner={}. It \
-             is left alone, and this object waits. Delete the server, give it the tag again, or annotate the object \
+            "the server {id} in {zone} is {state} and lacks the tag windlass-owner={}, so Windlass no longer owns it \
+             and does not delete it. This object waits: delete the server, add the tag again, or annotate the object \
              with {}",
             lifecycle.owner(),
             annotations::ABANDON
@@ -301,8 +301,8 @@ pub(super) async fn inspect(context: &Context, zone: &Zone, id: &str) -> Outcome
     match context.lifecycle.server(zone, id).await {
         Ok(Some(server)) if !context.lifecycle.owns(&server) => {
             let message = format!(
-                "the server {id} in {zone} is {}, and is not ours any more: it lacks the tag windlass-owner={}. Give \
-                 it the tag again",
+                "the server {id} in {zone} is {} and lacks the tag windlass-owner={}, so Windlass no longer owns it: \
+                 add the tag again",
                 server.state.as_str(),
                 context.settings.owner
             );
@@ -310,7 +310,11 @@ pub(super) async fn inspect(context: &Context, zone: &Zone, id: &str) -> Outcome
         }
         Ok(Some(server)) => Outcome::Waiting {
             reason: "ServerNotListed",
-            message: format!("the server {id} is {} and not in the list of ours", server.state.as_str()),
+            message: format!(
+                "the server {id} is {}, but Scaleway's list of the servers with Windlass's tags does \
+                              not show it",
+                server.state.as_str()
+            ),
             after: Duration::from_secs(30),
         },
         Ok(None) => Outcome::Refused {
@@ -326,7 +330,7 @@ pub(super) async fn inspect(context: &Context, zone: &Zone, id: &str) -> Outcome
 
 /// What an error of the lifecycle means for a machine.
 fn failed(error: LifecycleError, reason: &'static str) -> Outcome {
-    let message = error.to_string();
+    let message = words_of(&error);
     match error {
         LifecycleError::NotBegun => Outcome::CalledOff { message },
         LifecycleError::OperationRunning { .. } | LifecycleError::CleanupUnderWay { .. } => {

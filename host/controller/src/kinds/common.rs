@@ -167,7 +167,8 @@ pub struct OperationStatus {
     /// The step that was begun last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// How often it was begun, from 1.
+    /// The number of the attempt, from 1. Failures in a row count, and a policy's requests to be asked again; waits do
+    /// not. A retry that ends as the attempt before it did is not written.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub attempt: u32,

@@ -52,8 +52,8 @@ pub(super) async fn look(
         // Anew for each zone: who came to life meanwhile is explained.
         let (live, _) = living(context).await?;
         // One zone that cannot be listed hides no other: an object may name one that is none.
-        let told = match reclaim(context, zone, live.clone(), ReclaimMode::Report, watch.grace).await {
-            Ok(told) => told,
+        let report = match reclaim(context, zone, live.clone(), ReclaimMode::Report, watch.grace).await {
+            Ok(report) => report,
             Err(error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, %zone, "cannot look for orphaned hosts");
                 seen.extend(account.hosts.iter().filter(|(_, (of, _))| of == zone).map(|(host, _)| host.clone()));
@@ -62,14 +62,14 @@ pub(super) async fn look(
         };
         account.listed.insert(zone.clone());
         let first_seen = &mut account.hosts;
-        *counts.hosts.entry(zone.clone()).or_default() += told.stranded.len();
-        for stranded in &told.stranded {
+        *counts.hosts.entry(zone.clone()).or_default() += report.stranded.len();
+        for stranded in &report.stranded {
             seen.insert(stranded.host.clone());
             let new = !first_seen.contains_key(&stranded.host);
             let (_, since) = *first_seen.entry(stranded.host.clone()).or_insert_with(|| (zone.clone(), Instant::now()));
             if new {
                 let note = format!(
-                    "the host {} in {zone} carries the claim {:?}, which no AppleSiliconMachine explains",
+                    "the host {} in {zone} has the claim {:?}, but no AppleSiliconMachine has that claim",
                     stranded.host, stranded.claim
                 );
                 context.event(&about(watch), true, "OrphanedHost", "Reclaim", &note).await;
@@ -88,7 +88,7 @@ pub(super) async fn look(
             // Only this one: all others that are stranded count as alive.
             let (mut others, _) = living(context).await?;
             others.extend(
-                told.stranded.iter().filter(|other| other.host != stranded.host).map(|other| other.host.clone()),
+                report.stranded.iter().filter(|other| other.host != stranded.host).map(|other| other.host.clone()),
             );
             let returning = ReclaimMode::ReturnToPool(prefix);
             let done = match reclaim(context, zone, others, returning, watch.grace).await {

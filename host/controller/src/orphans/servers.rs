@@ -82,15 +82,15 @@ pub(super) async fn look(
         let count = counts.servers.entry(zone.clone()).or_default();
         for server in listing.machines.iter().filter(|server| !is_explained(server, &explained)) {
             found.insert(server.id.clone());
-            let Some((_, told)) = account.servers.get_mut(&server.id) else {
+            let Some((_, reported)) = account.servers.get_mut(&server.id) else {
                 account.servers.insert(server.id.clone(), (zone.clone(), false));
                 continue;
             };
             *count += 1;
-            if !std::mem::replace(told, true) {
+            if !std::mem::replace(reported, true) {
                 let note = format!(
-                    "the server {} ({}) in {zone} has our tags, and no InstanceMachine or ServerCluster explains it: \
-                     delete it where nobody needs it",
+                    "the server {} ({}) in {zone} has Windlass's tags, but belongs to no InstanceMachine or \
+                     ServerCluster: delete it if nobody needs it",
                     server.id, server.name
                 );
                 context.event(&about(watch), true, "OrphanedServer", "Report", &note).await;

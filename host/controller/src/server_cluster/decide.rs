@@ -47,7 +47,7 @@ pub(super) struct Observed<'a> {
     /// Why its specification cannot be used, where it cannot.
     pub(super) misconfigured: Option<&'a str>,
     pub(super) busy: Option<JobKind>,
-    pub(super) standing: Option<RecordedCluster>,
+    pub(super) recorded: Option<RecordedCluster>,
     pub(super) past: Past,
     pub(super) generation: i64,
     pub(super) retry: Option<&'a str>,
@@ -126,7 +126,7 @@ pub(super) fn decide(seen: &Observed<'_>) -> Next {
     }
     if seen.deleting {
         // What is there goes, also of a specification that asks for what cannot be.
-        return match seen.standing {
+        return match seen.recorded {
             None => Next::RemoveFinalizer,
             Some(_) if seen.abandoned => Next::Abandon,
             Some(_) => after_backoff(seen, Work::Terminate),
@@ -135,14 +135,14 @@ pub(super) fn decide(seen: &Observed<'_>) -> Next {
     if let Some(problem) = seen.misconfigured {
         return Next::Misconfigured(problem.to_owned());
     }
-    let Some(standing) = seen.standing else { return once(seen, Work::Create) };
-    if standing.open {
+    let Some(recorded) = seen.recorded else { return once(seen, Work::Create) };
+    if recorded.open {
         return after_backoff(seen, Work::Resume);
     }
-    match standing.state {
-        ClusterState::Active if !standing.differs => Next::Settled,
+    match recorded.state {
+        ClusterState::Active if !recorded.differs => Next::Settled,
         // What never was a cluster is not mended node by node.
-        _ if !standing.established => once(seen, Work::CreateAnew),
+        _ if !recorded.established => once(seen, Work::CreateAnew),
         _ => once(seen, Work::Scale),
     }
 }
@@ -195,7 +195,7 @@ mod tests {
             unreadable: None,
             misconfigured: None,
             busy: None,
-            standing: None,
+            recorded: None,
             past: Past::default(),
             generation: 2,
             retry: None,
@@ -223,23 +223,23 @@ mod tests {
             ("at work", Observed { busy: Some(JobKind::Create), ..seen() }, Next::Follow),
             ("at work and deleted", Observed { busy: Some(JobKind::Create), deleting: true, ..seen() }, Next::Follow),
             ("paused at work", Observed { busy: Some(JobKind::Create), paused: true, ..seen() }, Next::Follow),
-            ("as it should be", Observed { standing: Some(ACTIVE), ..seen() }, Next::Settled),
-            ("other counts", Observed { standing: Some(differs), ..seen() }, Next::Start(Work::Scale)),
-            ("in error, asked anew", Observed { standing: Some(error), ..seen() }, Next::Start(Work::Scale)),
-            ("never active", Observed { standing: Some(never), ..seen() }, Next::Start(Work::CreateAnew)),
-            ("left open", Observed { standing: Some(open), ..seen() }, Next::Start(Work::Resume)),
-            ("deleted", Observed { deleting: true, standing: Some(ACTIVE), ..seen() }, Next::Start(Work::Terminate)),
+            ("as it should be", Observed { recorded: Some(ACTIVE), ..seen() }, Next::Settled),
+            ("other counts", Observed { recorded: Some(differs), ..seen() }, Next::Start(Work::Scale)),
+            ("in error, asked anew", Observed { recorded: Some(error), ..seen() }, Next::Start(Work::Scale)),
+            ("never active", Observed { recorded: Some(never), ..seen() }, Next::Start(Work::CreateAnew)),
+            ("left open", Observed { recorded: Some(open), ..seen() }, Next::Start(Work::Resume)),
+            ("deleted", Observed { deleting: true, recorded: Some(ACTIVE), ..seen() }, Next::Start(Work::Terminate)),
             (
                 "deleted, open",
-                Observed { deleting: true, standing: Some(open), ..seen() },
+                Observed { deleting: true, recorded: Some(open), ..seen() },
                 Next::Start(Work::Terminate),
             ),
             (
                 "deleted and abandoned",
-                Observed { deleting: true, abandoned: true, standing: Some(open), ..seen() },
+                Observed { deleting: true, abandoned: true, recorded: Some(open), ..seen() },
                 Next::Abandon,
             ),
-            ("abandoned, not deleted", Observed { abandoned: true, standing: Some(ACTIVE), ..seen() }, Next::Settled),
+            ("abandoned, not deleted", Observed { abandoned: true, recorded: Some(ACTIVE), ..seen() }, Next::Settled),
             ("abandoned, nothing there", Observed { deleting: true, abandoned: true, ..seen() }, Next::RemoveFinalizer),
             ("deleted, nothing there", Observed { deleting: true, ..seen() }, Next::RemoveFinalizer),
             (
@@ -267,7 +267,7 @@ mod tests {
         let error = RecordedCluster { state: ClusterState::Error, ..ACTIVE };
         let tried = attempt(2, 4);
         let past = Past { last: 4, interruptions: 0 };
-        let found = Observed { standing: Some(error), attempt: Some(&tried), past, ..seen() };
+        let found = Observed { recorded: Some(error), attempt: Some(&tried), past, ..seen() };
         assert_eq!(decide(&found), Next::Settled);
         assert_eq!(decide(&Observed { generation: 3, ..found }), Next::Start(Work::Scale), "another specification");
         assert_eq!(
@@ -287,7 +287,7 @@ mod tests {
         let never = RecordedCluster { state: ClusterState::Error, established: false, ..ACTIVE };
         let tried = attempt(2, 1);
         let found = |interruptions| Observed {
-            standing: Some(never),
+            recorded: Some(never),
             attempt: Some(&tried),
             past: Past { last: 5, interruptions },
             ..seen()
@@ -305,7 +305,7 @@ mod tests {
             not_before: Some("2026-08-01T12:00:30Z".into()),
             ..OperationStatus::default()
         };
-        let found = Observed { deleting: true, standing: Some(ACTIVE), last: Some(&last), ..seen() };
+        let found = Observed { deleting: true, recorded: Some(ACTIVE), last: Some(&last), ..seen() };
         assert_eq!(decide(&found), Next::Wait(Duration::from_secs(30)));
         let later = "2026-08-01T12:00:31Z".parse().unwrap();
         assert_eq!(decide(&Observed { now: later, ..found }), Next::Start(Work::Terminate));

@@ -112,11 +112,11 @@ async fn without_credentials(object: &ServerCluster, context: &Context, unusable
 
 /// Looks whether the servers of a settled cluster are still there. What is news is written, and brings a reconcile.
 async fn look(object: &ServerCluster, context: &Arc<Context>) {
-    let stands = object.status.as_ref().is_some_and(|status| status.state.is_some());
-    let Some(name) = object.name_any().parse::<ClusterName>().ok().filter(|_| stands) else { return };
+    let is_recorded = object.status.as_ref().is_some_and(|status| status.state.is_some());
+    let Some(name) = object.name_any().parse::<ClusterName>().ok().filter(|_| is_recorded) else { return };
     let part = context.server_clusters.of(&object.namespace().unwrap_or_default());
     if let Err(error) = part.clusters.refresh(&name).await {
-        tracing::debug!(cluster = %name, %error, "the servers of the cluster were not read");
+        tracing::debug!(cluster = %name, %error, "cannot read the servers of the cluster");
     }
     audit(object, context, &name).await;
 }
@@ -142,7 +142,7 @@ async fn audit(object: &ServerCluster, context: &Context, name: &ClusterName) {
             context.audits.learn(&uid, true, named.collect());
             context.settled.set(&asked, mark);
         }
-        Err(error) => tracing::warn!(cluster = %name, %error, "shadows cannot be asked about its servers"),
+        Err(error) => tracing::warn!(cluster = %name, %error, "cannot ask shadow policies about its servers"),
     }
 }
 
@@ -240,7 +240,7 @@ impl Cluster<'_> {
                 JobView::Running(kind) => Some(kind),
                 JobView::None | JobView::Ended(_) => None,
             },
-            standing: stored.map(|stored| RecordedCluster {
+            recorded: stored.map(|stored| RecordedCluster {
                 state: stored.cluster.state,
                 open: stored.open.is_some(),
                 established: self.old.established,
@@ -272,7 +272,7 @@ impl Cluster<'_> {
                 Ok(Action::requeue(WHILE_BUSY))
             }
             Next::Wait(wait) => {
-                self.say_standing(tried);
+                self.say_state(tried);
                 self.write().await?;
                 Ok(Action::requeue(wait))
             }
@@ -287,7 +287,7 @@ impl Cluster<'_> {
             },
             Next::Start(work) => self.start(work).await,
             Next::Settled => {
-                self.say_standing(tried);
+                self.say_state(tried);
                 let settled = self.status == self.old;
                 self.write().await?;
                 if settled {
@@ -318,7 +318,7 @@ impl Cluster<'_> {
                     .map(|node| format!("{} ({})", node.name, node.server.as_deref().unwrap_or("no id known")))
                     .collect();
                 let words = format!(
-                    "{} servers are left alone and go on: {}; {}",
+                    "Windlass stops managing {} servers, which keep running: {}; {}",
                     nodes.len(),
                     nodes.join(", "),
                     abandonment.words()
@@ -356,7 +356,7 @@ impl Cluster<'_> {
     fn say_pause(&mut self, paused: bool) {
         if paused {
             let annotation = pausing_annotation(self.object).unwrap_or_default();
-            let words = format!("the object carries the annotation {annotation}: nothing is begun");
+            let words = format!("the object has the annotation {annotation}, so no operation begins");
             self.set(conditions::PAUSED, ConditionStatus::True, "Paused", &words);
         } else {
             self.set(conditions::PAUSED, ConditionStatus::False, "NotPaused", "");
@@ -379,7 +379,7 @@ impl Cluster<'_> {
                     "scale" => "Scaling",
                     _ => "Terminating",
                 };
-                (reason, format!("operation {} is at the stage {}", operation.number, operation.stage))
+                (reason, format!("operation {} is in progress (stage {})", operation.number, operation.stage))
             }
             None => ("Beginning", "an operation is about to begin, or has just ended".to_owned()),
         };
@@ -388,7 +388,7 @@ impl Cluster<'_> {
     }
 
     /// Says where the cluster stands when nothing is under way.
-    fn say_standing(&mut self, tried: bool) {
+    fn say_state(&mut self, tried: bool) {
         let Ok(Some(stored)) = &self.stored else {
             let words = self.old.attempt.as_ref().and_then(|attempt| attempt.refused.clone()).unwrap_or_default();
             return self.say(false, if words.is_empty() { "NotBegun" } else { "Refused" }, &words);
@@ -407,7 +407,7 @@ impl Cluster<'_> {
         }
         if tried && (differs || !active) {
             words.push(format!(
-                "not tried again by itself: change the specification, or set the annotation {} to a new value",
+                "it is not retried automatically: change the specification, or set the annotation {} to a new value",
                 annotations::RETRY
             ));
         }
@@ -442,7 +442,7 @@ impl Cluster<'_> {
 
     /// Gives the object the record of the servers that are its.
     async fn restore(&mut self, status: ServerClusterStatus) -> Result<Action, Error> {
-        let words = format!("{} servers that were there have been taken over", status.nodes.len());
+        let words = format!("took over {} existing servers", status.nodes.len());
         let conditions = std::mem::take(&mut self.status.conditions);
         self.status = ServerClusterStatus { conditions, project_id: self.context.settings.project.clone(), ..status };
         self.write().await?;

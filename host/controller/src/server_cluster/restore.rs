@@ -50,8 +50,8 @@ pub(super) async fn find(context: &Context, object: &ServerCluster) -> Result<Fo
     if !approved(context, &key, &namespace, &name).await? {
         let (count, first) = (nodes.len(), &first.name);
         return Ok(Found::Servers(format!(
-            "{count} servers of a cluster {name} are there, {first} among them, and no object explains them: nothing \
-             is made beside them. Delete them, or give this object its status back, or {}",
+            "{count} servers of a cluster {name} exist ({first} and others) that no object owns, so no further \
+             servers are created. Delete them, or restore this object's status, or {}",
             remedy(context, &key, &namespace, &name)
         )));
     }

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_has_one_address_unless_told_otherwise() {
+    fn a_node_has_one_address_unless_the_specification_says_otherwise() {
         let addresses = |extra: serde_json::Value| {
             let mut group = json!({"name": "web", "count": 1, "types": ["DEV1-S"], "image": "ubuntu_noble"});
             group.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());

@@ -64,11 +64,11 @@ pub(super) async fn perform(
 ) -> Outcome {
     let (sender, events) = mpsc::unbounded_channel();
     let of_cluster = control.child_for(Some(sender));
-    let telling = tokio::spawn(tell(context, about, events));
+    let publishing = tokio::spawn(publish(context, about, events));
     let outcome = run(&part, &name, task, &of_cluster).await;
     drop(of_cluster);
-    if tokio::time::timeout(LAST_EVENTS, telling).await.is_err() {
-        tracing::warn!(cluster = %name, "the last events were not published in time");
+    if tokio::time::timeout(LAST_EVENTS, publishing).await.is_err() {
+        tracing::warn!(cluster = %name, "the last events of the cluster were not published in time");
     }
     outcome
 }
@@ -92,7 +92,7 @@ async fn run(part: &Part, name: &ClusterName, task: Task, control: &ClusterContr
         },
         Task::Resume => match clusters.resume_cluster(name, control).await {
             Ok(Some(resumed)) => ended(resumed.outcome),
-            Ok(None) => contended("another works on it, or has ended it".to_owned()),
+            Ok(None) => contended("another process works on the operation or has ended it".to_owned()),
             Err(error) => failed(error),
         },
     }
@@ -105,7 +105,9 @@ fn contended(message: String) -> Outcome {
 fn ended(result: Result<ClusterOutcome, Error>) -> Outcome {
     match result {
         Ok(ClusterOutcome { number, state: OperationState::Cancelled, kept, .. }) if kept.is_empty() => {
-            Outcome::Operated { message: format!("operation {number} was called off and everything removed") }
+            Outcome::Operated {
+                message: format!("operation {number} was cancelled and everything it created was removed"),
+            }
         }
         Ok(ClusterOutcome { number, cluster, nodes, kept, .. }) => {
             let mut what = match cluster {
@@ -147,7 +149,7 @@ fn failed(error: Error) -> Outcome {
 }
 
 /// Tells what happens as Kubernetes' events, as far as it is not one of many.
-async fn tell(context: Arc<Context>, about: ObjectReference, mut events: mpsc::UnboundedReceiver<ClusterEvent>) {
+async fn publish(context: Arc<Context>, about: ObjectReference, mut events: mpsc::UnboundedReceiver<ClusterEvent>) {
     let mut nodes_told = 0;
     while let Some(event) = events.recv().await {
         if matches!(event.what, ClusterEventKind::StepBegan { .. }) {

@@ -27,6 +27,9 @@ pub(crate) const TERMINATE_STEP: &str = "terminate";
 pub(crate) const SCHEDULE_STEP: &str = "schedule-deletion";
 pub(crate) const REBOOT_STEP: &str = "reboot";
 
+/// As a policy asks for the operating system that is the default of the host's type.
+const TYPE_DEFAULT: &str = "type-default";
+
 /// How an action ended.
 pub(crate) enum End {
     Done(ReleaseOutcome),
@@ -348,11 +351,14 @@ pub(crate) async fn unmark(
     Ok(Some(ReleaseOutcome::Kept))
 }
 
-/// The id of the operating system to install: the one asked for by name, else the one that the host has.
-///
-/// Never left out: without an id Scaleway installs the type's default (SDK), which may be another one than the pool's.
+/// The id of the operating system to install: the one asked for by name, else the one that the host has. None for the
+/// default of the host's type, which Scaleway installs where the id is left out (SDK); it may be another one than the
+/// pool's, so it is left out for nothing else.
 async fn system_id(run: &Run, host: &Server, wanted: Option<&str>) -> Result<Option<String>, Box<Refused>> {
     let has = host.os.as_ref();
+    if wanted == Some(TYPE_DEFAULT) {
+        return Ok(None);
+    }
     let Some(wanted) = wanted else {
         return Ok(has.map(|os| os.id.clone()).filter(|id| !id.is_empty()));
     };

@@ -70,7 +70,7 @@ async fn farm_has(scene: &Scene<'_>, nodes: &[&str]) -> Result<()> {
 }
 
 /// Waits until an event about an object begins and goes on so.
-async fn told(scene: &Scene<'_>, name: &str, beginning: &str, words: &str) -> Result<()> {
+async fn has_event(scene: &Scene<'_>, name: &str, beginning: &str, words: &str) -> Result<()> {
     eventually(&format!("{name}: {beginning} ... {words}"), || async {
         let events = scene.events(name).await?;
         let is_it = |event: &String| event.starts_with(beginning) && event.contains(words);
@@ -156,19 +156,19 @@ async fn a_policy_that_keeps_everything_keeps_of_every_object() -> Result<()> {
     // After so many failures, the default has the host replaced.
     let failures = json!({"metadata": {"annotations": {"windlass.dev/bootstrap-failures": "8"}}});
     scene.patch(Kind::AppleSiliconMachine, "mac", failures).await?;
-    told(&scene, "mac", "Normal BootstrapRetried: ", "as told").await?;
+    has_event(&scene, "mac", "Normal BootstrapRetried: ", "as told").await?;
     stay("the set-up failed")?;
     for (kind, name) in [(Kind::AppleSiliconMachine, "mac"), (Kind::InstanceMachine, "linux")] {
         deleted(&scene, kind, name).await?;
-        told(&scene, name, "Normal Kept: ", "as told").await?;
+        has_event(&scene, name, "Normal Kept: ", "as told").await?;
         stay(name)?;
     }
     scene.apply(&farm(1)).await?;
     farm_has(&scene, &["farm-web-1"]).await?;
-    told(&scene, "farm", "Warning NodeFailed: ", "farm-web-2 has left the cluster").await?;
+    has_event(&scene, "farm", "Warning NodeFailed: ", "farm-web-2 has left the cluster").await?;
     stay("scaled down")?;
     deleted(&scene, Kind::ServerCluster, "farm").await?;
-    told(&scene, "farm", "Warning NodeFailed: ", "farm-web-1 has left the cluster").await?;
+    has_event(&scene, "farm", "Warning NodeFailed: ", "farm-web-1 has left the cluster").await?;
     stay("terminated")?;
 
     // The next controller has other policies, and sweeps when it starts.
@@ -191,7 +191,7 @@ async fn a_placement_policy_that_skips_all_makes_no_server() -> Result<()> {
     scene.apply(&instance("two", &["DEV1-S", "DEV1-M"])).await?;
     scene.apply(&farm(2)).await?;
     for name in ["one", "two"] {
-        told(&scene, name, "Warning NotPlaced: ", "as told").await?;
+        has_event(&scene, name, "Warning NotPlaced: ", "as told").await?;
         let status = status(&scene, Kind::InstanceMachine, name).await?;
         ensure!(ready_of(&status)["status"] == "False", "{status:#}");
     }

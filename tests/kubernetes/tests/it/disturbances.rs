@@ -279,7 +279,7 @@ async fn a_controller_in_which_anything_panics_ends_and_the_next_goes_on() -> Re
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hosts_gone_together_are_replaced_once_known_or_told_to_be_gone_and_not_before() -> Result<()> {
+async fn two_hosts_gone_together_are_replaced_once_known_or_confirmed_to_be_gone_and_not_before() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let scene = Scene::new(plane, "two-gone").await?;
     scene.scaleway().add_hosts(5, [])?;

@@ -63,7 +63,7 @@ async fn a_roll_of_three_machines_inside_the_billing_floor_converges() -> Result
 }
 
 /// A chart of a fleet: a deployment of two machines, and one without Cluster API above it, whose condition `Ready` Helm
-/// waits for. Each `generation` has other machines.
+/// waits for. Each `generation` has other machines, of a `type`.
 fn fleet_chart(scene: &Scene<'_>) -> Result<String> {
     let mut template = MachineOptions::default().template("workers-GENERATION");
     template["spec"]["template"]["metadata"]["annotations"] = json!({"generation": "GENERATION"});
@@ -84,8 +84,10 @@ fn fleet_chart(scene: &Scene<'_>) -> Result<String> {
     let chart = scene.folder().join("fleet");
     std::fs::create_dir_all(chart.join("templates"))?;
     std::fs::write(chart.join("Chart.yaml"), "apiVersion: v2\nname: fleet\nversion: 0.1.0\n")?;
-    let manifests = manifests.replace("GENERATION", "{{ .Values.generation }}");
+    let manifests =
+        manifests.replace("GENERATION", "{{ .Values.generation }}").replace(MachineOptions::TYPE, "{{ .Values.type }}");
     std::fs::write(chart.join("templates/fleet.yaml"), manifests)?;
+    std::fs::write(chart.join("values.yaml"), format!("type: {}\n", MachineOptions::TYPE))?;
     Ok(chart.display().to_string())
 }
 
@@ -116,6 +118,35 @@ async fn an_atomic_helm_upgrade_that_rolls_a_full_pool_inside_the_floor_succeeds
     let hosts = scene.scaleway().hosts();
     let wiped_once = |host: &windlass_test_kubernetes::Host| !host.deletion_scheduled && host.wiped_as.len() == 1;
     ensure!(hosts.len() == 3 && hosts.iter().all(wiped_once), "{hosts:#?}");
+    scene.check_hosts(&[]).await?;
+    plane.helm(&["uninstall", "fleet", "--namespace", scene.namespace()])?;
+    scene.all_in_pool(3).await?;
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_helm_upgrade_whose_roll_fails_is_rolled_back_and_no_host_is_lost() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "helm-back").await?;
+    scene.scaleway().add_hosts(3, [])?;
+    let _controller = scene.start(&ControllerOptions::default()).await?;
+    let _nodes = Nodes::join(scene.client().clone(), scene.namespace());
+    scene.cluster("macs").await?;
+    let chart = fleet_chart(&scene)?;
+    let helm = |verb: &str, further: &[&str]| {
+        let wait = ["--wait=watcher", "--rollback-on-failure"];
+        plane.helm(&[&[verb, "fleet", &chart, "--namespace", scene.namespace()], &wait[..], further].concat())
+    };
+    helm("install", &["--timeout=10m", "--set=generation=g1"])?;
+    scene.ready_machines(3).await?;
+    // The pool has no host of this type, so the new machines wait until Helm gives up.
+    let failed = helm("upgrade", &["--timeout=60s", "--set=generation=g2,type=M4-M"]);
+    ensure!(failed.is_err(), "{failed:?}");
+    let machines = scene.ready_machines(3).await?;
+    let is_before = |machine: &kube::core::DynamicObject| machine.data["spec"]["type"] == MachineOptions::TYPE;
+    ensure!(machines.iter().all(is_before) && machines.iter().any(|it| it.name_any() == "alone-g1"), "{machines:#?}");
+    let hosts = scene.scaleway().hosts();
+    ensure!(hosts.len() == 3 && hosts.iter().all(|host| !host.deletion_scheduled), "{hosts:#?}");
     scene.check_hosts(&[]).await?;
     plane.helm(&["uninstall", "fleet", "--namespace", scene.namespace()])?;
     scene.all_in_pool(3).await?;
@@ -192,7 +223,7 @@ async fn a_412_with_its_type_and_no_details_leads_to_a_scheduled_deletion() -> R
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_412_that_only_its_status_tells_leads_to_a_scheduled_deletion() -> Result<()> {
+async fn a_412_that_only_its_status_shows_leads_to_a_scheduled_deletion() -> Result<()> {
     refused("floor-bare", FloorRefusal::StatusAlone).await
 }
 
@@ -216,7 +247,7 @@ async fn wedges(name: &str, refusal: FloorRefusal) -> Result<()> {
         Ok(())
     })
     .await?;
-    eventually("people are told", || async {
+    eventually("a Warning reports it", || async {
         let events = scene.events("mac").await?;
         ensure!(
             events.iter().any(|event| event.starts_with("Warning ReleaseWaiting: ") && event.contains("precondition")),

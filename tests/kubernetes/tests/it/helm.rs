@@ -177,7 +177,7 @@ async fn the_chart_runs_takes_new_values_and_leaves_hosts_alone_when_it_goes() -
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_chart_for_one_namespace_grants_nothing_elsewhere_and_secrets_where_it_is_told() -> Result<()> {
+async fn the_chart_for_one_namespace_grants_nothing_elsewhere_and_secrets_where_the_values_say_so() -> Result<()> {
     let Some(programs) = Programs::found() else { return Ok(()) };
     let plane = ControlPlane::bare(programs).await?;
     let installation = Installation::prepare(&plane).await?;

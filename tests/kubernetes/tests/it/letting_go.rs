@@ -115,9 +115,9 @@ async fn an_abandoned_object_goes_at_once_and_its_event_names_the_host() -> Resu
     scene.delete(Kind::AppleSiliconMachine, "mac").await?;
     scene.gone(Kind::AppleSiliconMachine, "mac").await?;
     let events = scene.events("mac").await?;
-    let told = |event: &&String| event.starts_with("Warning Abandoned: ") && event.contains(&id);
-    ensure!(events.iter().filter(told).all(|event| event.contains("kept for a look")), "{events:#?}");
-    ensure!(events.iter().filter(told).count() == 1, "{events:#?}");
+    let is_abandonment = |event: &&String| event.starts_with("Warning Abandoned: ") && event.contains(&id);
+    ensure!(events.iter().filter(is_abandonment).all(|event| event.contains("kept for a look")), "{events:#?}");
+    ensure!(events.iter().filter(is_abandonment).count() == 1, "{events:#?}");
     let asked = controller.look(&["decisions", "--slot=release", "--output=name"])?;
     ensure!(asked.is_empty(), "a policy was asked: {asked}");
     let host = scene.scaleway().host(&id)?;

@@ -64,7 +64,7 @@ async fn a_limit_counts_servers_that_were_kept_and_those_of_clusters() -> Result
     scene.delete(Kind::InstanceMachine, "first").await?;
     scene.gone(Kind::InstanceMachine, "first").await?;
     scene.looked_at_later(&controller, Kind::InstanceMachine, "second").await?;
-    says(&scene, Kind::InstanceMachine, "second", "LimitReached", "those that were kept").await?;
+    says(&scene, Kind::InstanceMachine, "second", "LimitReached", "were kept").await?;
     ensure!(scene.scaleway().instances().len() == 1, "{:#?}", scene.scaleway().instances());
     let id = kept["serverID"].as_str().context("no server")?;
     scene.scaleway().simulator().set_server_state(id, ForcedState::Deleted)?;

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOptions, Programs, Scene, eventually};
+use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOptions, Scene, eventually};
 
 fn rules(slot: &str, when: &str, answer: &str) -> String {
     format!("slot = \"{slot}\"\n[[rules]]\nwhen = \"{when}\"\nanswer = \"{answer}\"\nreason = \"as told\"\n")
@@ -57,116 +57,120 @@ async fn deleted(scene: &Scene<'_>, kind: Kind, name: &str) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_team_s_policy_decides_about_its_own_and_none_overrules_the_operator() -> Result<()> {
-    let Some(programs) = Programs::found() else { return Ok(()) };
-    let plane = ControlPlane::start(programs, false).await?;
-    let own = Scene::new(&plane, "operator").await?;
-    let (alice, bob) = (own.neighbour("alice").await?, own.neighbour("bob").await?);
-    let scaleway = own.scaleway();
-    let host = scaleway.add_hosts(1, [])?.remove(0);
-    // Alice keeps everything. Bob deletes what carries a label, which the operator lets through.
-    alice.apply(&config_map("keep", &rules("release", "true", "keep"))).await?;
-    alice.apply(&policy(Kind::Policy, "keep", &json!({}))).await?;
-    let labelled = "subject.labels.exists(l, l.name == 'debug' && l.value == 'yes')";
-    bob.apply(&config_map("keep", &rules("release", labelled, "keep"))).await?;
-    bob.apply(&policy(Kind::Policy, "keep", &json!({"mode": "decide", "order": 5}))).await?;
-    let configuration = json!({"policies": {"labels": ["debug"]}});
-    let options = ControllerOptions { all_namespaces: true, ..ControllerOptions::configured(configuration) };
-    let options = options.argument(&format!("--controller-namespace={}", own.namespace()));
-    let mut controller = own.start(&options).await?;
-    for scene in [&alice, &bob] {
-        let status = loaded(scene, Kind::Policy, "keep", "True", "Loaded").await?;
-        ensure!(status["policy"]["shortDigest"].as_str().is_some_and(|digest| digest.len() == 12), "{status:#}");
-    }
-    for scene in [&own, &alice, &bob] {
-        scene.apply(&instance("server")).await?;
-        runs(scene, "server").await?;
-    }
-    let mut debugged = instance("debugged");
-    debugged["metadata"]["labels"] = json!({"debug": "yes"});
-    bob.apply(&debugged).await?;
-    runs(&bob, "debugged").await?;
-    let servers = || scaleway.instances().len();
-    ensure!(servers() == 4, "{}", servers());
-    // Nobody's policy reaches into another namespace.
-    deleted(&own, Kind::InstanceMachine, "server").await?;
-    deleted(&bob, Kind::InstanceMachine, "server").await?;
-    ensure!(servers() == 2, "{}", servers());
-    deleted(&alice, Kind::InstanceMachine, "server").await?;
-    deleted(&bob, Kind::InstanceMachine, "debugged").await?;
-    ensure!(servers() == 2, "what a team keeps stays: {}", servers());
+    ControlPlane::lend(async |plane| {
+        let own = Scene::new(plane, "operator").await?;
+        let (alice, bob) = (own.neighbour("alice").await?, own.neighbour("bob").await?);
+        let scaleway = own.scaleway();
+        let host = scaleway.add_hosts(1, [])?.remove(0);
+        // Alice keeps everything. Bob deletes what carries a label, which the operator lets through.
+        alice.apply(&config_map("keep", &rules("release", "true", "keep"))).await?;
+        alice.apply(&policy(Kind::Policy, "keep", &json!({}))).await?;
+        let labelled = "subject.labels.exists(l, l.name == 'debug' && l.value == 'yes')";
+        bob.apply(&config_map("keep", &rules("release", labelled, "keep"))).await?;
+        bob.apply(&policy(Kind::Policy, "keep", &json!({"mode": "decide", "order": 5}))).await?;
+        let configuration = json!({"policies": {"labels": ["debug"]}});
+        let options = ControllerOptions { all_namespaces: true, ..ControllerOptions::configured(configuration) };
+        let options = options.argument(&format!("--controller-namespace={}", own.namespace()));
+        let mut controller = own.start(&options).await?;
+        for scene in [&alice, &bob] {
+            let status = loaded(scene, Kind::Policy, "keep", "True", "Loaded").await?;
+            ensure!(status["policy"]["shortDigest"].as_str().is_some_and(|digest| digest.len() == 12), "{status:#}");
+        }
+        for scene in [&own, &alice, &bob] {
+            scene.apply(&instance("server")).await?;
+            runs(scene, "server").await?;
+        }
+        let mut debugged = instance("debugged");
+        debugged["metadata"]["labels"] = json!({"debug": "yes"});
+        bob.apply(&debugged).await?;
+        runs(&bob, "debugged").await?;
+        let servers = || scaleway.instances().len();
+        ensure!(servers() == 4, "{}", servers());
+        // Nobody's policy reaches into another namespace.
+        deleted(&own, Kind::InstanceMachine, "server").await?;
+        deleted(&bob, Kind::InstanceMachine, "server").await?;
+        ensure!(servers() == 2, "{}", servers());
+        deleted(&alice, Kind::InstanceMachine, "server").await?;
+        deleted(&bob, Kind::InstanceMachine, "debugged").await?;
+        ensure!(servers() == 2, "what a team keeps stays: {}", servers());
 
-    // A cluster's labels are those of its object.
-    let mut farm = Kind::ServerCluster.object("farm");
-    farm["metadata"]["labels"] = json!({"debug": "yes"});
-    let group = json!({"name": "web", "count": 1, "types": ["DEV1-S"], "image": "ubuntu_noble"});
-    farm["spec"] = json!({"zone": "fr-par-1", "groups": [group]});
-    bob.apply(&farm).await?;
-    eventually("the cluster is active", || async {
-        let status = bob.api(Kind::ServerCluster).get("farm").await?.data["status"].clone();
-        ensure!(status["state"] == "active", "{status:#}");
-        Ok(())
-    })
-    .await?;
-    deleted(&bob, Kind::ServerCluster, "farm").await?;
-    ensure!(servers() == 3, "the cluster's server was not kept: {}", servers());
+        // A cluster's labels are those of its object.
+        let mut farm = Kind::ServerCluster.object("farm");
+        farm["metadata"]["labels"] = json!({"debug": "yes"});
+        let group = json!({"name": "web", "count": 1, "types": ["DEV1-S"], "image": "ubuntu_noble"});
+        farm["spec"] = json!({"zone": "fr-par-1", "groups": [group]});
+        bob.apply(&farm).await?;
+        eventually("the cluster is active", || async {
+            let status = bob.api(Kind::ServerCluster).get("farm").await?.data["status"].clone();
+            ensure!(status["state"] == "active", "{status:#}");
+            Ok(())
+        })
+        .await?;
+        deleted(&bob, Kind::ServerCluster, "farm").await?;
+        ensure!(servers() == 3, "the cluster's server was not kept: {}", servers());
 
-    // A pool's host is not a team's to keep.
-    alice.apply(&MachineOptions::default().machine("mac")).await?;
-    alice.ready_machines(1).await?;
-    deleted(&alice, Kind::AppleSiliconMachine, "mac").await?;
-    eventually("the host is back in its pool", || async {
-        let now = scaleway.host(&host)?;
-        ensure!(now.name.starts_with(MachineOptions::POOL), "{now:?}");
-        Ok(())
-    })
-    .await?;
+        // A pool's host is not a team's to keep.
+        alice.apply(&MachineOptions::default().machine("mac")).await?;
+        alice.ready_machines(1).await?;
+        deleted(&alice, Kind::AppleSiliconMachine, "mac").await?;
+        eventually("the host is back in its pool", || async {
+            let now = scaleway.host(&host)?;
+            ensure!(now.name.starts_with(MachineOptions::POOL), "{now:?}");
+            Ok(())
+        })
+        .await?;
 
-    // The operator's comes first, and the controller need not restart.
-    own.apply(&config_map("all-go", &rules("release", "subject.requester == 'object'", "terminate"))).await?;
-    own.apply(&policy(Kind::ClusterPolicy, "all-go", &json!({"namespaces": [alice.namespace()]}))).await?;
-    loaded(&own, Kind::ClusterPolicy, "all-go", "True", "Loaded").await?;
-    alice.apply(&instance("second")).await?;
-    runs(&alice, "second").await?;
-    let before = servers();
-    deleted(&alice, Kind::InstanceMachine, "second").await?;
-    ensure!(servers() == before - 1, "the operator's policy was overruled");
-
-    // A mistake changes nothing, and is told.
-    alice.apply(&config_map("keep", "slot = \"release\"\n[[rules]]\nwhen = \"nonsense\"\nanswer = \"keep\"\n")).await?;
-    loaded(&alice, Kind::Policy, "keep", "False", "Refused").await?;
-    let events = alice.events("keep").await?;
-    ensure!(
-        events.iter().any(|event| event.contains("PolicyRefused") && event.contains("the last good one stays")),
-        "{events:#?}"
-    );
-    own.delete(Kind::ClusterPolicy, "all-go").await?;
-    eventually("the operator's policy is out of force", || async {
-        alice.apply(&instance("third")).await?;
-        runs(&alice, "third").await?;
+        // The operator's comes first, and the controller need not restart.
+        own.apply(&config_map("all-go", &rules("release", "subject.requester == 'object'", "terminate"))).await?;
+        own.apply(&policy(Kind::ClusterPolicy, "all-go", &json!({"namespaces": [alice.namespace()]}))).await?;
+        loaded(&own, Kind::ClusterPolicy, "all-go", "True", "Loaded").await?;
+        alice.apply(&instance("second")).await?;
+        runs(&alice, "second").await?;
         let before = servers();
-        deleted(&alice, Kind::InstanceMachine, "third").await?;
-        ensure!(servers() == before, "it still decides");
-        Ok(())
-    })
-    .await?;
+        deleted(&alice, Kind::InstanceMachine, "second").await?;
+        ensure!(servers() == before - 1, "the operator's policy was overruled");
 
-    // After a restart a policy that cannot be loaded counts as failing: with `keep`, nothing is destroyed.
-    alice.apply(&policy(Kind::Policy, "keep", &json!({"onFailure": "keep"}))).await?;
-    controller.stop()?;
-    let _controller = own.start(&options).await?;
-    loaded(&alice, Kind::Policy, "keep", "False", "Refused").await?;
-    alice.apply(&instance("fourth")).await?;
-    runs(&alice, "fourth").await?;
-    let before = servers();
-    alice.delete(Kind::InstanceMachine, "fourth").await?;
-    eventually("the deletion waits for the policy", || async {
-        let status = alice.api(Kind::InstanceMachine).get("fourth").await?.data["status"].clone();
-        ensure!(status.to_string().contains("keep"), "{status:#}");
-        Ok(())
+        // A mistake changes nothing, and is told.
+        alice
+            .apply(&config_map("keep", "slot = \"release\"\n[[rules]]\nwhen = \"nonsense\"\nanswer = \"keep\"\n"))
+            .await?;
+        loaded(&alice, Kind::Policy, "keep", "False", "Refused").await?;
+        let events = alice.events("keep").await?;
+        ensure!(
+            events.iter().any(|event| event.contains("PolicyRefused")
+                && event.contains("the last version that loaded stays in force")),
+            "{events:#?}"
+        );
+        own.delete(Kind::ClusterPolicy, "all-go").await?;
+        eventually("the operator's policy is out of force", || async {
+            alice.apply(&instance("third")).await?;
+            runs(&alice, "third").await?;
+            let before = servers();
+            deleted(&alice, Kind::InstanceMachine, "third").await?;
+            ensure!(servers() == before, "it still decides");
+            Ok(())
+        })
+        .await?;
+
+        // After a restart a policy that cannot be loaded counts as failing: with `keep`, nothing is destroyed.
+        alice.apply(&policy(Kind::Policy, "keep", &json!({"onFailure": "keep"}))).await?;
+        controller.stop()?;
+        let _controller = own.start(&options).await?;
+        loaded(&alice, Kind::Policy, "keep", "False", "Refused").await?;
+        alice.apply(&instance("fourth")).await?;
+        runs(&alice, "fourth").await?;
+        let before = servers();
+        alice.delete(Kind::InstanceMachine, "fourth").await?;
+        eventually("the deletion waits for the policy", || async {
+            let status = alice.api(Kind::InstanceMachine).get("fourth").await?.data["status"].clone();
+            ensure!(status.to_string().contains("keep"), "{status:#}");
+            Ok(())
+        })
+        .await?;
+        ensure!(servers() == before, "a broken policy let a server go");
+        own.end().await
     })
-    .await?;
-    ensure!(servers() == before, "a broken policy let a server go");
-    own.end().await
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -204,7 +208,7 @@ async fn a_team_s_policy_is_bounded_and_says_why_it_is_refused() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_shadow_tells_what_it_would_decide_about_the_machines_that_exist() -> Result<()> {
+async fn a_shadow_shows_what_it_would_decide_about_the_machines_that_exist() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let scene = Scene::new(plane, "audited").await?;
     let scaleway = scene.scaleway();
@@ -257,7 +261,7 @@ async fn a_shadow_tells_what_it_would_decide_about_the_machines_that_exist() -> 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_shadow_tells_what_it_would_decide_about_the_servers_of_a_cluster() -> Result<()> {
+async fn a_shadow_shows_what_it_would_decide_about_the_servers_of_a_cluster() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let scene = Scene::new(plane, "audited-cluster").await?;
     let _controller = scene.start(&ControllerOptions::configured(json!({"policies": {"labels": ["team"]}}))).await?;

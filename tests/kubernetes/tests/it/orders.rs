@@ -136,7 +136,7 @@ async fn without_the_operators_leave_or_the_objects_request_nothing_is_ordered_a
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn out_of_stock_is_told_and_ordered_again_when_there_is_one() -> Result<()> {
+async fn out_of_stock_is_reported_and_ordered_again_when_there_is_one() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let scene = Scene::new(plane, "stock-out").await?;
     scene.scaleway().simulator().set_apple_silicon_stock(MachineOptions::TYPE, Some(0));

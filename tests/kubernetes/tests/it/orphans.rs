@@ -41,7 +41,7 @@ pub(crate) fn strand(scene: &Scene<'_>) -> Result<String> {
 }
 
 /// The notes of the Lease's events that name this host, as `type reason: note`.
-async fn told_of(scene: &Scene<'_>, host: &str) -> Result<Vec<String>> {
+async fn events_about(scene: &Scene<'_>, host: &str) -> Result<Vec<String>> {
     let api: Api<DynamicObject> = Api::namespaced_with(scene.client().clone(), "kube-system", &Kind::Event.resource());
     let text = |event: &DynamicObject, key: &str| event.data[key].as_str().unwrap_or_default().to_owned();
     let events = api.list(&ListParams::default()).await?.items;
@@ -53,7 +53,7 @@ async fn told_of(scene: &Scene<'_>, host: &str) -> Result<Vec<String>> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn by_default_orphans_are_told_of_and_left_alone() -> Result<()> {
+async fn by_default_orphans_are_reported_and_left_alone() -> Result<()> {
     let Some(plane) = plane().await? else { return Ok(()) };
     let scene = Scene::new(plane, "told").await?;
     scene.scaleway().add_hosts(1, [])?;
@@ -64,8 +64,8 @@ async fn by_default_orphans_are_told_of_and_left_alone() -> Result<()> {
     options.arguments.retain(|argument| argument != "--orphans=report");
     let controller = scene.start(&options).await?;
     eventually("an event of the Lease tells of it", || async {
-        let told = told_of(&scene, &orphan).await?;
-        ensure!(told.len() == 1 && told[0].starts_with("Warning OrphanedHost: "), "{told:?}");
+        let events = events_about(&scene, &orphan).await?;
+        ensure!(events.len() == 1 && events[0].starts_with("Warning OrphanedHost: "), "{events:?}");
         Ok(())
     })
     .await?;
@@ -110,7 +110,7 @@ async fn who_watches_one_namespace_does_not_look_for_orphans_and_may_not_return_
     options = options.argument("--orphans-interval=100ms").argument("--sweep=off");
     let controller = scene.start(&options).await?;
     eventually("it says so", || async {
-        ensure!(controller.log().contains("orphans are not looked for"), "{}", controller.last_words());
+        ensure!(controller.log().contains("the search for orphans is off"), "{}", controller.last_words());
         Ok(())
     })
     .await?;

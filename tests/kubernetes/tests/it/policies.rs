@@ -47,7 +47,7 @@ async fn keeps_what_it_fails_on(behaviour: &str) -> Result<()> {
     for number in 0..MACHINES {
         scene.delete(Kind::AppleSiliconMachine, &format!("mac-{number}")).await?;
     }
-    let warned = eventually(&format!("{behaviour}: a Warning tells of it"), || async {
+    let warned = eventually(&format!("{behaviour}: a Warning reports it"), || async {
         for machine in scene.machines().await? {
             let events = scene.events(&machine.name_any()).await?;
             if events.iter().any(|event| event.starts_with("Warning") && event.contains("hostile")) {
@@ -287,7 +287,7 @@ async fn a_machine_that_cannot_be_set_up_is_rebooted_once_and_then_given_another
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_asks_inside_the_pod_is_told_what_was_done_and_decided_and_how_policies_are_doing() -> Result<()> {
+async fn who_asks_inside_the_pod_sees_what_was_done_and_decided_and_how_policies_are_doing() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let scene = Scene::new(plane, "why").await?;
     scene.scaleway().add_hosts(1, [])?;

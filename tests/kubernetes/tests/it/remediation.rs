@@ -101,9 +101,10 @@ async fn replaced(
         if let Err(error) = ids.note(&all) {
             changed.lock().get_or_insert(error.to_string());
         }
-        let told = || all.iter().map(|one| format!("{}: {:#}", one.name_any(), one.data["status"])).collect::<String>();
-        let [machine] = all.as_slice() else { anyhow::bail!("{}", told()) };
-        ensure!(machine.uid() != former.uid() && machine.data["status"]["ready"] == true, "{}", told());
+        let described =
+            || all.iter().map(|one| format!("{}: {:#}", one.name_any(), one.data["status"])).collect::<String>();
+        let [machine] = all.as_slice() else { anyhow::bail!("{}", described()) };
+        ensure!(machine.uid() != former.uid() && machine.data["status"]["ready"] == true, "{}", described());
         Ok(machine.clone())
     })
     .await?;
@@ -116,7 +117,7 @@ async fn replaced(
 }
 
 /// Waits until an event about an object begins so.
-async fn told(scene: &Scene<'_>, name: &str, beginning: &str) -> Result<String> {
+async fn event_of(scene: &Scene<'_>, name: &str, beginning: &str) -> Result<String> {
     eventually(&format!("{name}: {beginning}"), || async {
         let events = scene.events(name).await?;
         events.iter().find(|event| event.starts_with(beginning)).cloned().with_context(|| format!("{events:#?}"))
@@ -144,14 +145,14 @@ async fn an_unhealthy_mac_is_left_alone_then_restarted_once_then_replaced_with_i
     scene.scaleway().hold("POST", "/apple-silicon/*/zones/*/servers/*/reboot", 1, Moment::After)?;
     let name = checked.name_any();
     Check { cluster: "macs", deployment: "checked", interval: 1 }.set_ready(&scene, &checked, false).await?;
-    let kept = told(&scene, &name, "Normal BootstrapRetried").await?;
+    let kept = event_of(&scene, &name, "Normal BootstrapRetried").await?;
     ensure!(kept.contains("1 failed set-ups"), "the first request of all: {kept}");
     scene.scaleway().held().await?;
     controller.kill();
     scene.scaleway().calm();
     controller = scene.start(&options).await?;
-    told(&scene, &name, "Warning HostRebooted").await?;
-    let due = told(&scene, &name, "Warning ReplacementDue").await?;
+    event_of(&scene, &name, "Warning HostRebooted").await?;
+    let due = event_of(&scene, &name, "Warning ReplacementDue").await?;
     ensure!(due.contains("given up") && due.contains("the Machine"), "{due}");
     replaced(&scene, kind, "checked", &checked, &ids).await?;
     let reboots: u64 = scene.scaleway().hosts().iter().map(|host| host.reboots).sum();
@@ -196,7 +197,7 @@ async fn an_unhealthy_instance_recovers_by_a_restart_is_kept_or_is_replaced_with
     of_pet.set_ready(&scene, &pet, false).await?;
     of_cattle.set_ready(&scene, &cattle, false).await?;
     let (cattle_name, pet_name) = (cattle.name_any(), pet.name_any());
-    told(&scene, &cattle_name, "Warning ServerRebooted").await?;
+    event_of(&scene, &cattle_name, "Warning ServerRebooted").await?;
     // Its Machine is healthy again: nothing else becomes of it.
     of_cattle.set_ready(&scene, &cattle, true).await?;
     let remediation = |name: &str| {
@@ -223,7 +224,7 @@ async fn an_unhealthy_instance_recovers_by_a_restart_is_kept_or_is_replaced_with
 
     // The next time does not wait for the interval of the last one.
     of_cattle.set_ready(&scene, &cattle, false).await?;
-    told(&scene, &cattle_name, "Warning ReplacementDue").await?;
+    event_of(&scene, &cattle_name, "Warning ReplacementDue").await?;
     replaced(&scene, kind, "cattle", &cattle, &ids).await?;
     let servers: Vec<Value> = scene.scaleway().instances().iter().map(|server| server["id"].clone()).collect();
     let id = |machine: &DynamicObject| machine.data["status"]["serverID"].clone();

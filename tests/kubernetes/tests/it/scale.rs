@@ -190,7 +190,7 @@ async fn a_change_of_a_cluster_that_says_nothing_to_its_machines_has_none_of_the
     let annotate = |value: u32| {
         scene.patch(Kind::Cluster, "macs", json!({"metadata": {"annotations": {"test": value.to_string()}}}))
     };
-    let mut told = Vec::new();
+    let mut looked = Vec::new();
     let quiet = loop {
         let before = looks().await?;
         for value in 0..5 {
@@ -202,8 +202,8 @@ async fn a_change_of_a_cluster_that_says_nothing_to_its_machines_has_none_of_the
         if after == before {
             break after;
         }
-        told.push(after - before);
-        ensure!(told.len() < 10, "looks for nothing: {told:?}");
+        looked.push(after - before);
+        ensure!(looked.len() < 10, "looks for nothing: {looked:?}");
     };
     scene.patch(Kind::Cluster, "macs", json!({"spec": {"paused": true}})).await?;
     eventually("a pause is news to both", || async {

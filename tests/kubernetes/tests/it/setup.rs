@@ -275,7 +275,7 @@ async fn what_an_earlier_run_has_left_on_the_mac_is_ended_before_the_next_one_be
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_mac_that_does_not_answer_yet_is_tried_again_and_another_host_key_is_told_nothing() -> Result<()> {
+async fn a_mac_that_does_not_answer_yet_is_tried_again_and_another_host_key_gets_nothing() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let Some(mut macs) = Macs::new(plane, "setup-key", 1).await? else { return Ok(()) };
     macs.files(json!({"setup.sh": "#!/bin/sh\necho not yet\nexit 75\n"})).await?;
@@ -327,7 +327,7 @@ async fn a_mac_is_torn_down_before_its_release_and_released_also_when_that_fails
         ("good", "Normal TornDown"),
         (
             "bad",
-            "Warning TeardownFailed: the host is released without it: leave.sh ended with exit code 1; it said: no way",
+            "Warning TeardownFailed: the host is released without a successful tear-down: leave.sh ended with exit code 1; it said: no way",
         ),
     ] {
         macs.scene.delete(Kind::AppleSiliconMachine, name).await?;

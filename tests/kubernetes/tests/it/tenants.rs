@@ -5,7 +5,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 use windlass_simulator::AppleSiliconPool;
 use windlass_test_kubernetes::{
-    ControlPlane, Controller, ControllerOptions, Kind, MachineOptions, Programs, Scene, User, eventually,
+    ControlPlane, Controller, ControllerOptions, Kind, MachineOptions, Scene, User, eventually,
 };
 
 /// The controller's own project, and those of two tenants.
@@ -57,132 +57,135 @@ async fn says(scene: &Scene<'_>, kind: Kind, name: &str, reason: &str) -> Result
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tenants_with_keys_of_their_own_work_in_their_own_projects_through_one_controller() -> Result<()> {
-    let Some(programs) = Programs::found() else { return Ok(()) };
-    let plane = ControlPlane::start(programs, false).await?;
-    let own = Scene::new(&plane, "own").await?;
-    let (alice, bob) = (own.neighbour("alice").await?, own.neighbour("bob").await?);
-    let scaleway = own.scaleway();
-    let hosts = [OWN, TEAM_A, TEAM_B].map(|project| scaleway.add_host_of_project(project));
-    let [of_own, of_a, of_b] =
-        hosts.map(|hosts| hosts.ok().and_then(|hosts| hosts.into_iter().next()).unwrap_or_default());
-    // Alice's namespace has a default, bob's objects name their Secret.
-    alice.apply(&credentials("scaleway", TEAM_A)).await?;
-    bob.apply(&credentials("team-b", TEAM_B)).await?;
-    let options = ControllerOptions { all_namespaces: true, ..ControllerOptions::default() };
-    let options = options.argument("--namespace-credentials=scaleway").argument("--orphans-interval=1s");
-    let mut controller = own.start(&options).await?;
-    let named = || json!({"credentialsRef": {"name": "team-b"}});
-    own.apply(&MachineOptions::default().machine("mac")).await?;
-    alice.apply(&MachineOptions::default().machine("mac")).await?;
-    bob.apply(&MachineOptions::default().with("credentialsRef", json!({"name": "team-b"})).machine("mac")).await?;
-    for (scene, project, host) in [(&own, OWN, &of_own), (&alice, TEAM_A, &of_a), (&bob, TEAM_B, &of_b)] {
-        let status = ready(scene, Kind::AppleSiliconMachine, "mac").await?;
-        ensure!(status["serverID"] == **host && status["projectID"] == project, "{project}: {status:#}");
-    }
-    // Pools of others are as good as empty, although the key reaches their hosts.
-    let more = scaleway.add_host_of_project(OWN)?.remove(0);
-    alice.apply(&MachineOptions::default().machine("second")).await?;
-    says(&alice, Kind::AppleSiliconMachine, "second", "NoHostAvailable").await?;
+    ControlPlane::lend(async |plane| {
+        let own = Scene::new(plane, "own").await?;
+        let (alice, bob) = (own.neighbour("alice").await?, own.neighbour("bob").await?);
+        let scaleway = own.scaleway();
+        let hosts = [OWN, TEAM_A, TEAM_B].map(|project| scaleway.add_host_of_project(project));
+        let [of_own, of_a, of_b] =
+            hosts.map(|hosts| hosts.ok().and_then(|hosts| hosts.into_iter().next()).unwrap_or_default());
+        // Alice's namespace has a default, bob's objects name their Secret.
+        alice.apply(&credentials("scaleway", TEAM_A)).await?;
+        bob.apply(&credentials("team-b", TEAM_B)).await?;
+        let options = ControllerOptions { all_namespaces: true, ..ControllerOptions::default() };
+        let options = options.argument("--namespace-credentials=scaleway").argument("--orphans-interval=1s");
+        let mut controller = own.start(&options).await?;
+        let named = || json!({"credentialsRef": {"name": "team-b"}});
+        own.apply(&MachineOptions::default().machine("mac")).await?;
+        alice.apply(&MachineOptions::default().machine("mac")).await?;
+        bob.apply(&MachineOptions::default().with("credentialsRef", json!({"name": "team-b"})).machine("mac")).await?;
+        for (scene, project, host) in [(&own, OWN, &of_own), (&alice, TEAM_A, &of_a), (&bob, TEAM_B, &of_b)] {
+            let status = ready(scene, Kind::AppleSiliconMachine, "mac").await?;
+            ensure!(status["serverID"] == **host && status["projectID"] == project, "{project}: {status:#}");
+        }
+        // Pools of others are as good as empty, although the key reaches their hosts.
+        let more = scaleway.add_host_of_project(OWN)?.remove(0);
+        alice.apply(&MachineOptions::default().machine("second")).await?;
+        says(&alice, Kind::AppleSiliconMachine, "second", "NoHostAvailable").await?;
 
-    // Nor is a host handed over whose id somebody names, password and all.
-    let named_host = |host: &str| {
-        let machine = MachineOptions::default().with("credentialsRef", json!({"name": "team-b"}));
-        machine.with("providerID", json!(format!("scaleway-apple-silicon://fr-par-1/{host}"))).machine("thief")
-    };
-    bob.apply(&named_host(&of_a)).await?;
-    says(&bob, Kind::AppleSiliconMachine, "thief", "HostRenamed").await?;
-    let thief = bob.api(Kind::AppleSiliconMachine).get("thief").await?;
-    ensure!(thief.data["status"]["serverID"].is_null(), "{:#}", thief.data["status"]);
-    ensure!(bob.api(Kind::Secret).get_opt("thief-credentials").await?.is_none(), "it was given the password");
-    bob.delete(Kind::AppleSiliconMachine, "thief").await?;
-    bob.gone(Kind::AppleSiliconMachine, "thief").await?;
-    ensure!(scaleway.host(&of_a)?.wiped_as.is_empty());
-
-    // Servers and clusters of servers.
-    own.apply(&instance("server", json!({}))).await?;
-    alice.apply(&instance("server", json!({}))).await?;
-    bob.apply(&instance("server", named())).await?;
-    let mut cluster = Kind::ServerCluster.object("farm");
-    cluster["spec"] = json!({
-        "zone": "fr-par-1", "credentialsRef": {"name": "team-b"},
-        "groups": [{"name": "web", "count": 2, "types": ["DEV1-S"], "image": "ubuntu_noble"}],
-    });
-    bob.apply(&cluster).await?;
-    for scene in [&own, &alice, &bob] {
-        ready(scene, Kind::InstanceMachine, "server").await?;
-    }
-    ready(&bob, Kind::ServerCluster, "farm").await?;
-    let of_project = |project: &str| {
-        let owners = |server: &Value| {
-            let tags = server["tags"].as_array().cloned().unwrap_or_default();
-            tags.iter().filter_map(Value::as_str).find_map(|tag| tag.strip_prefix("windlass-owner=").map(str::to_owned))
+        // Nor is a host handed over whose id somebody names, password and all.
+        let named_host = |host: &str| {
+            let machine = MachineOptions::default().with("credentialsRef", json!({"name": "team-b"}));
+            machine.with("providerID", json!(format!("scaleway-apple-silicon://fr-par-1/{host}"))).machine("thief")
         };
-        let all = scaleway.instances();
-        let of: Vec<_> = all.iter().filter(|server| server["project"] == project).map(owners).collect();
-        of
-    };
-    let (own_owners, a, b) = (of_project(OWN), of_project(TEAM_A), of_project(TEAM_B));
-    ensure!((own_owners.len(), a.len(), b.len()) == (1, 1, 3), "{own_owners:?} {a:?} {b:?}");
-    ensure!(
-        own_owners[0] != a[0] && a[0] != b[0] && b.iter().all(|owner| *owner == b[0]),
-        "{own_owners:?} {a:?} {b:?}"
-    );
+        bob.apply(&named_host(&of_a)).await?;
+        says(&bob, Kind::AppleSiliconMachine, "thief", "HostRenamed").await?;
+        let thief = bob.api(Kind::AppleSiliconMachine).get("thief").await?;
+        ensure!(thief.data["status"]["serverID"].is_null(), "{:#}", thief.data["status"]);
+        ensure!(bob.api(Kind::Secret).get_opt("thief-credentials").await?.is_none(), "it was given the password");
+        bob.delete(Kind::AppleSiliconMachine, "thief").await?;
+        bob.gone(Kind::AppleSiliconMachine, "thief").await?;
+        ensure!(scaleway.host(&of_a)?.wiped_as.is_empty());
 
-    // What was begun in one project is not gone on with in another: neither by another Secret nor by another key in it.
-    let other = json!({"spec": {"credentialsRef": {"name": "other"}}});
-    let refused = bob.patch(Kind::AppleSiliconMachine, "mac", other).await;
-    ensure!(refused.is_err_and(|error| format!("{error:#}").contains("credentialsRef cannot be changed")));
-    // A namespace that gets a default only now keeps what it has.
-    own.apply(&credentials("scaleway", TEAM_A)).await?;
-    own.delete(Kind::InstanceMachine, "server").await?;
-    own.gone(Kind::InstanceMachine, "server").await?;
-    ensure!(of_project(OWN).is_empty() && of_project(TEAM_A).len() == 1);
-    // The same after a restart, and with the volume lost; and a Secret of another project is refused.
-    controller.stop()?;
-    bob.apply(&credentials("team-b", TEAM_A)).await?;
-    let anew = ControllerOptions { state: "anew".to_owned(), ..options };
-    let controller = own.start(&anew).await?;
-    says(&bob, Kind::AppleSiliconMachine, "mac", "OtherProject").await?;
-    bob.delete(Kind::ServerCluster, "farm").await?;
-    says(&bob, Kind::ServerCluster, "farm", "OtherProject").await?;
-    ensure!(of_project(TEAM_B).len() == 3);
-    bob.apply(&credentials("team-b", TEAM_B)).await?;
-    bob.gone(Kind::ServerCluster, "farm").await?;
+        // Servers and clusters of servers.
+        own.apply(&instance("server", json!({}))).await?;
+        alice.apply(&instance("server", json!({}))).await?;
+        bob.apply(&instance("server", named())).await?;
+        let mut cluster = Kind::ServerCluster.object("farm");
+        cluster["spec"] = json!({
+            "zone": "fr-par-1", "credentialsRef": {"name": "team-b"},
+            "groups": [{"name": "web", "count": 2, "types": ["DEV1-S"], "image": "ubuntu_noble"}],
+        });
+        bob.apply(&cluster).await?;
+        for scene in [&own, &alice, &bob] {
+            ready(scene, Kind::InstanceMachine, "server").await?;
+        }
+        ready(&bob, Kind::ServerCluster, "farm").await?;
+        let of_project = |project: &str| {
+            let owners = |server: &Value| {
+                let tags = server["tags"].as_array().cloned().unwrap_or_default();
+                tags.iter()
+                    .filter_map(Value::as_str)
+                    .find_map(|tag| tag.strip_prefix("windlass-owner=").map(str::to_owned))
+            };
+            let all = scaleway.instances();
+            let of: Vec<_> = all.iter().filter(|server| server["project"] == project).map(owners).collect();
+            of
+        };
+        let (own_owners, a, b) = (of_project(OWN), of_project(TEAM_A), of_project(TEAM_B));
+        ensure!((own_owners.len(), a.len(), b.len()) == (1, 1, 3), "{own_owners:?} {a:?} {b:?}");
+        ensure!(
+            own_owners[0] != a[0] && a[0] != b[0] && b.iter().all(|owner| *owner == b[0]),
+            "{own_owners:?} {a:?} {b:?}"
+        );
 
-    // In a namespace that goes, the Secret goes before what needs it.
-    ready(&bob, Kind::AppleSiliconMachine, "mac").await?;
-    plane.kubectl(User::Admin, &["delete", "namespace", bob.namespace(), "--wait=false"], "")?;
-    bob.gone(Kind::AppleSiliconMachine, "mac").await?;
-    bob.gone(Kind::InstanceMachine, "server").await?;
-    ensure!(of_project(TEAM_B).is_empty());
-    let back = |id: &str| Ok::<_, anyhow::Error>(scaleway.host(id)?.in_pool());
-    eventually("bob's host is in the pool", || async {
-        ensure!(back(&of_b)?, "it is not");
-        Ok(())
+        // What was begun in one project is not gone on with in another: neither by another Secret nor by another key in it.
+        let other = json!({"spec": {"credentialsRef": {"name": "other"}}});
+        let refused = bob.patch(Kind::AppleSiliconMachine, "mac", other).await;
+        ensure!(refused.is_err_and(|error| format!("{error:#}").contains("credentialsRef cannot be changed")));
+        // A namespace that gets a default only now keeps what it has.
+        own.apply(&credentials("scaleway", TEAM_A)).await?;
+        own.delete(Kind::InstanceMachine, "server").await?;
+        own.gone(Kind::InstanceMachine, "server").await?;
+        ensure!(of_project(OWN).is_empty() && of_project(TEAM_A).len() == 1);
+        // The same after a restart, and with the volume lost; and a Secret of another project is refused.
+        controller.stop()?;
+        bob.apply(&credentials("team-b", TEAM_A)).await?;
+        let anew = ControllerOptions { state: "anew".to_owned(), ..options };
+        let controller = own.start(&anew).await?;
+        says(&bob, Kind::AppleSiliconMachine, "mac", "OtherProject").await?;
+        bob.delete(Kind::ServerCluster, "farm").await?;
+        says(&bob, Kind::ServerCluster, "farm", "OtherProject").await?;
+        ensure!(of_project(TEAM_B).len() == 3);
+        bob.apply(&credentials("team-b", TEAM_B)).await?;
+        bob.gone(Kind::ServerCluster, "farm").await?;
+
+        // In a namespace that goes, the Secret goes before what needs it.
+        ready(&bob, Kind::AppleSiliconMachine, "mac").await?;
+        plane.kubectl(User::Admin, &["delete", "namespace", bob.namespace(), "--wait=false"], "")?;
+        bob.gone(Kind::AppleSiliconMachine, "mac").await?;
+        bob.gone(Kind::InstanceMachine, "server").await?;
+        ensure!(of_project(TEAM_B).is_empty());
+        let back = |id: &str| Ok::<_, anyhow::Error>(scaleway.host(id)?.in_pool());
+        eventually("bob's host is in the pool", || async {
+            ensure!(back(&of_b)?, "it is not");
+            Ok(())
+        })
+        .await?;
+        ensure!(back(&more)? && !back(&of_own)? && !back(&of_a)?, "{:#?}", scaleway.hosts());
+        let mac = own.api(Kind::AppleSiliconMachine).get("mac").await?;
+        ensure!(mac.data["status"]["serverID"] == *of_own, "{:#}", mac.data);
+
+        // What a tenant's object leaves behind when its finalizer is taken away is told of, and left alone.
+        let none = controller.metrics().await?;
+        ensure!(!none.contains("windlass_orphaned_servers{zone=\"fr-par-1\"} 1\n"), "{none}");
+        alice.patch(Kind::InstanceMachine, "server", json!({"metadata": {"finalizers": null}})).await?;
+        alice.delete(Kind::InstanceMachine, "server").await?;
+        eventually("the orphaned server is told of", || async {
+            let metrics = controller.metrics().await?;
+            ensure!(metrics.contains("windlass_orphaned_servers{zone=\"fr-par-1\"} 1\n"), "{metrics}");
+            Ok(())
+        })
+        .await?;
+        ensure!(of_project(TEAM_A).len() == 1, "it was touched");
+        alice.end().await?;
+        own.end().await
     })
-    .await?;
-    ensure!(back(&more)? && !back(&of_own)? && !back(&of_a)?, "{:#?}", scaleway.hosts());
-    let mac = own.api(Kind::AppleSiliconMachine).get("mac").await?;
-    ensure!(mac.data["status"]["serverID"] == *of_own, "{:#}", mac.data);
-
-    // What a tenant's object leaves behind when its finalizer is taken away is told of, and left alone.
-    let none = controller.metrics().await?;
-    ensure!(!none.contains("windlass_orphaned_servers{zone=\"fr-par-1\"} 1\n"), "{none}");
-    alice.patch(Kind::InstanceMachine, "server", json!({"metadata": {"finalizers": null}})).await?;
-    alice.delete(Kind::InstanceMachine, "server").await?;
-    eventually("the orphaned server is told of", || async {
-        let metrics = controller.metrics().await?;
-        ensure!(metrics.contains("windlass_orphaned_servers{zone=\"fr-par-1\"} 1\n"), "{metrics}");
-        Ok(())
-    })
-    .await?;
-    ensure!(of_project(TEAM_A).len() == 1, "it was touched");
-    alice.end().await?;
-    own.end().await
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn credentials_that_cannot_be_used_are_told_and_hold_nothing_up() -> Result<()> {
+async fn credentials_that_cannot_be_used_are_reported_and_hold_nothing_up() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
     let scene = Scene::new(plane, "credentials").await?;
     let _controller = scene.start(&ControllerOptions::default()).await?;
@@ -247,33 +250,33 @@ async fn waits(controller: &Controller, what: &str) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_installations_with_objects_in_common_one_leads_whatever_their_namespaces_and_names_are() -> Result<()> {
-    // Its own control plane: the Lease is the whole cluster's.
-    let Some(programs) = Programs::found() else { return Ok(()) };
-    let plane = ControlPlane::start(programs, false).await?;
-    let scene = Scene::new(&plane, "one").await?;
-    let other = scene.neighbour("other").await?;
-    let mut first = installation(&scene, "first", true).await?;
-    leads(&first, "the first").await?;
-    let mut second = installation(&scene, "second", true).await?;
-    waits(&second, "the second, for all namespaces").await?;
-    let mut of_one = installation(&scene, "third", false).await?;
-    waits(&of_one, "the one for one namespace").await?;
-    second.stop()?;
-    first.stop()?;
-    leads(&of_one, "the one for one namespace").await?;
-    // Namespaces that have nothing in common are controlled side by side.
-    let of_other = installation(&other, "third", false).await?;
-    leads(&of_other, "the one for another namespace").await?;
-    let fourth = installation(&scene, "fourth", true).await?;
-    waits(&fourth, "one for all namespaces").await?;
-    of_one.kill();
-    drop(of_other);
-    leads(&fourth, "the one for all namespaces").await?;
-    let leases = plane.kubectl(User::Admin, &["get", "lease", "-n", "kube-system", "-o", "name"], "")?;
-    let of_scene = format!("windlass-controller-{}", scene.namespace());
-    ensure!(leases.contains("/windlass-controller\n") && leases.contains(&of_scene), "{leases}");
-    other.end().await?;
-    scene.end().await
+    ControlPlane::lend(async |plane| {
+        let scene = Scene::new(plane, "one").await?;
+        let other = scene.neighbour("other").await?;
+        let mut first = installation(&scene, "first", true).await?;
+        leads(&first, "the first").await?;
+        let mut second = installation(&scene, "second", true).await?;
+        waits(&second, "the second, for all namespaces").await?;
+        let mut of_one = installation(&scene, "third", false).await?;
+        waits(&of_one, "the one for one namespace").await?;
+        second.stop()?;
+        first.stop()?;
+        leads(&of_one, "the one for one namespace").await?;
+        // Namespaces that have nothing in common are controlled side by side.
+        let of_other = installation(&other, "third", false).await?;
+        leads(&of_other, "the one for another namespace").await?;
+        let fourth = installation(&scene, "fourth", true).await?;
+        waits(&fourth, "one for all namespaces").await?;
+        of_one.kill();
+        drop(of_other);
+        leads(&fourth, "the one for all namespaces").await?;
+        let leases = plane.kubectl(User::Admin, &["get", "lease", "-n", "kube-system", "-o", "name"], "")?;
+        let of_scene = format!("windlass-controller-{}", scene.namespace());
+        ensure!(leases.contains("/windlass-controller\n") && leases.contains(&of_scene), "{leases}");
+        other.end().await?;
+        scene.end().await
+    })
+    .await
 }
 
 fn labelled(mut object: Value, filter: &str) -> Value {
@@ -283,106 +286,107 @@ fn labelled(mut object: Value, filter: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn controllers_share_a_cluster_by_a_label_and_take_nothing_of_each_other_for_an_orphan() -> Result<()> {
-    // Its own control plane: whoever looks for orphans watches all namespaces.
-    let Some(programs) = Programs::found() else { return Ok(()) };
-    let plane = ControlPlane::start(programs, false).await?;
-    let scene = Scene::new(&plane, "shared").await?;
-    scene.scaleway().add_hosts(3, [])?;
-    let of = async |filter: &str| {
-        let options = ControllerOptions { state: filter.to_owned(), all_namespaces: true, ..Default::default() };
-        // The chart gives each the right to its own Lease.
-        let options = ControllerOptions { user: User::Admin, ..options }
-            .argument("--leader-elect=true")
-            .argument("--lease-duration=6s")
-            .argument(&format!("--pool-prefix={}", MachineOptions::POOL))
-            .argument("--orphans=return")
-            .argument("--orphans-interval=500ms")
-            .argument("--orphans-grace=500ms")
-            .argument(&format!("--watch-filter={filter}"));
-        scene.start(&options).await
-    };
-    let (blue, mut red) = (of("blue").await?, of("red").await?);
-    leads(&blue, "the blue one").await?;
-    leads(&red, "the red one").await?;
-    let every = installation(&scene, "every", true).await?;
-    waits(&every, "the one without a filter").await?;
-    drop(every);
-    scene.apply(&labelled(MachineOptions::default().machine("blue"), "blue")).await?;
-    scene.apply(&labelled(MachineOptions::default().machine("red"), "red")).await?;
-    // A Secret that both need.
-    scene.apply(&credentials("team", TEAM_A)).await?;
-    for filter in ["blue", "red"] {
-        let server = instance(&format!("{filter}-server"), json!({"credentialsRef": {"name": "team"}}));
-        scene.apply(&labelled(server, filter)).await?;
-    }
-    scene.apply(&MachineOptions::default().machine("nobodys")).await?;
-    for name in ["blue", "red"] {
-        ready(&scene, Kind::AppleSiliconMachine, name).await?;
-    }
-    for name in ["blue-server", "red-server"] {
-        ready(&scene, Kind::InstanceMachine, name).await?;
-    }
-    let host = async |name: &str| {
-        let machine = scene.api(Kind::AppleSiliconMachine).get(name).await?;
-        let id = machine.data["status"]["serverID"].as_str().context("it has no host")?.to_owned();
-        scene.scaleway().host(&id)
-    };
-    let (of_blue, of_red) = (host("blue").await?, host("red").await?);
-    let owner = |name: &str| name.splitn(3, '-').take(2).collect::<Vec<_>>().join("-");
-    ensure!(owner(&of_blue.name) != owner(&of_red.name), "{of_blue:?} {of_red:?}");
+    ControlPlane::lend(async |plane| {
+        let scene = Scene::new(plane, "shared").await?;
+        scene.scaleway().add_hosts(3, [])?;
+        let of = async |filter: &str| {
+            let options = ControllerOptions { state: filter.to_owned(), all_namespaces: true, ..Default::default() };
+            // The chart gives each the right to its own Lease.
+            let options = ControllerOptions { user: User::Admin, ..options }
+                .argument("--leader-elect=true")
+                .argument("--lease-duration=6s")
+                .argument(&format!("--pool-prefix={}", MachineOptions::POOL))
+                .argument("--orphans=return")
+                .argument("--orphans-interval=500ms")
+                .argument("--orphans-grace=500ms")
+                .argument(&format!("--watch-filter={filter}"));
+            scene.start(&options).await
+        };
+        let (blue, mut red) = (of("blue").await?, of("red").await?);
+        leads(&blue, "the blue one").await?;
+        leads(&red, "the red one").await?;
+        let every = installation(&scene, "every", true).await?;
+        waits(&every, "the one without a filter").await?;
+        drop(every);
+        scene.apply(&labelled(MachineOptions::default().machine("blue"), "blue")).await?;
+        scene.apply(&labelled(MachineOptions::default().machine("red"), "red")).await?;
+        // A Secret that both need.
+        scene.apply(&credentials("team", TEAM_A)).await?;
+        for filter in ["blue", "red"] {
+            let server = instance(&format!("{filter}-server"), json!({"credentialsRef": {"name": "team"}}));
+            scene.apply(&labelled(server, filter)).await?;
+        }
+        scene.apply(&MachineOptions::default().machine("nobodys")).await?;
+        for name in ["blue", "red"] {
+            ready(&scene, Kind::AppleSiliconMachine, name).await?;
+        }
+        for name in ["blue-server", "red-server"] {
+            ready(&scene, Kind::InstanceMachine, name).await?;
+        }
+        let host = async |name: &str| {
+            let machine = scene.api(Kind::AppleSiliconMachine).get(name).await?;
+            let id = machine.data["status"]["serverID"].as_str().context("it has no host")?.to_owned();
+            scene.scaleway().host(&id)
+        };
+        let (of_blue, of_red) = (host("blue").await?, host("red").await?);
+        let owner = |name: &str| name.splitn(3, '-').take(2).collect::<Vec<_>>().join("-");
+        ensure!(owner(&of_blue.name) != owner(&of_red.name), "{of_blue:?} {of_red:?}");
 
-    // A host that really is an orphan goes back: so they are looked for, and the other controller's is none.
-    let stranded = AppleSiliconPool::new(&format!("{}-", owner(&of_blue.name)), 1, MachineOptions::TYPE)?;
-    let stranded = scene.scaleway().simulator().add_apple_silicon_pool(&stranded).pop().context("one was asked for")?;
-    eventually("the orphan is in the pool", || async {
-        let host = scene.scaleway().host(&stranded)?;
-        ensure!(host.in_pool(), "{host:?}");
-        Ok(())
-    })
-    .await?;
-    red.stop()?;
-    // The same while the other one is down, and its objects change.
-    scene.delete(Kind::AppleSiliconMachine, "red").await?;
-    let listings = || scene.scaleway().calls().iter().filter(|call| call.ends_with("/servers")).count();
-    let before = listings();
-    eventually("orphans are looked for some more times", || async {
-        ensure!(listings() >= before + 6, "{} more listings", listings() - before);
-        Ok(())
-    })
-    .await?;
-    for host in [&of_blue, &of_red] {
-        let now = scene.scaleway().host(&host.id)?;
-        ensure!(now.name == host.name && now.wiped_as.is_empty(), "{now:?}");
-    }
-    let metrics = blue.metrics().await?;
-    ensure!(!metrics.contains("windlass_orphaned_servers{zone=\"fr-par-1\"} 1\n"), "{metrics}");
-    let _red = of("red").await?;
-    scene.gone(Kind::AppleSiliconMachine, "red").await?;
-    ensure!(scene.scaleway().host(&of_red.id)?.in_pool());
-    for (name, held) in [("red-server", 1), ("blue-server", 0)] {
-        scene.delete(Kind::InstanceMachine, name).await?;
-        scene.gone(Kind::InstanceMachine, name).await?;
-        let secret = scene.api(Kind::Secret).get("team").await?;
-        ensure!(secret.finalizers().len() == held, "after {name}: {:?}", secret.finalizers());
-    }
+        // A host that really is an orphan goes back: so they are looked for, and the other controller's is none.
+        let stranded = AppleSiliconPool::new(&format!("{}-", owner(&of_blue.name)), 1, MachineOptions::TYPE)?;
+        let stranded =
+            scene.scaleway().simulator().add_apple_silicon_pool(&stranded).pop().context("one was asked for")?;
+        eventually("the orphan is in the pool", || async {
+            let host = scene.scaleway().host(&stranded)?;
+            ensure!(host.in_pool(), "{host:?}");
+            Ok(())
+        })
+        .await?;
+        red.stop()?;
+        // The same while the other one is down, and its objects change.
+        scene.delete(Kind::AppleSiliconMachine, "red").await?;
+        let listings = || scene.scaleway().calls().iter().filter(|call| call.ends_with("/servers")).count();
+        let before = listings();
+        eventually("orphans are looked for some more times", || async {
+            ensure!(listings() >= before + 6, "{} more listings", listings() - before);
+            Ok(())
+        })
+        .await?;
+        for host in [&of_blue, &of_red] {
+            let now = scene.scaleway().host(&host.id)?;
+            ensure!(now.name == host.name && now.wiped_as.is_empty(), "{now:?}");
+        }
+        let metrics = blue.metrics().await?;
+        ensure!(!metrics.contains("windlass_orphaned_servers{zone=\"fr-par-1\"} 1\n"), "{metrics}");
+        let _red = of("red").await?;
+        scene.gone(Kind::AppleSiliconMachine, "red").await?;
+        ensure!(scene.scaleway().host(&of_red.id)?.in_pool());
+        for (name, held) in [("red-server", 1), ("blue-server", 0)] {
+            scene.delete(Kind::InstanceMachine, name).await?;
+            scene.gone(Kind::InstanceMachine, name).await?;
+            let secret = scene.api(Kind::Secret).get("team").await?;
+            ensure!(secret.finalizers().len() == held, "after {name}: {:?}", secret.finalizers());
+        }
 
-    // What has no label is nobody's, until it gets one.
-    let object = scene.api(Kind::AppleSiliconMachine).get("nobodys").await?;
-    ensure!(object.data["status"].is_null() && object.finalizers().is_empty(), "{object:#?}");
-    let labels = json!({"metadata": {"labels": {"cluster.x-k8s.io/watch-filter": "blue"}}});
-    scene.patch(Kind::AppleSiliconMachine, "nobodys", labels).await?;
-    ready(&scene, Kind::AppleSiliconMachine, "nobodys").await?;
-    // And one that loses it is left as it is.
-    let unlabelled = json!({"metadata": {"labels": {"cluster.x-k8s.io/watch-filter": null}}});
-    scene.patch(Kind::AppleSiliconMachine, "blue", unlabelled).await?;
-    scene.delete(Kind::AppleSiliconMachine, "blue").await?;
-    scene.delete(Kind::AppleSiliconMachine, "nobodys").await?;
-    scene.gone(Kind::AppleSiliconMachine, "nobodys").await?;
-    ensure!(scene.scaleway().host(&of_blue.id)?.name == of_blue.name);
-    let labels = json!({"metadata": {"labels": {"cluster.x-k8s.io/watch-filter": "blue"}}});
-    scene.patch(Kind::AppleSiliconMachine, "blue", labels).await?;
-    scene.gone(Kind::AppleSiliconMachine, "blue").await?;
-    scene.end().await
+        // What has no label is nobody's, until it gets one.
+        let object = scene.api(Kind::AppleSiliconMachine).get("nobodys").await?;
+        ensure!(object.data["status"].is_null() && object.finalizers().is_empty(), "{object:#?}");
+        let labels = json!({"metadata": {"labels": {"cluster.x-k8s.io/watch-filter": "blue"}}});
+        scene.patch(Kind::AppleSiliconMachine, "nobodys", labels).await?;
+        ready(&scene, Kind::AppleSiliconMachine, "nobodys").await?;
+        // And one that loses it is left as it is.
+        let unlabelled = json!({"metadata": {"labels": {"cluster.x-k8s.io/watch-filter": null}}});
+        scene.patch(Kind::AppleSiliconMachine, "blue", unlabelled).await?;
+        scene.delete(Kind::AppleSiliconMachine, "blue").await?;
+        scene.delete(Kind::AppleSiliconMachine, "nobodys").await?;
+        scene.gone(Kind::AppleSiliconMachine, "nobodys").await?;
+        ensure!(scene.scaleway().host(&of_blue.id)?.name == of_blue.name);
+        let labels = json!({"metadata": {"labels": {"cluster.x-k8s.io/watch-filter": "blue"}}});
+        scene.patch(Kind::AppleSiliconMachine, "blue", labels).await?;
+        scene.gone(Kind::AppleSiliconMachine, "blue").await?;
+        scene.end().await
+    })
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -461,7 +465,7 @@ async fn credentials_are_given_up_with_their_last_object_and_a_new_key_leaks_not
     scene.apply(&credentials("rotated", TEAM_A)).await?;
     scene.apply(&instance("server", json!({"credentialsRef": {"name": "rotated"}}))).await?;
     ready(&scene, Kind::InstanceMachine, "server").await?;
-    let opened = || controller.log().matches("machines are made with these credentials").count();
+    let opened = || controller.log().matches("opened an account").count();
     let before = controller.open_files()?;
     for number in 0..6 {
         let so_far = opened();

@@ -99,7 +99,7 @@ async fn an_object_in_a_zone_that_cannot_be_listed_goes_and_hides_no_orphan() ->
     ready(&scene, Kind::InstanceMachine, "left").await?;
     scene.patch(Kind::InstanceMachine, "left", json!({"metadata": {"finalizers": null}})).await?;
     scene.delete(Kind::InstanceMachine, "left").await?;
-    eventually("orphans are told of", || async {
+    eventually("orphans are reported", || async {
         let metrics = controller.metrics().await?;
         for kind in ["hosts", "servers"] {
             let line = format!("windlass_orphaned_{kind}{{zone=\"fr-par-1\"}} 1\n");

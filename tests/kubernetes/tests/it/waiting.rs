@@ -1,9 +1,11 @@
 //! What changes while work waits for its turn: nothing begins that is no longer wanted.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use kube::ResourceExt;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use windlass_simulator::{Effect, FaultKind};
@@ -171,6 +173,68 @@ async fn machines_that_wait_for_a_host_write_nothing_until_there_is_one() -> Res
     ensure!(unchanged, "something is written at every look");
     scene.scaleway().add_hosts(10, [])?;
     scene.ready_machines(10).await?;
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_instance_tries_for_all_that_fail_for_one_reason() -> Result<()> {
+    const MACHINES: usize = 60;
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "common").await?;
+    scene.scaleway().fail("POST", "/instance/v1/zones/*/servers", None, FaultKind::QuotaExceeded, Effect::Before)?;
+    let _controller = scene.start(&ControllerOptions::default()).await?;
+    for number in 0..MACHINES {
+        let mut object = Kind::InstanceMachine.object(&format!("server-{number}"));
+        object["spec"] = json!({"types": ["DEV1-S"], "image": "ubuntu_noble", "zone": "fr-par-1"});
+        scene.apply(&object).await?;
+    }
+    let failed = |object: &DynamicObject| {
+        let conditions = object.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().any(|one| one["type"] == "Ready" && one["reason"] == "CreationFailed")
+    };
+    eventually("each says why it fails", || async {
+        let machines = scene.list(Kind::InstanceMachine).await?;
+        let count = machines.iter().filter(|machine| failed(machine)).count();
+        ensure!(count == MACHINES, "{count}: {:#?}", machines.iter().find(|machine| !failed(machine)));
+        Ok(())
+    })
+    .await?;
+    let versions = async |kind: Kind| -> Result<BTreeMap<String, Option<String>>> {
+        let named = |object: DynamicObject| (object.name_any(), object.metadata.resource_version);
+        Ok(scene.list(kind).await?.into_iter().map(named).collect())
+    };
+    let changed = |before: &BTreeMap<_, _>, after: &BTreeMap<_, _>| {
+        after.iter().filter(|(name, version)| before.get(*name) != Some(*version)).count()
+    };
+    // The last ones tell of their first failure a moment later, as an event.
+    eventually("each has told it", || async {
+        let events = scene.list(Kind::Event).await?;
+        let count = events.iter().filter(|event| event.data["reason"] == "CreationFailed").count();
+        ensure!(count == MACHINES, "{count}");
+        Ok(())
+    })
+    .await?;
+    let (machines, events) = (versions(Kind::InstanceMachine).await?, versions(Kind::Event).await?);
+    scene.scaleway().simulator().clear_requests();
+    let creations = || scene.scaleway().changes().into_iter().filter(|call| call.ends_with("/servers")).count();
+    eventually("a try fails again", || async {
+        ensure!(creations() >= 1, "{}", creations());
+        Ok(())
+    })
+    .await?;
+    let (later, later_events) = (versions(Kind::InstanceMachine).await?, versions(Kind::Event).await?);
+    let (tries, writers) = (creations(), changed(&machines, &later));
+    ensure!(tries <= 3 && writers <= tries + 1, "{tries} tries, and {writers} machines were written");
+    ensure!(changed(&events, &later_events) == 0, "what was said already was said again");
+
+    scene.scaleway().calm();
+    eventually("more and more have their server", || async {
+        let machines = scene.list(Kind::InstanceMachine).await?;
+        let ready = machines.iter().filter(|machine| machine.data["status"]["ready"] == true).count();
+        ensure!(ready >= 4, "{ready}");
+        Ok(())
+    })
+    .await?;
     scene.end().await
 }
 

@@ -18,8 +18,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use windlass_simulator::{AppleSiliconPool, Effect, FaultKind, Options, key_mark};
 use windlass_test_kubernetes::{
-    ControlPlane, Controller, ControllerOptions, Kind, MachineOptions, Programs, Scaleway, Scene, User, check_past,
-    eventually,
+    ControlPlane, Controller, ControllerOptions, Kind, MachineOptions, Scaleway, Scene, User, check_past, eventually,
 };
 
 const OWN: &str = "7d0e3a4c-0000-4000-8000-000000000001";
@@ -61,27 +60,28 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn weeks_of_two_tenants_break_no_law() -> Result<()> {
-    let Some(programs) = Programs::found() else { return Ok(()) };
-    let plane = ControlPlane::start(programs, false).await?;
-    let from = number("WINDLASS_WEEKS_FROM", 1);
-    let mut failed = Vec::new();
-    for seed in from..from + number("WINDLASS_WEEKS", 1) {
-        let mut week = Week::begin(&plane, seed).await?;
-        match week.live().await {
-            Ok(()) => println!("week {seed}: {}", week.summary()),
-            Err(error) => {
-                println!("week {seed}: {error:?}\n{}\n{}", week.story.join("\n"), week.last_words());
-                failed.push(seed);
-                if std::env::var_os("WINDLASS_WEEKS_FIRST").is_some() {
-                    bail!("the week of the seed {seed} broke a law");
+    ControlPlane::lend(async |plane| {
+        let from = number("WINDLASS_WEEKS_FROM", 1);
+        let mut failed = Vec::new();
+        for seed in from..from + number("WINDLASS_WEEKS", 1) {
+            let mut week = Week::begin(plane, seed).await?;
+            match week.live().await {
+                Ok(()) => println!("week {seed}: {}", week.summary()),
+                Err(error) => {
+                    println!("week {seed}: {error:?}\n{}\n{}", week.story.join("\n"), week.last_words());
+                    failed.push(seed);
+                    if std::env::var_os("WINDLASS_WEEKS_FIRST").is_some() {
+                        bail!("the week of the seed {seed} broke a law");
+                    }
+                    // What it has begun must not go on in the next.
+                    week.leave();
                 }
-                // What it has begun must not go on in the next.
-                week.leave();
             }
         }
-    }
-    ensure!(failed.is_empty(), "the weeks of these seeds broke a law: {failed:?}");
-    Ok(())
+        ensure!(failed.is_empty(), "the weeks of these seeds broke a law: {failed:?}");
+        Ok(())
+    })
+    .await
 }
 
 /// One of the two teams.
@@ -222,7 +222,7 @@ impl<'plane> Week<'plane> {
         self.own.scaleway()
     }
 
-    fn tell(&mut self, what: &'static str, detail: impl std::fmt::Display) {
+    fn note(&mut self, what: &'static str, detail: impl std::fmt::Display) {
         if std::env::var_os("WINDLASS_WEEKS_LIVE").is_some() {
             eprintln!("{what} {detail}");
         }
@@ -298,7 +298,7 @@ impl<'plane> Week<'plane> {
             0..5 if there.len() < most => self.make(of, kind).await,
             5..7 => {
                 let Some(name) = there.choose(&mut self.random).cloned() else { return Ok(()) };
-                self.tell("deleted", format_args!("{of}/{name}"));
+                self.note("deleted", format_args!("{of}/{name}"));
                 self.tenants[of].scene.delete(kind, &name).await
             }
             7 => self.scale(of).await,
@@ -327,7 +327,7 @@ impl<'plane> Week<'plane> {
         let kind = *MADE.choose(&mut self.random).unwrap_or(&MADE[0]);
         let Some(name) = self.living(of, kind).await?.choose(&mut self.random).cloned() else { return Ok(()) };
         let value = if self.random.random_bool(0.7) { json!("true") } else { Value::Null };
-        self.tell("paused", format_args!("{of}/{name}: {value}"));
+        self.note("paused", format_args!("{of}/{name}: {value}"));
         let annotations = json!({"metadata": {"annotations": {PAUSED: value}}});
         self.tenants[of].scene.patch(kind, &name, annotations).await.map(drop)
     }
@@ -346,7 +346,7 @@ impl<'plane> Week<'plane> {
         let others = objects.iter().filter_map(|one| one.annotations().get(key)).map(|value| json!(value));
         let values: Vec<Value> = others.chain([Value::Null, json!("nonsense")]).collect();
         let value = values.choose(&mut self.random).cloned().unwrap_or_default();
-        self.tell("edited", format_args!("{of}/{}: {key} is {value}", object.name_any()));
+        self.note("edited", format_args!("{of}/{}: {key} is {value}", object.name_any()));
         let annotations = json!({"metadata": {"annotations": {key: value}}});
         self.tenants[of].scene.patch(kind, &object.name_any(), annotations).await.map(drop)
     }
@@ -372,7 +372,7 @@ impl<'plane> Week<'plane> {
 
     fn take_over(&mut self, of: usize, id: String) {
         let since = self.scaleway().simulator().last_sequence();
-        self.tell("taken over", format_args!("{of}'s {id}"));
+        self.note("taken over", format_args!("{of}'s {id}"));
         self.strange.insert(id, since);
     }
 
@@ -391,7 +391,7 @@ impl<'plane> Week<'plane> {
             && self.random.random_bool(0.6)
         {
             let namespace = visitor.scene.namespace().to_owned();
-            self.tell("namespace deleted", &namespace);
+            self.note("namespace deleted", &namespace);
             self.plane.kubectl(User::Admin, &["delete", "namespace", &namespace, "--wait=false"], "")?;
             return Ok(());
         }
@@ -406,7 +406,7 @@ impl<'plane> Week<'plane> {
             .scene
             .apply(&visitor.object(Kind::ServerCluster, "farm", json!({"zone": "fr-par-1", "groups": [group]})))
             .await?;
-        self.tell("namespace made", visitor.scene.namespace());
+        self.note("namespace made", visitor.scene.namespace());
         self.visitors.push(visitor);
         Ok(())
     }
@@ -435,7 +435,7 @@ impl<'plane> Week<'plane> {
             }
         };
         tenant.scene.apply(&object).await?;
-        self.tell("made", format_args!("{of}/{name}"));
+        self.note("made", format_args!("{of}/{name}"));
         Ok(())
     }
 
@@ -447,7 +447,7 @@ impl<'plane> Week<'plane> {
         let mut groups = api.get(&name).await?.data["spec"]["groups"].clone();
         groups[0]["count"] = json!(count);
         self.tenants[of].scene.patch(Kind::ServerCluster, &name, json!({"spec": {"groups": groups}})).await?;
-        self.tell("scaled", format_args!("{of}/{name} to {count}"));
+        self.note("scaled", format_args!("{of}/{name} to {count}"));
         Ok(())
     }
 
@@ -486,7 +486,7 @@ impl<'plane> Week<'plane> {
             _ => return Ok(()),
         };
         tenant.scene.apply(&object).await?;
-        self.tell("tried to steal", format_args!("{of}/{name} by way {way}"));
+        self.note("tried to steal", format_args!("{of}/{name} by way {way}"));
         Ok(())
     }
 
@@ -499,7 +499,7 @@ impl<'plane> Week<'plane> {
             1 => tenant.credentials(REVOKED, tenant.project).await?,
             way => tenant.credentials(tenant.keys[way - 2], tenant.project).await?,
         }
-        self.tell("changed keys", format_args!("of {of} by way {way}"));
+        self.note("changed keys", format_args!("of {of} by way {way}"));
         Ok(())
     }
 
@@ -530,7 +530,7 @@ impl<'plane> Week<'plane> {
                 });
                 let server = ask(self.scaleway(), "POST", "/instance/v1/zones/fr-par-1/servers", &body)?;
                 let id = server["server"]["id"].as_str().context("a server without an id")?.to_owned();
-                self.tell("colleague made", &id);
+                self.note("colleague made", &id);
                 self.strange.insert(id, 0);
             }
             7 => {
@@ -542,7 +542,7 @@ impl<'plane> Week<'plane> {
                 if let Some(id) = id.filter(|id| self.projects.get(id).is_some_and(|of_id| of_id == TENANTS[of].0)) {
                     let path = format!("/instance/v1/zones/fr-par-1/servers/{id}/action");
                     let _ = ask(self.scaleway(), "POST", &path, &json!({"action": "terminate"}));
-                    self.tell("colleague terminated", id);
+                    self.note("colleague terminated", id);
                 }
             }
             _ => {}
@@ -571,7 +571,7 @@ impl<'plane> Week<'plane> {
         let nth = self.random.random_range(1..6);
         let method = if self.random.random_bool(0.7) { "POST" } else { "*" };
         self.scaleway().fail(method, path, Some(nth), kind, if after { Effect::After } else { Effect::Before })?;
-        self.tell("fault", format_args!("{kind} at {method} {path}, the {nth}th"));
+        self.note("fault", format_args!("{kind} at {method} {path}, the {nth}th"));
         Ok(())
     }
 
@@ -596,9 +596,9 @@ impl<'plane> Week<'plane> {
         if self.random.random_bool(0.3) {
             let volume = format!("{}-{}", ["first", "second"][leader], self.kills);
             self.controllers.get_mut()[leader].0.state = volume;
-            self.tell("killed", format_args!("the leader {leader}, its volume is lost"));
+            self.note("killed", format_args!("the leader {leader}, its volume is lost"));
         } else {
-            self.tell("killed", format_args!("the leader {leader}"));
+            self.note("killed", format_args!("the leader {leader}"));
         }
         if self.random.random_bool(0.5) {
             self.start_both().await?;

@@ -112,11 +112,13 @@ pub(super) fn begun(known: Option<&SetupStatus>, kind: JobKind, host: &str, now:
 }
 
 /// What the condition `Bootstrapped` says where its own words are lost: whether it holds, the reason, the message.
-pub(super) fn standing(known: &SetupStatus) -> Option<(bool, &'static str, String)> {
+pub(super) fn bootstrapped(known: &SetupStatus) -> Option<(bool, &'static str, String)> {
     match known.state? {
         SetupState::Succeeded => Some((true, "SetUp", "the host was set up".to_owned())),
-        SetupState::Running => Some((false, "SettingUp", format!("run {} of the set-up is going on", known.attempt))),
-        SetupState::Waiting => Some((false, "SetupRetried", "the set-up failed, and is tried again".to_owned())),
+        SetupState::Running => {
+            Some((false, "SettingUp", format!("run {} of the set-up script is in progress", known.attempt)))
+        }
+        SetupState::Waiting => Some((false, "SetupRetried", "the set-up script failed and is run again".to_owned())),
         SetupState::TearingDown | SetupState::TornDown => None,
     }
 }
@@ -147,7 +149,7 @@ pub(super) async fn run(context: &Context, request: Request, control: &Control) 
         biased;
         () = control.left().cancelled() => Outcome::LeftOpen,
         () = control.cancelled().cancelled() => {
-            Outcome::CalledOff { message: "the script was called off, and is being ended on the host".to_owned() }
+            Outcome::CalledOff { message: "the script was cancelled and is being stopped on the host".to_owned() }
         }
         ran = request.run(context) => Outcome::Ran(Box::new(ran)),
     }
@@ -184,7 +186,10 @@ impl Request {
         };
         if host.name != self.claim.as_str() || host.status != ServerStatus::Ready {
             let Host { id, name, status, .. } = &host;
-            return not_begun("HostNotReady", format!("the host {id} is called {name:?} and is {}", status.as_str()));
+            return not_begun(
+                "HostNotReady",
+                format!("the host {id} is named {name:?} and has the status {}", status.as_str()),
+            );
         }
         let password = host.sudo_password.reveal();
         for secret in [password, host.vnc_url.reveal()].into_iter().flatten() {
@@ -383,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_by_itself_is_told_to_the_retry_slot_as_such() {
+    fn what_may_pass_by_itself_is_a_passing_failure_for_the_retry_slot() {
         for (problem, expected) in [
             (Problem::Ssh(SshError::Connection("refused".into())), FailureClass::Connection),
             (Problem::Ssh(SshError::ExitCode(75)), FailureClass::TransientState),

@@ -36,7 +36,7 @@ const FIRST_LOOK: Duration = Duration::from_millis(500);
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// So long after the time limit somebody must have said how the Job ended: Kubernetes itself ends it at the limit.
 const GRACE: Duration = Duration::from_secs(60);
-/// A failed Job's pod may be told a moment after the Job.
+/// A failed Job's pod may show its end a moment after the Job.
 const POD_LOOKS: u32 = 5;
 
 /// Where the Jobs of one namespace's hooks run.
@@ -95,7 +95,7 @@ fn name(object: &ServerCluster, input: &HookInput) -> String {
     )
 }
 
-fn standing(job: &Job) -> JobState {
+fn state_of(job: &Job) -> JobState {
     let conditions = job.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
     for condition in conditions.iter().filter(|condition| condition.status == "True") {
         match condition.type_.as_str() {
@@ -148,14 +148,14 @@ impl Run<'_> {
         // Called off, it is not left running; only a process that ends leaves it to the next one.
         let called_off = StopWhenDropped { hooks: self.hooks, name: &name };
         self.give_input(&name, &job).await?;
-        let standing = self.wait(&jobs, &name).await?;
-        let ended = match standing {
+        let state = self.wait(&jobs, &name).await?;
+        let ended = match state {
             JobState::Done => {
                 output.stdout.text = self.pod(&name).await.words;
                 Ok(())
             }
             JobState::OutOfTime | JobState::Running => {
-                // What the pod waited for is told, where it never began.
+                // What the pod waited for is the reason, where it never began.
                 output.stderr.text = self.pod(&name).await.words;
                 Err(HookProblem::TimedOut(self.time_limit))
             }
@@ -188,7 +188,7 @@ impl Run<'_> {
                     let problem = format!("there is a Job {name} that is not this cluster's");
                     return Err(HookProblem::NotStarted(problem));
                 }
-                tracing::info!(job = name, "the hook's Job already exists; waiting until it ends");
+                tracing::info!(job = name, "the hook's Job already exists; waiting for it to end");
                 Ok(found)
             }
             Err(kube::Error::Api(status)) if (400..500).contains(&status.code) && status.code != 429 => {
@@ -234,12 +234,12 @@ impl Run<'_> {
         let mut pause = FIRST_LOOK;
         loop {
             match jobs.get_opt(name).await {
-                Ok(Some(job)) => match standing(&job) {
+                Ok(Some(job)) => match state_of(&job) {
                     JobState::Running => {}
                     ended => return Ok(ended),
                 },
                 Ok(None) => {
-                    return Err(HookProblem::Vanished(format!("somebody deleted its Job {name} while it ran")));
+                    return Err(HookProblem::Vanished(format!("its Job {name} was deleted while it ran")));
                 }
                 // The Job goes on by itself: an API server that is away for a while ends nothing.
                 Err(error) => tracing::warn!(job = name, %error, "the hook's Job cannot be read now"),
@@ -408,8 +408,8 @@ pub(super) async fn stop_all(hooks: &HookJobs, object: &ServerCluster, number: u
     let uid = mark(&object.uid().unwrap_or_default());
     let of_operation = ListParams::default().labels(&format!("{CLUSTER_LABEL}={uid},{OPERATION_LABEL}={number}"));
     for job in jobs.list(&of_operation).await?.items {
-        if standing(&job) == JobState::Running {
-            tracing::info!(job = job.name_any(), "the Job of an operation whose process died is stopped");
+        if state_of(&job) == JobState::Running {
+            tracing::info!(job = job.name_any(), "stopping the Job of an operation whose process died");
             delete(hooks, &job.name_any()).await?;
         }
     }
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jobs_name_is_within_its_bound_and_tells_two_lives_of_a_cluster_apart() {
+    fn a_jobs_name_is_within_its_bound_and_differs_between_two_lives_of_a_cluster() {
         let long = object(&"c".repeat(32));
         let name_of = |object: &ServerCluster| name(object, &input(object));
         assert!(name_of(&long).len() <= 63, "{}", name_of(&long));
@@ -505,12 +505,12 @@ mod tests {
         assert!(env.contains(&("LEVEL", "2")) && env.contains(&("WINDLASS_STAGE", "decommission")));
         let inputs: Vec<_> = env.iter().filter(|(name, _)| *name == "WINDLASS_INPUT").collect();
         assert_eq!(inputs, [&("WINDLASS_INPUT", "/windlass/input.json")]);
-        // Where spans are exported, it is told its own.
+        // Where spans are exported, it gets its own.
         assert!(!env.iter().any(|(name, _)| *name == "TRACEPARENT"), "{env:?}");
-        let (job, told) = windlass_telemetry::collector::in_a_hook(async { run.job("j") }).await;
+        let (job, traceparent) = windlass_telemetry::collector::in_a_hook(async { run.job("j") }).await;
         let env = job["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap();
         let context: Vec<_> = env.iter().filter(|one| one["name"] == "TRACEPARENT").map(|one| &one["value"]).collect();
-        assert_eq!(context, [&json!(told)]);
+        assert_eq!(context, [&json!(traceparent)]);
     }
 
     #[test]
@@ -519,13 +519,13 @@ mod tests {
             let condition = json!({"type": kind, "status": status, "reason": reason, "message": "words"});
             serde_json::from_value(json!({"metadata": {}, "status": {"conditions": [condition]}})).unwrap()
         };
-        assert_eq!(standing(&Job::default()), JobState::Running);
-        assert_eq!(standing(&job("Complete", "True", "")), JobState::Done);
-        assert_eq!(standing(&job("Complete", "False", "")), JobState::Running);
-        assert_eq!(standing(&job("FailureTarget", "True", "")), JobState::Running, "its pods still end");
-        assert_eq!(standing(&job("Failed", "True", "DeadlineExceeded")), JobState::OutOfTime);
+        assert_eq!(state_of(&Job::default()), JobState::Running);
+        assert_eq!(state_of(&job("Complete", "True", "")), JobState::Done);
+        assert_eq!(state_of(&job("Complete", "False", "")), JobState::Running);
+        assert_eq!(state_of(&job("FailureTarget", "True", "")), JobState::Running, "its pods still end");
+        assert_eq!(state_of(&job("Failed", "True", "DeadlineExceeded")), JobState::OutOfTime);
         assert_eq!(
-            standing(&job("Failed", "True", "BackoffLimitExceeded")),
+            state_of(&job("Failed", "True", "BackoffLimitExceeded")),
             JobState::Failed { message: "words".into() }
         );
     }

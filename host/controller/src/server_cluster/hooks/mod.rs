@@ -81,11 +81,11 @@ impl KubernetesHooks {
         let api: Api<ServerCluster> = Api::namespaced(self.jobs.client.clone(), &self.jobs.namespace);
         let object = match api.get_opt(&input.cluster).await {
             Ok(Some(object)) => object,
-            Ok(None) => return Err(HookProblem::NotStarted("the cluster's object is gone".to_owned())),
+            Ok(None) => return Err(HookProblem::NotStarted("the ServerCluster object is gone".to_owned())),
             Err(error) => return Err(HookProblem::Connection(format!("the object cannot be read: {error}"))),
         };
         let Some(now) = hook_at(&object, input.stage) else {
-            tracing::info!(cluster = input.cluster, "{hook} was removed from the object: the stage is done");
+            tracing::info!(cluster = input.cluster, "{hook} was removed from the object, so its stage counts as done");
             return Ok(());
         };
         if let Some(why) = self.allowed.refusal(now) {

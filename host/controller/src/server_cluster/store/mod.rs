@@ -254,7 +254,7 @@ async fn write_together(
                 return all(&|| failed(what, &words));
             }
             Err(error) => {
-                tracing::warn!(cluster = name, %error, "the record may not have been written; reading it again");
+                tracing::warn!(cluster = name, %error, "cannot tell whether the status was written; reading it again");
                 unsure = Some((after, answers));
             }
         }
@@ -355,7 +355,7 @@ impl ClusterStore for KubernetesClusterStore {
                 holder.as_deref() == Some(runner)
             }
             Err(error) => {
-                tracing::warn!(%error, "the Lease cannot be read, so the process of an open operation counts as alive");
+                tracing::warn!(%error, "cannot read the Lease, so the process of an open operation counts as alive");
                 true
             }
         }

@@ -32,7 +32,7 @@ const PAST_REASONS: usize = 4;
 const MAX_REASON_LEN: usize = 512;
 const MAX_PROBLEM_LEN: usize = 256;
 /// Names in the event of a recovery; the operation's recovery has all.
-const TOLD_NAMES: usize = 20;
+const MAX_DELETED_NAMES: usize = 20;
 /// etcd takes 1.5 MiB in a request, the whole object in it. Above the first bound what is told to people is cut, above
 /// the second nothing is written. In between is room for what the API server itself adds.
 const SOFT_LIMIT: usize = 900_000;
@@ -526,7 +526,7 @@ fn happened(status: &mut ServerClusterStatus, number: u64, at: u64, what: &Clust
         }
     }
     status.progress = status.operation.as_ref().and_then(progress);
-    let told = match what {
+    let recorded = match what {
         ClusterEventKind::NodeDone { .. } => return,
         ClusterEventKind::NodeFailed { stage, step, node, reason } => ClusterEventKind::NodeFailed {
             stage: *stage,
@@ -536,7 +536,7 @@ fn happened(status: &mut ServerClusterStatus, number: u64, at: u64, what: &Clust
         },
         ClusterEventKind::Recovering(recovery) => {
             let mut recovery = recovery.clone();
-            recovery.delete.truncate(TOLD_NAMES);
+            recovery.delete.truncate(MAX_DELETED_NAMES);
             ClusterEventKind::Recovering(recovery)
         }
         ClusterEventKind::Closed { state, cluster, reasons } => {
@@ -544,7 +544,7 @@ fn happened(status: &mut ServerClusterStatus, number: u64, at: u64, what: &Clust
         }
         other => other.clone(),
     };
-    let what = without_nulls(serde_json::to_value(&told).unwrap_or_default());
+    let what = without_nulls(serde_json::to_value(&recorded).unwrap_or_default());
     status.events.push(EventStatus { sequence, operation: number, at: time(at), what });
     let over = status.events.len().saturating_sub(KEPT_EVENTS);
     status.events.drain(..over);

@@ -11,10 +11,10 @@ use windlass_lifecycle::{
 use windlass_policy::slots::SlotName;
 use windlass_policy::slots::release::{Requested, Trigger};
 use windlass_policy::{Link, Policies};
-use windlass_simulator::{AppleSilicon, FaultKind, FaultRule, FloorRefusal, ForcedState};
+use windlass_simulator::{AppleSilicon, AppleSiliconPool, FaultKind, FaultRule, FloorRefusal, ForcedState};
 use windlass_test_guests::HOSTILE;
 
-use super::support::{DAY, Macs, PREFIX, adopt, claim, prefix, release_of};
+use super::support::{DAY, Macs, PREFIX, TYPE, adopt, claim, prefix, release_of};
 use crate::support::{host_in, run, zone};
 
 const SERVER: &str = "/apple-silicon/v1alpha1/zones/*/servers/*";
@@ -433,6 +433,27 @@ fn a_pool_system_that_there_is_not_costs_neither_the_claim_nor_the_host() {
         assert!(released.refused.as_deref().is_some_and(|words| words.contains("macos-retired-1.0")), "{released:?}");
         assert_eq!(macs.host(&id)["os"]["id"], before, "the system that it had");
     });
+}
+
+#[test]
+fn a_pool_host_gets_its_own_system_or_the_default_of_its_type_as_the_setting_says() {
+    for (setting, expected) in [("host", "macos-tahoe-26.0"), ("type-default", "macos-sequoia-15.6")] {
+        run(async {
+            let macs = Macs::new(0);
+            let pool = AppleSiliconPool::new(PREFIX, 1, TYPE).unwrap().with_operating_system("macos-tahoe-26.0");
+            macs.simulator.add_apple_silicon_pool(&pool.unwrap());
+            let folder = tempfile::tempdir().unwrap();
+            let host = host_in(folder.path());
+            let link = Link::default().with_settings(json!({ "pool-operating-system": setting }));
+            host.configure(&Policies::built_in().with(SlotName::Release, link)).unwrap();
+            let lifecycle = macs.start_under(host);
+            let id = adopt(&lifecycle, &claim("a")).await;
+            assert_eq!(macs.host(&id)["os"]["name"], "macos-tahoe-26.0");
+            let released = release(&lifecycle, &release_of(&id, &claim("a"))).await;
+            assert!(matches!(released.outcome, ReleaseOutcome::ReturnedToPool { .. }), "{released:?}");
+            assert_eq!(macs.host(&id)["os"]["name"], expected, "{setting}");
+        });
+    }
 }
 
 #[test]
