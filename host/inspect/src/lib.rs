@@ -20,6 +20,8 @@ pub mod operations;
 #[cfg(feature = "terminal")]
 pub mod output;
 #[cfg(feature = "terminal")]
+mod pager;
+#[cfg(feature = "terminal")]
 pub mod policies;
 #[cfg(feature = "terminal")]
 pub mod removals;

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::document::Document;
+use crate::pager::paged;
 use crate::table::{Head, laid_out};
 use crate::text::{dim, folded, printable};
 
@@ -99,9 +100,9 @@ impl Output {
             Some(width) => folded(&text, width),
             None => text,
         };
-        print(&text);
-        if !text.is_empty() && !text.ends_with('\n') {
-            print("\n");
+        let text = if text.is_empty() || text.ends_with('\n') { text } else { text + "\n" };
+        if !paged(&text) {
+            print(&text);
         }
     }
 

@@ -148,6 +148,25 @@ fn no_table_breaks_a_cell_at_any_width_and_cuts_nothing_but_sentences() {
 }
 
 #[test]
+fn a_list_longer_than_the_screen_goes_through_the_readers_pager() {
+    let world = World::new("100");
+    let shown = |arguments: &[&str], pager: &str| {
+        let mut command = world.command(arguments);
+        command.env("WINDLASS_PAGER", pager);
+        Running::with_reader(command, 100).end().expect(0).stdout
+    };
+    let paged = shown(&["type", "list"], "tr a-z A-Z; echo key:$SCW_SECRET_KEY.");
+    assert!(paged.contains("X86_64") && !paged.contains("x86_64"), "{paged}");
+    assert!(paged.contains("key:."), "the pager has no credentials: {paged}");
+    for (arguments, pager) in
+        [(&["zone", "list"], "tr a-z A-Z"), (&["type", "list"], ""), (&["type", "list"], "there-is-no-such-pager")]
+    {
+        let plain = shown(arguments, pager);
+        assert!(plain.contains("fr-par-1") || plain.contains("x86_64"), "{arguments:?} {pager}: {plain}");
+    }
+}
+
+#[test]
 fn a_wide_table_holds_whole_digests() {
     let world = World::new("100");
     let digest = world.json(&["policy", "list"])["policies"][0]["policy"]["component"].as_str().unwrap().to_owned();

@@ -135,17 +135,27 @@ impl Running {
     }
 
     /// Starts it with a terminal of so many columns as its stdout.
-    pub fn on_screen(mut command: Command, columns: usize) -> Running {
+    pub fn on_screen(command: Command, columns: usize) -> Running {
+        Self::on(&terminal(), command, columns)
+    }
+
+    /// The same with a person there: the terminal is its stdin as well.
+    pub fn with_reader(mut command: Command, columns: usize) -> Running {
         let screen = terminal();
-        let end = end_of(&screen);
+        command.stdin(end_of(&screen));
+        Self::on(&screen, command, columns)
+    }
+
+    fn on(screen: &OwnedFd, mut command: Command, columns: usize) -> Running {
+        let end = end_of(screen);
         let columns = columns.to_string();
         // Lines end as they were written.
-        let set = Command::new("stty").args(["rows", "24", "cols", &columns, "-onlcr"]).stdin(end_of(&screen)).status();
+        let set = Command::new("stty").args(["rows", "24", "cols", &columns, "-onlcr"]).stdin(end_of(screen)).status();
         assert!(set.expect("stty").success());
         let mut child = command.stdout(end).stderr(Stdio::piped()).spawn().expect("spawned");
         drop(command);
         let stderr = Heard::from(child.stderr.take().expect("piped"));
-        Running { child, stdout: Heard::from(File::from(screen)), stderr }
+        Running { child, stdout: Heard::from(File::from(screen.try_clone().expect("a second handle"))), stderr }
     }
 
     pub fn signal(&self, name: &str) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::{Value, json};
 use windlass_inspect::failure::{Exit, Failure, Leftover};
-use windlass_inspect::output::table;
+use windlass_inspect::listing::Listing;
 use windlass_inspect::words::{counted, failure_words};
 use windlass_lifecycle::{
     AccountProblem, AddressKind, CloudInit, Control, CreatedServer, Error, ExtraVolume, ImageChoice, LeftResource,
@@ -129,22 +129,20 @@ pub(super) async fn create(context: &Context, arguments: CreateServer) -> Result
         "failures": failed.iter().map(|error| NotCreated::from(*error)).collect::<Vec<_>>(),
     });
     if failed.is_empty() {
-        context.output.result(&document, || {
-            table(
-                &["server", "name", "type", "zone", "state", "addresses", "operation"],
-                created.iter().map(|server| {
-                    vec![
-                        server.id.clone(),
-                        server.name.clone(),
-                        server.server_type.clone(),
-                        server.zone.clone(),
-                        server.state.clone(),
-                        server.addresses.join(" "),
-                        server.operation.clone(),
-                    ]
-                }),
-            )
-        });
+        // Its names are those of the operations, too.
+        let servers = Listing::new(&created, "no servers", |server: &Created| server.id.clone())
+            .column("server", |server| server.id.clone())
+            .spare(3)
+            .column("name", |server| server.name.clone())
+            .column("type", |server| server.server_type.clone())
+            .spare(1)
+            .column("zone", |server| server.zone.clone())
+            .spare(2)
+            .column("state", |server| server.state.clone())
+            .column("addresses", |server| server.addresses.join(" "))
+            .list()
+            .wide("operation", |server| server.operation.clone());
+        context.output.listing(&document, &servers);
         return Ok(());
     }
     Err(creation_failure(&work, &failed, &created, count, was_interrupted).with_partial(document))

@@ -119,7 +119,7 @@ pub(super) fn no_such_server(journal: Option<&Journal>, zone: &Zone, owner: Opti
 }
 
 pub(super) fn not_in(zone: &Zone, text: &str) -> Failure {
-    Failure::usage(format!("there is no server '{text}' in {zone}"))
+    Failure::unknown(format!("there is no server '{text}' in {zone}"))
 }
 
 /// Why a server is not found that this creation made: it is another owner's, or in another zone.
