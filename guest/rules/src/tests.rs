@@ -391,7 +391,7 @@ fn an_answer_is_refused_with_the_nearest_word() {
         ("retry", r#""giveup""#, "there is no answer `giveup`; did you mean `give-up`?"),
         ("retry", r#"{"wiat": 1}"#, "there is no answer `wiat`; did you mean `wait`?"),
         ("retry", r#"{"wait": "soon"}"#, "invalid type: string \"soon\", expected u64"),
-        ("retry", r#"{"wait": "= undoing"}"#, "`wait`: it must be a number, and is true or false"),
+        ("retry", r#"{"wait": "= undoing"}"#, "`wait`: expected a number, got true or false"),
         ("retry", r#"{"wait": "= atempt"}"#, "`wait`: there is no `atempt`; did you mean `attempt`?"),
         (
             "retry",
@@ -422,7 +422,7 @@ fn an_answer_is_refused_with_the_nearest_word() {
         (
             "provisioning",
             r#"{"recover": {"state": "error", "delete": "= nodes"}}"#,
-            "`delete`: it must be true or false",
+            "`delete`: expected true or false",
         ),
     ] {
         let json = format!(r#"{{"slot": "{slot}", "rules": [{{"when": "true", "answer": {answer}}}]}}"#);

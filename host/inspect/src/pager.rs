@@ -1,6 +1,8 @@
 //! Long results on a terminal, in the reader's pager.
 
+use std::fs::File;
 use std::io::{IsTerminal as _, Write as _};
+use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 
 use anstream::AutoStream;
@@ -26,6 +28,7 @@ pub(crate) fn paged(text: &str) -> bool {
         .map(|_| tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt()));
     if let Some(stdin) = pager.stdin.take() {
         // The reader may leave before the end.
+        let stdin = File::from(OwnedFd::from(stdin));
         let _ = AutoStream::new(stdin, AutoStream::choice(&stdout)).write_all(text.as_bytes());
     }
     pager.wait().is_ok_and(|status| status.code() != Some(NOT_FOUND))
