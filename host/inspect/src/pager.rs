@@ -47,7 +47,7 @@ fn start(set: Option<&str>) -> Option<Child> {
     // A pager can start other programs. None of them needs credentials.
     for (name, _) in std::env::vars_os() {
         let is_ours = |prefix: &&str| name.to_str().is_some_and(|name| name.starts_with(prefix));
-        if ["SCW_", "WINDLASS_", "PG"].iter().any(|prefix| is_ours(prefix)) {
+        if ["SCW_", "WINDLASS_", "PG"].iter().any(is_ours) {
             command.env_remove(name);
         }
     }
