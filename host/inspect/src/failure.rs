@@ -199,7 +199,7 @@ impl Failure {
             () if is_left => Exit::Left,
             () if interrupted => Exit::Interrupted,
             () if is_open || !exists.is_empty() => Exit::Left,
-            () if was_begun => Exit::Undone,
+            () if was_begun || self.is_unknown => Exit::Undone,
             () => Exit::Usage,
         };
         self.left.extend(exists);

@@ -18,7 +18,7 @@ pub(crate) async fn run(context: &Context, arguments: &arguments::Report) -> Res
         (None, since) => Report::since(state, since_ms(since.unwrap_or_default())),
     };
     let report = report.map_err(|error| match error {
-        Error::Unknown { .. } => Failure::usage(error.to_string()).remedy("windlass operation list"),
+        Error::Unknown { .. } => Failure::unknown(error.to_string()).remedy("windlass operation list"),
         error => {
             let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
             Failure::usage(error.to_string()).because(cause)
