@@ -14,7 +14,7 @@ use crate::text::printable;
 /// The exit codes, as they stand in the manual. Scripts hold on to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// It failed, and what it had begun was undone completely; or there is nothing of the name that was asked for.
+    /// It failed, and what it had begun was undone completely.
     Undone = 1,
     /// Wrong usage or configuration; nothing was touched.
     Usage = 2,
@@ -38,7 +38,7 @@ impl Exit {
     /// What it says, as help and manual have it.
     pub const fn meaning(self) -> &'static str {
         match self {
-            Exit::Undone => "failed, and nothing is left; or what you named does not exist",
+            Exit::Undone => "failed, and nothing is left",
             Exit::Usage => "wrong usage or configuration, or the journal cannot be written; nothing was touched",
             Exit::Left => "failed, and something is left or may still appear; it is listed",
             Exit::Unwritten => "done, but the result could not be written to stdout",
@@ -154,7 +154,7 @@ impl Failure {
 
     /// There is nothing of the name that was asked for; nothing was touched.
     pub fn unknown(message: impl Into<String>) -> Self {
-        let mut failure = Failure::undone(message);
+        let mut failure = Failure::usage(message);
         failure.is_unknown = true;
         failure
     }
@@ -199,7 +199,7 @@ impl Failure {
             () if is_left => Exit::Left,
             () if interrupted => Exit::Interrupted,
             () if is_open || !exists.is_empty() => Exit::Left,
-            () if was_begun || self.is_unknown => Exit::Undone,
+            () if was_begun => Exit::Undone,
             () => Exit::Usage,
         };
         self.left.extend(exists);

@@ -59,7 +59,7 @@ fn what_is_left_of_a_deleted_server_goes_by_name_id_operation_and_group() {
         let again = world.run(&delete).expect(0);
         assert!(again.stdout.contains("is gone already"), "{}", again.stdout);
         world.run(&["server", "delete", "--yes", "--group", "ci"]).expect(0);
-        world.run(&["server", "delete", "--yes", "nobody"]).expect(1).says("there is no server 'nobody'");
+        world.run(&["server", "delete", "--yes", "nobody"]).expect(2).says("there is no server 'nobody'");
     }
 }
 
@@ -117,7 +117,7 @@ fn whatever_is_not_found_names_the_lost_state_directory() {
         ["decision", "show", "0000"],
         ["server", "show", "nobody"],
     ] {
-        world.run(&[&command[..], &lost].concat()).expect(1).says("no state was found in");
+        world.run(&[&command[..], &lost].concat()).expect(2).says("no state was found in");
     }
     for command in [["cluster", "resume"], ["decision", "list"]] {
         let reported = world.run(&[&command[..], &lost].concat()).expect(0).stdout;
@@ -326,7 +326,7 @@ fn operations_tell_their_steps_with_intent_before_outcome() {
     assert_eq!(phases, ["intent", "outcome"]);
     let text = world.run(&["operation", "show", id]).expect(0).stdout;
     assert!(text.contains("create-server") && text.contains("power-on"), "{text}");
-    world.run(&["operation", "show", "ci-000000000000"]).expect(1).says("there is no operation ci-000000000000");
+    world.run(&["operation", "show", "ci-000000000000"]).expect(2).says("there is no operation ci-000000000000");
     world.run(&["operation", "resume"]).expect(0);
 }
 

@@ -466,7 +466,7 @@ pub(super) async fn undo(context: &Context, name: &ClusterName) -> Result<(), Fa
         None => Ok(()),
         Some(one) => match performed(&work.clusters, name, one.outcome, was_interrupted).await {
             // Undone, as was asked for.
-            Err(failure) if failure.exit == Exit::Undone && !failure.is_unknown => Ok(()),
+            Err(failure) if failure.exit == Exit::Undone => Ok(()),
             Err(failure) => Err(failure),
             Ok(performed) => performed.failure(name).map_or(Ok(()), Err),
         },
