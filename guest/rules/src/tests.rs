@@ -419,11 +419,7 @@ fn an_answer_is_refused_with_the_nearest_word() {
         ),
         ("rollback", r#"{"keep": true}"#, "`keep` is an answer by itself"),
         ("rollback", r#""kep""#, "there is no answer `kep`; did you mean `keep`?"),
-        (
-            "provisioning",
-            r#"{"recover": {"state": "error", "delete": "= nodes"}}"#,
-            "`delete`: expected true or false",
-        ),
+        ("provisioning", r#"{"recover": {"state": "error", "delete": "= nodes"}}"#, "`delete`: expected true or false"),
     ] {
         let json = format!(r#"{{"slot": "{slot}", "rules": [{{"when": "true", "answer": {answer}}}]}}"#);
         let words = refusal(&json);

@@ -57,7 +57,7 @@ pub(super) fn list(label: &str, decisions: &[DecisionSummary]) -> Markup {
         let brief = Brief::of(decision);
         vec![
             // The id would take a fifth of the row.
-            html! { a href={ "/decisions/" (decision.id) } title=(decision.id) { (when(decision.at_ms)) } },
+            html! { a.id href={ "/decisions/" (decision.id) } title=(decision.id) { (when(decision.at_ms)) } },
             html! { (decision.slot) },
             subject(decision, &brief.subject),
             html! {

@@ -73,8 +73,8 @@ pub(super) fn needs_you(now: &Now) -> Markup {
     items.extend(clusters(now));
     html! {
         section aria-labelledby="needs-you" {
-            h2 #needs-you { "Needs attention" }
-            @if items.is_empty() { p.none { (state("done")) " Nothing needs your attention." } } @else {
+            h2 #needs-you { "Needs your attention" }
+            @if items.is_empty() { p.none { (state("done")) " Nothing needs you." } } @else {
                 ul.needs { @for item in &items { li { (item) } } }
             }
         }
