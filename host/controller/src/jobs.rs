@@ -300,7 +300,7 @@ impl Jobs {
             if let Some(job) = shared.jobs.lock().get_mut(&uid) {
                 job.outcome = Some(Arc::new(outcome));
             }
-            // Who looks next needs no write to learn what stands there already.
+            // The status says this already, so there is nothing to write.
             let is_known = before.is_some_and(|before| before == (ended.reason.clone(), ended.message.clone()));
             if !is_known || is_followed.load(Ordering::Relaxed) {
                 write_last(&mirror, ended).await;

@@ -14,7 +14,7 @@ use crate::listing::Listing;
 use crate::output::fields;
 use crate::removals::requested_lines;
 use crate::text::{age, ago, bold, dim, green, instant, printable, red, yellow};
-use crate::timeline::{Attempt, End, Step, attempt_words, note_words, steps};
+use crate::timeline::{Attempt, End, Step, attempt_words, is_empty, note_words, steps};
 use crate::words::{human_duration, why_words};
 
 /// The document that lists operations.
@@ -301,9 +301,5 @@ fn milliseconds(duration: u64) -> String {
 }
 
 fn data_words(data: &Value) -> String {
-    match data {
-        Value::Null => String::new(),
-        Value::Object(fields) if fields.is_empty() => String::new(),
-        data => dim(&printable(&data.to_string())),
-    }
+    if is_empty(data) { String::new() } else { dim(&printable(&data.to_string())) }
 }

@@ -239,12 +239,14 @@ pub fn note_words(name: &str, data: &Value) -> String {
         "cancelled" => by("cancelled"),
         "started-elsewhere" => "somebody else started the server".to_owned(),
         "release-decided" => decided(data.get("verdict").map(brief).unwrap_or_default()),
-        _ => match data {
-            Value::Null => String::new(),
-            Value::Object(fields) if fields.is_empty() => String::new(),
-            data => brief(data),
-        },
+        _ if is_empty(data) => String::new(),
+        _ => brief(data),
     }
+}
+
+/// Whether an entry has no data of its own.
+pub(crate) fn is_empty(data: &Value) -> bool {
+    data.is_null() || data.as_object().is_some_and(serde_json::Map::is_empty)
 }
 
 #[cfg(test)]

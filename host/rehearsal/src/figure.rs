@@ -157,6 +157,12 @@ pub const FIGURES: [Figure; 21] = [
 ];
 
 impl Figure {
+    /// The figure with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Figure> {
+        FIGURES.iter().find(|figure| figure.name == name)
+    }
+
     /// Its value in an outcome.
     #[must_use]
     pub fn of(&self, outcome: &Outcome) -> f64 {
@@ -200,8 +206,8 @@ pub(crate) type Word = &'static str;
 /// The name of a figure in a document that was saved.
 pub(crate) fn figure_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static str, D::Error> {
     let read = String::deserialize(deserializer)?;
-    let known = FIGURES.iter().map(|figure| figure.name).find(|name| *name == read);
-    known.ok_or_else(|| serde::de::Error::custom(format!("there is no figure {read:?}")))
+    let known = Figure::named(&read);
+    known.map(|figure| figure.name).ok_or_else(|| serde::de::Error::custom(format!("there is no figure {read:?}")))
 }
 
 /// A figure over all seeds of an arm.

@@ -35,4 +35,4 @@ pub use run::{ArmOutcomes, Calibrated, NOT_CALIBRATED, NamedArm, Rehearsal, Rehe
 pub use saved::shown;
 pub use schema::scenario_schema;
 pub use search::{Search, SearchError};
-pub use tune::{Candidate, HeldOut, HeldOutArm, Set, TuneFailure, TuneOptions, Tuning};
+pub use tune::{Candidate, HeldOut, HeldOutArm, Set, TUNED, TuneFailure, TuneOptions, Tuning};

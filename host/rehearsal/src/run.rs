@@ -11,7 +11,7 @@ use windlass_contract::nearest;
 use windlass_fleeting::{Arm, Counted, IncidentKind, Outcome, RehearsalError, Rehearser, Scenario};
 
 use crate::comparison::{Difference, Parting, differences, parting};
-use crate::figure::{FIGURES, Spread, Word, figure_name};
+use crate::figure::{FIGURES, Figure, Spread, Word, figure_name};
 use crate::law::{Law, LawError, LawResult, Violation};
 
 /// What a report says of its error where it knows nothing.
@@ -84,7 +84,7 @@ impl Calibrated {
     /// For people: `waiting p95: 93.0 s observed, 88.4 s rehearsed (-5 %)`.
     #[must_use]
     pub fn words(&self) -> String {
-        let Some(figure) = FIGURES.iter().find(|figure| figure.name == self.figure) else { return String::new() };
+        let Some(figure) = Figure::named(self.figure) else { return String::new() };
         let error = self.error.map(|error| format!(" ({:+.0} %)", error * 100.0)).unwrap_or_default();
         let [observed, rehearsed] = [self.observed, self.rehearsed].map(|value| figure.words(value));
         format!("{}: {observed} observed, {rehearsed} rehearsed{error}", figure.title)

@@ -14,8 +14,8 @@ use crate::law::{Law, LawResult};
 use crate::run::{NamedArm, Rehearsal, RehearsalFailure};
 use crate::search::{Search, Settings};
 
-/// The arm with the chosen settings.
-pub(crate) const TUNED: &str = "tuned";
+/// The name of the arm with the chosen settings.
+pub const TUNED: &str = "tuned";
 
 /// How a search is done.
 #[derive(Clone, Copy, Debug)]
@@ -319,7 +319,7 @@ pub(crate) fn range(seeds: &[u64]) -> String {
 }
 
 fn named(name: &str) -> &'static Figure {
-    FIGURES.iter().find(|figure| figure.name == name).unwrap_or(&FIGURES[0])
+    Figure::named(name).unwrap_or(&FIGURES[0])
 }
 
 fn of_candidate(failure: RehearsalFailure, settings: &[Settings]) -> TuneFailure {

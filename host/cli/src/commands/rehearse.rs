@@ -36,8 +36,7 @@ pub(crate) fn run(output: Output, arguments: &Rehearse, state: Option<&Context>)
     let arms = arms(arguments)?;
     let laws = laws(&arguments.never, &arguments.always)?;
     let seeds: Vec<u64> = (0..arguments.seeds).map(|further| arguments.seed.wrapping_add(further)).collect();
-    let rehearser = Rehearser::new(ProcessEnvironment::of_process(), Compiler::this_program([COMPILE]).ok());
-    let rehearser = rehearser.map_err(|error| Failure::usage(error.to_string()))?;
+    let rehearser = rehearser()?;
     let rehearsal = Rehearsal::run(&scenario, &arms, &seeds, &laws, &rehearser, &|| {});
     let rehearsal = rehearsal.map_err(failed)?;
     report(&rehearsal, arguments)?;
@@ -57,6 +56,11 @@ pub(crate) fn run(output: Output, arguments: &Rehearse, state: Option<&Context>)
         failure = failure.because(format!("arm {}: something was left, or jobs had not ended a day later", arm.arm));
     }
     Err(failure.with_partial(serde_json::to_value(&rehearsal).unwrap_or_default()))
+}
+
+fn rehearser() -> Result<Rehearser, Failure> {
+    Rehearser::new(ProcessEnvironment::of_process(), Compiler::this_program([COMPILE]).ok())
+        .map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// Saves a rehearsal where a console looks for it. The names are in the order of time.

@@ -1,14 +1,11 @@
 //! `windlass rehearse tune`: which settings cost least within laws.
 
-use windlass_fleeting::ProcessEnvironment;
 use windlass_inspect::failure::Failure;
 use windlass_inspect::output::{Output, print, table};
 use windlass_inspect::text::{bold, dim, printable};
-use windlass_policy::Compiler;
-use windlass_rehearsal::{Candidate, FIGURES, NamedArm, Search, TuneFailure, TuneOptions, Tuning};
+use windlass_rehearsal::{Candidate, Figure, NamedArm, Search, TUNED, TuneFailure, TuneOptions, Tuning};
 
-use super::{arm, failed, figures, laws, read_scenario};
-use crate::COMPILE;
+use super::{arm, failed, figures, laws, read_scenario, rehearser};
 use crate::arguments::TuneScenarios;
 use crate::files::{Existing, read_text, write_atomically};
 
@@ -20,17 +17,16 @@ const SHOWN: usize = 12;
 pub(crate) fn run(output: Output, arguments: &TuneScenarios) -> Result<(), Failure> {
     let scenarios = arguments.scenarios.iter().map(|file| read_scenario(file)).collect::<Result<Vec<_>, _>>()?;
     let (name, file) = &arguments.arm;
-    if name == "tuned" {
-        return Err(Failure::usage("an arm cannot be called tuned, as the result is"));
+    if name == TUNED {
+        return Err(Failure::usage(format!("an arm cannot be called {TUNED}, as the result is")));
     }
     let arm = NamedArm { name: name.clone(), arm: arm(name, file, arguments.group.as_deref())? };
     let search = search(arguments)?;
     let laws = laws(&arguments.never, &arguments.always)?;
-    let goal = FIGURES.iter().find(|figure| figure.name == arguments.goal);
-    let goal = goal.ok_or_else(|| Failure::usage(format!("{} is no figure", arguments.goal)))?;
+    let goal = Figure::named(&arguments.goal);
+    let goal = goal.ok_or_else(|| Failure::usage(format!("there is no figure {}", arguments.goal)))?;
     let options = TuneOptions { goal, candidates: arguments.candidates, seed: arguments.seed, seeds: arguments.seeds };
-    let rehearser = super::Rehearser::new(ProcessEnvironment::of_process(), Compiler::this_program([COMPILE]).ok());
-    let rehearser = rehearser.map_err(|error| Failure::usage(error.to_string()))?;
+    let rehearser = rehearser()?;
     let began = |candidates: usize, seeds: usize| output.say(&format!("candidates: {candidates}, seeds: {seeds}"));
     let tuning = Tuning::run(&scenarios, &arm, &search, &laws, options, &rehearser, &began);
     let tuning = tuning.map_err(|failure| match failure {
@@ -118,7 +114,7 @@ fn words(tuning: &Tuning) -> String {
         ]);
         row
     };
-    // The configuration as it is stands in the table, wherever it came.
+    // The table always has the configuration as it is, whatever its rank.
     let shown = tuning.candidates.iter().enumerate().filter(|(place, it)| *place < SHOWN || it.is_unchanged);
     text.push_str(&table(&header, shown.map(|(_, candidate)| row(candidate))));
     if tuning.candidates.len() > SHOWN {

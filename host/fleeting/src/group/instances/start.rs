@@ -37,9 +37,9 @@ pub(super) fn key_of(connector: &ConnectorConfig, state: &StateDirectory) -> Res
     Ok(key)
 }
 
-/// All servers that carry the group's tag, whoever owns them, in each of its zones. Where the state is fresh each
-/// zone must answer: only then is it decided whether the group is alone. Later, a zone that does not answer affects no
-/// other: servers there that the journal does not know are left alone.
+/// All servers with the group's tag, of any owner, in each of its zones. If the state is new, every zone must answer,
+/// since it is decided only once whether the group is alone. Later, a zone that does not answer affects no other: the
+/// group leaves servers there alone that the journal does not know.
 pub(super) async fn members(
     client: &Client,
     configuration: &Configuration,
