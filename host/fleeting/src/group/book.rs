@@ -20,11 +20,19 @@ const REMOVAL_TAKES: Duration = Duration::from_secs(120);
 #[derive(Debug, Default)]
 pub(crate) struct Book {
     entries: BTreeMap<String, Entry>,
+    /// How many looks at Scaleway have begun.
+    looks: u64,
     /// Whether the latest removal that ended left something.
     removals_fail: bool,
 }
 
 impl Book {
+    /// Notes that a look at Scaleway begins, and returns its number.
+    pub(crate) fn begin_look(&mut self) -> u64 {
+        self.looks += 1;
+        self.looks
+    }
+
     /// Takes a member up.
     pub(crate) fn insert(&mut self, entry: Entry) {
         self.entries.insert(entry.operation.to_string(), entry);
@@ -102,6 +110,7 @@ impl Book {
     pub(crate) fn apply(&mut self, id: &str, event: &Event) -> Option<Phase> {
         let entry = self.entries.get_mut(id)?;
         let before = entry.apply(event)?;
+        entry.changed_during = self.looks;
         match entry.phase() {
             Phase::Left { .. } if !matches!(before, Phase::Left { .. }) => self.removals_fail = true,
             Phase::Gone if before.in_flight() == Operation::Cleanup => self.removals_fail = false,

@@ -163,6 +163,8 @@ pub(crate) struct Entry {
     /// The operation that created it. Its text is the member's id.
     pub(crate) operation: OperationId,
     phase: Phase,
+    /// The number of the latest look that had begun when the phase changed.
+    pub(super) changed_during: u64,
     /// Where it is, or is to be. The type is the first that is tried, until the server is seen.
     pub(crate) place: Place,
     /// Since when this process knows of a Mac, in milliseconds since 1970: its operation does not say when it began.
@@ -193,6 +195,7 @@ impl Entry {
         Self {
             operation,
             phase,
+            changed_during: 0,
             place,
             known_since: None,
             server: None,
@@ -208,6 +211,12 @@ impl Entry {
     /// What the release slot is asked when the runner no longer wants it.
     pub(super) fn asking(&self) -> Asking {
         Asking { activity: self.activity, ..Asking::default() }
+    }
+
+    /// Whether what this look saw is from after the last change of the phase. What is older fits another phase: a server
+    /// that was listed as stopped and whose creation has ended since did not stop after it ran.
+    pub(super) fn is_seen_by(&self, look: u64) -> bool {
+        self.changed_during < look
     }
 
     /// What is being done with it.

@@ -290,6 +290,30 @@ async fn a_taken_up_creation_that_is_to_be_reaped_and_ends_well_is_removed_and_n
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_list_that_is_older_than_the_end_of_a_creation_reaps_nothing() {
+    let mut stopped = 0;
+    for delay in [5, 10, 15, 20] {
+        let simulator = Simulator::new(Options::default());
+        let folder = tempfile::tempdir().unwrap();
+        let late = FaultKind::Delay(Duration::from_secs(delay));
+        simulator.add_fault(FaultRule::new("POST", "/instance/v1/zones/*/servers/*/action", late)).unwrap();
+        let group = start(&simulator, folder.path()).await;
+        assert_eq!(group.increase(1).await, Ok(1));
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        stopped += usize::from(simulator.resources().servers[0]["state"] == "stopped");
+        // What is listed now arrives when the server runs.
+        let late = FaultKind::Delay(Duration::from_secs(29));
+        simulator.add_fault(FaultRule::new("GET", SERVERS, late).nth(1).after_effect()).unwrap();
+        assert_eq!(reported(&group).await, [State::Creating]);
+        assert_eq!(simulator.resources().servers[0]["state"], "running", "after {delay} s");
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(reported(&group).await, [State::Running], "after {delay} s");
+        group.stop().await;
+    }
+    assert!(stopped > 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_policy_that_would_reap_every_instance_is_braked_and_all_run_on() {
     for (brake, expected) in [(Brake::default(), State::Running), (Brake { servers: 8, share: 0.0 }, State::Deleting)] {
         let simulator = Simulator::new(Options::default());

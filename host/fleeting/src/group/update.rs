@@ -35,6 +35,7 @@ impl<K: MachineKind> Fleet<K> {
     pub(super) async fn look(self: &Arc<Self>) -> Result<Seen, Failure> {
         K::catch_up(self);
         let began = Instant::now();
+        let look = self.book.lock().begin_look();
         let listed = join_all(self.zones.iter().map(|zone| self.list(zone))).await;
         let mut machines: BTreeMap<String, K::Machine> = BTreeMap::new();
         let mut silent: BTreeMap<Zone, Failure> = BTreeMap::new();
@@ -58,7 +59,7 @@ impl<K: MachineKind> Fleet<K> {
             K::lost(self, &id, &why).await;
         }
         let now = self.lifecycle.now();
-        let (questions, mut reports) = self.questions(&machines, now);
+        let (questions, mut reports) = self.questions(&machines, look, now);
         for (ids, question) in questions {
             let (decision, judged) = judge(&self.policies, ids, question).await;
             for (id, mapping, reason) in judged {
@@ -219,8 +220,13 @@ impl<K: MachineKind> Fleet<K> {
     }
 
     /// What the policy is asked, about whom, and what is reported about the members that have no machine to judge. A
-    /// question is about one zone.
-    fn questions(&self, machines: &BTreeMap<String, K::Machine>, now: u64) -> (Vec<(Vec<String>, Question)>, Reports) {
+    /// question is about one zone. A machine that this look saw before its member's phase changed is judged by the next.
+    fn questions(
+        &self,
+        machines: &BTreeMap<String, K::Machine>,
+        look: u64,
+        now: u64,
+    ) -> (Vec<(Vec<String>, Question)>, Reports) {
         let watched_tags = K::watched_tags(&self.configuration);
         let book = self.book.lock();
         let subject = self.subject();
@@ -231,7 +237,7 @@ impl<K: MachineKind> Fleet<K> {
         let mut of_zones: BTreeMap<&Zone, (Vec<String>, Question)> = BTreeMap::new();
         let mut reports = Reports::new();
         for (id, entry) in book.iter() {
-            match machines.get(id).filter(|_| entry.phase().is_judged()) {
+            match machines.get(id).filter(|_| entry.phase().is_judged() && entry.is_seen_by(look)) {
                 Some(machine) => {
                     let zone = &entry.place.zone;
                     let (ids, question) = of_zones.entry(zone).or_insert_with(|| begin(zone));
