@@ -521,10 +521,10 @@ impl Context {
     }
 
     /// A policy host in this folder that asks nobody, whatever credentials there are. It writes what it compiles into
-    /// another folder, if there is one.
+    /// another folder, if there is one, and uses what is compiled in the state directory.
     pub(crate) fn offline_policy_host(&self, folder: Dir, cache_dir: Option<Dir>) -> Result<Host, Failure> {
         let mut options = HostOptions::new(folder);
-        options.cache_dir = cache_dir;
+        (options.cache_dir, options.lending_dir) = (cache_dir, self.lending_dir());
         options.asker = Some(Asker::CommandLine);
         options.capabilities = offline_capabilities("nobody is asked here".to_owned())?;
         start(options)
@@ -532,7 +532,12 @@ impl Context {
 
     /// Where a host that tries policies keeps what it compiles: the state directory, if it exists and can be written.
     pub(crate) fn cache_dir(&self) -> Option<Dir> {
-        Dir::open_ambient_dir(self.state_path().ok()?, ambient_authority()).ok().filter(is_writable)
+        self.lending_dir().filter(is_writable)
+    }
+
+    /// Where what was compiled can be used: the state directory, if it exists.
+    pub(crate) fn lending_dir(&self) -> Option<Dir> {
+        Dir::open_ambient_dir(self.state_path().ok()?, ambient_authority()).ok()
     }
 
     /// Puts the configured policies in place. Errors name the line of the policy.

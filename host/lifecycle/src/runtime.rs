@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use cap_std::fs::Dir;
 use windlass_distribution::{Registries, RegistryOptions};
 use windlass_policy::{Asker, Brake, Compiler, DecisionLogOptions, Host, HostOptions, Policies, Watch};
 use windlass_scaleway::Client;
@@ -27,6 +28,8 @@ pub struct RuntimeOptions {
     pub compiler: Option<Compiler>,
     /// The bounds of the decision log.
     pub decision_log: DecisionLogOptions,
+    /// Another state folder, of which what was compiled there is used.
+    pub lending_dir: Option<Dir>,
 }
 
 impl RuntimeOptions {
@@ -35,7 +38,7 @@ impl RuntimeOptions {
     pub fn new(client: Client, state: StateDirectory, asker: Asker) -> Self {
         let (policies, policy_folder, brake) = (Policies::built_in(), PathBuf::from("."), Brake::default());
         let decision_log = DecisionLogOptions::default();
-        Self { client, state, asker, policies, policy_folder, brake, compiler: None, decision_log }
+        Self { client, state, asker, policies, policy_folder, brake, compiler: None, decision_log, lending_dir: None }
     }
 }
 
@@ -55,7 +58,17 @@ impl Runtime {
     /// [`Error::Policy`] when a policy is refused, [`Error::Registries`] when registries cannot be used, and
     /// [`Error::StateDirectory`].
     pub fn build(options: RuntimeOptions) -> Result<Self, Error> {
-        let RuntimeOptions { client, state, asker, policies, policy_folder, brake, compiler, decision_log } = options;
+        let RuntimeOptions {
+            client,
+            state,
+            asker,
+            policies,
+            policy_folder,
+            brake,
+            compiler,
+            decision_log,
+            lending_dir,
+        } = options;
         let failed = |source| Error::StateDirectory { path: state.path().to_owned(), source };
         let (registries, trust) = (policies.registries().clone(), policies.trust().cloned());
         let mut registries =
@@ -63,7 +76,7 @@ impl Runtime {
         registries.folder.clone_from(&policy_folder);
         let mut host = HostOptions::new(state.handle().try_clone().map_err(failed)?);
         (host.policy_folder, host.asker, host.brake, host.compiler) = (policy_folder, Some(asker), brake, compiler);
-        host.decision_log = decision_log;
+        (host.decision_log, host.lending_dir) = (decision_log, lending_dir);
         host.capabilities = scaleway_capabilities(&client);
         host.registries = Some(Arc::new(Registries::new(registries)?));
         let host = Host::new(host).map_err(Box::new)?;

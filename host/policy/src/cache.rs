@@ -32,6 +32,8 @@ pub(crate) struct Cache {
     folder: Dir,
     /// None: there is none that can be trusted, so nothing is cached.
     key: Option<StateKey>,
+    /// Another state folder's, which is only read.
+    lender: Option<Box<Cache>>,
 }
 
 /// What a compiled policy is made of.
@@ -51,11 +53,27 @@ impl Cache {
     pub(crate) fn open(state: &Dir) -> Result<Cache, Error> {
         let folder = files::private_folder(state, FOLDER)
             .map_err(|source| Error::StateFolder { what: "open the folder cache".into(), source })?;
-        Ok(Cache { folder, key: StateKey::of(state)? })
+        Ok(Cache { folder, key: StateKey::of(state)?, lender: None })
+    }
+
+    /// The same, which also has what this state folder's cache has, if there is one that can be trusted.
+    pub(crate) fn borrowing(mut self, state: &Dir) -> Cache {
+        let lender = state.open_dir(FOLDER).and_then(|folder| {
+            Ok(StateKey::existing(state)?.map(|key| Cache { folder, key: Some(key), lender: None }))
+        });
+        match lender {
+            Ok(lender) => self.lender = lender.map(Box::new),
+            Err(error) => tracing::debug!(%error, "no compiled policies are borrowed"),
+        }
+        self
     }
 
     /// The compiled policy, if a trustworthy one for exactly this engine is there.
     pub(crate) fn get(&self, engine: &Engine, key: CacheKey) -> Option<Component> {
+        self.own(engine, key).or_else(|| self.lender.as_ref()?.own(engine, key))
+    }
+
+    fn own(&self, engine: &Engine, key: CacheKey) -> Option<Component> {
         let secret = self.key.as_ref()?;
         let name = entry_name(engine, key);
         let bytes = match read_bounded(&self.folder, &name, MAX_ENTRY_BYTES) {

@@ -52,6 +52,9 @@ pub struct HostOptions {
     /// The folder for the compiled cache and its key, where that is not `state_dir`: a host for a trial then compiles
     /// nothing that another has compiled.
     pub cache_dir: Option<Dir>,
+    /// Another state folder, of which the compiled cache is read and never written: a host for a trial then compiles
+    /// nothing that this user's hosts have compiled.
+    pub lending_dir: Option<Dir>,
     /// Where relative paths of policies start. Default: the current folder.
     pub policy_folder: PathBuf,
     /// What policies can be granted. Default: nothing but the log.
@@ -85,6 +88,7 @@ impl HostOptions {
         HostOptions {
             state_dir,
             cache_dir: None,
+            lending_dir: None,
             policy_folder: PathBuf::from("."),
             capabilities: Vec::new(),
             limits: ClassLimits::default(),
@@ -288,9 +292,13 @@ impl Host {
             }
             None => None,
         };
+        let cache = Cache::open(cache_dir)?;
         let loader = Loader {
             engines: Engines::new()?,
-            cache: Cache::open(cache_dir)?,
+            cache: match &options.lending_dir {
+                Some(lending) => cache.borrowing(lending),
+                None => cache,
+            },
             capabilities: options.capabilities,
             suspend_after: options.suspend_after,
             compiler,

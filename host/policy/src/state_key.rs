@@ -34,6 +34,16 @@ impl StateKey {
         Ok(key.map(|key| StateKey(hmac::Key::new(hmac::HMAC_SHA256, &key))))
     }
 
+    /// Reads this user's key. `None`: there is none that only this user could read.
+    pub(crate) fn existing(state: &Dir) -> io::Result<Option<StateKey>> {
+        Ok(match read_key(state, geteuid().as_raw())? {
+            Found::Key(key, metadata) if metadata.uid() == geteuid().as_raw() && metadata.mode() & OTHERS == 0 => {
+                Some(StateKey(hmac::Key::new(hmac::HMAC_SHA256, &key)))
+            }
+            _ => None,
+        })
+    }
+
     /// The HMAC-SHA256 of this.
     pub(crate) fn sign(&self, contents: &[u8]) -> [u8; MAC_BYTES] {
         let mut mac = [0; MAC_BYTES];

@@ -61,9 +61,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
             Some(RehearseCommand::Record(record)) => rehearse::record(&Context::load(global)?, record),
             Some(RehearseCommand::Import(import)) => rehearse::import(global.output(), import),
             Some(RehearseCommand::Schema) => rehearse::schema(global.output()),
-            Some(RehearseCommand::Tune(tune)) => rehearse::tune(global.output(), tune),
+            Some(RehearseCommand::Tune(tune)) => {
+                rehearse::tune(global.output(), tune, Context::load(global).ok().as_ref())
+            }
             None if arguments.save => rehearse::run(global.output(), &arguments, Some(&Context::load(global)?)),
-            None => rehearse::run(global.output(), &arguments, None),
+            None => rehearse::run(global.output(), &arguments, Context::load(global).ok().as_ref()),
         },
         Command::Simulator(simulator) => runtime()?.block_on(simulator::run(global.output(), simulator)),
         Command::Server(server) => on_state(global, true, async |context| server::run(context, server).await),

@@ -30,18 +30,19 @@ const MAX_SCENARIO_BYTES: u64 = 8 << 20;
 /// The largest file of jobs: as many, as GitLab's API has them.
 const MAX_JOBS_BYTES: u64 = 512 << 20;
 
-/// `state` has the directory in which the rehearsal is saved.
-pub(crate) fn run(output: Output, arguments: &Rehearse, state: Option<&Context>) -> Result<(), Failure> {
+/// `context` has the state directory, in which the rehearsal is saved and which may hold compiled policies. It is
+/// needed for the first only: a rehearsal needs no valid configuration.
+pub(crate) fn run(output: Output, arguments: &Rehearse, context: Option<&Context>) -> Result<(), Failure> {
     let scenario = read_scenario(arguments.scenario.as_deref().unwrap_or(Path::new("-")))?;
     let arms = arms(arguments)?;
     let laws = laws(&arguments.never, &arguments.always)?;
     let seeds: Vec<u64> = (0..arguments.seeds).map(|further| arguments.seed.wrapping_add(further)).collect();
-    let rehearser = rehearser()?;
+    let rehearser = rehearser(context)?;
     let rehearsal = Rehearsal::run(&scenario, &arms, &seeds, &laws, &rehearser, &|| {});
     let rehearsal = rehearsal.map_err(failed)?;
     report(&rehearsal, arguments)?;
-    if let Some(state) = state {
-        save(&rehearsal, state)?;
+    if let Some(context) = context.filter(|_| arguments.save) {
+        save(&rehearsal, context)?;
     }
     if rehearsal.is_good() {
         output.result(&rehearsal, || words(&rehearsal));
@@ -58,9 +59,13 @@ pub(crate) fn run(output: Output, arguments: &Rehearse, state: Option<&Context>)
     Err(failure.with_partial(serde_json::to_value(&rehearsal).unwrap_or_default()))
 }
 
-fn rehearser() -> Result<Rehearser, Failure> {
-    Rehearser::new(ProcessEnvironment::of_process(), Compiler::this_program([COMPILE]).ok())
-        .map_err(|error| Failure::usage(error.to_string()))
+fn rehearser(context: Option<&Context>) -> Result<Rehearser, Failure> {
+    let rehearser = Rehearser::new(ProcessEnvironment::of_process(), Compiler::this_program([COMPILE]).ok())
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(match context.and_then(Context::lending_dir) {
+        Some(state) => rehearser.borrowing(state),
+        None => rehearser,
+    })
 }
 
 /// Saves a rehearsal where a console looks for it. The names are in the order of time.

@@ -187,11 +187,12 @@ async fn check_policies(
     let words = |error: &(dyn std::error::Error + 'static)| Failure::from_error(error).0;
     let (policies, policy_folder, brake) =
         (common.policies.clone(), common.policy_folder.clone(), common.brake_of_each_zone());
+    let lending_dir = Dir::open_ambient_dir(common.folder(), ambient_authority()).ok();
     let loading = move || -> Result<(), StartError> {
         let scratch = Scratch::new()?;
         let mut options = RuntimeOptions::new(client, scratch.state.clone(), asker);
         (options.policies, options.policy_folder) = (policies, policy_folder);
-        (options.brake, options.compiler) = (brake, compiler);
+        (options.brake, options.compiler, options.lending_dir) = (brake, compiler, lending_dir);
         Runtime::build(options)?;
         Ok(())
     };

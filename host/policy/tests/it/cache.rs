@@ -57,6 +57,34 @@ fn a_host_with_the_cache_of_another_folder_compiles_nothing_anew_and_keeps_none_
 }
 
 #[test]
+fn a_host_borrows_what_another_folder_has_compiled_and_writes_nothing_there() {
+    let (state, trial) = (State::new(), State::cold());
+    use_guest(&state, 1);
+    let before = entries(&state);
+    let mut options = trial.options();
+    options.lending_dir = Some(state.dir());
+    let host = Host::new(options).unwrap();
+    let guest = |wait| Policies::built_in().with(SlotName::Retry, Link::bytes(Guest::waiting(wait).component()));
+    host.configure(&guest(1)).unwrap();
+    assert_eq!(entries(&trial), [] as [PathBuf; 0]);
+    host.configure(&guest(2)).unwrap();
+    assert_eq!((entries(&trial).len(), entries(&state)), (1, before));
+}
+
+#[test]
+fn a_folder_whose_key_others_could_read_lends_nothing() {
+    let (state, trial) = (State::new(), State::cold());
+    use_guest(&state, 1);
+    let key = state.folder.path().join("cache.key");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    let mut options = trial.options();
+    options.lending_dir = Some(state.dir());
+    Host::new(options).unwrap();
+    assert!(!entries(&trial).is_empty());
+    assert!(key.exists());
+}
+
+#[test]
 fn a_tampered_entry_is_compiled_anew_wherever_it_was_changed() {
     let state = State::new();
     let entry = with_entry(&state, 2);

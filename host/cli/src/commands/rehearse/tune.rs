@@ -7,6 +7,7 @@ use windlass_rehearsal::{Candidate, Figure, NamedArm, Search, TUNED, TuneFailure
 
 use super::{arm, failed, figures, laws, read_scenario, rehearser};
 use crate::arguments::TuneScenarios;
+use crate::context::Context;
 use crate::files::{Existing, read_text, write_atomically};
 
 /// The largest file of settings.
@@ -14,7 +15,7 @@ const MAX_SEARCH_BYTES: u64 = 1 << 20;
 /// How many candidates the table for people has.
 const SHOWN: usize = 12;
 
-pub(crate) fn run(output: Output, arguments: &TuneScenarios) -> Result<(), Failure> {
+pub(crate) fn run(output: Output, arguments: &TuneScenarios, context: Option<&Context>) -> Result<(), Failure> {
     let scenarios = arguments.scenarios.iter().map(|file| read_scenario(file)).collect::<Result<Vec<_>, _>>()?;
     let (name, file) = &arguments.arm;
     if name == TUNED {
@@ -26,7 +27,7 @@ pub(crate) fn run(output: Output, arguments: &TuneScenarios) -> Result<(), Failu
     let goal = Figure::named(&arguments.goal);
     let goal = goal.ok_or_else(|| Failure::usage(format!("there is no figure {}", arguments.goal)))?;
     let options = TuneOptions { goal, candidates: arguments.candidates, seed: arguments.seed, seeds: arguments.seeds };
-    let rehearser = rehearser()?;
+    let rehearser = rehearser(context)?;
     let began = |candidates: usize, seeds: usize| output.say(&format!("candidates: {candidates}, seeds: {seeds}"));
     let tuning = Tuning::run(&scenarios, &arm, &search, &laws, options, &rehearser, &began);
     let tuning = tuning.map_err(|failure| match failure {

@@ -27,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use cap_std::fs::Dir;
 use jiff::Timestamp;
 use jiff::civil::{Date, date};
 use jiff::tz::TimeZone;
@@ -111,6 +112,8 @@ pub struct Rehearser {
     compiler: Option<Compiler>,
     /// Holds what was compiled, for the next rehearsal.
     compiled: Scratch,
+    /// A state folder that holds what was compiled before.
+    lending_dir: Option<Dir>,
 }
 
 impl Rehearser {
@@ -119,7 +122,13 @@ impl Rehearser {
     /// # Errors
     /// When no temporary folder can be created.
     pub fn new(process_environment: ProcessEnvironment, compiler: Option<Compiler>) -> Result<Self, RehearsalError> {
-        Ok(Self { process_environment, compiler, compiled: Scratch::new()? })
+        Ok(Self { process_environment, compiler, compiled: Scratch::new()?, lending_dir: None })
+    }
+
+    /// The same, which compiles nothing that is compiled in this state folder. It only reads there.
+    #[must_use]
+    pub fn borrowing(self, state: Dir) -> Self {
+        Self { lending_dir: Some(state), ..self }
     }
 
     /// Rehearses a scenario with one arm. The seed decides everything that is drawn: the same seed, the same outcome.
@@ -302,6 +311,7 @@ impl Rehearser {
         let mut decision_log = DecisionLogOptions::default();
         decision_log.queue_records = 0;
         options.decision_log = decision_log;
+        options.lending_dir = self.lending_dir.as_ref().and_then(|state| state.try_clone().ok());
         match tokio::task::spawn_blocking(move || Runtime::build(options)).await {
             Ok(Ok(runtime)) => Ok(runtime.policies),
             Ok(Err(error)) => Err(Failure::from_error(&error).0),
