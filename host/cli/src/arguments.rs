@@ -61,9 +61,10 @@ pub(crate) use cluster::{
     subcommand_required = true,
     arg_required_else_help = true,
     max_term_width = 100,
-    after_help = "Exit codes: 0 done · 1 failed, and nothing is left · 2 wrong usage or configuration, or the journal \
-cannot be written; nothing was touched · 3 failed, and something is left or may still appear; it is listed · 4 done, \
-but the result could not be written to stdout · 130 interrupted: undone, or journalled for the next start.\n\n\
+    after_help = "Exit codes: 0 done · 1 failed, and nothing is left; or what you named does not exist · 2 wrong usage or \
+configuration, or the journal cannot be written; nothing was touched · 3 failed, and something is left or may still \
+appear; it is listed · 4 done, but the result could not be written to stdout · 130 interrupted: undone, or journalled \
+for the next start.\n\n\
 New here? `windlass demo` shows all of Windlass on an embedded simulator; no account needed."
 )]
 pub(crate) struct Arguments {

@@ -14,7 +14,7 @@ use crate::text::printable;
 /// The exit codes, as they stand in the manual. Scripts hold on to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// It failed, and what it had begun was undone completely.
+    /// It failed, and what it had begun was undone completely; or there is nothing of the name that was asked for.
     Undone = 1,
     /// Wrong usage or configuration; nothing was touched.
     Usage = 2,
@@ -38,7 +38,7 @@ impl Exit {
     /// What it says, as help and manual have it.
     pub const fn meaning(self) -> &'static str {
         match self {
-            Exit::Undone => "failed, and nothing is left",
+            Exit::Undone => "failed, and nothing is left; or what you named does not exist",
             Exit::Usage => "wrong usage or configuration, or the journal cannot be written; nothing was touched",
             Exit::Left => "failed, and something is left or may still appear; it is listed",
             Exit::Unwritten => "done, but the result could not be written to stdout",
@@ -154,7 +154,7 @@ impl Failure {
 
     /// There is nothing of the name that was asked for; nothing was touched.
     pub fn unknown(message: impl Into<String>) -> Self {
-        let mut failure = Failure::usage(message);
+        let mut failure = Failure::undone(message);
         failure.is_unknown = true;
         failure
     }
@@ -199,10 +199,28 @@ impl Failure {
             () if is_left => Exit::Left,
             () if interrupted => Exit::Interrupted,
             () if is_open || !exists.is_empty() => Exit::Left,
-            () if was_begun => Exit::Undone,
+            () if was_begun || self.is_unknown => Exit::Undone,
             () => Exit::Usage,
         };
         self.left.extend(exists);
+        self
+    }
+
+    /// What earlier commands had left and this one could not end either: a failure that would say that nothing is left
+    /// says that something is.
+    #[must_use]
+    pub fn with_left_beside(mut self, aftermaths: impl IntoIterator<Item = Aftermath>) -> Self {
+        if self.exit != Exit::Undone || self.is_unknown {
+            return self;
+        }
+        for aftermath in aftermaths {
+            match aftermath {
+                Aftermath::Refused | Aftermath::Clean => continue,
+                Aftermath::Open => {}
+                Aftermath::Left(left) => self.left.extend(left.into_iter().map(Leftover::from)),
+            }
+            self.exit = Exit::Left;
+        }
         self
     }
 
@@ -383,6 +401,16 @@ mod tests {
         assert_eq!(document["servers"], serde_json::json!([]));
         assert_eq!(document["error"]["exit_code"], 1);
         assert_eq!(document["error"]["message"], "no");
+    }
+
+    #[test]
+    fn nothing_is_left_is_not_said_where_something_beside_could_not_be_removed() {
+        let ended = |failure: Failure, aftermath| failure.with_left_beside([Aftermath::Clean, aftermath]).exit;
+        assert_eq!(ended(Failure::undone("no"), Aftermath::Clean), Exit::Undone);
+        assert_eq!(ended(Failure::undone("no"), Aftermath::Open), Exit::Left);
+        assert_eq!(ended(Failure::undone("no"), Aftermath::Left(Vec::new())), Exit::Left);
+        assert_eq!(ended(Failure::usage("no"), Aftermath::Open), Exit::Usage);
+        assert_eq!(ended(Failure::unknown("no"), Aftermath::Open), Exit::Undone);
     }
 
     #[test]

@@ -12,8 +12,8 @@ use windlass_inspect::output::Output;
 use windlass_inspect::text::instant;
 use windlass_inspect::words::counted;
 use windlass_lifecycle::{
-    Control, Error, LeftResource, Operation, OperationFilter, OperationId, OperationState, Report, ResourceName,
-    Resumed,
+    Aftermath, Control, Error, LeftResource, Operation, OperationFilter, OperationId, OperationState, Report,
+    ResourceName, Resumed, ResumedOperation,
 };
 use windlass_scaleway::ErrorClass;
 
@@ -31,23 +31,28 @@ pub(super) const MAY_STILL_TAKE_EFFECT: (&str, &str) =
 /// What earlier processes left, which is ended beside a command's own work.
 pub(super) struct Beside {
     leave: Box<dyn FnOnce() + Send>,
-    work: JoinHandle<()>,
+    work: JoinHandle<Vec<Aftermath>>,
 }
 
 impl Beside {
-    /// Begins this work, which `leave` tells to end.
+    /// Begins this work, which `leave` tells to end. It returns what it could not end.
     pub(super) fn begin(
         leave: impl FnOnce() + Send + 'static,
-        work: impl Future<Output = ()> + Send + 'static,
+        work: impl Future<Output = Vec<Aftermath>> + Send + 'static,
     ) -> Self {
         Self { leave: Box::new(leave), work: tokio::spawn(work) }
     }
 
-    /// Ends it: what is not at its end by then is left to the next start.
-    pub(super) async fn end(mut self) {
+    /// Ends it: what is not at its end by then is left to the next start. Returns what could not be ended, for a
+    /// command that fails: see [`Failure::with_left_beside`].
+    pub(super) async fn end(mut self) -> Vec<Aftermath> {
         (self.leave)();
-        if tokio::time::timeout(LEFT_OVERS_END, &mut self.work).await.is_err() {
-            self.work.abort();
+        match tokio::time::timeout(LEFT_OVERS_END, &mut self.work).await {
+            Ok(ended) => ended.unwrap_or_default(),
+            Err(_) => {
+                self.work.abort();
+                vec![Aftermath::Open]
+            }
         }
     }
 }
@@ -70,11 +75,12 @@ pub(super) async fn take_up(
     let (lifecycle, own) = (work.lifecycle.clone(), leave.clone());
     let end = leave.clone();
     let taking_up = Beside::begin(move || end.leave(), async move {
-        report_resumed(output, lifecycle.resume_interrupted(&own).await);
+        let mut not_ended = report_resumed(output, lifecycle.resume_interrupted(&own).await);
         let _ = first.send(());
         if beside && !own.left().is_cancelled() {
-            report_resumed(output, lifecycle.resume_due(&own).await);
+            not_ended.extend(report_resumed(output, lifecycle.resume_due(&own).await));
         }
+        not_ended
     });
     tokio::select! {
         biased;
@@ -94,14 +100,15 @@ pub(super) async fn take_up(
     }
 }
 
-/// Says what became of operations that were taken up.
-fn report_resumed(output: Output, resumed: Result<Resumed, Error>) {
+/// Says what became of operations that were taken up, and returns what is left of them.
+fn report_resumed(output: Output, resumed: Result<Resumed, Error>) -> Vec<Aftermath> {
     let resumed = match resumed {
         Ok(resumed) => resumed,
         // Somebody else is doing it.
-        Err(Error::RecoveryRunning { .. }) => return,
+        Err(Error::RecoveryRunning { .. }) => return Vec::new(),
         Err(error) => {
-            return output.say(&format!("note: operations of earlier processes cannot be finished now: {error}"));
+            output.say(&format!("note: operations of earlier processes cannot be finished now: {error}"));
+            return vec![error.aftermath()];
         }
     };
     for operation in &resumed.operations {
@@ -119,6 +126,12 @@ fn report_resumed(output: Output, resumed: Result<Resumed, Error>) {
             instant(next)
         ));
     }
+    let aftermath = |operation: &ResumedOperation| match (&operation.report, &operation.problem) {
+        (Some(report), _) => report.aftermath(),
+        (None, Some(_)) => Aftermath::Open,
+        (None, None) => Aftermath::Clean,
+    };
+    resumed.operations.iter().map(aftermath).collect()
 }
 
 /// What will be ended before the command's own work, in words to be followed by its question: operations that this

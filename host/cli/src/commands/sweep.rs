@@ -48,14 +48,15 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Sweep) -> Resul
         beside = Some(take_up(context, &work, &control, true).await?);
     }
     let result = work.lifecycle.sweep(&request, &control).await;
-    if let Some(beside) = beside {
-        beside.end().await;
-    }
+    let left_beside = match beside {
+        Some(beside) => beside.end().await,
+        None => Vec::new(),
+    };
     drop(control);
     work.end();
     let was_interrupted = interrupted.stop();
     progress.end().await;
-    let swept = result.map_err(|error| failed(&error))?;
+    let swept = result.map_err(|error| failed(&error).with_left_beside(left_beside))?;
 
     if !arguments.dry_run && !swept.is_clean() {
         let removals = swept.cleanups.iter().map(|cleanup| cleanup.report.aftermath());

@@ -158,7 +158,7 @@ fn a_cluster_is_created_scaled_both_ways_at_once_and_terminated_with_its_hooks_i
     );
     // Its history outlives it; the cluster itself is unknown.
     farm.cluster(&["history", "farm"]).expect(0);
-    farm.cluster(&["status", "farm"]).expect(2).says("there is no cluster farm").says("windlass cluster list");
+    farm.cluster(&["status", "farm"]).expect(1).says("there is no cluster farm").says("windlass cluster list");
 }
 
 #[test]
@@ -578,7 +578,7 @@ fn a_wrong_specification_is_refused_with_its_place_before_anything_is_touched() 
     refused("farm.txt", SPECIFICATION).says(".toml, .yaml");
     farm.cluster(&["create", "/no/such/farm.toml"]).expect(2).says("No such file");
     farm.cluster(&["scale", "farm"]).expect(2).says("GROUP=COUNT");
-    farm.cluster(&["scale", "frm", "web=1"]).expect(2).says("there is no cluster frm");
+    farm.cluster(&["scale", "frm", "web=1"]).expect(1).says("there is no cluster frm");
     assert_eq!(farm.world.resources(), 0);
 }
 

@@ -177,7 +177,7 @@ fn the_published_schemas_are_those_of_what_is_printed() {
         });
         ask(&words.collect::<Vec<_>>(), 0);
     }
-    ask(&["server", "show", "nobody"], 2);
+    ask(&["server", "show", "nobody"], 1);
     for line in SERVING {
         let mut command = world.command(&[line, &["--output", "json"]].concat());
         let serving = Running::start(command.current_dir(world.home.path()));

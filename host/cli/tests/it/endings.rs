@@ -234,18 +234,18 @@ fn every_command_stands_in_the_table_or_changes_nothing() {
 const TABLE: &str = "\
 server delete --group   0   0   4   0   2   2   3
 server create           0   0   4   0   2   2   1
-server delete           0   0   4   2   2   2   3
+server delete           0   0   4   1   2   2   3
 sweep                   0   0   4   0   2   2   1
 operation resume        0   0   4   0   2   2   3
-operation cancel        3   3   3   2   2   2   3
+operation cancel        3   3   3   1   2   2   3
 cluster create          0   2   2   0   2   2   1
-cluster scale           0   0   4   2   2   2   1
-cluster terminate       0   0   4   2   2   2   3
-cluster cancel          0   0   4   2   2   0   0
-cluster abandon         0   0   4   2   2   2   0
-operation abandon       0   0   4   2   2   2   0
-cluster replace         0   2   2   2   2   2   2
-cluster refresh         0   0   4   2   0   2   0
+cluster scale           0   0   4   1   2   2   1
+cluster terminate       0   0   4   1   2   2   3
+cluster cancel          0   0   4   1   2   0   0
+cluster abandon         0   0   4   1   2   2   0
+operation abandon       0   0   4   1   2   2   0
+cluster replace         0   2   2   1   2   2   2
+cluster refresh         0   0   4   1   0   2   0
 cluster resume          0   0   4   0   2   2   0
 cluster apply           0   0   4   0   2   2   2
 state take-over         0   0   4   0   0   0   0

@@ -198,7 +198,7 @@ fn a_terminal_gets_colours_unless_it_is_said_that_there_are_to_be_none() {
         let mut command = world.command(&[&["server", "show", "nobody"], option].concat());
         command.env("TERM", "xterm-256color").envs(variable.map(|value| ("NO_COLOR", value)));
         let ran = if at_terminal { Running::at_terminal(command).0.end() } else { Ran::of(&mut command) };
-        let said = ran.expect(2).stderr;
+        let said = ran.expect(1).stderr;
         assert!(said.contains("error"), "{said}");
         said.contains('\u{1b}')
     };

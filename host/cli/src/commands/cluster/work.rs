@@ -238,7 +238,9 @@ pub(super) async fn perform(
         let beside = {
             let (clusters, but, output, own) = (work.clusters.clone(), name.clone(), context.output, others.clone());
             Beside::begin(move || others.leave(), async move {
-                report_resumed(output, clusters.resume_others(&but, &own).await)
+                report_resumed(output, clusters.resume_others(&but, &own).await);
+                // Another cluster's end is not this one's.
+                Vec::new()
             })
         };
         let ended = match still_confirmed().await {
@@ -466,7 +468,7 @@ pub(super) async fn undo(context: &Context, name: &ClusterName) -> Result<(), Fa
         None => Ok(()),
         Some(one) => match performed(&work.clusters, name, one.outcome, was_interrupted).await {
             // Undone, as was asked for.
-            Err(failure) if failure.exit == Exit::Undone => Ok(()),
+            Err(failure) if failure.exit == Exit::Undone && !failure.is_unknown => Ok(()),
             Err(failure) => Err(failure),
             Ok(performed) => performed.failure(name).map_or(Ok(()), Err),
         },

@@ -116,7 +116,7 @@ pub(super) async fn create(context: &Context, arguments: CreateServer) -> Result
     let progress = Progress::follow(events, count, context.output, context.verbose());
     let beside = take_up(context, &work, &control, true).await?;
     let results = work.lifecycle.create_servers(&specification, count, &control).await;
-    beside.end().await;
+    let left_beside = beside.end().await;
     drop(control);
     work.end();
     let was_interrupted = interrupted.stop();
@@ -145,7 +145,8 @@ pub(super) async fn create(context: &Context, arguments: CreateServer) -> Result
         context.output.listing(&document, &servers);
         return Ok(());
     }
-    Err(creation_failure(&work, &failed, &created, count, was_interrupted).with_partial(document))
+    let failure = creation_failure(&work, &failed, &created, count, was_interrupted).with_left_beside(left_beside);
+    Err(failure.with_partial(document))
 }
 
 /// The option that a field of the specification is given by.

@@ -102,12 +102,13 @@ pub(super) async fn delete(context: &Context, arguments: &DeleteServers) -> Resu
         .buffer_unordered(parallel)
         .collect()
         .await;
-    interrupted_ones.end().await;
+    let left_beside = interrupted_ones.end().await;
     drop(control);
     work.end();
     let was_interrupted = interrupted.stop();
     progress.end().await;
     deleted(context, &work, &results, &unseen, &notes, was_interrupted)
+        .map_err(|failure| failure.with_left_beside(left_beside))
 }
 
 /// A protected server is somebody's word that it is to stay.

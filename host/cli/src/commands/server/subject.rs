@@ -98,7 +98,7 @@ pub(super) async fn named(
                 Subject::of_machine(work, &machine, None)
             }
             Ok(None) => remembered(work, machines, text)?,
-            Err(failure) if failure.exit == Exit::Usage => return Err(failure),
+            Err(failure) if failure.exit == Exit::Usage || failure.is_unknown => return Err(failure),
             // What cannot be read is still to go: its removal tries, and tells what is left.
             Err(failure) => remembered(work, machines, text).map_err(|_| failure)?,
         };
