@@ -82,47 +82,47 @@ pub struct AppleSiliconMachineSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32), regex(pattern = ZONE))]
     pub zone: Option<String>,
-    /// Scaleway's type, exactly: `M4-S`.
+    /// Scaleway's server type, for example `M4-S`.
     #[serde(rename = "type")]
     #[schemars(length(min = 1, max = 32), regex(pattern = r"^[A-Za-z0-9._-]+$"))]
     pub machine_type: String,
-    /// The operating system that a host must have: its family (`Sequoia`), which outlives the images that Scaleway
-    /// retires, or the exact name of one (`macos-sequoia-15.6`). Absent: any.
+    /// The operating system of the host: a family (`Sequoia`), which stays valid when Scaleway retires an image, or the
+    /// exact name of an image (`macos-sequoia-15.6`). Absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
     pub operating_system: Option<String>,
-    /// Hosts whose name begins so are the pool; it ends with a dash. Absent: the controller's default. There must be
-    /// one of the two: without a pool a host could only be destroyed.
+    /// The prefix of the names of the pool's hosts. It ends with a dash. Absent: the controller's default. One of the
+    /// two is required: without a pool, a host could only be deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 2, max = 27), regex(pattern = r"^[a-z0-9][a-z0-9.-]*-$"))]
     pub pool_prefix: Option<String>,
     /// What happens when the pool has no host. Absent: wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
-    /// How a host is set up once it was handed over. Absent: somebody else sets it up, or nobody.
+    /// How to set up a host after it is claimed. Absent: Windlass does not set it up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<Setup>,
 }
 
-/// A script of the operator's that sets a host up over ssh: it ran once with success on each host before the condition
-/// `Bootstrapped` is `True`. It may run more than once, and never twice at the same time on one host.
+/// A script that sets up a host over ssh. The condition `Bootstrapped` is `True` once the script has succeeded on the
+/// host. It may run more than once, but never twice at the same time on one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Setup {
-    /// The ConfigMap of this namespace whose keys are the files of the set-up. The script runs in their folder.
+    /// A ConfigMap in this namespace. Each key becomes a file in the folder in which the script runs.
     pub config_map_ref: LocalReference,
-    /// The key of the script. It is made executable; without a first line that names its interpreter bash reads it.
+    /// The key of the script. It is made executable. If its first line names no interpreter, bash runs it.
     #[serde(default = "setup_script")]
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[-._a-zA-Z0-9]+$"))]
     pub script: String,
-    /// The Secret of this namespace whose keys are files in the folder `$WINDLASS_SECRETS` while a script runs.
+    /// A Secret in this namespace. Each key is a file in the folder `$WINDLASS_SECRETS` while a script runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalReference>,
-    /// The Secret of this namespace with the private key of the login, under `ssh-privatekey` as in the type
-    /// `kubernetes.io/ssh-auth`. Absent: the password that Scaleway shows.
+    /// A Secret in this namespace with the private key for the login, under `ssh-privatekey` as in the type
+    /// `kubernetes.io/ssh-auth`. Absent: the login uses the password that Scaleway's API returns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh_key_secret_ref: Option<LocalReference>,
-    /// The user of the login. Absent: the one that Scaleway shows.
+    /// The user to log in as. Absent: the user that Scaleway's API returns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64), regex(pattern = r"^[a-zA-Z_][-._a-zA-Z0-9]*$"))]
     pub user: Option<String>,
@@ -130,28 +130,28 @@ pub struct Setup {
     #[serde(default = "ssh_port")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: u16,
-    /// Host keys, as lines of OpenSSH's `.pub` files, of which a host must show one. Absent: whichever it shows first,
-    /// and the same from then on.
+    /// The accepted host keys, as lines of OpenSSH `.pub` files. Absent: the first key that the host presents is
+    /// accepted and pinned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(min = 1, max = 4096)))]
     pub host_keys: Vec<String>,
-    /// How long one run may take, connection and all.
+    /// The time limit of one run, including the connection.
     #[serde(default = "setup_time_limit")]
     #[schemars(range(min = 10, max = 86400))]
     pub time_limit_seconds: u32,
-    /// What runs on a host before it is released with its object. Absent: nothing.
+    /// What runs on the host before it is released. Absent: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub teardown: Option<Teardown>,
 }
 
-/// A script that ends what a set-up began. A host is released whether it succeeds or not.
+/// A script that undoes the set-up. The host is released even if the script fails.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Teardown {
     /// The key of the script in the set-up's ConfigMap.
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[-._a-zA-Z0-9]+$"))]
     pub script: String,
-    /// How long one run may take, connection and all.
+    /// The time limit of one run, including the connection.
     #[serde(default = "teardown_time_limit")]
     #[schemars(range(min = 10, max = 3600))]
     pub time_limit_seconds: u32,
@@ -185,16 +185,16 @@ const fn teardown_time_limit() -> u32 {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Order {
-    /// Whether a host is ordered when the pool has none. It also needs the controller's `--allow-orders`.
+    /// Whether a host is ordered if the pool has none. Also requires the controller's `--allow-orders`.
     #[serde(default)]
     pub allowed: bool,
-    /// The most hosts that pool and claims together may have in this zone.
+    /// The maximum number of hosts in this zone, free and claimed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,
 }
 
-/// What each machine of a template is.
+/// A machine of the template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 pub struct AppleSiliconMachineResource {
     /// Labels and annotations.
@@ -204,7 +204,7 @@ pub struct AppleSiliconMachineResource {
     pub spec: AppleSiliconMachineSpec,
 }
 
-/// From what Cluster API makes `AppleSiliconMachine`s.
+/// The template from which Cluster API creates `AppleSiliconMachine` objects.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "infrastructure.windlass.dev",

@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 /// Why a machine whose host or server was given up is not ready: another Machine is to take its place.
 pub(crate) const REPLACEMENT_DUE: &str = "ReplacementDue";
 
-/// Labels and annotations of what is made from a template.
+/// Labels and annotations of the objects created from a template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TemplateMetadata {
     /// Labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
-    /// Annotations: a release policy for each machine of a deployment, for example.
+    /// Annotations, for example a release policy for the machines of a deployment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<BTreeMap<String, String>>,
 }
 
-/// Where a machine is reached.
+/// An address of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MachineAddress {
     /// `Hostname`, `ExternalIP`, `InternalIP`, `ExternalDNS` or `InternalDNS`.
@@ -44,11 +44,11 @@ pub struct CredentialsReference {
 /// Whether a condition holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ConditionStatus {
-    /// It does.
+    /// The condition holds.
     True,
-    /// It does not.
+    /// The condition does not hold.
     False,
-    /// It cannot be told.
+    /// It is unknown whether the condition holds.
     Unknown,
 }
 
@@ -58,7 +58,7 @@ impl From<bool> for ConditionStatus {
     }
 }
 
-/// A condition, as Kubernetes writes them (`metav1.Condition`).
+/// A condition (`metav1.Condition`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
@@ -68,10 +68,10 @@ pub struct Condition {
     pub kind: String,
     /// Whether it holds.
     pub status: ConditionStatus,
-    /// A word for programs.
+    /// A one-word reason for programs.
     #[schemars(length(min = 1, max = 1024))]
     pub reason: String,
-    /// Words for people.
+    /// A message for people.
     #[serde(default)]
     #[schemars(length(max = 32768))]
     pub message: String,
@@ -84,15 +84,15 @@ pub struct Condition {
     pub observed_generation: Option<i64>,
 }
 
-/// What Cluster API asks of a machine once.
+/// What Cluster API reads once from a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Initialization {
-    /// Whether the infrastructure was provisioned. Never unset once it is true.
+    /// Whether the infrastructure is provisioned. It stays true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provisioned: Option<bool>,
 }
 
-/// Where a machine stands, for people: programs read the conditions.
+/// A summary of a machine's state for people. Programs should read the conditions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, strum::IntoStaticStr)]
 
 pub enum Phase {
@@ -105,20 +105,20 @@ pub enum Phase {
     Ordering,
     /// An instance is being created.
     Creating,
-    /// The machine is there; for a Mac: to be set up by whoever bootstraps it.
+    /// The machine exists. A Mac may still have to be set up.
     Provisioned,
-    /// A machine that could not be set up is rebooted or replaced.
+    /// The machine could not be set up, and is rebooted or replaced.
     Recovering,
     /// A host is being released.
     Releasing,
-    /// An instance is being removed.
+    /// An instance is being deleted.
     Deleting,
-    /// It cannot go on without people.
+    /// Manual action is required.
     Failed,
 }
 
 impl Phase {
-    /// The word, as the status has it.
+    /// The text in the status.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         self.into()
@@ -152,35 +152,35 @@ pub struct ResourceInUse {
     pub zone: String,
 }
 
-/// The mirror of the operation that is under way or was the last: enough for a controller that lost its journal to
-/// find, at Scaleway, what there is.
+/// The current or last operation. With it, a controller that has lost its journal finds the operation's resources at
+/// Scaleway.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationStatus {
-    /// The operation's id in the journal, where it has one.
+    /// The operation's ID in the journal, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// `adopt` (which also orders), `inspect`, `release`, `recover`, `set-up`, `tear-down`, `create` or `clean-up`.
     pub kind: String,
     /// `running`, `done`, `waiting` or `failed`.
     pub state: String,
-    /// The step that was begun last.
+    /// The step that began last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// The number of the attempt, from 1. Failures in a row count, and a policy's requests to be asked again; waits do
-    /// not. A retry that ends as the attempt before it did is not written.
+    /// The number of the attempt, from 1. Consecutive failures and a policy's requests to be asked again count; waits
+    /// do not. A retry with the same outcome does not update it.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub attempt: u32,
-    /// What it made or changed.
+    /// The resources that it created or changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub resources: Vec<ResourceInUse>,
-    /// Why it came to nothing or waits, in a word: the reason that the conditions have.
+    /// Why it failed or waits, as one word. The conditions have the same reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub reason: Option<String>,
-    /// Why it stands where it stands, in the words of Scaleway and of the policy.
+    /// Details, as Scaleway and the policy report them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4096))]
     pub message: Option<String>,
@@ -192,30 +192,30 @@ pub struct OperationStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub updated_at: Option<String>,
-    /// Not to be tried again before (RFC 3339).
+    /// The earliest time of the next attempt (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub not_before: Option<String>,
 }
 
-/// What the controller knows of the attempts to set a Mac up.
+/// The attempts to set up a Mac.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BootstrapStatus {
-    /// The failures that the release slot has judged.
+    /// The number of failures about which the release policy was asked.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub judged_failures: u32,
-    /// The failures that the annotation told of when the present host was handed over.
+    /// The number of failures in the annotation when the current host was claimed.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub failures_before: u32,
-    /// Whether the present host was rebooted for recovery.
+    /// Whether the current host was rebooted for recovery.
     #[serde(default)]
     pub rebooted: bool,
 }
 
-/// What MachineRemediations have asked about a machine's host or server, and what the release policy said.
+/// Remediation requests for a machine's host or server, and the release policy's verdicts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RemediationStatus {
@@ -227,22 +227,22 @@ pub struct RemediationStatus {
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub requests: u32,
-    /// The requests that were judged, and whose verdict was carried out.
+    /// Requests whose verdict was carried out.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub judged: u32,
     /// Whether an instance was restarted for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rebooted: bool,
-    /// When the last one was judged (RFC 3339).
+    /// When the last verdict was made (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub judged_at: Option<String>,
-    /// The last verdict in a word: `Kept`, `Rebooted` or `ReplacementDue`.
+    /// The last verdict: `Kept`, `Rebooted` or `ReplacementDue`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub verdict: Option<String>,
-    /// The same in words for people, with the policy's reason.
+    /// The last verdict as a message for people, with the policy's reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4096))]
     pub message: Option<String>,
@@ -256,15 +256,15 @@ impl RemediationStatus {
     }
 }
 
-/// What a machine of a template has, as cluster-autoscaler reads it when there is none to look at.
+/// The capacity of the template's machines. cluster-autoscaler reads it when there is no machine yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TemplateStatus {
-    /// Resources by their names in Kubernetes, as quantities: `cpu`, `memory`, ... Of several types, what each of them
-    /// has at least. What is not known is left out.
+    /// Resources as quantities: `cpu`, `memory`, ... With several types, the minimum of them. Unknown resources are
+    /// omitted.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub capacity: BTreeMap<String, String>,
-    /// The Node that it becomes.
+    /// The platform of the Node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_info: Option<TemplateNodeInfo>,
     /// The labels of that Node that Scaleway's cloud controller manager sets. cluster-autoscaler reads them in the
@@ -281,7 +281,7 @@ pub struct TemplateStatus {
     pub observed_generation: Option<i64>,
 }
 
-/// What a Node runs on.
+/// The platform of a Node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TemplateNodeInfo {
@@ -295,64 +295,66 @@ pub struct TemplateNodeInfo {
     pub operating_system: Option<String>,
 }
 
-/// How the set-up of a host stands, or its tear-down.
+/// The state of a host's set-up or tear-down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SetupState {
-    /// A run was begun. Where the controller ended meanwhile, it is begun anew.
+    /// A run has started. If the controller restarts meanwhile, the run starts again.
     Running,
-    /// A run failed, or could not begin, and another one is to come.
+    /// A run failed or could not start, and will be retried.
     Waiting,
-    /// The script ended with success.
+    /// The script succeeded.
     Succeeded,
-    /// A run of the tear-down was begun, or another one is to come.
+    /// A run of the tear-down has started or will be retried.
     TearingDown,
-    /// The tear-down ran, or was given up.
+    /// The tear-down is finished or was given up.
     TornDown,
 }
 
-/// What the controller knows of setting a Mac up by `spec.setup`.
+/// The set-up of a Mac by `spec.setup`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SetupStatus {
-    /// The host that this is about.
+    /// The ID of the host.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "serverID")]
     #[schemars(length(max = 64))]
     pub server_id: Option<String>,
-    /// How it stands.
+    /// The state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<SetupState>,
-    /// Set-ups that the retry policy gave up, on all hosts that this object had. Each asks the release policy.
+    /// The number of set-ups that the retry policy gave up, on all hosts of this object. After each, the release policy
+    /// is asked.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub failures: u32,
-    /// Runs since the last one that was given up.
+    /// The number of runs since the last set-up that was given up.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub attempt: u32,
-    /// When the first of these began (RFC 3339).
+    /// When the first of these runs began (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub began_at: Option<String>,
-    /// When the last one ended (RFC 3339).
+    /// When the last run ended (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub ended_at: Option<String>,
-    /// The next one does not begin before (RFC 3339).
+    /// The earliest time of the next run (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     pub not_before: Option<String>,
-    /// The host key that the host showed first, as a line of an OpenSSH `.pub` file: it must show it ever after.
+    /// The host key that the host presented first, as a line of an OpenSSH `.pub` file. The host must present it on
+    /// each later connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4096))]
     pub host_key: Option<String>,
-    /// The exit code of the script's last run that came to an end.
+    /// The exit code of the last completed run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// The end of what the last run wrote, without the values of Secrets.
+    /// The end of the last run's output, without the values of Secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4096))]
     pub output: Option<String>,
-    /// The value of the annotation `windlass.dev/retry` that the last run answered to.
+    /// The value of the annotation `windlass.dev/retry` at the last run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub retry: Option<String>,
@@ -365,26 +367,26 @@ impl SetupStatus {
     }
 }
 
-/// What is known of a machine. Only the controller writes it, so it says whose a host or a server is. One that is lost
-/// (a move between clusters drops it) is found again from the object's UID, or from `spec.providerID` and the
-/// annotations with an administrator's approval.
+/// The observed state of a machine. Only the controller writes it, so it records which host or server belongs to the
+/// object. A lost status (a move between clusters drops it) is restored from the object's UID, or from
+/// `spec.providerID` and the annotations with an administrator's approval.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineStatus {
-    /// Whether the machine is there (Cluster API's contract v1beta1).
+    /// Whether the machine is provisioned (Cluster API's contract v1beta1).
     #[serde(default)]
     pub ready: bool,
     /// The same for the contract v1beta2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initialization: Option<Initialization>,
-    /// Where the machine stands, for people.
+    /// A summary of the machine's state for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-    /// Scaleway's id of the host or server.
+    /// Scaleway's ID of the host or server.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "serverID")]
     #[schemars(length(max = 64))]
     pub server_id: Option<String>,
-    /// Scaleway's name of it.
+    /// Scaleway's name of the host or server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub server_name: Option<String>,
@@ -392,18 +394,18 @@ pub struct MachineStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub claim: Option<String>,
-    /// The operation that makes, or has made, the instance: the controller's own record of what the annotation shows.
+    /// The operation that creates or created the instance. The annotation shows the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub creation: Option<String>,
-    /// The project in which it was begun: credentials of another are refused.
+    /// The project in which the machine was created. Credentials of another project are refused.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "projectID")]
     #[schemars(length(max = 64))]
     pub project_id: Option<String>,
-    /// Whether an instance's bootstrap data was taken out of its user data, since the Machine has become a Node.
+    /// Whether the bootstrap data was removed from the instance's user data, which happens once the Machine has a Node.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bootstrap_data_removed: bool,
-    /// Where it is reached.
+    /// The addresses of the machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub addresses: Vec<MachineAddress>,
@@ -415,15 +417,15 @@ pub struct MachineStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub credentials_secret_name: Option<String>,
-    /// A word for what cannot be mended without people (contract v1beta1).
+    /// A one-word reason for a failure that requires manual action (contract v1beta1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub failure_reason: Option<String>,
-    /// The same in words for people.
+    /// The same failure as a message for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 10240))]
     pub failure_message: Option<String>,
-    /// The operation that is under way or was the last.
+    /// The current or last operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<OperationStatus>,
     /// The policies that decide for this machine.
@@ -436,7 +438,7 @@ pub struct MachineStatus {
     /// The set-up of a Mac by `spec.setup`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<SetupStatus>,
-    /// What was asked about the host or server since its Machine is unhealthy.
+    /// Remediation requests for the host or server, and their verdicts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remediation: Option<RemediationStatus>,
     /// The conditions, one of each type.

@@ -7,12 +7,11 @@ use serde::{Deserialize, Serialize};
 use super::common::{Condition, TemplateMetadata};
 use super::rules::ZONE;
 
-/// The infrastructure cluster, and the control plane, of a cluster whose control plane is managed elsewhere: nothing is
-/// made for it.
+/// The infrastructure cluster and control plane of a cluster whose control plane is managed elsewhere. Windlass creates
+/// nothing for it.
 ///
-/// A Cluster refers to it twice, as `infrastructureRef` and as `controlPlaneRef`. Without the second, Cluster API waits
-/// for ever for a control plane machine of its own and never looks for the Nodes of the others (seen with its core
-/// 1.13.3).
+/// A Cluster refers to it twice, as `infrastructureRef` and as `controlPlaneRef`. Without the second reference, Cluster
+/// API waits for a control plane machine and never looks for the Nodes of other machines (seen with its core 1.13.3).
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "infrastructure.windlass.dev",
@@ -35,15 +34,15 @@ use super::rules::ZONE;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalClusterSpec {
-    /// Where the control plane's API server is reached. The cluster is ready when this is given.
+    /// The endpoint of the control plane's API server. The cluster is ready once it is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<ControlPlaneEndpoint>,
-    /// The version of Kubernetes that the control plane has, as its manager says. A Cluster with a topology sets
-    /// it, and rolls its machines when `status.version` follows.
+    /// The Kubernetes version of the control plane. A Cluster with a topology sets it, and updates its machines once
+    /// `status.version` matches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     pub version: Option<String>,
-    /// The zones for machines: they become the Cluster's failure domains, and a Machine's `failureDomain` is the zone
+    /// The zones for machines. They become the Cluster's failure domains, and a Machine's `failureDomain` is the zone
     /// of its host or server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(min = 1, max = 32), regex(pattern = ZONE)))]
@@ -62,29 +61,28 @@ pub struct ControlPlaneEndpoint {
     pub port: i32,
 }
 
-/// What is known of an external cluster.
+/// The observed state of an external cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalClusterStatus {
-    /// Whether it can be used (contract v1beta1).
+    /// Whether the cluster is ready (contract v1beta1).
     #[serde(default)]
     pub ready: bool,
     /// The same for the contract v1beta2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initialization: Option<ClusterInitialization>,
-    /// Whether the control plane can be used (contract v1beta1 of control planes).
+    /// Whether the control plane is initialized (contract v1beta1 of control planes).
     #[serde(default)]
     pub initialized: bool,
-    /// The version of the control plane: `spec.version`, since nobody else tells.
+    /// The version of the control plane, copied from `spec.version`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub version: Option<String>,
-    /// `spec.zones` in the form of the contract v1beta2. Under the contract v1beta1, which wants another, there are
-    /// none.
+    /// `spec.zones` in the form of contract v1beta2. Empty under contract v1beta1, which requires another form.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub failure_domains: Vec<FailureDomain>,
-    /// That its machines are none of Cluster API's.
+    /// Tells Cluster API that it does not manage the control plane's machines.
     #[serde(default)]
     pub external_managed_control_plane: bool,
     /// The conditions, one of each type.
@@ -97,30 +95,30 @@ pub struct ExternalClusterStatus {
     pub observed_generation: Option<i64>,
 }
 
-/// A zone in which machines can be.
+/// A zone for machines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FailureDomain {
     /// The zone.
     #[schemars(length(min = 1, max = 256))]
     pub name: String,
-    /// Whether machines of the control plane can be there: it is managed elsewhere.
+    /// Whether control plane machines can be there. It is false, because the control plane is managed elsewhere.
     pub control_plane: bool,
 }
 
-/// What Cluster API asks once of an infrastructure cluster, and of a control plane.
+/// What Cluster API reads once from an infrastructure cluster and from a control plane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterInitialization {
-    /// Whether the infrastructure is there. Never unset once it is true.
+    /// Whether the infrastructure is provisioned. It stays true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provisioned: Option<bool>,
-    /// Whether the control plane answers. Never unset once it is true.
+    /// Whether the control plane is initialized. It stays true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_plane_initialized: Option<bool>,
 }
 
-/// What each cluster of a template is.
+/// A cluster of the template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 pub struct ExternalClusterResource {
     /// Labels and annotations.
@@ -130,7 +128,7 @@ pub struct ExternalClusterResource {
     pub spec: ExternalClusterSpec,
 }
 
-/// From what a ClusterClass makes `ExternalCluster`s.
+/// The template from which a ClusterClass creates `ExternalCluster` objects.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "infrastructure.windlass.dev",

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::common::{CredentialsReference, MachineStatus, TemplateMetadata, TemplateStatus};
 use super::rules::{ZONE, dns_label, unchanged};
 
-/// An Instance server on Scaleway with everything that belongs to it.
+/// An Instance on Scaleway, with its volumes and addresses.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "infrastructure.windlass.dev",
@@ -81,7 +81,7 @@ pub struct InstanceMachineSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32), regex(pattern = ZONE))]
     pub zone: Option<String>,
-    /// Scaleway's commercial types in the order of preference: the next is tried when one is out of stock.
+    /// Commercial types in order of preference. If one is out of stock, the next is tried.
     #[schemars(length(min = 1, max = 16), inner(length(min = 1, max = 64), regex(pattern = r"^[A-Za-z0-9._-]+$")))]
     pub types: Vec<String>,
     /// A label of the marketplace (`ubuntu_noble`) or the id of an image in the zone.
@@ -90,34 +90,34 @@ pub struct InstanceMachineSpec {
     /// The root volume. Absent: as large as the image, on Block Storage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root_volume: Option<Volume>,
-    /// Further volumes, which go with the server.
+    /// Additional volumes. They are deleted with the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 15))]
     pub additional_volumes: Option<Vec<Volume>>,
-    /// Flexible addresses to make and attach. Absent: one IPv4 address. Empty: none.
+    /// Flexible IP addresses to create and attach. Absent: one IPv4 address. Empty: none.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "publicIPs")]
     #[schemars(length(max = 4))]
     pub public_ips: Option<Vec<PublicIp>>,
-    /// Whether Scaleway gives it a dynamic address at power-on.
+    /// Whether Scaleway assigns a dynamic IP address at power-on.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "dynamicIPRequired")]
     pub dynamic_ip_required: Option<bool>,
-    /// Ids of private networks to join.
+    /// The IDs of the private networks to join.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(length(min = 1, max = 64)))]
     pub private_networks: Option<Vec<String>>,
-    /// Id of a security group. Absent: the project's default.
+    /// The ID of a security group. Absent: the project's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64))]
     pub security_group: Option<String>,
-    /// Id of a placement group.
+    /// The ID of a placement group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64))]
     pub placement_group: Option<String>,
-    /// Id of the project. Absent: the credentials' default.
+    /// The ID of the project. Absent: the credentials' default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64))]
     pub project: Option<String>,
-    /// Tags beside ours.
+    /// Additional tags.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 48), inner(length(min = 1, max = 512)))]
     #[x_kube(
@@ -125,11 +125,11 @@ pub struct InstanceMachineSpec {
             .message("a tag holds a comma, or begins with `windlass-`, which is reserved")
     )]
     pub tags: Option<Vec<String>>,
-    /// The cloud-init of a machine without Cluster API above it. Where a Machine owns the object, its bootstrap data is
-    /// used.
+    /// The cloud-init for an object that no Cluster API Machine owns. If a Machine owns the object, its bootstrap data
+    /// is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bootstrap: Option<Bootstrap>,
-    /// How long the creation may take, in seconds. Absent: 600.
+    /// The time limit of the creation, in seconds. Absent: 600.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 30, max = 86400))]
     pub create_deadline_seconds: Option<u32>,
@@ -143,7 +143,7 @@ pub struct InstanceMachineSpec {
         .message("iops can only be chosen for sbs_volume")
 )]
 pub struct Volume {
-    /// Where it lives. Absent: Block Storage.
+    /// The type of the volume. Absent: Block Storage.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "type")]
     pub kind: Option<VolumeType>,
     /// Gigabytes (10^9 bytes). Absent for a root volume: as large as the image.
@@ -159,19 +159,19 @@ pub struct Volume {
 /// Scaleway's types of volumes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum VolumeType {
-    /// Block Storage: outlives its server; removed by us with it.
+    /// Block Storage. Windlass deletes it with the server.
     #[default]
     #[serde(rename = "sbs_volume")]
     BlockStorage,
-    /// The hypervisor's disk.
+    /// Local storage of the hypervisor.
     #[serde(rename = "l_ssd")]
     LocalSsd,
-    /// Scratch storage beside a GPU. Not for a root volume.
+    /// Scratch storage of GPU types. Not available for a root volume.
     #[serde(rename = "scratch")]
     Scratch,
 }
 
-/// Kinds of flexible addresses.
+/// The kind of a flexible IP address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PublicIp {
     /// One IPv4 address.
@@ -182,7 +182,7 @@ pub enum PublicIp {
     Ipv6,
 }
 
-/// Where the cloud-init is.
+/// The source of the cloud-init.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Bootstrap {
@@ -192,7 +192,7 @@ pub struct Bootstrap {
     pub data_secret_name: String,
 }
 
-/// What each machine of a template is.
+/// A machine of the template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 pub struct InstanceMachineResource {
     /// Labels and annotations.
@@ -202,7 +202,7 @@ pub struct InstanceMachineResource {
     pub spec: InstanceMachineSpec,
 }
 
-/// From what Cluster API makes `InstanceMachine`s.
+/// The template from which Cluster API creates `InstanceMachine` objects.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "infrastructure.windlass.dev",

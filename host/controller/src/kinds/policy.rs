@@ -38,7 +38,7 @@ use super::common::Condition;
 pub struct PolicySpec {
     /// The slot that it decides.
     pub slot: PolicySlot,
-    /// Where it is.
+    /// The source.
     pub source: PolicySource,
     /// Settings for a component. Rules take none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -47,13 +47,12 @@ pub struct PolicySpec {
     /// Whether it decides, or is only asked and recorded.
     #[serde(default)]
     pub mode: PolicyMode,
-    /// Its place among the policies of its slot in its namespace: the lowest number is asked first; of the same number,
-    /// the first name.
+    /// The order among the policies of this slot in the namespace: the lowest number is asked first, then by name.
     #[serde(default)]
     #[schemars(range(min = -1000, max = 1000))]
     pub order: i32,
-    /// What decides if it fails: the next policy, or the host's last resort, which destroys nothing. Absent: as the slot
-    /// says.
+    /// What decides if it fails: the next policy, or the host's last resort, which destroys nothing. Absent: the slot's
+    /// default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<PolicyOnFailure>,
 }
@@ -86,13 +85,13 @@ pub struct PolicySpec {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterPolicySpec {
-    /// What both kinds have. A ConfigMap is one of the controller's own namespace.
+    /// The policy. A ConfigMap must be in the controller's namespace.
     #[serde(flatten)]
     pub policy: PolicySpec,
     /// Whether it is asked before the teams' policies, which then cannot overrule it, or after them.
     #[serde(default)]
     pub position: PolicyPosition,
-    /// The namespaces whose machines it decides about. None: those of all.
+    /// The namespaces whose machines it decides about. Empty: all namespaces.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256), inner(length(min = 1, max = 63)), extend("x-kubernetes-list-type" = "set"))]
     pub namespaces: Vec<String>,
@@ -110,13 +109,13 @@ pub enum PolicySlot {
     Placement,
 }
 
-/// Where a policy is: one of both.
+/// The source of a policy: `configMap` or `oci`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = Rule::new("has(self.configMap) != has(self.oci)").message("either configMap or oci is needed"))]
 #[serde(rename_all = "camelCase")]
 pub struct PolicySource {
-    /// Rules in a ConfigMap. Their signature, where one is needed, is in the same ConfigMap, under the key with
-    /// `.minisig` or `.sigstore.json` behind it.
+    /// Rules in a ConfigMap. If a signature is required, it is in the same ConfigMap, under the same key followed by
+    /// `.minisig` or `.sigstore.json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_map: Option<ConfigMapKey>,
     /// A reference to a registry, with a digest: `oci://registry.example/team/policy@sha256:...`.
@@ -168,7 +167,7 @@ pub enum PolicyPosition {
     AfterTenants,
 }
 
-/// How a policy does.
+/// The state of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyStatus {
@@ -179,23 +178,22 @@ pub struct PolicyStatus {
     /// The policy in force: the last one that could be loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyInForce>,
-    /// Decisions, or parts of one, that it made since it was loaded by this controller's process.
+    /// The number of decisions, or parts of decisions, since this process of the controller loaded it.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub decisions: i64,
-    /// Failures in a row.
+    /// The number of consecutive failures.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub failures: i64,
-    /// Whether it is no longer asked, since it failed too often in a row.
+    /// Whether it is suspended, because of too many consecutive failures.
     #[serde(default)]
     pub suspended: bool,
-    /// Its last failure, which successes may have followed.
+    /// The last failure. Later decisions may have succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub last_failure: Option<String>,
-    /// What it would decide about the machines that exist, compared with what is decided today: of a shadow of the slot
-    /// `release`.
+    /// What a shadow of the slot `release` would decide about the existing machines, compared with today's decisions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<PolicyAudit>,
     /// The generation that was last acted upon.
@@ -204,31 +202,31 @@ pub struct PolicyStatus {
     pub observed_generation: Option<i64>,
 }
 
-/// What a policy would decide about the machines that exist, if their objects were deleted. A machine counts as it was
-/// when its object was last looked at.
+/// What a policy would decide if the objects of the existing machines were deleted. Each machine is judged as of its
+/// last reconcile.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyAudit {
-    /// About how many machines it was asked.
+    /// The number of machines.
     #[schemars(range(min = 0))]
     pub machines: i64,
-    /// About how many of them the same is decided, and it does not fail.
+    /// The number of machines with the same decision and no failure.
     #[schemars(range(min = 0))]
     pub same: i64,
-    /// How many of them would go that stay today.
+    /// The number of machines that would be deleted and are kept today.
     #[schemars(range(min = 0))]
     pub destructive: i64,
-    /// About how many of them it fails.
+    /// The number of machines about which the policy fails.
     #[schemars(range(min = 0))]
     pub failed: i64,
-    /// Of how many servers the price is not known: what it says about prices was not tried.
+    /// The number of servers without a known price. What the policy says about prices was not tried on them.
     #[schemars(range(min = 0))]
     pub without_price: i64,
-    /// What would be decided otherwise: what destroys first.
+    /// The different decisions, destructive ones first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub differences: Vec<PolicyDifference>,
-    /// How it fails.
+    /// The failures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = PolicyAudit::MAX_FAILURES))]
     pub failures: Vec<PolicyFailures>,
@@ -239,7 +237,7 @@ impl PolicyAudit {
     pub(crate) const MAX_FAILURES: usize = 16;
 }
 
-/// Machines about which the same would change.
+/// Machines with the same difference.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyDifference {
@@ -249,11 +247,11 @@ pub struct PolicyDifference {
     /// The verdict if the policy decided.
     #[schemars(length(max = 64))]
     pub then: String,
-    /// Whether a machine would go, or be wiped, that stays today.
+    /// Whether a machine would be deleted or wiped that is kept today.
     pub destructive: bool,
     #[schemars(range(min = 0))]
     pub count: i64,
-    /// Why, as the policy says about the first of them.
+    /// The policy's reason for the first machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub reason: Option<String>,
@@ -263,7 +261,7 @@ pub struct PolicyDifference {
     pub machines: Vec<String>,
 }
 
-/// Machines about which the policy fails alike.
+/// Machines with the same failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyFailures {
@@ -281,18 +279,18 @@ pub struct PolicyFailures {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyInForce {
-    /// What it calls itself.
+    /// Its name.
     #[schemars(length(max = 128))]
     pub name: String,
     #[schemars(length(max = 128))]
     pub version: String,
-    /// The digest of its component; of rules, that of what evaluates them.
+    /// The digest of its component; for rules, of the component that evaluates them.
     #[schemars(length(max = 128))]
     pub digest: String,
     /// The digest of its settings, or of its rules.
     #[schemars(length(max = 128))]
     pub settings_digest: String,
-    /// The beginning of the digest that tells it from others: of a component, or of rules.
+    /// The beginning of the digest of its component or rules.
     #[schemars(length(max = 32))]
     pub short_digest: String,
 }

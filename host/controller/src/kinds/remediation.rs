@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{Condition, TemplateMetadata};
 
-/// A request for help with an unhealthy Machine, whose name it has and by which it is owned. The release policy decides
-/// what becomes of the host or server: it is left as it is, restarted, or replaced together with its Machine.
+/// A request to remediate an unhealthy Machine. The Machine owns it, and both have the same name. The release policy
+/// decides whether the host or server is kept, restarted, or replaced together with its Machine.
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "infrastructure.windlass.dev",
@@ -28,7 +28,8 @@ use super::common::{Condition, TemplateMetadata};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MachineRemediationSpec {
-    /// How long a verdict gets, in seconds, to make the Machine healthy before the release policy is asked again.
+    /// The time after a verdict, in seconds, in which the Machine must become healthy before the release policy is
+    /// asked again.
     #[serde(default = "interval")]
     #[schemars(range(min = 1, max = 86400))]
     pub interval_seconds: u32,
@@ -44,7 +45,7 @@ impl Default for MachineRemediationSpec {
     }
 }
 
-/// How a remediation stands.
+/// The state of a remediation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineRemediationStatus {
@@ -62,7 +63,7 @@ pub struct MachineRemediationStatus {
     pub observed_generation: Option<i64>,
 }
 
-/// What each remediation of a template is.
+/// A remediation of the template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 pub struct MachineRemediationResource {
     /// Labels and annotations.
@@ -73,7 +74,7 @@ pub struct MachineRemediationResource {
     pub spec: MachineRemediationSpec,
 }
 
-/// From what a MachineHealthCheck makes `MachineRemediation`s.
+/// The template from which a MachineHealthCheck creates `MachineRemediation` objects.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "infrastructure.windlass.dev",

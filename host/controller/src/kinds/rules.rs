@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use kube::core::Rule;
 
-/// Zones of Scaleway's regions. What is no zone is refused before anybody is called for it.
+/// The form of a zone's name. Any other is refused before Scaleway is called.
 pub(super) const ZONE: &str = "^(fr-par|it-mil|nl-ams|pl-waw)-[1-9]$";
 
 /// None of these fields may change: neither those that always have a value nor those that may have none. `within` is

@@ -11,7 +11,7 @@ use super::common::{Condition, CredentialsReference};
 use super::instance_machine::{PublicIp, Volume};
 use super::rules::{ZONE, dns_label, unchanged};
 
-/// Groups of Instance servers on Scaleway that are created, scaled and terminated as one thing.
+/// Groups of Instance servers on Scaleway that are created, scaled and terminated together.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "infrastructure.windlass.dev",
@@ -58,7 +58,7 @@ use super::rules::{ZONE, dns_label, unchanged};
         .message("a cluster has at most 1000 nodes: its record must fit into one object")
 )]
 pub struct ServerClusterSpec {
-    /// The zone in which all of it is.
+    /// The zone of the cluster.
     #[schemars(length(min = 1, max = 32), regex(pattern = ZONE))]
     pub zone: String,
     /// The Secret in the object's namespace with Scaleway's credentials: the keys `SCW_SECRET_KEY`,
@@ -66,7 +66,7 @@ pub struct ServerClusterSpec {
     /// one, else the controller's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials_ref: Option<CredentialsReference>,
-    /// Id of the project. Absent: the credentials' default.
+    /// The ID of the project. Absent: the credentials' default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64))]
     pub project: Option<String>,
@@ -76,25 +76,25 @@ pub struct ServerClusterSpec {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]),
     )]
     pub groups: Vec<ServerClusterGroup>,
-    /// Names of nodes that are to leave first when their group shrinks; then the newest leave. A name of a node that is
-    /// gone says nothing any more, since no name is given twice.
+    /// Names of nodes to remove first when their group shrinks. After them, the newest nodes are removed. Names of
+    /// nodes that no longer exist are ignored: names are never reused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), inner(length(min = 1, max = 63)), extend("x-kubernetes-list-type" = "set"))]
     pub remove: Option<Vec<String>>,
-    /// What is run at three points of the cluster's life.
+    /// The hooks at three points of the cluster's life.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hooks: Option<ServerClusterHooks>,
-    /// How long one server may take until it runs, in seconds. Absent: 600.
+    /// The time limit for one server to run, in seconds. Absent: 600.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 30, max = 86400))]
     pub server_deadline_seconds: Option<u32>,
-    /// How long the stages `wait` and `prepare` may take each, in seconds. Absent: 300.
+    /// The time limit of each of the stages `wait` and `prepare`, in seconds. Absent: 300.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86400))]
     pub wait_deadline_seconds: Option<u32>,
 }
 
-/// Nodes that are alike.
+/// A group of identical nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
@@ -119,13 +119,13 @@ pub struct ServerClusterSpec {
     )
 )]
 pub struct ServerClusterGroup {
-    /// Its name: a part of its nodes' names, `<cluster>-<group>-<number>`.
+    /// The name of the group. It is part of its nodes' names: `<cluster>-<group>-<number>`.
     #[schemars(length(min = 1, max = 22), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub name: String,
-    /// How many nodes.
+    /// The number of nodes.
     #[schemars(range(max = 1000))]
     pub count: u32,
-    /// Scaleway's commercial types in the order of preference: the next is tried when one is out of stock.
+    /// Commercial types in order of preference. If one is out of stock, the next is tried.
     #[schemars(length(min = 1, max = 16), inner(length(min = 1, max = 64), regex(pattern = r"^[A-Za-z0-9._-]+$")))]
     pub types: Vec<String>,
     /// A label of the marketplace (`ubuntu_noble`) or the id of an image in the zone.
@@ -134,7 +134,7 @@ pub struct ServerClusterGroup {
     /// The root volume. Absent: as large as the image, on Block Storage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root_volume: Option<Volume>,
-    /// Further volumes, made new for each node and removed with it; `sizeGB` is needed.
+    /// Additional volumes, created for each node and deleted with it. `sizeGB` is required.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 15))]
     #[x_kube(
@@ -142,26 +142,26 @@ pub struct ServerClusterGroup {
             .message("an additional volume needs sizeGB")
     )]
     pub additional_volumes: Option<Vec<Volume>>,
-    /// Flexible addresses of each node. Absent: one IPv4 address. Empty: none.
+    /// Flexible IP addresses of each node. Absent: one IPv4 address. Empty: none.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "publicIPs")]
     #[schemars(length(max = 4))]
     pub public_ips: Option<Vec<PublicIp>>,
-    /// Whether Scaleway gives each node a dynamic address at power-on.
+    /// Whether Scaleway assigns each node a dynamic IP address at power-on.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "dynamicIPRequired")]
     pub dynamic_ip_required: Option<bool>,
-    /// Ids of private networks to join, also with their region before them (`fr-par/UUID`).
+    /// The IDs of the private networks to join, optionally with the region (`fr-par/UUID`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(length(max = 64)))]
     pub private_networks: Option<Vec<String>>,
-    /// Id of a security group. Absent: the project's default.
+    /// The ID of a security group. Absent: the project's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64))]
     pub security_group: Option<String>,
-    /// Id of a placement group.
+    /// The ID of a placement group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64))]
     pub placement_group: Option<String>,
-    /// Tags beside ours.
+    /// Additional tags.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 48), inner(length(min = 1, max = 512)))]
     #[x_kube(
@@ -169,12 +169,12 @@ pub struct ServerClusterGroup {
             .message("a tag holds a comma, or begins with `windlass-`, which is reserved")
     )]
     pub tags: Option<Vec<String>>,
-    /// What cloud-init does at a node's first boot. Read again for each new node.
+    /// The cloud-init for a node's first boot. Read again for each new node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cloud_init: Option<CloudInitSource>,
 }
 
-/// Where cloud-init is.
+/// The source of the cloud-init.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
@@ -182,7 +182,7 @@ pub struct ServerClusterGroup {
         .message("cloudInit is either inline or in the Secret secretName")
 )]
 pub struct CloudInitSource {
-    /// The text itself; no place for secrets.
+    /// The text. Do not put secrets here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32768))]
     pub inline: Option<String>,
@@ -192,16 +192,16 @@ pub struct CloudInitSource {
     pub secret_name: Option<String>,
 }
 
-/// What is run. Each may be absent: then its stage does nothing.
+/// The hooks. A stage without a hook does nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ServerClusterHooks {
-    /// Before nodes are taken away: move their work and data elsewhere.
+    /// Runs before nodes are removed, to move their work and data elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decommission: Option<ServerClusterHook>,
-    /// When nodes run: make them what they are to be.
+    /// Runs once nodes are running, to configure them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configure: Option<ServerClusterHook>,
-    /// When nodes are configured: let them serve.
+    /// Runs once nodes are configured, to put them into service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<ServerClusterHook>,
 }
@@ -220,14 +220,14 @@ pub struct ServerClusterHook {
     /// One signed HTTP request for all nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook: Option<SignedWebhook>,
-    /// How long one run may take, all nodes together, in seconds. Absent: 600.
+    /// The time limit of one run for all nodes, in seconds. Absent: 600.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86400))]
     pub time_limit_seconds: Option<u32>,
 }
 
-/// A Job of one pod with one container. It reads which nodes it is about from the file that `WINDLASS_INPUT` names, and
-/// says by its exit code how it ended: 0 is done, 75 asks to be tried again, everything else is a failure.
+/// A Job of one pod with one container. The file that `WINDLASS_INPUT` names lists the nodes. Exit code 0 means done,
+/// 75 asks for a retry, and anything else is a failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JobHook {
@@ -242,29 +242,29 @@ pub struct JobHook {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), inner(length(max = 16384)))]
     pub args: Option<Vec<String>>,
-    /// Its variables; no place for secrets.
+    /// Its environment variables. Do not put secrets here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("maxProperties" = 64))]
     pub env: Option<BTreeMap<String, String>>,
-    /// Names of Secrets in the same namespace whose keys become variables.
+    /// Names of Secrets in the same namespace whose keys become environment variables.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), inner(length(min = 1, max = 253)))]
     pub env_from_secrets: Option<Vec<String>>,
-    /// As whom it asks the API server. Absent: as nobody, no token is mounted.
+    /// The ServiceAccount of the pod. Absent: no token is mounted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub service_account_name: Option<String>,
-    /// Names of Secrets with which the image is pulled.
+    /// Names of the Secrets for pulling the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(length(min = 1, max = 253)))]
     pub image_pull_secrets: Option<Vec<String>>,
-    /// The user of its process, not root. Absent: the image's, which is not root either.
+    /// The user ID of the process, not root. Absent: the image's user, which must not be root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 2147483647_i64))]
     pub run_as_user: Option<i64>,
 }
 
-/// An HTTP POST, signed. An answer of 2xx is done, everything else a failure.
+/// A signed HTTP POST. A response of 2xx means done, and anything else is a failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
@@ -273,10 +273,10 @@ pub struct JobHook {
         .message("the url must begin with https://, or plainHTTP must be true")
 )]
 pub struct SignedWebhook {
-    /// Where to.
+    /// The URL.
     #[schemars(length(min = 1, max = 2048))]
     pub url: String,
-    /// A Secret in the same namespace; its key `secret` signs.
+    /// A Secret in the same namespace. Its key `secret` signs the request.
     #[schemars(length(min = 1, max = 253))]
     pub secret_name: String,
     /// Allows `http`: anyone on the network path can read names and addresses of the nodes.
@@ -284,37 +284,36 @@ pub struct SignedWebhook {
     pub plain_http: Option<bool>,
 }
 
-/// Data of ours whose form the API server need not know.
+/// Data whose form the API server does not check.
 fn anything(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"x-kubernetes-preserve-unknown-fields": true})
 }
 
-/// What is known of a cluster. The fields up to `history` are the record of its operations: written by the operation
-/// under way, under the object's version, and the only copy of what its nodes are.
+/// The observed state of a cluster. The fields up to `history` are the record of its operations, and the only copy of
+/// the state of its nodes. The current operation writes them, conditional on the object's resource version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerClusterStatus {
-    /// `creating`, `active`, `scaling`, `terminating` or `error`; absent when nothing was ever begun, or all of it is
-    /// gone.
+    /// `creating`, `active`, `scaling`, `terminating` or `error`; absent if nothing was begun, or nothing is left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub state: Option<String>,
-    /// Why it stands there, the newest operation's words. Empty when all is well.
+    /// Why the cluster is in this state, from its newest operation. Empty if all is well.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub reasons: Vec<String>,
-    /// What should be gone and is not, the first of it.
+    /// The first resources that should be gone and are not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub left: Vec<String>,
-    /// Whether it was ever active since it was begun.
+    /// Whether it has been active since its creation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub established: bool,
-    /// What the running step is and how far: `create servers 37/100`.
+    /// The current step and its progress: `create servers 37/100`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub progress: Option<String>,
-    /// How many nodes run.
+    /// The number of running nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running_nodes: Option<u32>,
     /// The groups.
@@ -325,10 +324,10 @@ pub struct ServerClusterStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 3000), extend("x-kubernetes-list-type" = "atomic"))]
     pub nodes: Vec<NodeStatus>,
-    /// The operation that is under way (`open`) or was the last.
+    /// The current (`open`) or last operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<ClusterOperationStatus>,
-    /// What happened last, oldest first. Nodes that went well are only counted, in the operation's steps.
+    /// The latest events, oldest first. Nodes without problems are only counted, in the operation's steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
     pub events: Vec<EventStatus>,
@@ -336,14 +335,14 @@ pub struct ServerClusterStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
     pub history: Vec<PastOperation>,
-    /// What guards the record.
+    /// Guards the record against outdated writers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<RecordStatus>,
-    /// The project of the credentials with which it was begun: those of another are refused.
+    /// The project in which it was created. Credentials of another project are refused.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "projectID")]
     #[schemars(length(max = 64))]
     pub project_id: Option<String>,
-    /// What the controller began last of what the specification asks for.
+    /// The last attempt to act upon the specification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<AttemptStatus>,
     /// The conditions, one of each type.
@@ -356,15 +355,15 @@ pub struct ServerClusterStatus {
     pub observed_generation: Option<i64>,
 }
 
-/// A group as it stands.
+/// The state of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupStatus {
     /// Its name.
     pub name: String,
-    /// How many nodes it has; while an operation is under way, how many are wanted.
+    /// The number of its nodes; during an operation, the number wanted.
     pub count: u32,
-    /// The highest number given so far.
+    /// The highest node number used so far.
     pub last_number: u32,
 }
 
@@ -376,16 +375,16 @@ pub struct NodeStatus {
     pub name: String,
     /// Its group.
     pub group: String,
-    /// Its number in the group, never given twice.
+    /// Its number in the group, never reused.
     pub number: u32,
     /// `staying`, `leaving` or `made`.
     pub role: String,
     /// `planned`, `creating`, `running`, `removing`, `removed` or `left`.
     pub state: String,
-    /// The operation of the journal that makes, or made, its server: also the value of the server's operation tag.
+    /// The operation that creates or created its server. It is also the value of the server's operation tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creation: Option<String>,
-    /// Scaleway's id of its server.
+    /// Scaleway's ID of its server.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "serverID")]
     pub server_id: Option<String>,
     /// The server's type.
@@ -397,23 +396,24 @@ pub struct NodeStatus {
     /// Addresses in private networks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub private_addresses: Vec<String>,
-    /// Whether the decommission hook was begun for it, and nobody knows how it ended: then it must not serve again.
+    /// Whether the decommission hook started for it and its outcome is unknown. Then the node is not put into service
+    /// again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub decommission_began: bool,
-    /// Whether the decommission hook has ended well for it.
+    /// Whether the decommission hook succeeded for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub decommissioned: bool,
-    /// Whether the configure hook was begun for it: from then on it may hold data.
+    /// Whether the configure hook started for it. From then on it may hold data.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub configure_began: bool,
-    /// Whether the configure hook has ended well for it.
+    /// Whether the configure hook succeeded for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub configured: bool,
-    /// Whether the start hook has ended well for it.
+    /// Whether the start hook succeeded for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub started: bool,
-    /// Whether its server carried our owner tag no longer when it was looked at last: then no hook runs for it, and it
-    /// leaves the cluster without being removed.
+    /// Whether its server no longer had Windlass's owner tag when it was last seen. Then no hook runs for it, and it
+    /// leaves the cluster without being deleted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub not_ours: bool,
     /// Why it failed, or what of it is left.
@@ -431,14 +431,14 @@ pub struct ClusterOperationStatus {
     pub kind: String,
     /// `open`, `done`, `recovered`, `failed` or `cancelled`.
     pub state: String,
-    /// The stage that it is in, or ended in.
+    /// The current or last stage.
     pub stage: String,
     /// The controller that runs it, or ran it, as the Lease names it.
     pub runner: String,
-    /// How many nodes each group had before, and how many it is to have.
+    /// The number of nodes of each group, before and wanted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counts: Vec<CountsStatus>,
-    /// Whether the nodes of a termination go without the decommission hook.
+    /// Whether a termination skips the decommission hook.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
     /// Its steps so far.
@@ -447,11 +447,11 @@ pub struct ClusterOperationStatus {
     /// What happened and why, in words for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
-    /// What is done about its failure, stored before it is done.
+    /// How its failure is handled. It is stored before it is done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "anything")]
     pub recovery: Option<Value>,
-    /// The policies with which it began.
+    /// The policies that decide for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "anything")]
     pub policies: Option<Value>,
@@ -462,7 +462,7 @@ pub struct ClusterOperationStatus {
     pub ended_at: Option<String>,
 }
 
-/// A group's nodes before an operation, and as wanted of it.
+/// The number of a group's nodes before an operation, and the number wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CountsStatus {
     /// The group.
@@ -480,24 +480,24 @@ pub struct StepStatus {
     pub stage: String,
     /// What is done to each node.
     pub step: String,
-    /// How many nodes.
+    /// The number of nodes.
     pub total: u32,
-    /// How many are through.
+    /// The number of nodes that are done.
     pub done: u32,
-    /// How many have failed.
+    /// The number of nodes that failed.
     pub failed: u32,
 }
 
-/// What happened at one moment.
+/// An event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EventStatus {
-    /// Grows from event to event.
+    /// Increases with each event.
     pub sequence: u64,
     /// The cluster's nth operation.
     pub operation: u64,
     /// When (RFC 3339).
     pub at: String,
-    /// What.
+    /// What happened.
     #[schemars(schema_with = "anything")]
     pub what: Value,
 }
@@ -527,30 +527,30 @@ pub struct PastOperation {
     pub ended_at: Option<String>,
 }
 
-/// What guards the record against whoever was overtaken.
+/// Guards the record against outdated writers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordStatus {
-    /// What a writer must name. A new one with each operation that begins or is taken over.
+    /// The number that a writer must present. It changes with each operation that begins or is taken over.
     pub fence: u64,
-    /// Counts the writes.
+    /// The number of writes.
     pub writes: u64,
-    /// The last event's sequence.
+    /// The sequence number of the last event.
     pub events: u64,
-    /// Whether the operation under way is to be called off.
+    /// Whether the current operation is to be cancelled.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cancel: bool,
     /// Whether the cluster is to be deleted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub delete: bool,
-    /// When the cluster was begun (RFC 3339).
+    /// When the cluster was created (RFC 3339).
     pub created_at: String,
     /// When it changed last (RFC 3339).
     pub updated_at: String,
 }
 
-/// What was begun of what the specification asks for. The same is not begun again unless the specification or the
-/// annotation `windlass.dev/retry` changes, or the operation was interrupted.
+/// The last attempt to act upon the specification. It is repeated only if the specification or the annotation
+/// `windlass.dev/retry` changes, or the operation was interrupted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AttemptStatus {
@@ -559,9 +559,9 @@ pub struct AttemptStatus {
     /// The annotation's value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<String>,
-    /// The number that its operation gets.
+    /// The number of its operation.
     pub operation: u64,
-    /// Why none was begun: what the specification asks for cannot be.
+    /// Why no operation began: the specification cannot be fulfilled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
