@@ -296,6 +296,8 @@ fn the_console_is_as_it_is_wanted(
         ),
         ("console.enabled=true,console.clientCertificates=true", "needs console.tls"),
         ("console.listen=7474", "additional"),
+        ("persistence.size=1Gb", "/persistence/size"),
+        ("serviceMonitor.enabled=true,podMonitor.enabled=true", "read twice"),
     ] {
         let refused = render(&[&format!("--set={wrong}")]).err().with_context(|| format!("{wrong} is taken"))?;
         ensure!(format!("{refused:#}").contains(words), "{wrong}: {refused:#}");
