@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
 use serde_json::json;
 use windlass_lifecycle::{
     AddressPool, Clock, Durability, ExtraVolume, ImageChoice, OperationFilter, OperationId, OperationKind,
@@ -33,14 +35,20 @@ use crate::protocol::{ConnectorConfig, InstanceGroup as _, State};
 
 const KEY: &str = "5ec7e700-0000-4000-8000-5ec7e75ec7e7";
 
+/// The folder in which all tests keep what they compile.
+fn compiled() -> Dir {
+    Dir::open_ambient_dir(windlass_test_guests::cache_dir().unwrap(), ambient_authority()).unwrap()
+}
+
 /// The built-in policies, compiled once for all tests.
 fn policies() -> Arc<Host> {
     static HOST: OnceLock<(tempfile::TempDir, Arc<Host>)> = OnceLock::new();
     let (_, host) = HOST.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
         let state = StateDirectory::open(folder.path()).unwrap();
-        let host = Host::new(HostOptions::new(state.handle().try_clone().unwrap())).unwrap();
-        (folder, Arc::new(host))
+        let mut options = HostOptions::new(state.handle().try_clone().unwrap());
+        options.cache_dir = Some(compiled());
+        (folder, Arc::new(Host::new(options).unwrap()))
     });
     Arc::clone(host)
 }
@@ -320,6 +328,7 @@ async fn a_policy_that_would_reap_every_instance_is_braked_and_all_run_on() {
         let (folder, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let state = StateDirectory::open(state.path()).unwrap();
         let mut options = HostOptions::new(state.handle().try_clone().unwrap());
+        options.cache_dir = Some(compiled());
         options.brake = brake;
         options.compiler = Some(Compiler::this_process());
         let host = Arc::new(Host::new(options).unwrap());
@@ -372,6 +381,7 @@ async fn the_configured_brake_is_that_of_the_groups_policies() {
     for (brake, braked) in [(Brake::default(), 1), (Brake { servers: 12, ..Brake::default() }, 0)] {
         let mut options = RuntimeOptions::new(client.clone(), state.clone(), Asker::Instances);
         (options.policies, options.brake) = (policies.clone(), brake);
+        options.lending_dir = Some(compiled());
         options.compiler = Some(Compiler::this_process());
         let decision = Runtime::build(options).unwrap().policies.pin().decide::<StateMapping>(question.clone()).await;
         assert_eq!(decision.fallbacks.len(), braked, "{brake:?}: {:?}", decision.fallbacks);
@@ -792,7 +802,7 @@ async fn the_deadline_that_follows_from_create_timeout_is_the_policys() {
     let longer = Policies::built_in().with_default_setting(SlotName::StateMapping, "deadline-ms", json!(45 * 60_000));
     for (policies, reaped) in [(Policies::built_in(), true), (longer, false)] {
         let mut options = RuntimeOptions::new(client.clone(), state.clone(), Asker::Instances);
-        options.policies = policies;
+        (options.policies, options.lending_dir) = (policies, Some(compiled()));
         let decision = Runtime::build(options).unwrap().policies.pin().decide::<StateMapping>(question.clone()).await;
         let Verdict::Mapped(mapping) = &decision.answer[0].verdict else { panic!("the default never defers") };
         assert_eq!(mapping.action == Action::Reap, reaped);

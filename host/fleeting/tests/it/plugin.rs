@@ -1,14 +1,18 @@
 //! A plugin process, called as fleeting calls it.
 
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tonic::transport::{Channel, Endpoint, Uri};
 use windlass_fleeting::protocol::{COOKIE_KEY, COOKIE_VALUE};
+use windlass_policy::{Host, HostOptions};
 use windlass_simulator::{Options, Simulator};
 use windlass_test_pages::Viewer;
 
@@ -25,6 +29,16 @@ pub(crate) mod go_plugin {
 use wire::instance_group_client::InstanceGroupClient;
 
 pub(crate) const KEY: &str = "5ec7e700-0000-4000-8000-5ec7e75ec7e7";
+
+/// A state directory in which the default policies are compiled, so that no plugin compiles them again.
+static COMPILED: LazyLock<&Path> = LazyLock::new(|| {
+    let (folder, compiled) = (tempfile::tempdir().unwrap(), windlass_test_guests::cache_dir().unwrap());
+    let open = |path| Dir::open_ambient_dir(path, ambient_authority()).unwrap();
+    let mut options = HostOptions::new(open(folder.path()));
+    options.cache_dir = Some(open(compiled));
+    drop(Host::new(options).unwrap());
+    compiled
+});
 
 /// Waits for what comes by itself; some minutes at most.
 pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
@@ -114,6 +128,10 @@ impl Plugin {
     /// What Init answers to this configuration, with a state directory beside.
     pub(crate) async fn init(&self, mut configuration: Value) -> Result<(), String> {
         configuration["state_dir"] = json!(self.folder.path().join("state"));
+        let state = self.state(configuration["name"].as_str().unwrap_or("ci"));
+        if !state.exists() {
+            windlass_test_guests::lend_compiled(&COMPILED, &state).unwrap();
+        }
         let request = wire::InitRequest { config: configuration.to_string().into_bytes(), settings: None };
         self.calls().init(request).await.map(drop).map_err(|status| status.message().to_owned())
     }

@@ -20,7 +20,7 @@ pub(in crate::group) fn rules(folder: &Path, answers: &[(SlotName, &str)]) -> Po
 /// These policies as Init loads them.
 pub(in crate::group) fn host(asker: Asker, policies: &Policies, simulator: &Simulator, state: &Path) -> Arc<Host> {
     let mut options = RuntimeOptions::new(client_of(simulator), StateDirectory::open(state).unwrap(), asker);
-    options.policies = policies.clone();
+    (options.policies, options.lending_dir) = (policies.clone(), Some(super::compiled()));
     Runtime::build(options).unwrap().policies
 }
 

@@ -73,6 +73,7 @@ fn start(policies: &Policies, state: &StateDirectory) -> Result<Arc<Host>, windl
     let client = Client::new(Settings::new(KEY.parse().unwrap())).unwrap();
     let mut options = RuntimeOptions::new(client, state.clone(), Asker::Instances);
     (options.policies, options.policy_folder) = (policies.clone(), "/nowhere".into());
+    options.lending_dir = Some(super::compiled());
     Ok(Runtime::build(options)?.policies)
 }
 
