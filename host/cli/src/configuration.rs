@@ -16,7 +16,7 @@ use windlass_policy::slots::SlotName;
 use windlass_policy::{Policies, plain_toml};
 
 use crate::files::read_text;
-use crate::toml_reader::{Problem, Problems, TableReader, unknown, without_places};
+use crate::toml_reader::{Problem, Problems, TableReader, expected, unknown, without_places};
 use crate::units::Size;
 
 /// A configuration larger than this is no configuration.
@@ -298,10 +298,8 @@ fn read_chain(
         let value = match link.get_ref() {
             DeValue::Table(table) => read_link(table, &path, problems, base),
             other => {
-                let message = format!(
-                    "must be a table [policies.{slot}] or a list of tables [[policies.{slot}]], not a {}",
-                    other.type_str()
-                );
+                let wanted = format!("a table [policies.{slot}] or a list of tables [[policies.{slot}]]");
+                let message = expected(&wanted, other);
                 problems.add(place, path, message);
                 continue;
             }
@@ -377,7 +375,7 @@ fn read_link(table: &DeTable<'_>, path: &str, problems: &mut Problems, base: &Pa
         let Some(value) = reader.value(key) else { continue };
         let converted = match value.get_ref() {
             DeValue::Table(_) => without_places(value.get_ref()),
-            other => Err(format!("must be a table, not a {}", other.type_str())),
+            other => Err(expected("a table", other)),
         };
         match converted {
             Ok(converted) => {

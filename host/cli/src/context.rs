@@ -461,7 +461,7 @@ impl Context {
             (Locking::Ignored, _) | (Locking::Used, None) => None,
             (_, Some(file)) => Some(file.with_extension("lock")),
             (Locking::Required, None) => {
-                return Err(Failure::usage("there is no configuration whose tags could be locked")
+                return Err(Failure::usage("there is no configuration file, so there are no tags to lock")
                     .remedy("name one with --config or WINDLASS_CONFIG"));
             }
         };

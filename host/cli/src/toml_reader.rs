@@ -220,7 +220,7 @@ impl<'r, 't> TableReader<'r, 't> {
     }
 }
 
-fn expected(wanted: &str, value: &DeValue<'_>) -> String {
+pub(crate) fn expected(wanted: &str, value: &DeValue<'_>) -> String {
     let found = match value {
         DeValue::String(text) => format!("the text {:?}", text.as_ref()),
         DeValue::Integer(number) => format!("the number {number}"),

@@ -92,7 +92,7 @@ pub enum Error {
     /// The store of clusters failed while an operation was under way. The operation is open; the next start that can
     /// write finishes or undoes it.
     #[error(
-        "operation {number} ({kind}) of cluster {cluster} stopped at the stage {stage}, since it could not be noted: \
+        "operation {number} ({kind}) of cluster {cluster} stopped at the stage {stage}, because it could not be recorded: \
          {source}"
     )]
     Unrecorded {

@@ -2,13 +2,10 @@
 
 mod yaml;
 
-use std::ops::Range;
 use std::path::Path;
 
-use serde::Deserialize as _;
-use toml::Spanned;
-use toml::de::{DeArray, DeTable, DeValue, Deserializer};
-use windlass_policy::{plain_serde, plain_toml};
+use toml::de::DeTable;
+use windlass_policy::Mistake;
 use windlass_process::read_text;
 
 use crate::Error;
@@ -17,8 +14,6 @@ use crate::specification::{ClusterSpecification, InvalidSpecification};
 
 /// A specification of 64 groups is some 30 KiB long.
 const MAX_FILE_LEN: u64 = 1024 * 1024;
-/// How many mistakes of one file are reported.
-const MAX_MISTAKES: usize = 32;
 
 /// How a specification is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,112 +106,23 @@ fn written_otherwise(text: &str, format: Format) -> Option<InvalidSpecification>
 }
 
 fn read_toml(text: &str) -> Result<ClusterSpecification, InvalidSpecification> {
-    let line = |span: Option<Range<usize>>| span.map_or(1, |span| line_of(text, span.start));
-    let document = DeTable::parse(text).map_err(|error| {
-        InvalidSpecification::new(format!("line {}", line(error.span())), plain_toml(error.message()))
-    })?;
-    read_document(document, &line)
-}
-
-/// Reads a document whose places have these lines. serde ends at the first mistake: to find the others that one is
-/// replaced, or taken out.
-fn read_document(
-    mut document: Spanned<DeTable<'_>>,
-    line: &dyn Fn(Option<Range<usize>>) -> usize,
-) -> Result<ClusterSpecification, InvalidSpecification> {
-    let wrong = |line: usize, words: String| InvalidSpecification::new(format!("line {line}"), words);
-    let mut problems: Vec<((usize, usize), InvalidSpecification)> = Vec::new();
-    let mut repaired = Vec::new();
-    while problems.len() < MAX_MISTAKES {
-        let error = match ClusterSpecification::deserialize(Deserializer::from(document.clone())) {
-            Ok(specification) if problems.is_empty() => return Ok(specification),
-            Ok(_) => break,
-            Err(error) => error,
-        };
-        let (words, span) = (error.message(), error.span().unwrap_or_default());
-        let is_missing = words.starts_with("missing field");
-        let again = repaired.contains(&span);
-        // A key may be missing because it was taken out.
-        if is_missing && !problems.is_empty() {
-            break;
-        }
-        let key = if is_missing { None } else { repair(document.get_mut(), &span, words, again) };
-        if !again {
-            let key = key.as_ref().filter(|_| !words.starts_with("unknown field"));
-            let key = key.map(|key| format!("`{key}`: ")).unwrap_or_default();
-            let line = line(error.span());
-            problems.push(((line, span.start), wrong(line, format!("{key}{}", plain_serde(words)))));
-        }
-        if key.is_none() {
-            break;
-        }
-        repaired.push(span);
-    }
-    problems.sort_by_key(|(place, _)| *place);
-    let problems = problems.into_iter().map(|(_, problem)| problem).collect();
-    InvalidSpecification::all_of(problems).and_then(|()| Err(wrong(1, "it cannot be read".to_owned())))
-}
-
-/// Takes the key or value at this place out, or puts there what can be read, by serde's words about it. The key.
-fn repair(table: &mut DeTable<'_>, span: &Range<usize>, words: &str, take_out: bool) -> Option<String> {
-    let key_at =
-        |table: &DeTable<'_>| table.keys().find(|key| key.span() == *span).map(|key| key.get_ref().to_string());
-    if let Some(key) = key_at(table) {
-        table.remove(key.as_str());
-        return Some(key);
-    }
-    let mut out = None;
-    for (key, value) in table.iter_mut() {
-        if value.span() == *span {
-            match readable(words).filter(|_| !take_out) {
-                Some(readable) => *value.get_mut() = readable,
-                None => out = Some(key.get_ref().to_string()),
+    windlass_policy::read_toml(text).map_err(|mistakes| {
+        let table = "must be a table";
+        invalid(mistakes.into_iter().map(|mistake| match mistake.words.strip_prefix("`groups`: ") {
+            Some(words) if words.ends_with(table) => {
+                Mistake { words: format!("`groups`: {words}: write [groups.web] instead of [[groups]]"), ..mistake }
             }
-            if out.is_none() {
-                return Some(key.get_ref().to_string());
-            }
-            break;
-        }
-        let within = match value.get_mut() {
-            DeValue::Table(inner) => repair(inner, span, words, take_out),
-            DeValue::Array(items) => repair_in(items, span, words, take_out, key.get_ref()),
-            _ => None,
-        };
-        if within.is_some() {
-            return within;
-        }
-    }
-    out.inspect(|key| drop(table.remove(key.as_str())))
-}
-
-/// The same in a list that stands under a key: an item that cannot be read is taken out.
-fn repair_in(items: &mut DeArray<'_>, span: &Range<usize>, words: &str, take_out: bool, key: &str) -> Option<String> {
-    if let Some(position) = items.iter().position(|item| item.span() == *span) {
-        let all = std::mem::replace(items, std::iter::empty().collect()).into_iter().enumerate();
-        *items = all.filter(|(at, _)| *at != position).map(|(_, item)| item).collect();
-        return Some(key.to_owned());
-    }
-    items.iter_mut().find_map(|item| match item.get_mut() {
-        DeValue::Table(inner) => repair(inner, span, words, take_out),
-        _ => None,
+            _ => mistake,
+        }))
     })
 }
 
-/// A value of the type that serde expected.
-fn readable(words: &str) -> Option<DeValue<'static>> {
-    let (_, expected) = words.trim_end().rsplit_once(", expected ")?;
-    let text = match expected {
-        "a string" => "''",
-        "a boolean" => "false",
-        "a sequence" => "[]",
-        number if number.starts_with(['u', 'i']) && number[1..].parse::<u8>().is_ok() => "1",
-        _ => return None,
-    };
-    DeValue::parse(text).ok().map(Spanned::into_inner)
-}
-
-fn line_of(text: &str, offset: usize) -> usize {
-    text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+/// Mistakes as one error.
+fn invalid(mistakes: impl IntoIterator<Item = Mistake>) -> InvalidSpecification {
+    let mut all =
+        mistakes.into_iter().map(|mistake| InvalidSpecification::new(format!("line {}", mistake.line), mistake.words));
+    let first = all.next().unwrap_or_else(|| InvalidSpecification::new("line 1", "it cannot be read"));
+    InvalidSpecification { also: all.collect(), ..first }
 }
 
 #[cfg(test)]

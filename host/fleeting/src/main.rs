@@ -79,23 +79,24 @@ fn say(text: &str) {
 
 const USAGE: &str = "fleeting-plugin-scaleway scales GitLab Runner instances on Scaleway.
 
-The runner starts it; by hand it knows:
-  version                 what was built, and when
+GitLab Runner starts it. You can run these commands yourself:
+  version                 shows what was built, and when
   check [<group>] [--config <file>]
-                          whether the groups of the runner's configuration could start, and what they could cost: reads
-                          the file and asks Scaleway, and changes nothing. Exits with 1 where something is wrong. Run it
-                          with the runner's environment, which may hold the credentials
+                          checks the groups of the runner's configuration: mistakes, zones, types, images, rights, and
+                          what a full group costs. It reads the file, asks Scaleway, and changes nothing. It exits with
+                          1 if something is wrong. Run it with the runner's environment, which may hold the credentials
   simulate [<group>] [--config <file>] [options]
-                          what the plugin and the runner would do with that configuration in a day of drawn jobs: how
-                          long jobs wait, and what it costs. It needs no account and no runner, no network except to
-                          pull policies (oci://), takes seconds, and changes nothing. `simulate --help` names the options
+                          simulates a day of the runner and the plugin with this configuration: how long jobs wait, and
+                          what it costs. It takes seconds and changes nothing. It needs no account, no runner, and no
+                          network, except to pull policies (oci://). `simulate --help` shows the options
   adopt [<group>] [--config <file>]
-                          takes over the servers or Macs of a group that its state_dir knows nothing of, because it was
-                          lost: once, as `adopt = true` does at each start. Only where no other host works on them, and
-                          while the runner is stopped. <file> is the runner's (default /etc/gitlab-runner/config.toml),
-                          <group> the `name` in its plugin_config, where there are several
-  bootstrap <repository>  installs it into $FLEETING_PLUGIN_PATH (default /plugins)
-  serve                   what the runner does (also without a command)
+                          takes over the servers or Macs of a group whose state_dir was lost: once, as `adopt = true`
+                          does at each start. Stop the runner first, and make sure that no other host works with them
+  bootstrap <repository>  installs the plugin into $FLEETING_PLUGIN_PATH (default /plugins)
+  serve                   serves GitLab Runner (also without a command)
+
+<file> is the runner's configuration (default /etc/gitlab-runner/config.toml). <group> is the `name` in its
+plugin_config; it is needed only if there are several.
 ";
 
 const SIMULATE_USAGE: &str = "Simulates the runner and this plugin with a config.toml, in simulated time

@@ -162,7 +162,7 @@ impl Inspector<'_> {
         let id = OperationId::parse(text);
         let unknown = || match &id {
             Ok(id) => self.unknown_operation(id),
-            Err(error) => Failure::unknown(format!("the journal knows no machine '{text}', and it is no operation"))
+            Err(error) => Failure::unknown(format!("the journal has no machine and no operation '{text}'"))
                 .because(error.to_string())
                 .remedy(self.commands.operations),
         };

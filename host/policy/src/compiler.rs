@@ -120,10 +120,10 @@ pub enum CompileError {
 /// Why a child put nothing into the cache, as the host sees it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChildError {
-    #[error("compiling it took a process of its own more than {} s", .0.as_secs())]
+    #[error("compiling it took longer than {} s", .0.as_secs())]
     TimedOut(Duration),
     /// Signal 9 is how a system ends what takes too much memory, 6 how a process ends itself that gets none.
-    #[error("compiling it in a process of its own ended that process by signal {0}, as too much memory does")]
+    #[error("the process that compiled it was ended by signal {0}, as happens if it needs too much memory")]
     Killed(i32),
     /// It refuses the policy.
     #[error("{0}")]
@@ -410,7 +410,7 @@ mod tests {
                 "ended that process by signal 9, as too much memory does",
             ),
             ("kill -6 $$", patience, "by signal 6"),
-            ("exec sleep 600", |_| Duration::ZERO, "took a process of its own more than 0 s"),
+            ("exec sleep 600", |_| Duration::ZERO, "compiling it took longer than 0 s"),
         ] {
             let mut options = HostOptions::new(state.try_clone().unwrap());
             options.compiler = Some(child("/bin/sh", &["-c", line], patience));

@@ -69,6 +69,7 @@ mod kept;
 mod limits;
 mod load;
 pub mod metric_names;
+mod mistakes;
 mod plain;
 mod policy;
 mod policy_log;
@@ -130,6 +131,7 @@ pub use shadow::ShadowOptions;
 pub use direct::Asked;
 pub use trial::Trial;
 // Words in an error, for all floors above.
+pub use mistakes::{Mistake, read_document, read_toml};
 pub use plain::{plain_serde, plain_toml};
 pub use text::cut;
 pub use windlass_contract::nearest;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use windlass_policy::slots::SlotName;
-use windlass_policy::{LoadedPolicy, plain_serde, plain_toml};
+use windlass_policy::{LoadedPolicy, read_toml};
 
 use crate::expression::{Expression, ExpressionError};
 use crate::slot::{ProvedSlot, same_verdicts};
@@ -168,6 +168,9 @@ pub enum LawsError {
     /// Two laws have one name.
     #[error("two laws are called `{0}`")]
     Twice(String),
+    /// All of these.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Several(Vec<LawsError>),
 }
 
 /// The laws of one slot, from a file.
@@ -202,31 +205,42 @@ impl Laws {
     /// # Errors
     /// See [`LawsError`].
     pub fn parse(text: &str) -> Result<Laws, LawsError> {
-        let file: File = toml::from_str(text).map_err(|error| {
-            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-            let words = plain_serde(&plain_toml(error.message()));
-            LawsError::Toml(format!("line {}: {words}", before.matches('\n').count() + 1))
+        let file: File = read_toml(text).map_err(|mistakes| {
+            let mistakes: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+            LawsError::Toml(mistakes.join("; "))
         })?;
         if file.law.is_empty() {
             return Err(LawsError::Empty);
         }
-        let mut laws: Vec<Law> = Vec::with_capacity(file.law.len());
+        let (mut laws, mut errors): (Vec<Law>, Vec<LawsError>) = (Vec::with_capacity(file.law.len()), Vec::new());
         for row in file.law {
             let name = row.name;
             if laws.iter().any(|law| law.name == name) {
-                return Err(LawsError::Twice(name));
+                errors.push(LawsError::Twice(name));
+                continue;
             }
             let parse = |text: &str| match Expression::parse(text, file.slot) {
                 Ok(condition) => Ok(Arc::new(condition)),
                 Err(source) => Err(LawsError::Condition { name: name.clone(), source }),
             };
             let statement = match (row.always, row.never, row.only_defers_or) {
-                (Some(always), None, None) => Statement::Always(parse(&always)?),
-                (None, Some(never), None) => Statement::Never(parse(&never)?),
-                (None, None, Some(condition)) => Statement::OnlyDefersOr(parse(&condition)?),
-                _ => return Err(LawsError::NotOne(name)),
+                (Some(always), None, None) => parse(&always).map(Statement::Always),
+                (None, Some(never), None) => parse(&never).map(Statement::Never),
+                (None, None, Some(condition)) => parse(&condition).map(Statement::OnlyDefersOr),
+                _ => Err(LawsError::NotOne(name.clone())),
             };
-            laws.push(Law { name, statement });
+            match statement {
+                Ok(statement) => laws.push(Law { name, statement }),
+                Err(error) => errors.push(error),
+            }
+        }
+        match (errors.pop(), errors.is_empty()) {
+            (Some(only), true) => return Err(only),
+            (Some(last), false) => {
+                errors.push(last);
+                return Err(LawsError::Several(errors));
+            }
+            (None, _) => {}
         }
         Ok(Laws { slot: file.slot, laws })
     }
@@ -251,6 +265,11 @@ mod tests {
                 "slot = \"retry\"\n[[law]]\nname = \"a\"\nnever = \"true\"\n[[law]]\nname = \"a\"\nnever = \"true\"",
                 "two laws",
             ),
+            (
+                "slot = \"retry\"\n[[law]]\nname = \"a\"\n[[law]]\nname = \"b\"\nnever = \"verdict == 'stop'\"",
+                "one of the keys always, never, only-defers-or; the law `b`",
+            ),
+            ("slto = 1\n[[law]]\nname = 1\nevery = 2\n", "line 3: `name`"),
         ] {
             let error = Laws::parse(text).unwrap_err().to_string();
             assert!(error.contains(words), "{text}: {error}");

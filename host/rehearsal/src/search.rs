@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
 use serde_json::Value;
 use windlass_fleeting::{Arm, SettingError, SettingKey};
-use windlass_policy::{plain_serde, plain_toml};
+use windlass_policy::read_toml;
 
 /// The most combinations of values.
 const MAX_COMBINATIONS: usize = 1_000_000;
@@ -63,11 +63,8 @@ impl Search {
     /// # Errors
     /// It is not TOML, has other keys, or names what cannot be set.
     pub fn parse(text: &str) -> Result<Self, SearchError> {
-        let read: File = toml::from_str(text).map_err(|error| {
-            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-            let line = before.matches('\n').count() + 1;
-            SearchError(vec![format!("line {line}: {}", plain_serde(&plain_toml(error.message())))])
-        })?;
+        let read: File =
+            read_toml(text).map_err(|mistakes| SearchError(mistakes.iter().map(ToString::to_string).collect()))?;
         let (mut settings, mut problems, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
         if read.settings.is_empty() {
             problems.push("setting: nothing is searched: write a table [[setting]]".to_owned());

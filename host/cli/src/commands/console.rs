@@ -34,7 +34,7 @@ pub(crate) async fn run(context: &Context, arguments: arguments::Console) -> Res
     let scratch;
     if let Some(folder) = &policies {
         scratch = tempfile::Builder::new().prefix("windlass-console-").tempdir().map_err(|error| {
-            Failure::usage("there is no place for the policies' compiled forms").because(error.to_string())
+            Failure::usage("no folder can be made for compiled policies").because(error.to_string())
         })?;
         console = console.with_candidates(candidates(context, folder, scratch.path())?);
     }

@@ -160,7 +160,7 @@ async fn wait_until_begun(
     loop {
         // Asked before the journal: what has ended has written there by then.
         let ended = child.try_wait().map_err(|error| {
-            Failure::new(Exit::Left, "whether the detached process runs cannot be seen").because(error.to_string())
+            Failure::new(Exit::Left, "cannot tell whether the detached process runs").because(error.to_string())
         })?;
         let begun = match called_off {
             true => None,

@@ -375,7 +375,7 @@ async fn ask(context: &Context, arguments: RunPolicy) -> Result<(), Failure> {
         return Err(Failure::undone(format!("the policy failed ({kind})"))
             .at(file.display().to_string())
             .because(reason.clone())
-            .because(format!("in the host's work {} would have decided", record.decided_by))
+            .because(format!("in a running host, {} would have decided", record.decided_by))
             .with_partial(serde_json::to_value(&run).unwrap_or_default()));
     }
     context.output.result(&run, || run_words(context, &record));

@@ -121,7 +121,7 @@ fn not_imported(file: &Path, error: ImportError) -> Failure {
     let failure = Failure::usage("the jobs cannot be imported").at(file.display().to_string());
     match error {
         ImportError::Values(mistakes) => mistakes.into_iter().fold(failure, Failure::because),
-        ImportError::NoLength => failure.because(error.to_string()).remedy("say it with --job-minutes"),
+        ImportError::NoLength => failure.because(error.to_string()).remedy("give it with --job-minutes"),
         error => {
             let source = std::error::Error::source(&error).map(ToString::to_string);
             source.into_iter().fold(failure.because(error.to_string()), Failure::because)

@@ -489,7 +489,7 @@ fn a_node_that_is_no_longer_ours_stays_and_is_named_with_exit_code_3() {
     // A node that does not serve makes no operation a success.
     let off = servers.iter().find(|server| server["name"] == "farm-web-2").unwrap()["id"].as_str().unwrap();
     farm.world.control("POST", &format!("servers/{off}/state"), r#"{"state":"stopped"}"#);
-    farm.cluster(&["scale", "farm", "db=1"]).expect(3).says("not every node of it serves").says(off);
+    farm.cluster(&["scale", "farm", "db=1"]).expect(3).says("not all of its nodes serve").says(off);
 }
 
 #[test]

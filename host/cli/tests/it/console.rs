@@ -198,7 +198,7 @@ fn a_report_is_one_file_and_replaces_none() {
 fn the_demo_can_be_looked_at_until_it_is_ended() {
     let home = tempfile::tempdir().unwrap();
     let demo = Running::start(bare(home.path()).args(["demo", "--pace", "10", "--console"]));
-    demo.until_it_says("It can be looked at");
+    demo.until_it_says("The console stays open");
     let said = demo.said();
     let url = said.lines().find_map(|line| line.strip_prefix("Look at it: ")).unwrap();
     let operations = page(url, "/operations", "host: localhost\r\n");

@@ -186,7 +186,7 @@ fn jobs_of_gitlab_are_imported_and_can_be_rehearsed() {
     typo.says("observed.wait_95 is no figure; did you mean wait_p95?");
     let answer = r#"{"data": {"result": [{"values": [[1785747600, "10"], [1785747660, "12"]]}]}}"#;
     folder.write("answer.json", answer);
-    folder.run(&["import", "answer.json"]).expect(2).says("say it with --job-minutes");
+    folder.run(&["import", "answer.json"]).expect(2).says("give it with --job-minutes");
     let counted = folder.run(&["import", "answer.json", "--job-minutes", "2"]).expect(0).stdout;
     assert!(counted.contains("jobs = [[15, 120], [45, 120]]"), "{counted}");
     folder.write("wrong.json", "[{\"started_at\": \"Monday\"}]");

@@ -6,9 +6,9 @@ use std::ops::Range;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_norway::Value;
 use toml::de::{DeTable, DeValue};
-use windlass_policy::plain_serde;
+use windlass_policy::{plain_serde, read_document};
 
-use super::read_document;
+use super::invalid;
 use crate::specification::{ClusterSpecification, InvalidSpecification};
 
 pub(super) fn read(text: &str) -> Result<ClusterSpecification, InvalidSpecification> {
@@ -45,7 +45,7 @@ fn all_mistakes(text: &str) -> Option<InvalidSpecification> {
         let place = span.and_then(|span| place_in_table(original.get_ref(), &span));
         place.map_or(1, |place| place.line(text))
     };
-    read_document(document, &line).err()
+    read_document::<ClusterSpecification>(document, &line).err().map(invalid)
 }
 
 /// TOML has no null. A key without a value is a missing one.

@@ -15,6 +15,7 @@ use super::error::StartError;
 use super::instances::Instances;
 use super::kind::MachineKind;
 use super::places::Place;
+use super::rehearsal::Autoscaling;
 use super::runner_file::{Autoscaler, RunnerFile, RunnerFileError};
 use super::start::{problem, refuse_protocol};
 use crate::configuration::{Common, GroupConfiguration, ProcessEnvironment};
@@ -69,10 +70,9 @@ pub async fn check(
     let mut checked = Vec::new();
     let mut jobs = 0_u64;
     for group in &groups {
-        let mut found = check_group(*group, process_environment, compiler.clone()).await;
-        let uses = group.number("max_use_count").filter(|uses| *uses > 0).unwrap_or(u64::MAX);
-        let capacity = group.number("capacity_per_instance").unwrap_or(1).min(uses);
-        jobs = group.number("max_instances").unwrap_or(0).saturating_mul(capacity).saturating_add(jobs);
+        let (mut found, of_group) = runner_keys(&file, *group, checked.is_empty());
+        jobs = jobs.saturating_add(of_group);
+        check_group(*group, process_environment, compiler.clone(), &mut found).await;
         if groups.iter().filter(|other| other.name() == group.name()).count() > 1 && !group.name().is_empty() {
             found
                 .notes
@@ -80,34 +80,50 @@ pub async fn check(
         }
         checked.push(found);
     }
-    match (file.concurrent(), checked.last_mut()) {
-        (Err(words), Some(last)) => last.problems.push(words),
-        (Ok(concurrent), Some(last)) if concurrent < jobs => last.notes.push(format!(
+    if let (Ok(concurrent), Some(last)) = (file.concurrent(), checked.last_mut())
+        && concurrent < jobs
+    {
+        last.notes.push(format!(
             "concurrent = {concurrent} at the top of the file is less than the {jobs} jobs that max_instances allow \
              together: instances wait, and cost, without a job"
-        )),
-        _ => {}
+        ));
     }
     Ok(checked)
+}
+
+/// What is wrong with the runner's own keys, and how many jobs the group has room for; 0: max_instances does not say.
+/// Keys of the whole file are told with the first group.
+fn runner_keys(file: &RunnerFile, group: Autoscaler<'_>, is_first: bool) -> (CheckedGroup, u64) {
+    let (mut found, mut problems) = (CheckedGroup::of(group.name()), Vec::new());
+    let autoscaling = Autoscaling::read(file, group, None, &mut problems);
+    found.problems.extend(group.contradictions());
+    for problem in problems {
+        match problem.place.as_str() {
+            "concurrent" if !is_first => {}
+            // The runner may have a database of its own.
+            place if place.ends_with("timezone") => found.notes.push(problem.to_string()),
+            _ => found.problems.push(problem.to_string()),
+        }
+    }
+    (found, u64::from(autoscaling.max_instances).saturating_mul(autoscaling.capacity() as u64))
 }
 
 async fn check_group(
     group: Autoscaler<'_>,
     process_environment: &ProcessEnvironment,
     compiler: Option<Compiler>,
-) -> CheckedGroup {
-    let mut found = CheckedGroup::of(group.name());
-    found.problems.extend(group.mistakes());
+    found: &mut CheckedGroup,
+) {
     if let Some(words) = group.without_plugin_config() {
         found.problems.push(words);
-        return found;
+        return;
     }
     let json = group.plugin_config().to_string();
     let configuration = match GroupConfiguration::read(json.as_bytes(), process_environment) {
         Ok(configuration) => configuration,
         Err(errors) => {
             found.problems.extend(errors.problems().iter().map(ToString::to_string));
-            return found;
+            return;
         }
     };
     let common: &Common = configuration.as_ref();
@@ -117,7 +133,7 @@ async fn check_group(
         Ok(client) => client,
         Err(error) => {
             found.problems.push(Failure::from_error(&error).0);
-            return found;
+            return;
         }
     };
     let (asker, places) = match &configuration {
@@ -130,7 +146,7 @@ async fn check_group(
             (Macs::ASKER, Macs::check(&client, it, &connector).await.map(|_| vec![(place, None)]))
         }
     };
-    let size = size(group, common, &mut found);
+    let size = size(group, common, found);
     match places {
         Ok(places) => found.facts.extend(costs(&places, size)),
         Err(errors) => found.problems.extend(errors.problems().iter().map(ToString::to_string)),
@@ -139,7 +155,6 @@ async fn check_group(
         let words = words.strip_prefix("policies: ").map_or(words.as_str(), |rest| rest);
         found.problems.push(problem("policies", words.to_owned()).to_string());
     }
-    found
 }
 
 /// How many instances there can be at once: the smaller one of the runner's limit and the plugin's.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use windlass_policy::{nearest, plain_toml};
 
-use crate::configuration::{parse_duration, read_file};
+use crate::configuration::read_file;
 use crate::protocol::ConnectorConfig;
 
 /// Why a runner's configuration is not used.
@@ -95,7 +95,7 @@ impl RunnerFile {
     pub(super) fn concurrent(&self) -> Result<u64, String> {
         match &self.0["concurrent"] {
             Value::Null => Ok(1),
-            set => set.as_u64().ok_or_else(|| format!("concurrent = {set} at the top of the file {NO_NUMBER}")),
+            set => set.as_u64().ok_or_else(|| format!("{set} at the top of the file {NO_NUMBER}")),
         }
     }
 
@@ -108,7 +108,11 @@ impl RunnerFile {
         let wanted = match (meant.len(), name) {
             (1, Some(_)) | (1.., None) => return Ok(meant),
             (_, Some(name)) => format!("there is not one group with `name = {name:?}` in plugin_config"),
-            (_, None) => "there is no group of this plugin".to_owned(),
+            (_, None) => {
+                return Err(RunnerFileError::Invalid(
+                    "no [runners.autoscaler] of it has plugin = \"fleeting-plugin-scaleway\"".to_owned(),
+                ));
+            }
         };
         Err(RunnerFileError::unclear(wanted, &all))
     }
@@ -174,28 +178,6 @@ impl<'f> Autoscaler<'f> {
         found
     }
 
-    /// All mistakes in the runner's own keys with which the plugin or its group would never work.
-    pub(super) fn mistakes(&self) -> Vec<String> {
-        let mut mistakes = self.contradictions();
-        for key in ["capacity_per_instance", "max_instances", "max_use_count"] {
-            let set = &self.table()[key];
-            if !set.is_null() && set.as_u64().is_none() {
-                mistakes.push(format!("{key} = {set} {NO_NUMBER}"));
-            }
-        }
-        mistakes.extend(self.limit().err());
-        mistakes.extend(self.policies().err());
-        for policy in self.policies().unwrap_or_default() {
-            let idle_time = &policy["idle_time"];
-            if !idle_time.is_null()
-                && !idle_time.as_str().is_some_and(|time| time == "0" || parse_duration(time).is_some())
-            {
-                mistakes.push(format!("policy.idle_time = {idle_time} must be a duration like \"20m\" or \"1h30m\""));
-            }
-        }
-        mistakes
-    }
-
     /// Why there is no `plugin_config`, where there is none.
     pub(super) fn without_plugin_config(&self) -> Option<String> {
         const KEY: &str = "plugin_config";
@@ -215,7 +197,7 @@ impl<'f> Autoscaler<'f> {
     pub(super) fn limit(&self) -> Result<u64, String> {
         match &self.0["limit"] {
             Value::Null => Ok(0),
-            set => set.as_u64().ok_or_else(|| format!("limit = {set} {NO_NUMBER}")),
+            set => set.as_u64().ok_or_else(|| format!("{set} {NO_NUMBER}")),
         }
     }
 
@@ -224,7 +206,7 @@ impl<'f> Autoscaler<'f> {
     /// # Errors
     /// What is wrong with them.
     pub(super) fn policies(&self) -> Result<&'f [Value], String> {
-        tables(&self.table()["policy"], "[[runners.autoscaler.policy]]").map_err(|words| format!("policy: {words}"))
+        tables(&self.table()["policy"], "[[runners.autoscaler.policy]]")
     }
 
     /// Empty where it is not set.
@@ -268,20 +250,16 @@ mod tests {
             capacity_per_instance = 0\nmax_instances = '5'\n[runners.autoscaler.plugin-config]\nname = 'ci'\n\
             [[runners.autoscaler.policy]]\nidle_time = '20 minutes'\n[[runners.autoscaler.policy]]\nidle_time = '1h30m'\n";
         let file = RunnerFile::parse(text).unwrap();
-        assert!(
-            file.concurrent().unwrap_err().starts_with("concurrent = \"20\" at the top of the file must be a whole")
-        );
+        assert!(file.concurrent().unwrap_err().starts_with("\"20\" at the top of the file must be a whole"));
         let group = file.group(None).unwrap();
-        let mistakes = group.mistakes();
+        let mistakes = group.contradictions();
         for (mistake, words) in mistakes.iter().zip([
             "executor = \"docker\" starts no plugin: it must be \"docker-autoscaler\" or \"instance\"",
             "capacity_per_instance = 0 leaves no room",
-            "max_instances = \"5\" must be a whole number",
-            "policy.idle_time = \"20 minutes\" must be a duration like",
         ]) {
             assert!(mistake.starts_with(words), "{mistake}");
         }
-        assert_eq!(mistakes.len(), 4, "{mistakes:?}");
+        assert_eq!(mistakes.len(), 2, "{mistakes:?}");
         let missing = group.without_plugin_config().unwrap();
         assert!(missing.ends_with("`plugin-config` is not a key of the runner's"), "{missing}");
         let error = RunnerFile::parse("a = 1\nb = \"x\n").err().unwrap().to_string();
@@ -292,14 +270,10 @@ mod tests {
     fn single_brackets_and_a_limit_in_quotes_are_refused_as_gitlab_does() {
         let text = "[[runners]]\nlimit = '5'\n[runners.autoscaler]\nplugin = 'scaleway'\n\
             [runners.autoscaler.plugin_config]\nname = 'ci'\n[runners.autoscaler.policy]\nidle_count = 1\n";
-        let mistakes = RunnerFile::parse(text).unwrap().group(None).unwrap().mistakes();
-        assert_eq!(
-            mistakes,
-            [
-                "limit = \"5\" must be a whole number, 0 or more, without quotes",
-                "policy: each entry needs double brackets: [[runners.autoscaler.policy]]",
-            ]
-        );
+        let file = RunnerFile::parse(text).unwrap();
+        let group = file.group(None).unwrap();
+        assert_eq!(group.limit().unwrap_err(), "\"5\" must be a whole number, 0 or more, without quotes");
+        assert_eq!(group.policies().unwrap_err(), "each entry needs double brackets: [[runners.autoscaler.policy]]");
         let error = RunnerFile::parse("[runners]\nname = 'r'\n").err().unwrap().to_string();
         assert!(error.ends_with("each entry needs double brackets: [[runners]]"), "{error}");
     }
@@ -323,7 +297,7 @@ mod tests {
             (&several, None, "say which group is meant, by its `name`; the groups"),
             (&several, Some("other"), "there is not one group with `name = \"other\"`"),
             (&[one.clone(), one.clone()].concat(), Some("ci"), "there is not one group with `name = \"ci\"`"),
-            (&"concurrent = 1".to_owned(), None, "there is no group of this plugin"),
+            (&"concurrent = 1".to_owned(), None, "no [runners.autoscaler] of it has plugin = "),
         ] {
             let file = RunnerFile::parse(text).unwrap();
             let error = file.group(name).err().unwrap().to_string();

@@ -21,7 +21,7 @@ pub enum HandshakeError {
          Name it in the runner's config.toml:\n\n    \
          [runners.autoscaler]\n      \
          plugin = \"fleeting-plugin-scaleway\"\n\n\
-         By hand it knows: version, bootstrap <repository>"
+         `fleeting-plugin-scaleway --help` shows what you can do with it yourself: check a configuration, simulate it."
     )]
     StartedByHand,
     /// The cookie is of another host.

@@ -73,7 +73,7 @@ impl Settings {
         let access_key = access_key.map(access_key_checked).transpose()?.flatten();
 
         let organization_id = match &explicit.organization_id {
-            Some(id) => Some(Found { value: id.clone(), place: "the given organization".to_owned() }),
+            Some(id) => Some(Found { value: id.clone(), place: "the organization".to_owned() }),
             None => sources.text(
                 &["SCW_DEFAULT_ORGANIZATION_ID", "SCW_ORGANIZATION", "SCALEWAY_ORGANIZATION"],
                 |profile| &profile.default_organization_id,
@@ -81,7 +81,7 @@ impl Settings {
             ),
         };
         let project_id = match &explicit.project_id {
-            Some(id) => Some(Found { value: id.clone(), place: "the given project".to_owned() }),
+            Some(id) => Some(Found { value: id.clone(), place: "the project".to_owned() }),
             None => {
                 sources.text(&["SCW_DEFAULT_PROJECT_ID"], |profile| &profile.default_project_id, "default_project_id")
             }

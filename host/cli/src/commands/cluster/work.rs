@@ -213,7 +213,8 @@ impl Performed {
             return Some(Failure::new(exit, format!("cluster {name} was deleted meanwhile; nothing of it is left")));
         }
         let cluster = self.outcome.cluster.as_ref().filter(|cluster| cluster.state == ClusterState::Error)?;
-        let mut failure = Failure::new(Exit::Left, format!("cluster {name} is error: not every node of it serves"));
+        let mut failure =
+            Failure::new(Exit::Left, format!("cluster {name} is in the state error: not all of its nodes serve"));
         failure.causes.clone_from(&cluster.reasons);
         failure.left.clone_from(&self.unserving);
         Some(failure.remedy(format!("remove the cause, then: windlass cluster refresh {name}; or replace the nodes")))

@@ -59,7 +59,7 @@ pub(crate) async fn run(output: Output, arguments: &arguments::Demo) -> Result<(
     played.map_err(|failure| failure.with_partial(document.clone()))?;
     proof(output, left, &cost, &resources, document)?;
     if let Some(console) = console {
-        output.say(&format!("It can be looked at, until Ctrl-C: {}", console.url));
+        output.say(&format!("The console stays open until Ctrl-C: {}", console.url));
         // Without the signal there is nothing to wait for.
         let _ = tokio::signal::ctrl_c().await;
         console.end().await;

@@ -19,7 +19,7 @@ pub(crate) fn run(output: Output, arguments: &TuneScenarios, context: Option<&Co
     let scenarios = arguments.scenarios.iter().map(|file| read_scenario(file)).collect::<Result<Vec<_>, _>>()?;
     let (name, file) = &arguments.arm;
     if name == TUNED {
-        return Err(Failure::usage(format!("an arm cannot be called {TUNED}, as the result is")));
+        return Err(Failure::usage(format!("an arm cannot be called {TUNED}: the result is called so")));
     }
     let arm = NamedArm { name: name.clone(), arm: arm(name, file, arguments.group.as_deref())? };
     let search = search(arguments)?;

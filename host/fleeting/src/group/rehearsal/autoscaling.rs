@@ -32,12 +32,12 @@ pub(super) const POLICY_KEYS: [&str; 7] =
 
 /// How the runner scales the group.
 #[derive(Clone, Debug)]
-pub(super) struct Autoscaling {
+pub(in crate::group) struct Autoscaling {
     pub(super) capacity_per_instance: usize,
     /// Absent: no limit.
     pub(super) max_use_count: Option<u32>,
     /// 0: the plugin's own limit.
-    pub(super) max_instances: u32,
+    pub(in crate::group) max_instances: u32,
     /// The most jobs at once, by `concurrent` and `limit`.
     pub(super) most_jobs: usize,
     pub(super) update_interval: Duration,
@@ -169,7 +169,7 @@ impl Reader<'_> {
 impl Autoscaling {
     /// Reads the tables, and adds mistakes to `problems`. A policy without a time zone gets the first one that any
     /// policy names, else UTC, so that the result does not depend on the machine.
-    pub(super) fn read(
+    pub(in crate::group) fn read(
         file: &RunnerFile,
         group: Autoscaler<'_>,
         ready_after: Option<Duration>,
@@ -184,7 +184,7 @@ impl Autoscaling {
         let instance_acquire_timeout = reader.duration("instance_acquire_timeout", Duration::from_secs(15 * 60));
         let failure_threshold = reader.number("failure_threshold", 3);
         let tables = group.policies().unwrap_or_else(|words| {
-            problems.push(problem("[runners.autoscaler]", words));
+            problems.push(problem("policy", words));
             &[]
         });
         let zones: Vec<Option<TimeZone>> = tables
@@ -208,7 +208,7 @@ impl Autoscaling {
             })
             .collect();
         let limit = group.limit().unwrap_or_else(|words| {
-            problems.push(problem("[[runners]]", words));
+            problems.push(problem("limit", words));
             0
         });
         let limit = if limit > 0 { limit } else { u64::MAX };
@@ -259,7 +259,7 @@ impl Autoscaling {
     }
 
     /// How many jobs a new instance takes at once.
-    pub(super) fn capacity(&self) -> usize {
+    pub(in crate::group) fn capacity(&self) -> usize {
         self.free(0, 0)
     }
 }
@@ -354,7 +354,7 @@ mod tests {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
         assert_eq!(problems.len(), 2, "{problems:#?}");
         assert!(problems[0].ends_with("double brackets: [[runners.autoscaler.policy]]"), "{problems:#?}");
-        assert!(problems[1].contains("limit = \"5\" must be a whole number"), "{problems:#?}");
+        assert!(problems[1].starts_with("limit: \"5\" must be a whole number"), "{problems:#?}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use schemars::generate::SchemaSettings;
 use schemars::transform::{RecursiveTransform, Transform as _};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use windlass_policy::{plain_serde, plain_toml};
+use windlass_policy::read_toml;
 use windlass_scaleway::Zone;
 use windlass_simulator::{Availability, Offer as SimulatedOffer, Span};
 
@@ -261,11 +261,8 @@ impl Scenario {
     /// # Errors
     /// It is not TOML, has other keys, or its values contradict each other.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
-        let read: Self = toml::from_str(text).map_err(|error| {
-            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-            let line = before.matches('\n').count() + 1;
-            ScenarioError(vec![format!("line {line}: {}", plain_serde(&plain_toml(error.message())))])
-        })?;
+        let read: Self =
+            read_toml(text).map_err(|mistakes| ScenarioError(mistakes.iter().map(ToString::to_string).collect()))?;
         match read.problems() {
             problems if problems.is_empty() => Ok(read),
             problems => Err(ScenarioError(problems.iter().map(ToString::to_string).collect())),
