@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-use windlass_policy::{Policies, nearest, plain_serde};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_policy::{Mistake, Policies, nearest, read_value};
 
 use crate::Error;
 use crate::limits::Limit;
@@ -18,6 +19,12 @@ pub(crate) struct Configuration {
     pub(crate) policies: Policies,
     /// What each namespace may use of the controller's own account.
     pub(crate) limits: Vec<Limit>,
+}
+
+/// The key `limits`, by itself.
+#[derive(Deserialize)]
+struct Limits {
+    limits: Vec<Limit>,
 }
 
 /// The keys of the file.
@@ -55,8 +62,11 @@ impl Configuration {
         match key {
             "policies" => self.policies = Policies::from_value(value)?,
             "limits" => {
-                let words = |error: serde_json::Error| format!("limits: {}", plain_serde(&error.to_string()));
-                self.limits = serde_json::from_value(value).map_err(words)?;
+                let words = |mistakes: Vec<Mistake>| {
+                    let words = mistakes.into_iter().map(|mistake| format!("limits: {}", mistake.words));
+                    words.collect::<Vec<_>>().join("; ")
+                };
+                self.limits = read_value::<Limits>(&json!({ "limits": value })).map_err(words)?.limits;
             }
             _ => {
                 return Err(match nearest(key, KEYS) {
@@ -100,7 +110,9 @@ mod tests {
             ("polices: {}", "unknown key `polices`; did you mean `policies`?"),
             ("zone: fr-par-1", "unknown key `zone`; the keys are policies and limits"),
             ("limits:\n- server: 1", "limits: there is no key `server` here; did you mean `servers`?"),
-            ("limits:\n- namespaces: team", "limits: the text \"team\" must be a list"),
+            ("limits:\n- namespaces: team", "limits: `namespaces`: the text \"team\" must be a list"),
+            ("limits:\n- macs: -1\n- sevrers: 1", "limits: `macs`: the number -1 must be a whole number"),
+            ("limits:\n- macs: -1\n- sevrers: 1", "; limits: there is no key `sevrers` here; did you mean `servers`?"),
             ("policies:\n  realese: {}", "policies: unknown key `realese`; did you mean `release`?"),
             ("- a", "expected a mapping"),
             ("policies: [", "did not find"),

@@ -407,7 +407,7 @@ mod tests {
             (
                 "kill -9 $$",
                 patience as fn(Class) -> Duration,
-                "ended that process by signal 9, as too much memory does",
+                "was ended by signal 9, as happens if it needs too much memory",
             ),
             ("kill -6 $$", patience, "by signal 6"),
             ("exec sleep 600", |_| Duration::ZERO, "compiling it took longer than 0 s"),

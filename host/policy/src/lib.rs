@@ -131,7 +131,7 @@ pub use shadow::ShadowOptions;
 pub use direct::Asked;
 pub use trial::Trial;
 // Words in an error, for all floors above.
-pub use mistakes::{Mistake, read_document, read_toml};
+pub use mistakes::{Mistake, read_document, read_toml, read_value};
 pub use plain::{plain_serde, plain_toml};
 pub use text::cut;
 pub use windlass_contract::nearest;

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::ops::Range;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue, Deserializer};
@@ -37,6 +38,15 @@ pub fn read_toml<T: DeserializeOwned>(text: &str) -> Result<T, Vec<Mistake>> {
     let document = DeTable::parse(text)
         .map_err(|error| vec![Mistake { line: line(error.span()), words: plain_toml(error.message()) }])?;
     read_document(document, &line)
+}
+
+/// Reads what was read from another format, whose lines are not known: only the words of its mistakes count.
+///
+/// # Errors
+/// As those of [`read_toml`].
+pub fn read_value<T: DeserializeOwned>(value: &impl Serialize) -> Result<T, Vec<Mistake>> {
+    let text = toml::to_string(value).map_err(|error| vec![Mistake { line: 1, words: error.to_string() }])?;
+    read_toml(&text)
 }
 
 /// Reads a document whose places have these lines.
