@@ -34,6 +34,6 @@ pub use error::Error;
 pub use options::{ServeOptions, TlsFiles};
 pub use pages::page_alone;
 pub use prices::Prices;
-pub use rehearsals::ShowRehearsal;
+pub use rehearsals::{ShowRehearsal, save_rehearsal};
 pub use report::{Report, ReportFormat};
 pub use server::Console;

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use windlass_console::save_rehearsal;
 use windlass_fleeting::{Arm, Event, Outcome, ProcessEnvironment, RehearsalError, Rehearser, Scenario};
 use windlass_inspect::failure::{Exit, Failure};
 use windlass_inspect::output::{Output, print, table};
@@ -76,11 +77,11 @@ fn save(rehearsal: &Rehearsal, context: &Context) -> Result<(), Failure> {
     let title: String = rehearsal.title.chars().take(60).map(word).collect();
     let title = title.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
     let name = if title.is_empty() { now.to_string() } else { format!("{now}-{title}") };
-    let path = state.path().join("rehearsals").join(format!("{name}.json"));
-    let failed =
-        |words: String| Failure::usage("the rehearsal cannot be saved").at(path.display().to_string()).because(words);
+    let failed = |words: String| {
+        Failure::usage("the rehearsal cannot be saved").at(state.path().display().to_string()).because(words)
+    };
     let saved = rehearsal.to_saved().map_err(|error| failed(error.to_string()))?;
-    write_atomically(&path, saved.as_bytes(), Existing::Keep).map_err(|error| failed(error.to_string()))?;
+    save_rehearsal(state.handle(), &name, &saved).map_err(|error| failed(error.to_string()))?;
     context.output.say(&format!("saved as {name}; `windlass console` shows it"));
     Ok(())
 }
