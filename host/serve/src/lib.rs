@@ -26,7 +26,7 @@ mod pins;
 pub mod proto {
     //! The messages.
 
-    include!(concat!(env!("OUT_DIR"), "/windlass.policy.v1.rs"));
+    include!("bindings/messages.rs");
 }
 mod server;
 mod size;

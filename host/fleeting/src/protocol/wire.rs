@@ -4,15 +4,15 @@
 
 /// Package `proto`: fleeting.
 pub(crate) mod fleeting {
-    tonic::include_proto!("proto");
+    include!("../bindings/proto.rs");
 }
 
 /// Package `plugin`: go-plugin's own services.
 pub(crate) mod go_plugin {
-    tonic::include_proto!("plugin");
+    include!("../bindings/plugin.rs");
 }
 
 /// The body of an error with details.
 pub(crate) mod status {
-    tonic::include_proto!("windlass.status");
+    include!("../bindings/status.rs");
 }

@@ -18,12 +18,12 @@ use windlass_test_pages::Viewer;
 
 #[allow(unreachable_pub, dead_code, clippy::all)]
 pub(crate) mod wire {
-    tonic::include_proto!("proto");
+    include!("../../src/bindings/proto.rs");
 }
 
 #[allow(unreachable_pub, dead_code, clippy::all)]
 pub(crate) mod go_plugin {
-    tonic::include_proto!("plugin");
+    include!("../../src/bindings/plugin.rs");
 }
 
 use wire::instance_group_client::InstanceGroupClient;

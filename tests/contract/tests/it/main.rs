@@ -2,5 +2,6 @@
 
 mod host;
 mod messages;
+mod protobuf;
 mod sdk;
 mod shapes;

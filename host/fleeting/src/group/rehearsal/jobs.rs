@@ -7,7 +7,6 @@ use std::time::Duration;
 use jiff::civil::DateTime;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::scenario::{Demand, Scenario};
@@ -19,7 +18,8 @@ const WORKING_HOURS: [f64; 10] = [0.8, 1.2, 1.3, 1.1, 0.6, 0.9, 1.2, 1.2, 1.0, 0
 const QUIET: f64 = 0.05;
 
 /// When jobs come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
     /// Monday to Friday from 8:00 to 18:00, with more jobs in the morning and the afternoon. 5 % at other times.

@@ -19,6 +19,8 @@ mod period;
 mod provisioner;
 mod scaler;
 mod scenario;
+#[cfg(test)]
+mod schema;
 mod setting;
 mod story;
 mod warnings;

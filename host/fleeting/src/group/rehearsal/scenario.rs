@@ -1,15 +1,11 @@
 //! A scenario: which jobs come when, what Scaleway has, and what goes wrong. A file of people.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use schemars::generate::SchemaSettings;
-use schemars::transform::{RecursiveTransform, Transform as _};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use windlass_policy::read_toml;
 use windlass_scaleway::Zone;
@@ -28,22 +24,20 @@ const MAX_LISTED: usize = 200_000;
 /// The longest job, in minutes: a day.
 const MAX_MINUTES: u32 = 24 * 60;
 
-/// How a [`Time`] is written.
-const TIME: &str = r"^([0-9]+(\.[0-9]*)?(h|m|s|ms|us|µs|ns))+$";
-
 /// What happens, over time. Read from TOML with [`Scenario::parse`].
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// What it is about, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub title: String,
     /// For how long jobs come.
-    #[schemars(range(min = 1, max = MAX_HOURS))]
+    #[cfg_attr(test, schemars(range(min = 1, max = MAX_HOURS)))]
     pub hours: u32,
     /// The full hour at which it begins, in its time zone, like `2026-08-03T08:00:00`. Absent: a Monday's midnight.
     #[serde(default, deserialize_with = "starts_at", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub starts_at: Option<DateTime>,
     /// The name of the time zone, like `Europe/Paris`. Absent: that of the runner's first policy which names one, or
     /// UTC.
@@ -53,7 +47,7 @@ pub struct Scenario {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_seconds: Option<u32>,
     /// Which jobs come. Several add up.
-    #[schemars(length(min = 1))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub demand: Vec<Demand>,
     /// What server types cost, how they boot and how often that fails, where it is not as the simulator has it. The
     /// last one about a server decides.
@@ -68,7 +62,8 @@ pub struct Scenario {
 }
 
 /// Jobs: drawn by a pattern, or listed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Demand {
     /// When they come.
@@ -76,11 +71,11 @@ pub struct Demand {
     pub pattern: Option<Pattern>,
     /// How many come in an hour of the pattern.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MAX_JOBS_PER_HOUR))]
+    #[cfg_attr(test, schemars(range(min = 1, max = MAX_JOBS_PER_HOUR)))]
     pub jobs_per_hour: Option<u32>,
     /// How many minutes a job runs on average: from half of it to one and a half times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MAX_MINUTES))]
+    #[cfg_attr(test, schemars(range(min = 1, max = MAX_MINUTES)))]
     pub job_minutes: Option<u32>,
     /// Instead of a pattern, each job: when it comes and how long it runs, both in seconds. These are the same for every
     /// seed.
@@ -89,7 +84,8 @@ pub struct Demand {
 }
 
 /// What is particular about servers.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Offer {
     /// Absent: every zone.
@@ -109,12 +105,13 @@ pub struct Offer {
     pub boot_seconds: Option<(u32, u32)>,
     /// The share of servers, from 0 to 1, that stop instead of running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 1))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub failed_boots: Option<f64>,
 }
 
 /// What is left of a server type, in Scaleway's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Stock {
     /// Enough.
@@ -126,7 +123,8 @@ pub enum Stock {
 }
 
 /// Something that goes wrong for a while.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Incident {
     /// What.
@@ -147,7 +145,7 @@ pub struct Incident {
     pub factor: Option<f64>,
     /// Of `failing-boots` and `servers-stopped`: the share of servers, from 0 to 1. Of `spot-reclaim`: in an hour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 1))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub share: Option<f64>,
     /// Of `rate-limited`: how many calls pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -155,7 +153,8 @@ pub struct Incident {
 }
 
 /// What can go wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum IncidentKind {
     /// Nothing is left: a creation is answered `out_of_stock`.
@@ -214,20 +213,6 @@ impl Serialize for Time {
     }
 }
 
-impl JsonSchema for Time {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Time".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "pattern": TIME })
-    }
-}
-
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
@@ -280,9 +265,7 @@ impl Scenario {
     /// The JSON Schema of a scenario's file. What keys have to do with each other is not in it.
     #[must_use]
     pub fn schema() -> serde_json::Value {
-        let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<Self>();
-        RecursiveTransform(without_null).transform(&mut schema);
-        schema.to_value()
+        serde_json::from_str(include_str!("scenario.schema.json")).expect("a test makes the file from this type")
     }
 
     /// How long jobs come.
@@ -407,27 +390,6 @@ impl Scenario {
             }
         }
         problems
-    }
-}
-
-/// TOML has no null: a key that is absent is left out.
-fn without_null(schema: &mut Schema) {
-    let null = serde_json::Value::from("null");
-    schema.remove("default");
-    if let Some(serde_json::Value::Array(types)) = schema.get_mut("type") {
-        types.retain(|name| *name != null);
-        if let [one] = types.as_slice() {
-            let one = one.clone();
-            schema.insert("type".to_owned(), one);
-        }
-    }
-    if let Some(serde_json::Value::Array(choices)) = schema.get_mut("anyOf") {
-        choices.retain(|choice| choice["type"] != null);
-        if let [serde_json::Value::Object(one)] = choices.as_slice() {
-            let one = one.clone();
-            schema.remove("anyOf");
-            one.into_iter().for_each(|(key, value)| drop(schema.insert(key, value)));
-        }
     }
 }
 
