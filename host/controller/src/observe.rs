@@ -9,9 +9,11 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Layer as _};
 use windlass_telemetry::{Metrics, Telemetry};
 
 use crate::arguments::LogFormat;
@@ -23,7 +25,9 @@ const FILTER_VARIABLE: &str = "WINDLASS_LOG";
 /// Sends everything that is traced to standard error, and to the collector where there is one. Does nothing where
 /// logging was started before.
 pub fn start_logging(format: LogFormat, telemetry: &Telemetry) {
-    let filter = EnvFilter::try_from_env(FILTER_VARIABLE).unwrap_or_else(|_| EnvFilter::new("info"));
+    let asked = std::env::var(FILTER_VARIABLE).ok().map(|filter| filter.parse::<Targets>());
+    let refused = asked.as_ref().and_then(|asked| asked.as_ref().err()).map(ToString::to_string);
+    let filter = asked.and_then(Result::ok).unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
     let lines = match format {
         LogFormat::Json => lines.json().flatten_event(true).with_filter(filter).boxed(),
@@ -31,6 +35,12 @@ pub fn start_logging(format: LogFormat, telemetry: &Telemetry) {
     };
     // Each has a filter of its own: what is exported is not decided by what is logged.
     let _ = tracing_subscriber::registry().with(telemetry.layer()).with(lines).try_init();
+    if let Some(error) = refused {
+        tracing::warn!(
+            error,
+            "{FILTER_VARIABLE} cannot be read and is ignored; it looks like `info,windlass_controller=debug`"
+        );
+    }
 }
 
 /// What the probes answer.

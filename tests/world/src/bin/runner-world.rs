@@ -7,6 +7,10 @@ use std::io::{BufRead, Write};
 use anyhow::Context;
 use clap::Parser;
 use serde_json::{Value, json};
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 use windlass_test_world::{Ask, Day, DayWorld, Request, keep_compiled_policies};
 
 /// Simulates days of a runner's plugin. Reads requests from the standard input.
@@ -18,16 +22,16 @@ struct Arguments {
     /// Keeps compiled policies in this folder, from one process to the next.
     #[arg(long)]
     cache: Option<std::path::PathBuf>,
-    /// Prints what the software logs, as RUST_LOG would say it: `info`, `windlass_lifecycle=debug`.
+    /// Prints what the software logs, as levels of targets: `info`, `windlass_lifecycle=debug`.
     #[arg(long)]
-    log: Option<tracing_subscriber::EnvFilter>,
+    log: Option<Targets>,
 }
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     if let Some(filter) = arguments.log {
-        let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-        log.without_time().with_ansi(false).init();
+        let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).without_time().with_ansi(false);
+        tracing_subscriber::registry().with(lines.with_filter(filter)).init();
     }
     if let Some(folder) = &arguments.cache {
         keep_compiled_policies(folder)?;

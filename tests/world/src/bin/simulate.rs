@@ -6,6 +6,10 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use parking_lot::Mutex;
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 use windlass_test_world::{Ending, Story, run};
 
 /// Runs of one story at most while it is cut down.
@@ -38,15 +42,16 @@ struct Arguments {
     /// Tells the story of each seed.
     #[arg(long)]
     tell: bool,
-    /// Prints what the software logs, as RUST_LOG would say it: `info`, `windlass_lifecycle=debug`.
+    /// Prints what the software logs, as levels of targets: `info`, `windlass_lifecycle=debug`.
     #[arg(long)]
-    log: Option<tracing_subscriber::EnvFilter>,
+    log: Option<Targets>,
 }
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::parse();
     if let Some(filter) = arguments.log.take() {
-        tracing_subscriber::fmt().with_env_filter(filter).without_time().with_ansi(false).init();
+        let lines = tracing_subscriber::fmt::layer().without_time().with_ansi(false);
+        tracing_subscriber::registry().with(lines.with_filter(filter)).init();
     }
     let from = arguments.from.unwrap_or_else(|| {
         // Below the digits that a person copies wrong.
