@@ -30,7 +30,7 @@ impl fmt::Display for Size {
 
 /// Reads a size, as a cluster's specification does.
 pub(crate) fn parse_size(text: &str) -> Result<Size, String> {
-    windlass_cluster::units::parse_size(text).map(Size)
+    windlass_lifecycle::parse_size(text).map(Size)
 }
 
 /// The instant so long ago, in milliseconds since 1970.
@@ -42,21 +42,6 @@ pub(crate) fn ago(long: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_read_in_decimal_and_binary_units_in_any_case() {
-        for (text, bytes) in [("20GB", 20_000_000_000), ("20 gb", 20_000_000_000), ("1TiB", 1 << 40), ("512b", 512)] {
-            assert_eq!(parse_size(text), Ok(Size(bytes)), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_size_without_unit_zero_or_beyond_all_bounds_is_refused_with_the_remedy() {
-        assert_eq!(parse_size("20").expect_err("refused"), "'20' lacks a unit: write 20GB, 20GiB, 20TB, ...");
-        for wrong in ["", "GB", "-1GB", "0GB", "20 floppies", "99999999999999TB"] {
-            assert!(parse_size(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn durations_are_read_in_one_or_more_units() {

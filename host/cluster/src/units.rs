@@ -6,36 +6,7 @@ use std::time::Duration;
 use jiff::{Span, SpanRelativeTo};
 use serde::de::Visitor;
 use serde::{Deserializer, Serializer};
-
-/// Reads a number of bytes: `20GB`, `20 GiB`, `1TB`, in any case.
-///
-/// # Errors
-/// What is wrong and how to write it. A number alone is refused: bytes and gigabytes are too easily confused. So is
-/// zero.
-pub fn parse_size(text: &str) -> Result<u64, String> {
-    let text = text.trim();
-    let split = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let number: u64 = number.parse().map_err(|_| format!("'{text}' is not a size: write for example 20GB"))?;
-    let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
-        "b" => 1,
-        "kb" => 1_000,
-        "mb" => 1_000_000,
-        "g" | "gb" => 1_000_000_000,
-        "t" | "tb" => 1_000_000_000_000,
-        "kib" => 1 << 10,
-        "mib" => 1 << 20,
-        "gib" => 1 << 30,
-        "tib" => 1 << 40,
-        "" => return Err(format!("'{text}' lacks a unit: write {text}GB, {text}GiB, {text}TB, ...")),
-        other => return Err(format!("'{other}' is no unit of size: use B, kB, MB, GB, TB, KiB, MiB, GiB or TiB")),
-    };
-    match number.checked_mul(factor) {
-        None => Err(format!("'{text}' is too large: the largest size is 18446744TB")),
-        Some(0) => Err("a size cannot be zero: write for example 20GB".to_owned()),
-        Some(bytes) => Ok(bytes),
-    }
-}
+pub use windlass_lifecycle::parse_size;
 
 /// Reads a duration in jiff's friendly format or ISO 8601: `500ms`, `90s`, `10m`, `1h30m`, `2d`, `PT10M`. A day has 24
 /// hours.

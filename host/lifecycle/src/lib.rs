@@ -83,6 +83,7 @@ mod runtime;
 mod server_action;
 mod server_state;
 mod shared;
+mod size;
 mod specification;
 mod state_directory;
 mod stop;
@@ -134,6 +135,7 @@ pub use retry::Attempts;
 pub use runtime::{Runtime, RuntimeOptions};
 pub use server_state::server_state;
 pub use shared::Limits;
+pub use size::parse_size;
 pub use specification::{
     AddressKind, AddressPool, CloudInit, DEFAULT_DEADLINE_MILLISECONDS, ExtraVolume, ImageChoice, RootVolume,
     ServerSpecification, SpecificationProblem, VolumeKind,

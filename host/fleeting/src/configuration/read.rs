@@ -34,8 +34,6 @@ const DEFAULT_MAX_LEFTOVERS: u32 = 10;
 const DEFAULT_MAX_SIZE: u32 = 1_000;
 /// How long a server may take until it runs, unless configured: ten times the longest recorded boot, rounded up.
 const DEFAULT_CREATE_TIMEOUT: Duration = Duration::from_secs(600);
-/// Bytes in one of Scaleway's gigabytes.
-const GIGABYTE: u64 = 1_000_000_000;
 /// The smallest volume that the existing plugins accept, in gigabytes.
 const MIN_VOLUME_GB: u64 = 10;
 /// The largest, in gigabytes: Block Storage's own limit by Scaleway's documentation
@@ -373,7 +371,7 @@ fn server(
     }
     let image = image(reader);
     let cloud_init = reader.text_or_file([("cloud_init", "cloud_init_file"), ("user_data", "user_data_file")]);
-    let size = reader.gigabytes("volume_size", MIN_VOLUME_GB, MAX_VOLUME_GB).map(|size| size * GIGABYTE);
+    let size = reader.size("volume_size", MIN_VOLUME_GB, MAX_VOLUME_GB);
     let (kind, operations) = volume(reader, "volume_type", "volume_iops");
     let volumes = extra_volumes(reader);
     let (private_networks, networks_of_regions) = zones::private_networks(reader, zones);
@@ -527,9 +525,9 @@ fn extra_volumes(reader: &mut Reader<'_>) -> Vec<ExtraVolume> {
         volumes.extend(reader.table(&place, table, &["iops", "size", "type"], |table| {
             let (kind, operations_per_second) = volume(table, "type", "iops");
             if !table.object.contains_key("size") {
-                table.wrong("size", "say how large it is, in GB");
+                table.wrong("size", "say how large it is, as in \"50GB\"");
             }
-            let size = table.gigabytes("size", MIN_EXTRA_VOLUME_GB, MAX_VOLUME_GB)? * GIGABYTE;
+            let size = table.size("size", MIN_EXTRA_VOLUME_GB, MAX_VOLUME_GB)?;
             Some(ExtraVolume::New { kind, size, operations_per_second })
         }));
     }

@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use windlass_lifecycle::parse_size;
 use windlass_policy::{cut, nearest};
 use windlass_scaleway::Zone;
 
@@ -11,6 +12,8 @@ use super::environment::read_file;
 use super::problem::Problem;
 use super::{ProcessEnvironment, duration};
 
+/// Bytes in one of Scaleway's gigabytes.
+const GIGABYTE: u64 = 1_000_000_000;
 /// The longest words about one problem, in bytes: they quote what was written.
 const MAX_WORDS_LEN: usize = 1024;
 
@@ -136,22 +139,37 @@ impl Reader<'_> {
         }
     }
 
+    /// Bytes: written as a number of gigabytes, or as a text with its unit.
+    pub(super) fn size(&mut self, key: &str, from: u64, to: u64) -> Option<u64> {
+        let value = self.take(key)?;
+        let bytes = match &value {
+            Value::String(text) => match parse_size(text) {
+                Ok(bytes) => Some(bytes),
+                Err(words) => {
+                    self.wrong(key, words);
+                    return None;
+                }
+            },
+            other => other.as_u64().and_then(|gigabytes| gigabytes.checked_mul(GIGABYTE)),
+        };
+        let size = bytes.filter(|bytes| bytes.is_multiple_of(GIGABYTE) && (from..=to).contains(&(bytes / GIGABYTE)));
+        if size.is_none() {
+            let expected =
+                format!("gigabytes, as a whole number from {from} to {to}, or with its unit, as in \"20GB\"");
+            self.wrong(key, format!("expected {expected}, found {}", shown(&value)));
+        }
+        size
+    }
+
     pub(super) fn number(&mut self, key: &str, from: u64, to: u64) -> Option<u64> {
-        self.number_of("a whole number", key, from, to)
-    }
-
-    pub(super) fn gigabytes(&mut self, key: &str, from: u64, to: u64) -> Option<u64> {
-        self.number_of("gigabytes, as a whole number", key, from, to)
-    }
-
-    fn number_of(&mut self, what: &str, key: &str, from: u64, to: u64) -> Option<u64> {
         match self.take(key)? {
             Value::Number(number) if number.as_u64().is_some_and(|number| (from..=to).contains(&number)) => {
                 number.as_u64()
             }
             other => {
                 let quotes = if other.is_string() { " without quotes" } else { "" };
-                self.wrong(key, format!("expected {what} from {from} to {to}{quotes}, found {}", shown(&other)));
+                let expected = format!("a whole number from {from} to {to}{quotes}");
+                self.wrong(key, format!("expected {expected}, found {}", shown(&other)));
                 None
             }
         }

@@ -335,7 +335,8 @@ fn extra_volumes_are_read_with_their_types_and_speeds() {
         size: gigabytes * 1_000_000_000,
         operations_per_second,
     };
-    let two = json!([{"size": 50, "type": "sbs_volume", "iops": 15000}, {"size": 20, "type": "l_ssd"}, {"size": 1}]);
+    let two =
+        json!([{"size": 50, "type": "sbs_volume", "iops": 15000}, {"size": "20 GB", "type": "l_ssd"}, {"size": 1}]);
     assert_eq!(
         volumes(two),
         [new(VolumeKind::Block, 50, Some(15_000)), new(VolumeKind::Local, 20, None), new(VolumeKind::Block, 1, None)]
@@ -344,8 +345,14 @@ fn extra_volumes_are_read_with_their_types_and_speeds() {
     for (volumes, words) in [
         (json!({"size": 50}), "extra_volumes: expected a list like [{ size = 50 }], found a table"),
         (json!([50]), "extra_volumes[0]: expected a table like { size = 50 }, found a number"),
-        (json!([{"size": 50}, {"type": "l_ssd"}]), "extra_volumes[1].size: say how large it is, in GB"),
-        (json!([{"size": 0}]), "extra_volumes[0].size: expected gigabytes, as a whole number from 1 to 10000, found 0"),
+        (json!([{"size": 50}, {"type": "l_ssd"}]), "extra_volumes[1].size: say how large it is, as in \"50GB\""),
+        (
+            json!([{"size": 0}]),
+            "extra_volumes[0].size: expected gigabytes, as a whole number from 1 to 10000, or with its unit, as in \"20GB\", \
+             found 0",
+        ),
+        (json!([{"size": "20 floppies"}]), "extra_volumes[0].size: 'floppies' is no unit of size"),
+        (json!([{"size": "20GiB"}]), "extra_volumes[0].size: expected gigabytes, as a whole number"),
         (json!([{"size": 5, "iops": 7}]), "extra_volumes[0].iops: expected 5000 or 15000, found 7"),
         (
             json!([{"size": 5, "iops": 5000, "type": "l_ssd"}]),
