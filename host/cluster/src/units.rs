@@ -3,25 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use jiff::{Span, SpanRelativeTo};
 use serde::de::Visitor;
 use serde::{Deserializer, Serializer};
 pub use windlass_lifecycle::parse_size;
-
-/// Reads a duration in jiff's friendly format or ISO 8601: `500ms`, `90s`, `10m`, `1h30m`, `2d`, `PT10M`. A day has 24
-/// hours.
-///
-/// # Errors
-/// How to write it. A number alone is refused, since its unit would be a guess, and so is what has passed (`1h ago`).
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let wrong = || match text.parse::<u32>() {
-        Ok(number) => format!("'{number}' lacks a unit: write {number}s, {number}m or {number}h"),
-        Err(_) => format!("'{text}' is not a duration: write for example 500ms, 90s, 10m or 1h30m"),
-    };
-    let span: Span = text.trim().parse().map_err(|_| wrong())?;
-    let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|_| wrong())?;
-    Duration::try_from(duration).map_err(|_| wrong())
-}
+pub use windlass_policy::parse_duration;
 
 /// The fewest units that say exactly the same.
 fn write_duration(duration: Duration) -> String {

@@ -23,6 +23,8 @@
 //! release = "RWQ..."
 //! ```
 //!
+//! Settings and limits in milliseconds (`deadline-ms`, `time_ms`) also take durations: `deadline-ms = "15m"`.
+//!
 //! The last link of every chain is the built-in default, also when it isn't written. A link without `path` is the
 //! built-in default with settings of its own.
 
@@ -36,6 +38,7 @@ use serde_json::{Map, Value, json};
 use windlass_distribution::{Reference, RegistrySettings, Trust};
 
 use crate::digest::Digest;
+use crate::duration::in_milliseconds;
 use crate::limits::Limits;
 use crate::rules::RulesFile;
 use crate::slot_name::{OnFailure, SlotName};
@@ -125,7 +128,7 @@ impl Link {
     /// The same with these settings. What is no object counts as none.
     pub fn with_settings(mut self, settings: Value) -> Link {
         self.settings = match settings {
-            Value::Object(map) => map,
+            Value::Object(map) => in_milliseconds(map),
             _ => Map::new(),
         };
         self
@@ -180,7 +183,7 @@ impl Link {
                 }
                 ("path", Value::String(path)) if !path.is_empty() => link.source = Source::File(path.into()),
                 ("path", value) => return Err(format!("{place_of}: expected the path of a component, found {value}")),
-                ("settings", Value::Object(settings)) => link.settings = settings,
+                ("settings", Value::Object(settings)) => link.settings = in_milliseconds(settings),
                 ("settings", value) => return Err(format!("{place_of}: expected a table, found {}", kind(&value))),
                 ("grants", Value::Array(grants)) => {
                     if grants.len() > MAX_GRANTS {
@@ -209,6 +212,7 @@ impl Link {
                     return Err(format!("{place_of}: expected \"default\" or \"keep\", found {value}"));
                 }
                 ("limits", Value::Object(limits)) => {
+                    let limits = in_milliseconds(limits);
                     // Checked here already, so that a mistake is found when the file is read.
                     Limits::default().with(&limits, &place_of)?;
                     link.limits = limits;

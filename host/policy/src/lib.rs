@@ -55,6 +55,7 @@ mod decision;
 mod decision_log;
 mod digest;
 mod direct;
+mod duration;
 mod engine;
 mod error;
 mod examine;
@@ -131,6 +132,7 @@ pub use shadow::ShadowOptions;
 pub use direct::Asked;
 pub use trial::Trial;
 // Words in an error, for all floors above.
+pub use duration::parse_duration;
 pub use mistakes::{Mistake, read_document, read_toml, read_value};
 pub use plain::{plain_serde, plain_toml};
 pub use text::cut;
