@@ -3,7 +3,6 @@ package fleeting
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,11 +73,8 @@ func TestEveryCommandOfThePageForThreeInTheMorningRuns(t *testing.T) {
 	windlass := program(t, "WINDLASS_COMMAND_LINE")
 	policies := program(t, "WINDLASS_POLICIES")
 	cloud := startSimulator(t, "--time-scale", "100")
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close())
-	config := cloud.config(t, map[string]any{"metrics": address})
+	metrics := servedMetrics(t)
+	config := cloud.config(t, metrics.configured(nil))
 	log, written := keptLog()
 	cloud.fault(fault{Method: "POST", Path: "/instance/v1/zones/*/servers", Kind: "out-of-stock", Effect: "before"})
 	runner, err := tryRunnerWithLog(t, log, config, fleeting.WithMaxSize(3))
@@ -100,7 +96,8 @@ func TestEveryCommandOfThePageForThreeInTheMorningRuns(t *testing.T) {
 	run := func(line string) (string, error) {
 		require.NoError(t, os.WriteFile(file, []byte(written.String()), 0o600))
 		prelude := fmt.Sprintf("w() { %q --state-dir %q \"$@\"; }\nwindlass() { %q \"$@\"; }\n", windlass, state, windlass) +
-			fmt.Sprintf("m() { curl --silent --show-error --fail http://%s/metrics; }\nl() { cat %q; }\n", address, file)
+			fmt.Sprintf("m() { curl --silent --show-error --fail --unix-socket %q http://plugin/metrics; }\n", metrics.socket) +
+			fmt.Sprintf("l() { cat %q; }\n", file)
 		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 		defer cancel()
 		shell := exec.CommandContext(ctx, "bash", "-c", prelude+line)
