@@ -5,12 +5,6 @@ use std::path::Path;
 
 use windlass_test_contract::{hold, repository};
 
-/// The definitions in this folder of the repository, and all that they include.
-fn descriptors(folder: &str, files: &[&str]) -> protox::file_descriptor_set::FileDescriptorSet {
-    let folder = repository().join(folder);
-    protox::compile(files.iter().map(|file| folder.join(file)), [folder.clone()]).expect("valid definitions")
-}
-
 fn hold_as(file: &str, made: &Path, name: &str) {
     hold(file, &std::fs::read_to_string(made.join(name)).expect("it was made"));
 }
@@ -18,6 +12,7 @@ fn hold_as(file: &str, made: &Path, name: &str) {
 #[test]
 fn the_services_of_the_runner_plugin_are_those_of_their_definitions() {
     let made = tempfile::tempdir().expect("a folder");
+    let folder = repository().join("host/fleeting/proto");
     let files = ["fleeting.proto", "go_plugin.proto", "status.proto"];
     tonic_prost_build::configure()
         // The transport is chosen where a client is made: the tests connect over a unix socket.
@@ -26,7 +21,7 @@ fn the_services_of_the_runner_plugin_are_those_of_their_definitions() {
         .client_mod_attribute("proto", "#[cfg(test)]")
         .client_mod_attribute("plugin", "#[cfg(test)]")
         .out_dir(made.path())
-        .compile_fds(descriptors("host/fleeting/proto", &files))
+        .compile_fds(protox::compile(files.map(|file| folder.join(file)), [&folder]).expect("valid definitions"))
         .expect("made");
     for (file, name) in [("proto", "proto.rs"), ("plugin", "plugin.rs"), ("status", "windlass.status.rs")] {
         hold_as(&format!("host/fleeting/src/bindings/{file}.rs"), made.path(), name);
@@ -36,11 +31,12 @@ fn the_services_of_the_runner_plugin_are_those_of_their_definitions() {
 #[test]
 fn the_messages_of_the_policy_server_are_those_of_their_definitions() {
     let made = tempfile::tempdir().expect("a folder");
+    let folder = repository().join("host/serve/proto");
     let files = ["windlass/policy/v1/server.proto", "windlass/policy/v1/slots.proto"];
     prost_build::Config::new()
         .bytes(["."])
         .out_dir(made.path())
-        .compile_fds(descriptors("host/serve/proto", &files))
+        .compile_fds(protox::compile(files.map(|file| folder.join(file)), [&folder]).expect("valid definitions"))
         .expect("made");
     hold_as("host/serve/src/bindings/messages.rs", made.path(), "windlass.policy.v1.rs");
 }

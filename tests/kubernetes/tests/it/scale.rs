@@ -49,7 +49,12 @@ async fn a_machine_deployment_scales_0_3_1_0_and_every_host_ends_in_the_pool() -
     let ordered =
         scene.scaleway().changes().into_iter().find(|call| call.ends_with("/servers") || call.starts_with("DELETE"));
     ensure!(ordered.is_none(), "{ordered:?}");
-    ensure!(Nodes::of(scene.client(), scene.namespace()).await?.is_empty(), "Cluster API removes the nodes");
+    eventually("Cluster API removes the nodes", || async {
+        let nodes = Nodes::of(scene.client(), scene.namespace()).await?;
+        ensure!(nodes.is_empty(), "{nodes:?}");
+        Ok(())
+    })
+    .await?;
     drop(controller);
     scene.end().await
 }
