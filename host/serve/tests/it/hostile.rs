@@ -13,6 +13,9 @@ use windlass_serve::proto::{self, error::Code, outcome, request, response};
 
 use crate::support::{Client, Server, asking, gateway_failed, subject};
 
+/// For many decisions on a machine that has little time for them.
+const PATIENT: Duration = Duration::from_secs(600);
+
 #[tokio::test]
 async fn garbage_is_refused_and_the_connection_goes_on() {
     let server = Server::new().await;
@@ -145,6 +148,7 @@ async fn what_is_held_for_half_a_large_request_makes_room_for_a_whole_one() {
 async fn answers_that_nobody_takes_make_room_for_others() {
     let server = Server::with(|options| {
         (options.limits.held_bytes, options.limits.response_bytes) = (1 << 20, 512 << 10);
+        options.limits.request_time = PATIENT;
     })
     .await;
     let mut full = Vec::new();
@@ -164,7 +168,10 @@ async fn answers_that_nobody_takes_make_room_for_others() {
 #[tokio::test]
 async fn no_response_is_larger_than_is_allowed_also_with_its_refusals() {
     let most = 70_000;
-    let server = Server::with(|options| options.limits.response_bytes = most).await;
+    let server = Server::with(|options| {
+        (options.limits.response_bytes, options.limits.request_time) = (most, PATIENT);
+    })
+    .await;
     let mut client = server.client().await;
     client.send(&asking(256)).await;
     let response = client.response().await.unwrap();

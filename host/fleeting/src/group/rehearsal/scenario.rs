@@ -496,12 +496,20 @@ mod tests {
         for (text, words) in [
             (&format!("{DAY}minutes = 3\n")[..], "line 6: there is no key `minutes` here"),
             ("hours = 1\n", "the key `demand` is missing"),
-            (&format!("{DAY}[[incident]]\nkind = 'strike'\nat = '1h'\n"), "line 7: there is no value `strike` here"),
+            (
+                &format!("{DAY}[[incident]]\nkind = 'strike'\nat = '1h'\n"),
+                "line 7: `kind`: there is no value `strike` here",
+            ),
             (&format!("{DAY}[[incident]]\nkind = 'api-down'\nat = '9:30'\n"), "\"9:30\" is not a duration like"),
-            (&format!("starts_at = 'monday'\n{DAY}"), "line 1: \"monday\" is not a time like \"2026-08-03T08:00:00\""),
+            (
+                &format!("starts_at = 'monday'\n{DAY}"),
+                "line 1: `starts_at`: \"monday\" is not a time like \"2026-08-03T08:00:00\"",
+            ),
         ] {
             let found = problems(text);
             assert!(found.iter().any(|said| said.contains(words)), "{words}: {found:?}");
         }
+        let found = problems("hours = 'a day'\n[[demand]]\npattern = 'ofice-hours'\njob_minutes = 'long'\n");
+        assert_eq!(found.len(), 3, "{found:#?}");
     }
 }
