@@ -809,7 +809,11 @@ impl<'plane> Week<'plane> {
                             object.name_any(),
                             object.data["status"]
                         );
-                        ensure!(object.metadata.deletion_timestamp.is_none(), "{} is there still", object.name_any());
+                        let is_deleted = object.metadata.deletion_timestamp.is_some();
+                        if is_deleted && ready_reason(&object.data["status"]) == "NotOurs" {
+                            if_there(tenant.scene.patch(kind, &object.name_any(), abandonment()).await)?;
+                        }
+                        ensure!(!is_deleted, "{} is there still", object.name_any());
                     }
                 }
             }
@@ -827,7 +831,6 @@ impl<'plane> Week<'plane> {
                 }
             }
         }
-        let abandon = json!({"metadata": {"annotations": {"windlass.dev/abandon": "it is a colleague's now"}}});
         eventually("every object is gone", || async {
             self.start_both().await?;
             for tenant in self.tenants.iter().chain(&self.visitors) {
@@ -835,7 +838,7 @@ impl<'plane> Week<'plane> {
                     let left = tenant.scene.list(kind).await?;
                     // Its object waits for the word of a person.
                     for one in left.iter().filter(|one| ready_reason(&one.data["status"]) == "NotOurs") {
-                        tenant.scene.patch(kind, &one.name_any(), abandon.clone()).await?;
+                        tenant.scene.patch(kind, &one.name_any(), abandonment()).await?;
                     }
                     let names: Vec<_> =
                         left.iter().map(|one| format!("{}: {:#}", one.name_any(), one.data["status"])).collect();
@@ -886,6 +889,11 @@ impl<'plane> Week<'plane> {
         }
         Ok(())
     }
+}
+
+/// The word of a person about an object whose server or host is a colleague's: it may go, and its machine stays.
+fn abandonment() -> Value {
+    json!({"metadata": {"annotations": {"windlass.dev/abandon": "it is a colleague's now"}}})
 }
 
 /// Whether nothing more comes by itself: it is ready, or its server is gone or a colleague's, or people are asked.
