@@ -524,7 +524,9 @@ impl Context {
     /// another folder, if there is one, and uses what is compiled in the state directory.
     pub(crate) fn offline_policy_host(&self, folder: Dir, cache_dir: Option<Dir>) -> Result<Host, Failure> {
         let mut options = HostOptions::new(folder);
-        (options.cache_dir, options.lending_dir) = (cache_dir, self.lending_dir());
+        // What can be written is read as well.
+        options.lending_dir = if cache_dir.is_none() { self.lending_dir() } else { None };
+        options.cache_dir = cache_dir;
         options.asker = Some(Asker::CommandLine);
         options.capabilities = offline_capabilities("nobody is asked here".to_owned())?;
         start(options)

@@ -28,7 +28,9 @@ pub(crate) fn names(state: &Dir) -> Result<Vec<String>, Error> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(failed(error)),
     };
-    sorted(entries).map_err(failed)
+    let mut names = sorted(entries).map_err(failed)?;
+    names.truncate(MAX_KEPT);
+    Ok(names)
 }
 
 /// The names, the newest first.

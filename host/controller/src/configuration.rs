@@ -1,10 +1,11 @@
 //! The configuration file: which policies decide, and what each namespace may use.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_policy::{Mistake, Policies, nearest, read_value};
+use windlass_policy::{Policies, mistakes_of, nearest, plain_serde};
 
 use crate::Error;
 use crate::limits::Limit;
@@ -19,12 +20,6 @@ pub(crate) struct Configuration {
     pub(crate) policies: Policies,
     /// What each namespace may use of the controller's own account.
     pub(crate) limits: Vec<Limit>,
-}
-
-/// The key `limits`, by itself.
-#[derive(Deserialize)]
-struct Limits {
-    limits: Vec<Limit>,
 }
 
 /// The keys of the file.
@@ -62,11 +57,14 @@ impl Configuration {
         match key {
             "policies" => self.policies = Policies::from_value(value)?,
             "limits" => {
-                let words = |mistakes: Vec<Mistake>| {
-                    let words = mistakes.into_iter().map(|mistake| format!("limits: {}", mistake.words));
-                    words.collect::<Vec<_>>().join("; ")
-                };
-                self.limits = read_value::<Limits>(&json!({ "limits": value })).map_err(words)?.limits;
+                self.limits = Vec::deserialize(&value).map_err(|first| {
+                    let all = mistakes_of::<BTreeMap<String, Vec<Limit>>>(&json!({ "limits": value }));
+                    let mut words: Vec<String> = all.into_iter().map(|mistake| mistake.words).collect();
+                    if words.is_empty() {
+                        words.push(plain_serde(&first.to_string()));
+                    }
+                    words.iter().map(|words| format!("limits: {words}")).collect::<Vec<_>>().join("; ")
+                })?;
             }
             _ => {
                 return Err(match nearest(key, KEYS) {
@@ -113,6 +111,7 @@ mod tests {
             ("limits:\n- namespaces: team", "limits: `namespaces`: the text \"team\" must be a list"),
             ("limits:\n- macs: -1\n- sevrers: 1", "limits: `macs`: the number -1 must be a whole number"),
             ("limits:\n- macs: -1\n- sevrers: 1", "; limits: there is no key `sevrers` here; did you mean `servers`?"),
+            ("limits:", "limits: this empty value must be a list"),
             ("policies:\n  realese: {}", "policies: unknown key `realese`; did you mean `release`?"),
             ("- a", "expected a mapping"),
             ("policies: [", "did not find"),
@@ -120,6 +119,12 @@ mod tests {
             let error = Configuration::parse(text).unwrap_err();
             assert!(error.contains(message), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_limit_that_is_null_is_no_limit() {
+        let limits = |text| Configuration::parse(text).unwrap().limits;
+        assert_eq!(limits("limits:\n- servers: null\n  macs: 2"), limits("limits:\n- macs: 2"));
     }
 
     #[test]

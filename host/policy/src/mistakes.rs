@@ -11,7 +11,7 @@ use toml::de::{DeArray, DeTable, DeValue, Deserializer};
 
 use crate::plain::{plain_serde, plain_toml};
 
-/// The most mistakes of one text that are told.
+/// The maximum number of mistakes that are reported of one text.
 const MAX_MISTAKES: usize = 32;
 
 /// What is wrong in a line.
@@ -40,13 +40,11 @@ pub fn read_toml<T: DeserializeOwned>(text: &str) -> Result<T, Vec<Mistake>> {
     read_document(document, &line)
 }
 
-/// Reads what was read from another format, whose lines are not known: only the words of its mistakes count.
-///
-/// # Errors
-/// As those of [`read_toml`].
-pub fn read_value<T: DeserializeOwned>(value: &impl Serialize) -> Result<T, Vec<Mistake>> {
-    let text = toml::to_string(value).map_err(|error| vec![Mistake { line: 1, words: error.to_string() }])?;
-    read_toml(&text)
+/// All mistakes in a value of another format. Their lines are not those of the file. Empty if there are none, or the
+/// value has no form in TOML, as a null.
+pub fn mistakes_of<T: DeserializeOwned>(value: &impl Serialize) -> Vec<Mistake> {
+    let written = toml::to_string(value).ok();
+    written.and_then(|text| read_toml::<T>(&text).err()).unwrap_or_default()
 }
 
 /// Reads a document whose places have these lines.

@@ -168,7 +168,7 @@ pub enum LawsError {
     /// Two laws have one name.
     #[error("two laws are called `{0}`")]
     Twice(String),
-    /// All of these.
+    /// All that is wrong with its laws.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Several(Vec<LawsError>),
 }
@@ -234,13 +234,8 @@ impl Laws {
                 Err(error) => errors.push(error),
             }
         }
-        match (errors.pop(), errors.is_empty()) {
-            (Some(only), true) => return Err(only),
-            (Some(last), false) => {
-                errors.push(last);
-                return Err(LawsError::Several(errors));
-            }
-            (None, _) => {}
+        if !errors.is_empty() {
+            return Err(LawsError::Several(errors));
         }
         Ok(Laws { slot: file.slot, laws })
     }

@@ -92,7 +92,7 @@ pub async fn check(
 }
 
 /// What is wrong with the runner's own keys, and how many jobs the group has room for; 0: max_instances does not say.
-/// Keys of the whole file are told with the first group.
+/// Mistakes in keys of the whole file are reported with the first group.
 fn runner_keys(file: &RunnerFile, group: Autoscaler<'_>, is_first: bool) -> (CheckedGroup, u64) {
     let (mut found, mut problems) = (CheckedGroup::of(group.name()), Vec::new());
     let autoscaling = Autoscaling::read(file, group, None, &mut problems);

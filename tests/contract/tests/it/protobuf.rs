@@ -1,5 +1,5 @@
-//! What prost and tonic make of the definitions in protobuf is checked in, so that whoever builds the hosts compiles no
-//! compiler of protobuf. Here it is made again, by `protox`, so that no `protoc` has to be installed.
+//! The code that prost and tonic generate from the protobuf definitions is checked in, so building the hosts needs no
+//! protobuf compiler. These tests generate it again with `protox`, which needs no `protoc`.
 
 use std::path::Path;
 
