@@ -231,7 +231,8 @@ _browser name:
     chromium=$(command -v chromium || command -v chromium-browser || true); \
     test -n "$chromium" || { echo "SKIPPED: a walk by a browser needs Chromium: apt-get install chromium"; exit 0; }; \
     cd tests/browser && npm ci --silent --ignore-scripts --no-audit --no-fund && \
-    CHROMIUM=$chromium WINDLASS_TARGET={{ target }} node --test --test-reporter=./reporter.mjs {{ name }}.test.mjs
+    CHROMIUM=$chromium WINDLASS_TARGET={{ target }} node --test --test-timeout=900000 \
+        --test-reporter=./reporter.mjs {{ name }}.test.mjs
 
 # A state directory in which the default policies are compiled, for tests that start many servers.
 _compiled: _programs

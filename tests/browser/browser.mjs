@@ -16,9 +16,13 @@ export const BROWSER = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chr
   (path) => path && existsSync(path),
 );
 
+// Long enough for a busy machine.
+const PATIENCE = 180_000;
+
 export const browse = () =>
   chromium.launch({
     executablePath: BROWSER,
+    timeout: PATIENCE,
     args: [
       "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
       "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
@@ -30,6 +34,7 @@ export async function open(browser, { theme = "light", width = 1024, scripts = t
   const context = await browser.newContext({
     colorScheme: theme, viewport: { width, height: 900 }, javaScriptEnabled: scripts, reducedMotion: "reduce",
   });
+  context.setDefaultTimeout(PATIENCE);
   const page = await context.newPage();
   page.wrong = [];
   page.on("console", (said) => {

@@ -9,7 +9,10 @@ import { pages, startDemo, startWorld } from "./console.mjs";
 let browser, world, demo, good, hostile, all;
 
 before(async () => {
-  [browser, world, demo] = await Promise.all([browse(), startWorld(), startDemo("8")]);
+  // All have an end, so that what has started is ended although another one did not start.
+  const started = await Promise.allSettled([browse(), startWorld(), startDemo("8")]);
+  [browser, world, demo] = started.map((one) => one.value);
+  for (const { reason } of started) if (reason) throw reason;
   good = world.found.world;
   hostile = world.found.hostile;
   all = await pages(good);
@@ -259,7 +262,7 @@ test("a page of the demo follows what happens, and every page of it is sound", a
   const figures = () => page.$$eval(".figures strong", (found) => found.map((one) => one.textContent).join());
   await demo.says("It can be looked at");
   const isIdle = () => document.querySelector("main")?.textContent.includes("No operations are open");
-  await page.waitForFunction(isIdle, undefined, { timeout: 60_000 });
+  await page.waitForFunction(isIdle, undefined);
   assert.ok(await page.evaluate(() => window.sameDocument), "the page was loaded again");
   assert.match(await figures(), /^0,0,0/);
   for (const theme of THEMES) {

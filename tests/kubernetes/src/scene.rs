@@ -48,7 +48,13 @@ impl<'plane> Scene<'plane> {
     /// # Errors
     /// When the namespace or the Scaleway cannot be made.
     pub async fn new(plane: &'plane ControlPlane, name: &str) -> Result<Self> {
-        Self::with(plane, name, Options { time_scale: TIME_SCALE, ..Options::default() }).await
+        Self::with(plane, name, Self::options()).await
+    }
+
+    /// The options of the Scaleway of [`Self::new`].
+    #[must_use]
+    pub fn options() -> Options {
+        Options { time_scale: TIME_SCALE, ..Options::default() }
     }
 
     /// One whose Scaleway has these options.

@@ -1,10 +1,12 @@
 //! Ordering: a host costs a day at least, so it takes the object's request, the operator's leave and an empty pool; and
 //! one for each machine, whatever is lost on the way.
 
+use std::time::Duration;
+
 use anyhow::{Result, bail, ensure};
 use kube::ResourceExt;
 use serde_json::json;
-use windlass_simulator::{Effect, FaultKind};
+use windlass_simulator::{Durations, Effect, FaultKind, ForcedState, Options};
 use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOptions, Scene, eventually};
 
 const SERVERS: &str = "/apple-silicon/v1alpha1/zones/*/servers";
@@ -40,7 +42,10 @@ async fn waits(scene: &Scene<'_>, name: &str, reason: &str, words: &[&str]) -> R
 async fn an_empty_pool_has_one_host_ordered_which_is_handed_over_when_it_is_delivered_and_stays_when_it_is_released()
 -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
-    let scene = Scene::new(plane, "order").await?;
+    // The host is delivered when the test says so: a busy machine would miss what the object says until then.
+    let apple_silicon_create = Duration::from_secs(30 * 24 * 60 * 60).into();
+    let durations = Durations { apple_silicon_create, ..Durations::default() };
+    let scene = Scene::with(plane, "order", Options { durations, ..Scene::options() }).await?;
     let _controller = scene.start(&allowing()).await?;
     scene.apply(&may_order(1).machine("first")).await?;
     waits(&scene, "first", "WaitingForDelivery", &["was ordered"]).await?;
@@ -51,6 +56,7 @@ async fn an_empty_pool_has_one_host_ordered_which_is_handed_over_when_it_is_deli
         "{ordered:?}"
     );
     ensure!(first.data["status"]["credentialsSecretName"].is_null(), "handed over before it is there: {first:?}");
+    scene.scaleway().simulator().set_server_state(&ordered[0].id, ForcedState::Ready)?;
     scene.ready_machines(1).await?;
     let secret = scene.api(Kind::Secret).get("first-credentials").await?;
     ensure!(secret.data["data"]["sudo-password"].as_str().is_some_and(|password| !password.is_empty()), "no password");
