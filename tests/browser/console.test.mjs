@@ -97,7 +97,7 @@ test("each page tells what it is there for", async () => {
   }
   const [retry] = all.filter((path) => /^\/decisions\/[^?]+$/.test(path));
   await says(retry,
-    /Question/, /Asked, in order/, /What the host did/, /Put to another policy/, /Around it, of the same slot/);
+    /Question/, /Asked, in order/, /What the host did/, /Ask another policy/, /Around it, of the same slot/);
   await page.context().close();
 });
 
@@ -203,7 +203,7 @@ test("a decision that is put to another policy shows the difference", async () =
   }
   const some = (...words) => seen.some((text) => words.every((word) => text.includes(word)));
   assert.ok(some("another answer") || some("the brake"), seen.join("\n"));
-  assert.ok(some("It cannot be put to it", "did you mean"), seen.join("\n"));
+  assert.ok(some("This policy cannot be asked", "did you mean"), seen.join("\n"));
   await page.goto(`${good}${put[0].split("?")[0]}?policy=..%2Fpatience.rules.toml`);
   assert.match(await page.textContent("main"), /there is no policy file/);
   await page.context().close();

@@ -311,7 +311,8 @@ func TestALostStateDirectoryIsNoticedAndTakenOverOnPurpose(t *testing.T) {
 
 	config := cloud.config(t, nil)
 	_, err = tryRunner(t, config)
-	require.ErrorContains(t, err, "knows nothing of: "+id+" (made on "+host)
+	require.ErrorContains(t, err, "does not know these servers of the group ")
+	require.ErrorContains(t, err, ": "+id+" (made on "+host)
 	require.ErrorContains(t, err, "adopt = true")
 	config["adopt"] = false
 	left := startRunner(t, config)

@@ -3,36 +3,26 @@
 use std::io::IsTerminal;
 
 use tracing_subscriber::Layer as _;
-use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use windlass_inspect::output::Color;
-use windlass_telemetry::Telemetry;
+use windlass_telemetry::{Telemetry, log_filter};
 
 use crate::arguments::Global;
 
-/// The variable that overrides `--verbose` and `--quiet`: levels, or pairs of a target and its level, as in
-/// `info,windlass_lifecycle=debug`.
-const FILTER_VARIABLE: &str = "WINDLASS_LOG";
-
-/// Starts logging as the options say, and the export of telemetry as the environment says. A filter or a variable that
-/// cannot be read is an error of usage.
+/// Starts logging as `WINDLASS_LOG` says, otherwise as `--verbose` and `--quiet` do, and the export of telemetry as the
+/// environment says. A filter or a variable that cannot be read is an error of usage.
 pub(crate) fn start(global: &Global) -> Result<Telemetry, String> {
-    let asked = std::env::var(FILTER_VARIABLE).ok().filter(|filter| !filter.is_empty());
-    let filter = match &asked {
-        Some(filter) => filter,
+    let filter = log_filter(match (global.quiet, global.verbose) {
+        (true, _) => "error",
+        // Progress and errors say what operations do; only this log says that a replaced policy file was refused.
+        (_, 0) => "error,windlass_policy=warn",
+        (_, 1) => "warn,windlass=info,windlass_scaleway=warn",
+        (_, 2) => "info,windlass=debug",
         // Other people's crates are of interest only at the last step.
-        None => match (global.quiet, global.verbose) {
-            (true, _) => "error",
-            // Progress and errors say what operations do; only this log says that a replaced policy file was refused.
-            (_, 0) => "error,windlass_policy=warn",
-            (_, 1) => "warn,windlass=info,windlass_scaleway=warn",
-            (_, 2) => "info,windlass=debug",
-            (_, _) => "trace",
-        },
-    };
-    let looks = "it looks like `info,windlass_lifecycle=debug`";
-    let filter: Targets = filter.parse().map_err(|error| format!("{FILTER_VARIABLE}: {error}; {looks}"))?;
+        (_, _) => "trace",
+    })
+    .map_err(|error| error.to_string())?;
     let colours = match global.color {
         Color::Always => true,
         Color::Never => false,

@@ -457,7 +457,7 @@ mod tests {
         let changed: Vec<&str> = change.nodes.iter().map(|node| node.name.as_str()).collect();
         assert_eq!(changed, ["farm-a-10", "farm-a-2", "farm-b-2"], "those whose role has ended");
         assert!(book.nodes.values().all(|node| node.role == NodeRole::Staying));
-        assert_eq!(book.cluster.left, ["farm-b-2: nobody could see whether it is gone"]);
+        assert_eq!(book.cluster.left, ["farm-b-2: cannot check whether it is gone"]);
         assert_eq!((book.operation.ended_at, book.cluster.updated_at), (Some(AT), AT));
         assert_eq!(change.cluster.as_ref(), Some(&book.cluster));
         assert_eq!(change.operation.as_ref(), Some(&book.operation));

@@ -269,7 +269,7 @@ impl Clusters {
 
 /// What is done about an operation that may have gone on elsewhere: no policy could know.
 fn leave_as_it_is(stage: Stage) -> Recovery {
-    let words = "the state directory was taken over after the operation began: it may have gone on elsewhere";
+    let words = "the state directory was taken over after the operation began, which may have continued elsewhere";
     Recovery {
         stage,
         cause: failure::of_class(FailureClass::Interrupted, words),

@@ -11,7 +11,7 @@ impl Node {
             NodeState::Running if self.not_ours => return self.problem.clone(),
             NodeState::Running if self.decommissioned => "it is decommissioned and not removed",
             NodeState::Running if self.decommission_began => {
-                "it is perhaps decommissioned: nobody knows how far that came"
+                "its decommission hook began, and it is not known how far it came"
             }
             NodeState::Running if !self.configured => "it runs and is not configured",
             NodeState::Running if !self.started => "it is configured and not started",
@@ -46,7 +46,7 @@ impl Node {
 }
 
 /// What is said of a node that should be gone.
-pub(crate) const UNSEEN: &str = "nobody could see whether it is gone";
+pub(crate) const UNSEEN: &str = "cannot check whether it is gone";
 
 /// Where a cluster stands with these nodes after (or in) its last operation.
 ///

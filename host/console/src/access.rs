@@ -86,7 +86,10 @@ impl Access {
         }
         let host = headers.get(HOST).and_then(|host| host.to_str().ok()).map(name_of);
         if !host.is_some_and(|host| self.hosts.contains(&host)) {
-            return Some((StatusCode::MISDIRECTED_REQUEST, "the console is not asked for by this name"));
+            return Some((
+                StatusCode::MISDIRECTED_REQUEST,
+                "this host name is not allowed: add it to the allowed hosts of the console",
+            ));
         }
         let origin = headers.get(ORIGIN).map(|origin| origin.to_str().ok().and_then(|origin| origin.split_once("://")));
         if origin.is_some_and(|origin| !origin.is_some_and(|(_, host)| self.hosts.contains(&name_of(host)))) {
@@ -97,9 +100,9 @@ impl Access {
         }
         match &self.token {
             Some(token) if given(headers).is_none_or(|given| digest(&given) != *token.read()) => {
-                Some((StatusCode::UNAUTHORIZED, "the console wants its token, as a password or as a bearer token"))
+                Some((StatusCode::UNAUTHORIZED, "a token is required, as the password or as a bearer token"))
             }
-            None if self.certificates => Some((StatusCode::UNAUTHORIZED, "the console wants a client's certificate")),
+            None if self.certificates => Some((StatusCode::UNAUTHORIZED, "a client certificate is required")),
             _ => None,
         }
     }

@@ -13,7 +13,7 @@ use crate::address::{Address, address};
 const OPTION: &str = "--console-bind-address";
 /// What stands in no journal of this process's.
 const ELSEWHERE: &str =
-    "Clusters of servers stand in their objects: kubectl get serverclusters --all-namespaces shows them.";
+    "Clusters of servers are Kubernetes objects: kubectl get serverclusters --all-namespaces lists them.";
 
 /// Where the console is served, and for whom.
 #[derive(Clone, Debug, Args)]

@@ -358,7 +358,7 @@ impl Rounds {
             Err(_) => Err((
                 "TimedOut",
                 format!(
-                    "it was not loaded within {} seconds, or those of its scope not within {}",
+                    "it did not load within {} seconds, or all policies of its scope did not load within {} seconds",
                     LOAD_TIMEOUT.as_secs(),
                     SCOPE_TIMEOUT.as_secs()
                 ),

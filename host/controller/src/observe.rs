@@ -9,25 +9,18 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tracing::level_filters::LevelFilter;
 use tracing_subscriber::Layer as _;
-use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use windlass_telemetry::{Metrics, Telemetry};
+use windlass_telemetry::{Metrics, Telemetry, log_filter_or_info};
 
 use crate::arguments::LogFormat;
 use crate::{Error, metric_names};
 
-/// Names what is logged: `WINDLASS_LOG=debug`, `WINDLASS_LOG=warn,windlass_controller=trace`.
-const FILTER_VARIABLE: &str = "WINDLASS_LOG";
-
-/// Sends everything that is traced to standard error, and to the collector where there is one. Does nothing where
-/// logging was started before.
+/// Sends everything that is traced to standard error, from `info` on or as `WINDLASS_LOG` says, and to the collector
+/// where there is one. Does nothing where logging was started before.
 pub fn start_logging(format: LogFormat, telemetry: &Telemetry) {
-    let asked = std::env::var(FILTER_VARIABLE).ok().map(|filter| filter.parse::<Targets>());
-    let refused = asked.as_ref().and_then(|asked| asked.as_ref().err()).map(ToString::to_string);
-    let filter = asked.and_then(Result::ok).unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
+    let (filter, refused) = log_filter_or_info();
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
     let lines = match format {
         LogFormat::Json => lines.json().flatten_event(true).with_filter(filter).boxed(),
@@ -36,10 +29,7 @@ pub fn start_logging(format: LogFormat, telemetry: &Telemetry) {
     // Each has a filter of its own: what is exported is not decided by what is logged.
     let _ = tracing_subscriber::registry().with(telemetry.layer()).with(lines).try_init();
     if let Some(error) = refused {
-        tracing::warn!(
-            error,
-            "{FILTER_VARIABLE} cannot be read and is ignored; it looks like `info,windlass_controller=debug`"
-        );
+        tracing::warn!(%error, "the log's filter cannot be read and is ignored");
     }
 }
 

@@ -1,6 +1,8 @@
 //! What stands above an object: its Machine, its Cluster, and whether it is paused. Cluster API's contract, as a
 //! function on data.
 
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client, Resource, ResourceExt};
 
 use crate::Error;
@@ -59,6 +61,9 @@ impl Gate {
         matches!(self, Self::Owner | Self::Machine | Self::OtherMachine | Self::Cluster)
     }
 }
+
+/// How long Cluster API may take to create an object from a template, on a busy machine.
+const CLONING_SECONDS: i64 = 10;
 
 /// Whether an object may be provisioned.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,6 +144,18 @@ pub(crate) fn judge(read: Read<'_>) -> Owners {
     Owners { paused, provisioning, cluster: owned(read.cluster_name), machine: owned(confirmed), joined, node_ready }
 }
 
+impl Owners {
+    /// Whether Cluster API may not be done with creating the object. After it has created one from a template, it
+    /// changes the metadata of the version that it got; if somebody has written meanwhile, it leaves the object behind
+    /// and creates another one (seen with Cluster API 1.13.3). So nothing is written into an object of a cluster until it
+    /// has an owner, or is older than this takes.
+    pub(crate) fn may_be_cloned(&self, object: &ObjectMeta, now: Timestamp) -> bool {
+        let waits = matches!(&self.provisioning, ProvisioningGate::Waiting { gate: Gate::Owner, .. });
+        let age = object.creation_timestamp.as_ref().map(|created| now.duration_since(created.0).as_secs());
+        waits && age.is_some_and(|age| (0..CLONING_SECONDS).contains(&age))
+    }
+}
+
 /// The annotation for which nothing is done about an object. What was moved has its machine elsewhere by now.
 pub(crate) fn pausing_annotation(object: &impl ResourceExt) -> Option<&'static str> {
     [annotations::PAUSED, annotations::DELETE_FOR_MOVE].into_iter().find(|key| object.annotations().contains_key(*key))
@@ -200,6 +217,20 @@ mod tests {
             "spec": {"paused": paused}, "status": {"initialization": {"infrastructureProvisioned": ready}},
         }))
         .unwrap()
+    }
+
+    #[test]
+    fn nothing_is_written_into_an_object_that_cluster_api_may_still_create() {
+        let created: Timestamp = "2026-11-30T06:19:06Z".parse().unwrap();
+        let object: ObjectMeta = serde_json::from_value(json!({"creationTimestamp": created})).unwrap();
+        let at = |seconds: i64| created + jiff::SignedDuration::from_secs(seconds);
+        let of_a_cluster = judge(Read { cluster_name: Some("c"), ..Read::default() });
+        assert!(of_a_cluster.may_be_cloned(&object, at(0)) && of_a_cluster.may_be_cloned(&object, at(9)));
+        // A clock that is behind must not hold an object up.
+        assert!(!of_a_cluster.may_be_cloned(&object, at(10)) && !of_a_cluster.may_be_cloned(&object, at(-60)));
+        assert!(!judge(Read::default()).may_be_cloned(&object, at(0)));
+        let owned = judge(Read { cluster_name: Some("c"), owner: Some("m"), ..Read::default() });
+        assert!(!owned.may_be_cloned(&object, at(0)));
     }
 
     fn reason(owners: &Owners) -> &str {

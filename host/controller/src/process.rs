@@ -356,8 +356,8 @@ async fn owner(client: &Client, watch_filter: Option<&str>) -> Result<OwnerName,
         Err(error) => Err(Error::Option {
             option: "--owner",
             problem: format!(
-                "it is not set, and its default cannot be made of the namespace kube-system, which cannot be read \
-                 ({}): check the API server, or set it to a name that no other cluster uses",
+                "it is not set, and the controller cannot read the namespace kube-system, whose UID makes the default \
+                 ({}): check the API server, or set --owner to a name that no other cluster uses",
                 crate::kubernetes::words(&error)
             ),
         }),

@@ -399,6 +399,9 @@ impl<'a, K: Machine> Reconcile<'a, K> {
     }
 
     async fn write_with(&mut self, beginning: Option<&OperationStatus>) -> Result<(), Error> {
+        if self.owners.may_be_cloned(self.object.meta(), self.now) {
+            return Ok(());
+        }
         write_with_operation(&self.api, self.object, &self.written, &self.status, beginning).await?;
         self.written = self.status.clone();
         Ok(())

@@ -277,9 +277,9 @@ impl Client {
         }
         match (credentials, basic) {
             (Some(Credentials::Password { name, password }), true) => self.secret(&basic_of(name, password)),
-            (_, true) => {
-                Err(self.problem("it asks for a name and a password, and Docker's configuration has none".into()))
-            }
+            (_, true) => Err(self.problem(
+                "it requires a name and a password, and Docker's configuration has none: run `docker login`".into(),
+            )),
             (_, false) => Err(self.problem("it asks for an unknown kind of credentials".into())),
         }
     }
@@ -376,7 +376,7 @@ impl Client {
         let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
         let url = location.and_then(|location| from.join(location).ok());
         let url = url.filter(|url| matches!(url.scheme(), "http" | "https"));
-        url.ok_or_else(|| self.problem("it says to go on elsewhere, and not where".into()))
+        url.ok_or_else(|| self.problem("its answer has no valid Location header".into()))
     }
 
     fn url(&self, path: &str) -> Result<Url, Error> {

@@ -143,7 +143,7 @@ fn read_pem(text: &str) -> Result<(KeyId, PublicKey), String> {
     let first = lines.next().unwrap_or_default();
     let label = first.strip_prefix("-----BEGIN ").and_then(|rest| rest.strip_suffix("-----")).unwrap_or_default();
     if label.ends_with("PRIVATE KEY") {
-        return Err("that is a private key, which belongs in no configuration: name its public one".into());
+        return Err("that is a private key, which must not be in a configuration: use its public key".into());
     }
     if label.ends_with("CERTIFICATE") {
         return Err("that is a certificate, and signatures by certificates are not taken: name a public key".into());
@@ -157,10 +157,10 @@ fn read_pem(text: &str) -> Result<(KeyId, PublicKey), String> {
     let Some(point) = point else {
         let holds = |part: &[u8]| der.windows(part.len()).any(|window| window == part);
         let kind = OTHER_KEYS.iter().find(|(part, _)| holds(part)).map_or("a key of another kind", |(_, kind)| *kind);
-        return Err(format!("that is {kind}; of cosign's keys, those on the curve P-256 are taken, as it makes them"));
+        return Err(format!("that is {kind}; cosign's key must be on the curve P-256, as cosign creates it"));
     };
     if !is_on_curve(&point) {
-        return Err("its point is not on the curve P-256: it was changed on its way".into());
+        return Err("the key is damaged: its point is not on the curve P-256".into());
     }
     Ok((id, PublicKey::P256(point)))
 }

@@ -93,8 +93,8 @@ pub enum Untrusted {
     },
     /// A trusted key says something about it, and not that it may be used.
     #[error(
-        "the key {key} ({name}) attests {statement} of {digest}, which is no consent to its use; `cosign sign` and \
-         `cosign sign-blob` give that"
+        "the key {key} ({name}) signed a statement of type {statement} about {digest}, which does not approve its \
+         use: sign it with `cosign sign` or `cosign sign-blob`"
     )]
     Attested {
         /// What something is said about.
@@ -149,7 +149,7 @@ impl Trust {
         if !is_table(Some(&value)) || !is_table(value.get("keys")) {
             let found = if value.is_object() { "`keys` is" } else { "it is" };
             return Err(format!(
-                "{found} no table: each key has a name of its own. Write [policies.trust.keys], and below it a line \
+                "{found} not a table: each key needs its own name. Write [policies.trust.keys], and below it a line \
                  like release = \"RWQ...\""
             ));
         }
@@ -159,8 +159,7 @@ impl Trust {
         }
         if settings.keys.is_empty() {
             return Err(
-                "`keys` names none, so that nothing could be used; to trust every policy, leave [policies.trust] out"
-                    .into(),
+                "`keys` is empty, so no policy could be used; to trust every policy, remove [policies.trust]".into()
             );
         }
         let mut keys = BTreeMap::new();

@@ -68,7 +68,7 @@ fn meant(written: &str, known: &[&str]) -> String {
 }
 
 fn wrong_usage(words: &str) -> ExitCode {
-    eprintln!("{words}\n\n`fleeting-plugin-scaleway --help` shows how it is called");
+    eprintln!("{words}\n\n`fleeting-plugin-scaleway --help` shows the usage");
     ExitCode::from(2)
 }
 
@@ -218,7 +218,7 @@ fn simulate_group(arguments: &[&str]) -> ExitCode {
         }
         Err(wrong) => {
             wrong.iter().for_each(|words| eprintln!("{words}"));
-            eprintln!("\n`fleeting-plugin-scaleway simulate --help` shows how it is called");
+            eprintln!("\n`fleeting-plugin-scaleway simulate --help` shows the usage");
             return ExitCode::from(2);
         }
     };

@@ -155,7 +155,7 @@ fn reported<Q: DeserializeOwned, A: DeserializeOwned>(
     let question = read::<Q>(&record.question, "question");
     let mut answer = match (&question, read::<A>(&record.answer, "answer")) {
         (Ok(question), Ok(answer)) => answer_words(question, &answer),
-        (Err(_), Ok(_)) => vec!["it cannot be told without its question; `--raw` has it".to_owned()],
+        (Err(_), Ok(_)) => vec!["the answer cannot be explained without the question; `--raw` has it".to_owned()],
         (_, Err(why)) => vec![why],
     };
     if let Some(reason) = &record.reason {
@@ -181,7 +181,7 @@ fn by_the_host(record: &DecisionRecord) -> Vec<String> {
         lines.push(match kind {
             FailureKind::Brake => format!("the brake held {name} back: it would have removed too many running servers"),
             FailureKind::NotAllowed => {
-                format!("{name} answered about what is not its to decide, which counts as deferred")
+                format!("{name} answered what it may not decide, which counts as deferred")
             }
             FailureKind::RejectedAnswer => format!("the check refused the answer of {name}, which counts as deferred"),
             FailureKind::Suspended => format!("{name} was not asked: it is suspended after failing too often"),
@@ -323,7 +323,7 @@ fn state_mapping_answer(
             let _ = write!(is, " ({})", kind_word(&server.detail));
         }
         let said = match &answer.verdict {
-            Verdict::Defer => "nobody decided".to_owned(),
+            Verdict::Defer => "no policy decided".to_owned(),
             Verdict::Mapped(mapping) => {
                 let report = match mapping.report {
                     state_mapping::Report::None => "left out of the report".to_owned(),
@@ -373,7 +373,7 @@ fn retry_subject(question: &retry::Question) -> String {
 
 fn retry_answer(_: &retry::Question, answer: &retry::Answer) -> Vec<String> {
     vec![match answer.verdict {
-        retry::Verdict::Defer => "nobody decided".to_owned(),
+        retry::Verdict::Defer => "no policy decided".to_owned(),
         retry::Verdict::GiveUp => "give up: the step has failed for good".to_owned(),
         retry::Verdict::Wait(wait) => format!("try again after {}", milliseconds(wait)),
     }]
@@ -412,7 +412,7 @@ fn rollback_subject(question: &rollback::Question) -> String {
 
 /// How many resources what is done with.
 fn rollback_verdict(_: &rollback::Question, answer: &rollback::Answer) -> String {
-    let rollback::Verdict::Plan(steps) = &answer.verdict else { return "nobody decided".to_owned() };
+    let rollback::Verdict::Plan(steps) = &answer.verdict else { return "no policy decided".to_owned() };
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for step in steps {
         *counts.entry(kind_word(&step.action)).or_default() += 1;
@@ -422,7 +422,7 @@ fn rollback_verdict(_: &rollback::Question, answer: &rollback::Answer) -> String
 }
 
 fn rollback_answer(question: &rollback::Question, answer: &rollback::Answer) -> Vec<String> {
-    let rollback::Verdict::Plan(steps) = &answer.verdict else { return vec!["nobody decided".to_owned()] };
+    let rollback::Verdict::Plan(steps) = &answer.verdict else { return vec!["no policy decided".to_owned()] };
     if steps.is_empty() {
         return vec!["do nothing".to_owned()];
     }
@@ -503,7 +503,7 @@ fn ordinal(number: u32) -> String {
 fn release_answer(_: &release::Question, answer: &release::Answer) -> Vec<String> {
     use release::Verdict;
     vec![match &answer.verdict {
-        Verdict::Defer => "nobody decided".to_owned(),
+        Verdict::Defer => "no policy decided".to_owned(),
         Verdict::ReturnToPool(pool) => {
             let system = pool.operating_system.as_ref().map(|system| format!(", with {system}"));
             format!("return it to its pool, reinstalled{}", system.unwrap_or_default())
@@ -555,7 +555,7 @@ fn provisioning_subject(question: &provisioning::Question) -> String {
 }
 
 fn provisioning_answer(question: &provisioning::Question, answer: &provisioning::Answer) -> Vec<String> {
-    let provisioning::Verdict::Recover(recovery) = &answer.verdict else { return vec!["nobody decided".to_owned()] };
+    let provisioning::Verdict::Recover(recovery) = &answer.verdict else { return vec!["no policy decided".to_owned()] };
     let state = kind_word(&recovery.state);
     if recovery.delete.is_empty() {
         return vec![format!("delete no node; the cluster is then {state}")];
@@ -614,7 +614,7 @@ fn placement_subject(question: &placement::Question) -> String {
 }
 
 fn placement_answer(question: &placement::Question, answer: &placement::Answer) -> Vec<String> {
-    let placement::Verdict::Place(assignments) = &answer.verdict else { return vec!["nobody decided".to_owned()] };
+    let placement::Verdict::Place(assignments) = &answer.verdict else { return vec!["no policy decided".to_owned()] };
     if assignments.is_empty() {
         return vec!["create none now".to_owned()];
     }

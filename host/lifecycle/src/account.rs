@@ -337,25 +337,46 @@ async fn image_problem(client: &Client, wanted: &ServerSpecification, catalogue:
 
 async fn group_problems(client: &Client, wanted: &ServerSpecification) -> Vec<AccountProblem> {
     let (zone, instance) = (&wanted.zone, client.instance(&wanted.zone));
-    let problem = |field: &'static str, id: &str, error: &windlass_scaleway::Error| match error.is_not_found() {
-        true => {
-            let words = format!("there is no {} {id} in {zone}", field.replace('_', " "));
-            AccountProblem::new(field, FailureClass::NotFound, words)
-        }
-        false => AccountProblem::of_error(field, error),
-    };
     let mut problems = Vec::new();
     if let Some(id) = &wanted.security_group
         && let Err(error) = instance.get_security_group(id).await
     {
-        problems.push(problem("security_group", id, &error));
+        problems.push(group_problem(client, zone, "security_group", id, &error).await);
     }
     if let Some(id) = &wanted.placement_group
         && let Err(error) = instance.get_placement_group(id).await
     {
-        problems.push(problem("placement_group", id, &error));
+        problems.push(group_problem(client, zone, "placement_group", id, &error).await);
     }
     problems
+}
+
+async fn group_problem(
+    client: &Client,
+    zone: &Zone,
+    field: &'static str,
+    id: &str,
+    error: &windlass_scaleway::Error,
+) -> AccountProblem {
+    if !error.is_not_found() {
+        return AccountProblem::of_error(field, error);
+    }
+    let existing = existing(client, &format!("/instance/v1/zones/{zone}/{field}s"), &format!("{field}s")).await;
+    let words = format!("there is no {} {id} in {zone}{existing}", field.replace('_', " "));
+    AccountProblem::new(field, FailureClass::NotFound, words)
+}
+
+/// Which resources a list has, for a user who named one that is not there. Nothing where the list cannot be read.
+async fn existing(client: &Client, path: &str, key: &str) -> String {
+    const NAMED: usize = 5;
+    let Ok(answer) = client.send_raw("GET", path, None).await else { return String::new() };
+    let list: serde_json::Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let Some(all) = list[key].as_array().filter(|_| answer.status == 200) else { return String::new() };
+    let text = |one: &serde_json::Value, key: &str| one[key].as_str().unwrap_or_default().to_owned();
+    let named: Vec<String> =
+        all.iter().take(NAMED).map(|one| format!("{} ({})", text(one, "id"), text(one, "name"))).collect();
+    let more = if all.len() > NAMED { " and others" } else { "" };
+    if named.is_empty() { "; there is none".to_owned() } else { format!("; choose from {}{more}", named.join(", ")) }
 }
 
 async fn network_problems(client: &Client, wanted: &ServerSpecification) -> Vec<AccountProblem> {
@@ -374,7 +395,9 @@ async fn network_problems(client: &Client, wanted: &ServerSpecification) -> Vec<
         let class = match answer.status {
             200..=299 => continue,
             404 => {
-                let words = format!("{region} has no private network {id}");
+                let path = format!("/vpc/v2/regions/{region}/private-networks");
+                let existing = existing(client, &path, "private_networks").await;
+                let words = format!("{region} has no private network {id}{existing}");
                 problems.push(AccountProblem::new(FIELD, FailureClass::NotFound, words));
                 continue;
             }
@@ -382,7 +405,7 @@ async fn network_problems(client: &Client, wanted: &ServerSpecification) -> Vec<
             429 => FailureClass::RateLimited,
             _ => FailureClass::ServerError,
         };
-        let mut failure = of_class(class, format!("whether there is {id} cannot be seen"));
+        let mut failure = of_class(class, format!("cannot check whether private network {id} exists"));
         (failure.method, failure.path, failure.status) = (Some("GET".to_owned()), Some(path), Some(answer.status));
         problems.push(AccountProblem { field: FIELD, failure });
     }

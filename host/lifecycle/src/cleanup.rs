@@ -464,7 +464,7 @@ async fn claims_of_unknown(
     let server = match run.look_one("get-server", id, || instance.get_server(id)).await {
         Ok(server) => server,
         Err(Stop::Failed(failed)) => {
-            let left = LeftResource { resource: name, why: "whether it is gone could not be seen".to_owned() };
+            let left = LeftResource { resource: name, why: "cannot check whether it is gone".to_owned() };
             let report = Report {
                 left: vec![left],
                 unverified: Some(format!("{}: {}", failed.step, crate::failure::words(&failed.failure))),

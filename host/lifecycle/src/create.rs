@@ -227,7 +227,9 @@ impl Creation<'_> {
         }
         let words = match pooled.len() {
             0 => "the pool holds no address".to_owned(),
-            count => format!("no address of the pool is free: all {count} serve servers, or are about to"),
+            count => {
+                format!("no address of the pool is free: all {count} are attached to servers, or are being attached")
+            }
         };
         Err(failure::of_class(FailureClass::QuotaExceeded, words).into())
     }

@@ -49,10 +49,9 @@ pub enum Error {
     /// The state directory's history took place elsewhere, so what its journal holds open may have ended there, and
     /// what it knows may be in use. Nothing was changed.
     #[error(
-        "the state directory {} cannot be relied on: {evidence}. What it was copied from may still be in use, or may \
-         have gone on after the copy was made, so nothing is created, undone, taken over or removed with it. If \
-         nothing uses that history any more, take it over: windlass state take-over --state-dir {}. Otherwise start \
-         anew beside it, with another state directory and another owner",
+        "the state directory {} cannot be relied on: {evidence}. The original or a copy may still be in use with the \
+         same servers, so Windlass changes nothing. If nothing else uses this state, run: windlass state take-over \
+         --state-dir {}. Otherwise use another state directory and another owner",
         path.display(), path.display()
     )]
     HistoryMoved {
@@ -267,7 +266,7 @@ impl std::fmt::Display for OperationFailure {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             formatter,
-            "{} failed at {}: {}; undone: {}",
+            "{} failed at {}: {}; rollback: {}",
             self.operation,
             self.step,
             crate::failure::words(&self.cause),

@@ -216,7 +216,7 @@ async fn carry_out(
                 step.step,
                 failure::of_class(
                     FailureClass::InvalidArguments,
-                    "this resource is not proven ours, or cannot be treated so",
+                    "Windlass cannot prove that it owns this resource, or the action does not apply to it",
                 ),
             ));
         }

@@ -122,7 +122,7 @@ fn plain(name: &str) -> String {
 fn exceeded(rooms: &[Room], demands: &[QuotaDemand]) -> Option<QuotaRefusal> {
     let refused = |demand: Option<usize>, needed: u64, room: &Room| {
         let words = format!(
-            "{needed} more servers would be {} under the quota {} of {}; ask Scaleway for more, or delete some",
+            "{needed} more servers would make {}, and the quota {} allows {}; ask Scaleway for more, or delete some",
             room.used.saturating_add(needed),
             room.name,
             room.limit
@@ -211,16 +211,16 @@ mod tests {
         assert_eq!(fails(&[room(Counted::Servers, 10, 5)], 2, 3), None);
         let (demand, words) = fails(&[room(Counted::Servers, 10, 6)], 2, 3).unwrap();
         assert!(
-            demand.is_none() && words.starts_with("5 more servers would be 11 under the quota quota of 10"),
+            demand.is_none() && words.starts_with("5 more servers would make 11, and the quota quota allows 10"),
             "{words}"
         );
         // `web` has another type to take, `db` has none.
         assert_eq!(fails(&[room(of_type("DEV1-S"), 4, 2)], 2, 3), None);
         let (demand, words) = fails(&[room(of_type("DEV1-S"), 3, 2)], 2, 3).unwrap();
-        assert!(demand == Some(0) && words.starts_with("2 more servers would be 4"), "{words}");
+        assert!(demand == Some(0) && words.starts_with("2 more servers would make 4"), "{words}");
         // With neither type it fails, and those that can take nothing else than its first count with it.
         let (demand, words) = fails(&[room(of_type("DEV1-S"), 4, 0), room(of_type("PRO2-XS"), 2, 0)], 2, 3).unwrap();
-        assert!(demand == Some(1) && words.starts_with("5 more servers would be 5"), "{words}");
+        assert!(demand == Some(1) && words.starts_with("5 more servers would make 5"), "{words}");
         // What does not grow is not held up by a quota that is full.
         assert_eq!(fails(&[room(Counted::Servers, 0, 9)], 0, 0), None);
         assert_eq!(fails(&[room(of_type("DEV1-S"), 0, 9)], 0, 0), None);

@@ -85,7 +85,7 @@ impl Report {
             parts.push(format!("left alone {}", list(self.abandoned.iter())));
         } else if self.left.is_empty() {
             match &self.unverified {
-                Some(why) => parts.push(format!("whether anything is left could not be seen: {why}")),
+                Some(why) => parts.push(format!("cannot check whether anything is left: {why}")),
                 None if !self.not_ours.is_empty() => {}
                 None if self.kept.is_empty() => parts.push("nothing is left".to_owned()),
                 None => parts.push("nothing else is left".to_owned()),
@@ -94,7 +94,7 @@ impl Report {
             let left: Vec<String> = self.left.iter().map(|left| format!("{} ({})", left.resource, left.why)).collect();
             parts.push(format!("LEFT: {}", left.join("; ")));
             if let Some(why) = &self.unverified {
-                parts.push(format!("more could not be seen: {why}"));
+                parts.push(format!("cannot check the rest: {why}"));
             }
         }
         if !self.not_ours.is_empty() {

@@ -583,8 +583,8 @@ async fn leave_started(
     entries: &[Entry],
 ) -> Result<(), Error> {
     let why = format!(
-        "server {} was started, and not by this journal: it may be in use, so nothing of this creation is removed; to \
-         remove it, delete the server",
+        "server {} was started, and not by this journal: somebody may use it, so Windlass removes nothing of this \
+         creation. To remove it, delete the server",
         server.id
     );
     let claims = claims_of_creation(&run.shared, &run.id, specification, entries)?;

@@ -568,7 +568,7 @@ impl Run {
             Err(Stop::Failed(unseen)) => {
                 // Sending it again could make a second one. The first cause is what is reported.
                 tracing::warn!(operation = %self.id, step, failure = %failure::words(&unseen.failure),
-                    "a lost answer could not be looked up");
+                    "a call got no response, and Windlass cannot check whether it took effect");
                 Ok(Looked::Unseen)
             }
             Err(other) => Err(other),

@@ -510,7 +510,7 @@ impl ServerSpecification {
         }
         if self.deadline_milliseconds < 1_000 || self.deadline_milliseconds > 24 * 3_600_000 {
             let seconds = self.deadline_milliseconds as f64 / 1_000.0;
-            problems.add("deadline_milliseconds", format!("{seconds} s are not between 1 s and 24 h: 10m is usual"));
+            problems.add("deadline_milliseconds", format!("must be from 1s to 24h, for example 10m; found {seconds}s"));
         }
     }
 
@@ -551,7 +551,10 @@ impl ServerSpecification {
             problems.add("root_volume", NO_OPERATIONS);
         }
         if self.root_volume.kind == VolumeKind::Scratch {
-            problems.add("root_volume", "no image can be on scratch storage; add a further volume of it");
+            problems.add(
+                "root_volume",
+                "the root volume cannot be scratch storage; use scratch storage for an additional volume",
+            );
         }
         if self.root_volume.size.is_some_and(is_wrong) {
             problems.add("root_volume", "the size is no positive multiple of 512 bytes");
@@ -580,7 +583,8 @@ impl ServerSpecification {
                     if !existing.insert(id) {
                         problems.add("volumes", format!("{id:?} is named twice"));
                     } else if count > 1 {
-                        let words = format!("{id} can be attached to one server, and {count} are to have it");
+                        let words =
+                            format!("{id} can be attached to only one server, and {count} servers are requested");
                         problems.add("volumes", words);
                     }
                 }
@@ -726,7 +730,7 @@ mod tests {
         let volume = || ExtraVolume::Existing { id: ID.to_owned() };
         assert_eq!(problems(1, |it| it.volumes = vec![volume()]), Vec::<String>::new());
         let found = problems(2, |it| it.volumes = vec![volume()]);
-        assert_eq!(found, [format!("volumes: {ID} can be attached to one server, and 2 are to have it")]);
+        assert_eq!(found, [format!("volumes: {ID} can be attached to only one server, and 2 servers are requested")]);
         let found = problems(1, |it| it.volumes = vec![volume(), volume()]);
         assert!(found.len() == 1 && found[0].contains("named twice"), "{found:?}");
     }
@@ -819,6 +823,6 @@ mod tests {
         assert_eq!(it.positions_made().collect::<Vec<_>>(), ["0", "1"]);
         let root = RootVolume { kind: VolumeKind::Scratch, ..RootVolume::default() };
         let found = problems(1, |it| it.root_volume = root);
-        assert!(found.len() == 1 && found[0].contains("no image can be on scratch storage"), "{found:?}");
+        assert!(found.len() == 1 && found[0].contains("the root volume cannot be scratch storage"), "{found:?}");
     }
 }

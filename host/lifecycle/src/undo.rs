@@ -31,7 +31,7 @@ const UNPLACED: &str = "this version of Windlass does not know its type, and nei
                         Instance API shows it; look for it in Scaleway's console";
 
 /// Why something is left when no policy could be asked for a plan.
-const UNDECIDED: &str = "no policy could say what is to be done, so nothing was touched; it is tried again";
+const UNDECIDED: &str = "no policy decided what to do, so Windlass touched nothing; it tries again";
 
 fn kind_for_policy(kind: ResourceKind) -> types::ResourceKind {
     match kind {
@@ -271,7 +271,7 @@ impl RemovalProgress {
         let shown = there.iter().map(|name| (name, "it was still there at the last look".to_owned()));
         let unread = unseen.resources().filter(|(name, _)| !stays(name));
         let unverified = unseen.list().or(unread.clone().map(|(_, why)| why).next()).cloned();
-        let unread = unread.map(|(name, why)| (name, format!("whether it is gone could not be seen: {why}")));
+        let unread = unread.map(|(name, why)| (name, format!("cannot check whether it is gone: {why}")));
         let unplaced = scope.unplaced.iter().filter(|volume| !staying.kept.contains(volume));
         let left = shown
             .chain(unread)

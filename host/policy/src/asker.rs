@@ -49,7 +49,7 @@ impl Asker {
 
     pub(crate) fn never_asks(self, slot: SlotName) -> String {
         let asked: Vec<&str> = self.slots().iter().map(|slot| slot.as_str()).collect();
-        format!("{self} never asks the slot {slot}; it asks {}", asked.join(", "))
+        format!("{self} does not use the slot {slot}; it uses {}: remove policies.{slot}", asked.join(", "))
     }
 }
 

@@ -33,8 +33,8 @@ impl Brake {
             return Ok(());
         }
         Err(format!(
-            "the brake: with its answer {removed} of {running} running servers would be reaped or reported as gone at one \
-             look, more than {} and more than {} %",
+            "the brake refused the answer: with it, {removed} of {running} running servers would be removed or \
+             reported as gone at once, more than {} and more than {} %",
             self.servers,
             (self.share * 1000.0).round() / 10.0
         ))

@@ -115,8 +115,8 @@ impl Deciding {
         if !self.log.record(record) {
             self.status.changed();
             if let Some(left_out) = self.lost_room.take(Instant::now()) {
-                tracing::warn!(target: "windlass_policy::decision_log", slot = %S::NAME, left_out, "the record of a decision \
-                    is lost: more is decided, or larger questions are, than the disk takes");
+                tracing::warn!(target: "windlass_policy::decision_log", slot = %S::NAME, left_out, "a decision was not \
+                    recorded: the decision log cannot write to its disk fast enough");
             }
         }
     }
@@ -413,8 +413,9 @@ impl<S: Slot> PendingDecision<S> {
                     failure.kind.may_follow_from_size() && weight_of_question(question) > LARGE_QUESTION_BYTES;
                 if by_size {
                     let most = LARGE_QUESTION_BYTES >> 10;
-                    let why =
-                        format!("the question has more than {most} KiB, so that it does not count against the policy");
+                    let why = format!(
+                        "the question has more than {most} KiB, so this failure does not count against the policy"
+                    );
                     failure = Failure::new(failure.kind, format!("{}; {why}", failure.reason));
                 }
                 self.failed(link, &failure, by_size, circumstances);

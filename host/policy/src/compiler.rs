@@ -380,7 +380,7 @@ mod tests {
         let compilers =
             [None, Some(child("/bin/false", &[], patience)), Some(child("/nonexistent/program", &[], patience))];
         for (compiler, words) in compilers.into_iter().zip([
-            "was not told who compiles components (`HostOptions::compiler`)",
+            "was started without a compiler for components",
             "the compiling process ended with exit status: 1; so it is refused",
             "cannot run the compiling process: No such file",
         ]) {

@@ -188,12 +188,12 @@ pub enum Refusal {
     DryRun(String),
 
     /// The process that compiled it had to be stopped, was, or could not be started. It is not compiled in this one.
-    #[error("{0}; so it is refused, and not compiled in the host's own process")]
+    #[error("{0}; so it is refused")]
     NotCompiled(String),
 
     /// It is a component, and the host was given no [`Compiler`](crate::Compiler).
     #[error(
-        "this host loads rules and built-in policies only, since it was not told who compiles components \
+        "this program loads only rules and built-in policies, because it was started without a compiler for components \
         (`HostOptions::compiler`)"
     )]
     NoCompiler,

@@ -850,7 +850,9 @@ impl Inner {
 /// The rules of a link.
 fn rules_for(slot: SlotName, link: &Link, contents: &[u8]) -> Result<RulesFile, Refusal> {
     if !link.settings.is_empty() {
-        return Err(Refusal::Settings("a file of rules takes none: what it says stands in the file".into()));
+        return Err(Refusal::Settings(
+            "a file of rules takes no settings: remove `settings`, and change the rules in the file".into(),
+        ));
     }
     let rules = RulesFile::read_all(contents).map_err(Refusal::Rules)?;
     rules.check_slot(slot).map_err(|problem| Refusal::Rules(vec![problem]))?;

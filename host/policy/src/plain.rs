@@ -14,7 +14,7 @@ pub fn plain_toml(words: &str) -> String {
         ("missing assignment between key-value pairs", "a line is written as KEY = VALUE"),
         ("invalid key-value pair", "a line is written as KEY = VALUE"),
         ("invalid unquoted key", "a key has letters, digits, - and _, and other keys need quotes"),
-        ("duplicate key", "the key is there twice; keep one"),
+        ("duplicate key", "the key is set twice; keep one"),
     ];
     let plain = PLAIN.iter().find(|(said, _)| words.starts_with(said));
     plain.map_or(words, |(_, plain)| plain).to_owned()
@@ -44,7 +44,7 @@ fn unknown_words(what: &str, unknown: &str, valid: &[&str]) -> String {
     let meant = match nearest(unknown, valid.iter().copied()) {
         Some(near) => format!("; did you mean `{near}`?"),
         None if valid.is_empty() => String::new(),
-        None => format!("; there are: {}", valid.join(", ")),
+        None => format!("; use one of: {}", valid.join(", ")),
     };
     format!("there is no {what} `{unknown}` here{meant}")
 }
@@ -91,7 +91,7 @@ mod tests {
                 "there is no key `nver` here; did you mean `never`?",
             ),
             ("unknown field `laws`, expected `slot` or `law`", "there is no key `laws` here; did you mean `law`?"),
-            ("unknown variant `x`, expected `day` or `hour`", "there is no value `x` here; there are: day, hour"),
+            ("unknown variant `x`, expected `day` or `hour`", "there is no value `x` here; use one of: day, hour"),
             ("unknown field `x`, there are no fields", "there is no key `x` here"),
         ] {
             assert_eq!(plain_serde(words), expected);
@@ -106,7 +106,7 @@ mod tests {
             ("a = par\n", "a text needs quotes"),
             ("a: 1\n", "a line is written as KEY = VALUE"),
             ("{\"a\": 1}\n", "a line is written as KEY = VALUE"),
-            ("a = 1\na = 2\n", "the key is there twice"),
+            ("a = 1\na = 2\n", "the key is set twice"),
         ] {
             let error = toml::de::DeTable::parse(text).expect_err(text);
             let words = plain_toml(error.message());

@@ -154,13 +154,13 @@ fn excuse(then: &LinkRecord, now: &LinkRecord) -> Option<String> {
     if let Some(call) = then.host_calls.iter().find(|call| call.redacted) {
         let function = short(&call.function);
         return Some(format!(
-            "{policy} was given more by `{function}` than is on record: its answer is redacted there"
+            "the recorded answer of `{function}` is redacted, so {policy} may answer differently in a replay"
         ));
     }
     match (failure_of(then), failure_of(now)) {
         (Some((kind, _)), _) if kind.depends_on_the_moment() => None,
         (_, Some((kind, reason))) if kind.depends_on_the_moment() => {
-            Some(format!("{policy} was ended now by what did not end it then: {reason}"))
+            Some(format!("{policy} failed in the replay for a reason that did not occur then: {reason}"))
         }
         _ => None,
     }

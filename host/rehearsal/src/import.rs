@@ -32,8 +32,8 @@ pub struct Imported {
 pub enum ImportError {
     /// It is none of the three.
     #[error(
-        "it is neither a list of jobs as GitLab's API has them, nor a table with a column started_at, nor the answer \
-         of a range query of Prometheus"
+        "unknown format: use jobs of GitLab's API (JSON, or CSV with a column started_at), or the answer of Prometheus \
+         to a range query"
     )]
     Format,
     /// It begins like JSON.
@@ -46,7 +46,7 @@ pub enum ImportError {
     #[error("{}", .0.join("\n"))]
     Values(Vec<String>),
     /// A counter does not say how long jobs run.
-    #[error("Prometheus' counter of jobs does not say how long they run")]
+    #[error("Prometheus' counter does not say how long jobs run: set --job-minutes")]
     NoLength,
     /// Nothing ran.
     #[error("no job in it was started and has ended")]

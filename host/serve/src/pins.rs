@@ -68,7 +68,7 @@ impl Pins {
         if let Some(pin) = self.known(token) {
             return Ok(pin);
         }
-        let identities = read(token).map_err(|why| format!("the pin is none of this server's: {why}"))?;
+        let identities = read(token).map_err(|why| format!("this server did not create the pin: {why}"))?;
         let turn = Arc::clone(&self.restoring).acquire_owned().await;
         // Who waited for the same one finds it here.
         if let Some(pin) = self.known(token) {

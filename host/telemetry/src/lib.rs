@@ -15,6 +15,8 @@
 
 #[cfg(feature = "collector")]
 pub mod collector;
+#[cfg(feature = "process")]
+mod log_filter;
 #[cfg(feature = "otlp")]
 mod otlp;
 #[cfg(feature = "process")]
@@ -23,6 +25,8 @@ mod process;
 mod recorder;
 mod traceparent;
 
+#[cfg(feature = "process")]
+pub use log_filter::{LogFilterError, log_filter, log_filter_or_info};
 #[cfg(feature = "otlp")]
 pub use otlp::settings::{Settings, SettingsError};
 #[cfg(feature = "process")]

@@ -244,7 +244,7 @@ fn words(rehearsal: &Rehearsal) -> String {
             text.push_str(&format!("  arm {}, seed {}: {because}\n", printable(&violation.arm), violation.seed));
         }
     }
-    text.push_str(&dim("\nThis is simpler than what will be:\n"));
+    text.push_str(&dim("\nWhat the simulation simplifies:\n"));
     for words in &rehearsal.simplified {
         text.push_str(&dim(&format!("- {words}\n")));
     }

@@ -191,7 +191,7 @@ fn a_case_is_held_to_the_brake_of_the_host() {
     std::fs::write(folder.join("fixtures/many.json"), many).unwrap();
     let results = test(&world, &folder, &["--output", "json"]).expect(1).json();
     let problem = results["cases"][0]["problems"][0].as_str().unwrap();
-    assert!(problem.contains("the brake: with its answer 20 of 20"), "{problem}");
+    assert!(problem.contains("the brake refused the answer: with it, 20 of 20"), "{problem}");
 }
 
 #[test]

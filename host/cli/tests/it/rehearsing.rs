@@ -191,7 +191,7 @@ fn jobs_of_gitlab_are_imported_and_can_be_rehearsed() {
     assert!(counted.contains("jobs = [[15, 120], [45, 120]]"), "{counted}");
     folder.write("wrong.json", "[{\"started_at\": \"Monday\"}]");
     folder.run(&["import", "wrong.json"]).expect(2).says("job 1: started_at is \"Monday\"");
-    folder.run(&["import", "one.json"]).expect(2).says("neither a list of jobs");
+    folder.run(&["import", "one.json"]).expect(2).says("unknown format: use jobs of GitLab");
 }
 
 #[test]

@@ -210,7 +210,7 @@ fn a_server_that_the_release_policy_keeps_is_named_and_stays_until_forced() {
 fn a_policy_for_a_slot_that_the_command_line_never_asks_is_refused() {
     let world = World::new("50");
     world.configure("[policies.state-mapping]\n");
-    let why = "policies.state-mapping: the command line never asks the slot state-mapping; it asks retry, rollback";
+    let why = "policies.state-mapping: the command line does not use the slot state-mapping; it uses retry, rollback";
     world.create("1").expect(2).says(why);
     let doctor = world.run(&["doctor"]);
     assert!(doctor.stdout.contains(why), "{}", doctor.stdout);
@@ -380,18 +380,21 @@ fn what_is_known_wrong_is_refused_before_anything_is_made() {
         let server = ["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble"];
         world.run(&[&server, options].concat())
     };
+    let groups = "/instance/v1/zones/fr-par-1/security_groups";
+    let group = world.call("POST", groups, r#"{"name": "web"}"#)["security_group"]["id"].as_str().unwrap().to_owned();
     let (long, tag, elsewhere) = ("n".repeat(126), "t".repeat(4_092), format!("fr-par-2/{ID}"));
     let tags: Vec<&str> = std::iter::repeat_n(["--tag", tag.as_str()], 64).flatten().collect();
-    let cases: [(&[&str], &str); 11] = [
+    let cases: [(&[&str], &str); 12] = [
         (&["--name", &long, "--count", "12"], "with the numbers of 12 servers it has 129 bytes"),
-        (&["--extra-volume", ID, "--count", "2"], "can be attached to one server, and 2 are to have it"),
+        (&["--extra-volume", ID, "--count", "2"], "can be attached to only one server, and 2 servers are requested"),
         (&tags, "bytes in all are more than"),
         (&["--private-network", "lan"], "is no id of a private network"),
         (&["--volume-size", "1GB"], "too small for an image of the marketplace, which needs 10 GB; units are GB"),
         (&["--security-group", &elsewhere], "is in fr-par-2, and this is fr-par-1"),
         // What only Scaleway knows.
         (&["--type", "DVE1-M"], "did you mean DEV1-M?"),
-        (&["--private-network", ID], "fr-par has no private network"),
+        (&["--private-network", ID], &format!("fr-par has no private network {ID}; there is none")),
+        (&["--security-group", ID], &format!("there is no security group {ID} in fr-par-1; choose from {group} (web)")),
         (&["--extra-volume", ID], "there is no Block Storage volume"),
         (&["--volume-type", "local", "--volume-size", "90GB"], "DEV1-S takes 20 GB of local volumes"),
         (&["--extra-volume", "scratch:100GB"], "DEV1-S has no scratch storage"),
@@ -411,7 +414,8 @@ fn what_is_known_wrong_is_refused_before_anything_is_made() {
     assert!(!both.stderr.contains("operation"), "{}", both.stderr);
     let requests = world.control("GET", "requests", "");
     let made: Vec<&Value> = requests.as_array().unwrap().iter().filter(|request| request["method"] != "GET").collect();
-    assert!(made.is_empty(), "{made:?}");
+    // The group of this test.
+    assert_eq!(made.len(), 1, "{made:?}");
     assert_eq!(world.json(&["operation", "list"])["operations"].as_array().unwrap().len(), 0);
 }
 
@@ -631,6 +635,27 @@ fn a_server_that_another_process_creates_is_not_deleted_but_called_off() {
 }
 
 #[test]
+fn a_removal_cannot_be_cancelled_and_what_was_cancelled_beside_it_is_not_called_untouched() {
+    let world = World::new("50");
+    world.create("1").expect(0);
+    world.fault("POST", "/instance/v1/zones/*/servers", "quota-exceeded");
+    world.create("1").expect(1);
+    let operations = || world.json(&["operation", "list"])["operations"].as_array().unwrap().clone();
+    let of_state = |state: &str| {
+        let found = operations().into_iter().find(|operation| operation["state"] == state)?;
+        Some(found["id"].as_str().unwrap().to_owned())
+    };
+    let undone = of_state("undone").unwrap();
+    let hangs = r#"{"method": "DELETE", "path": "/instance/v1/zones/*/servers/*", "nth": 1, "kind": "delay:20000"}"#;
+    world.control("POST", "faults", hangs);
+    let delete = Running::start(&mut world.command(&["server", "delete", "--yes", "--group", "ci"]));
+    let removal = eventually("the removal is recorded", || of_state("open"));
+    world.run(&["operation", "cancel", &removal]).expect(2).says("1 operation cannot be cancelled");
+    world.run(&["operation", "cancel", &removal, &undone]).expect(1).says("1 operation cannot be cancelled");
+    delete.end().expect(0);
+}
+
+#[test]
 fn an_interrupted_removal_goes_on_and_says_so() {
     let world = World::new("50");
     world.create("1").expect(0);
@@ -773,7 +798,7 @@ fn a_group_is_deleted_by_the_journal_where_a_list_cannot_be_read() {
         world.fault("GET", path, "permission-denied");
         let reported = world.run(&["server", "delete", "--group", "ci", "--yes"]).expect(3);
         assert_eq!(world.resources(), 0, "{path}: {}", reported.stderr);
-        reported.says("whether more of the group is there could not be seen").says("permission");
+        reported.says("cannot check whether the group has more servers").says("permission");
     }
 }
 

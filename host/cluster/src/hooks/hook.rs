@@ -158,7 +158,9 @@ mod as_text {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<url::Url, D::Error> {
         let text = String::deserialize(deserializer)?;
         if text.ends_with(super::CUT) {
-            return Err(serde::de::Error::custom("it was cut where it was shown: write the whole URL"));
+            return Err(serde::de::Error::custom(
+                "this is the shortened form that Windlass shows: write the whole URL",
+            ));
         }
         // The text may hold a token: it is not quoted.
         url::Url::parse(&text)
@@ -323,7 +325,9 @@ impl WebhookHook {
 
     pub(crate) fn check_url(&self) -> Result<(), String> {
         if !self.url.username().is_empty() || self.url.password().is_some() {
-            return Err("webhook.url holds credentials, which would be stored: the signature says who sends".to_owned());
+            return Err(
+                "webhook.url holds credentials, which would be stored: remove them, requests are signed".to_owned()
+            );
         }
         match self.url.scheme() {
             "https" => Ok(()),

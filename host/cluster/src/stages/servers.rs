@@ -221,7 +221,7 @@ fn staying(node: &str, known: Option<&String>, report: &Report) -> Option<KeptNo
 /// What a removal has left, in words.
 fn remains(report: &Report) -> String {
     let left = report.left.iter().map(|left| format!("{} ({})", left.resource, left.why));
-    let unseen = report.unverified.iter().map(|why| format!("whether anything is left could not be seen: {why}"));
+    let unseen = report.unverified.iter().map(|why| format!("cannot check whether anything is left: {why}"));
     left.chain(unseen).collect::<Vec<_>>().join("; ")
 }
 

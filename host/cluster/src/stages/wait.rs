@@ -72,7 +72,7 @@ pub(crate) async fn wait(run: &Run, stage: Stage, nodes: &[String]) -> Result<()
         waiting = still;
         let Some((id, name)) = waiting.first_key_value() else { return Ok(()) };
         if Instant::now() >= deadline {
-            let words = format!("{name}: server {id} does not run with an address yet, and the deadline has passed");
+            let words = format!("{name}: server {id} did not run with an address before the deadline");
             return Err(fail(run, step, &name.clone(), FailureClass::DeadlineExceeded, words).await);
         }
         run.sleep(stage, run.shared.limits.poll_interval).await?;

@@ -143,7 +143,7 @@ fn a_quota_that_would_be_exceeded_is_found_before_anything_is_spent_where_it_can
 
         let problems = clusters.validate(&specification(&[("db", 2), ("web", 4)])).await.unwrap();
         assert!(
-            problems[0].message.contains("6 more servers would be 6 under the quota ComputeServers of 5"),
+            problems[0].message.contains("6 more servers would make 6, and the quota ComputeServers allows 5"),
             "{problems:?}"
         );
         assert_eq!(problems.len(), 1, "{problems:?}");
@@ -153,7 +153,7 @@ fn a_quota_that_would_be_exceeded_is_found_before_anything_is_spent_where_it_can
 
         world.simulator.clear_requests();
         let error = clusters.scale(&farm(), &scale(&[("web", 5)], &[]), &quiet()).await.unwrap_err().to_string();
-        assert!(error.contains("at the stage validate") && error.contains("under the quota"), "{error}");
+        assert!(error.contains("at the stage validate") && error.contains("and the quota "), "{error}");
         assert!(world.simulator.requests().iter().all(|request| request.method == "GET"), "nothing but questions");
         // What leaves makes room, and one call counts a zone, however many servers it has.
         world.simulator.clear_requests();

@@ -45,7 +45,7 @@ pub(crate) fn cluster(view: &ClusterView) -> Markup {
     html! {
         h1 { "Cluster " (view.name) }
         @match &view.stored {
-            None => { p { "It is gone; this is what was done to it." } },
+            None => { p { "This cluster no longer exists. These are its operations." } },
             Some(stored) => {
                 @let cluster = &stored.cluster;
                 (facts(&[
@@ -98,17 +98,17 @@ fn next(stored: &StoredCluster, plans: &[ClusterPlan]) -> Markup {
         section aria-labelledby="next" {
             h2 #next {
                 @if stored.open.is_some() {
-                    "What the operation under way still does"
+                    "What the running operation will still do"
                 } @else {
                     "What the next operation would do"
                 }
             }
-            @if stored.requests.delete { p.cause { "Its deletion is requested: a termination follows." } }
+            @if stored.requests.delete { p.cause { "Deletion was requested: the cluster will be terminated." } }
             @else if stored.requests.cancel { p.cause { "Cancellation was requested." } }
             @for plan in plans { (planned(plan)) }
             @if stored.open.is_none() {
                 p.small {
-                    "A scaling to other counts: "
+                    "To see what other counts would do: "
                     code { "windlass cluster scale " (stored.cluster.name) " GROUP=COUNT --dry-run" }
                 }
             }
@@ -120,7 +120,7 @@ fn planned(plan: &ClusterPlan) -> Markup {
     let nothing = plan.make.is_empty() && plan.remove.is_empty() && plan.hooks.is_empty();
     html! {
         h3 { @match plan.operation.as_ref() {
-            "scale" => "A scaling to what its specification says",
+            "scale" => "Scale to its specification",
             "terminate" => "A termination",
             _ => "Its creation",
         } }

@@ -152,20 +152,20 @@ fn put_to(
 ) -> Markup {
     html! {
         section aria-labelledby="put-to" {
-            h2 #put-to { "Put to another policy" }
+            h2 #put-to { "Ask another policy" }
             @match candidates {
                 None => {
                     p {
                         "Start the console with " code { "--policies FOLDER" }
-                        " to put it to the policies of that folder; or ask "
+                        " to ask the policies of that folder, or run "
                         code { "windlass decision replay " (record.id) " --policy FILE" } "."
                     }
                 },
                 Some([]) => { p.none { "The folder has no file of a policy." } },
                 Some(names) => {
                     p {
-                        "It is asked in the sandbox, with the look-ups of the record; "
-                        "nothing is recorded and nothing done."
+                        "The policy runs in the sandbox, with the recorded look-ups. "
+                        "Nothing is recorded or changed."
                     }
                     ul.choices { @for name in names {
                         @let chosen = tried.is_some_and(|(tried, _)| tried == name);
@@ -185,7 +185,7 @@ fn answer_of(record: &DecisionRecord, name: &str, answered: &Result<Replay, Stri
     html! {
         h3 { (name) }
         @match answered {
-            Err(why) => { p.cause { "It cannot be put to it: " (why) } },
+            Err(why) => { p.cause { "This policy cannot be asked: " (why) } },
             Ok(replay) => {
                 p {
                     (state(if replay.same { "same answer" } else { "another answer" }))
@@ -194,7 +194,7 @@ fn answer_of(record: &DecisionRecord, name: &str, answered: &Result<Replay, Stri
                 @if !replay.differences.is_empty() {
                     ul { @for difference in &replay.differences { li { (difference) } } }
                 }
-                @for why in &replay.inconclusive { p { "Which proves nothing: " (why) } }
+                @for why in &replay.inconclusive { p { "Inconclusive: " (why) } }
                 ol { @for asked in &replay.asked { li { (link(asked)) } } }
                 div.sides {
                     div {

@@ -117,7 +117,7 @@ pub(crate) fn problem(title: &str, words: &[String]) -> Markup {
     html! {
         h1 { (title) }
         @for words in words { p { (words) } }
-        p { a href="/" { "To what is there now" } }
+        p { a href="/" { "Back to the start page" } }
     }
 }
 

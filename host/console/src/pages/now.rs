@@ -74,8 +74,8 @@ pub(crate) fn now(now: &Now) -> Markup {
                 @if now.more_machines { p { "The newest are listed." } }
                 @if now.cost.is_none() { p.small { "Without Scaleway's catalogue there are no prices here." } }
                 @else {
-                    p.small { "The sum is of servers alone. Macs, volumes and addresses cost more, and no list "
-                        "that is read here has their prices." }
+                    p.small { "The sum covers servers only, not Macs, volumes and addresses: the console reads "
+                        "no prices for them." }
                 }
             }
         }
@@ -218,8 +218,8 @@ fn sweeps(sweeps: &[LastSweep]) -> Markup {
     html! {
         @if sweeps.is_empty() {
             p.none {
-                "No sweep was made here; " code { "windlass sweep --dry-run" }
-                " looks for what is ours and unexplained."
+                "No sweep has run here; " code { "windlass sweep --dry-run" }
+                " finds resources that the journal does not explain."
             }
         } @else {
             (table(

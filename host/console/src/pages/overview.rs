@@ -28,8 +28,8 @@ pub(super) fn needs_you(now: &Now) -> Markup {
     let mut items: Vec<Markup> = Vec::new();
     items.extend(now.moved.as_ref().map(|moved| {
         html! {
-            (state("error")) " This is not where the history of the state took place: " (moved) ". Nothing is "
-            "changed with it. See " code { "windlass state show" } " and " code { "windlass state take-over" } "."
+            (state("error")) " The state directory cannot be relied on: " (moved) ". Windlass changes "
+            "nothing with it. See " code { "windlass state show" } " and " code { "windlass state take-over" } "."
         }
     }));
     for operation in now.unsettled.iter().take(MAX_SHOWN) {
@@ -67,14 +67,15 @@ pub(super) fn needs_you(now: &Now) -> Markup {
     for sweep in now.sweeps.iter().filter(|sweep| sweep.unexplained > 0) {
         items.push(html! {
             (state("left")) " " a href="#unexplained" { (counted(sweep.unexplained, "resource")) }
-            " that nothing explains in " (sweep.zone) ". " code { "windlass sweep" } " asks and deletes."
+            " in " (sweep.zone) " that the journal does not explain. " code { "windlass sweep" }
+            " lists them and asks before it deletes them."
         });
     }
     items.extend(clusters(now));
     html! {
         section aria-labelledby="needs-you" {
             h2 #needs-you { "Needs your attention" }
-            @if items.is_empty() { p.none { (state("done")) " Nothing needs you." } } @else {
+            @if items.is_empty() { p.none { (state("done")) " Nothing needs your attention." } } @else {
                 ul.needs { @for item in &items { li { (item) } } }
             }
         }

@@ -49,7 +49,7 @@ async fn a_decision_is_put_to_the_policies_of_the_folder_that_was_named_and_to_n
     assert!(patient.contains("another answer") && patient.contains("verdict: recorded"), "{patient}");
     let hasty = put("hasty%20one.wasm").await.text;
     assert!(hasty.contains("same answer") && !hasty.contains("another answer"), "{hasty}");
-    assert!(put("release.wasm").await.text.contains("It cannot be put to it"));
+    assert!(put("release.wasm").await.text.contains("This policy cannot be asked"));
     for other in ["../outside.wasm", "..%2Foutside.wasm", "notes.txt", "nope.wasm", "%2Fetc%2Fpasswd"] {
         assert_eq!(put(other).await.status.as_u16(), 404, "{other}");
     }

@@ -80,11 +80,11 @@ async fn what_needs_a_person_is_listed_and_nothing_else_is() {
         rest.split_once("</section>").unwrap().0.to_owned()
     };
     let well = needs(&world.get("/").await.text);
-    assert!(well.contains("Nothing needs you"), "{well}");
+    assert!(well.contains("Nothing needs your attention"), "{well}");
     let left = world.create_and_leave().await;
     let page = needs(&world.get("/").await.text);
     assert!(page.contains(&format!("/operations/{left}")) && page.contains("left"), "{page}");
-    assert!(!page.contains("Nothing needs you"), "{page}");
+    assert!(!page.contains("Nothing needs your attention"), "{page}");
     // A copy is told to be one.
     let copy = tempfile::tempdir().unwrap();
     for file in ["history", "journal.sqlite", "journal.sqlite-wal"] {

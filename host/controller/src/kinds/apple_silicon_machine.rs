@@ -39,16 +39,16 @@ use super::rules::{ZONE, dns_label, unchanged};
     ),
     validation = unchanged(
         "spec.", &[], &["credentialsRef"],
-        "credentialsRef cannot be changed: what a machine has is in one project; put other keys of that project into \
-         the Secret",
+        "credentialsRef cannot be changed: to use another key of the same project, change the Secret; for another \
+         project, make a new machine",
     ),
     validation = unchanged(
         "spec.", &["type"], &[],
-        "type cannot be changed: a host is what it is; make a new machine",
+        "type cannot be changed: make a new machine",
     ),
     validation = unchanged(
         "spec.", &[], &["zone"],
-        "zone cannot be changed: a host stays where it is; make a new machine",
+        "zone cannot be changed: make a new machine",
     ),
     validation = unchanged(
         "spec.", &[], &["operatingSystem"],
@@ -217,7 +217,7 @@ pub struct AppleSiliconMachineResource {
     category = "cluster-api",
     category = "windlass",
     shortname = "asmt",
-    doc = "From what Cluster API makes AppleSiliconMachines.",
+    doc = "The template from which Cluster API creates AppleSiliconMachines.",
     printcolumn(name = "Type", type_ = "string", json_path = ".spec.template.spec.type"),
     printcolumn(name = "Pool", type_ = "string", json_path = ".spec.template.spec.poolPrefix"),
     printcolumn(name = "CPU", type_ = "string", json_path = ".status.capacity.cpu"),

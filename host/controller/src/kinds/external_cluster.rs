@@ -140,7 +140,7 @@ pub struct ExternalClusterResource {
     category = "cluster-api",
     category = "windlass",
     shortname = "exclt",
-    doc = "From what a ClusterClass makes ExternalClusters.",
+    doc = "The template from which a ClusterClass creates ExternalClusters.",
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 pub struct ExternalClusterTemplateSpec {

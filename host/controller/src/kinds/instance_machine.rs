@@ -37,8 +37,8 @@ use super::rules::{ZONE, dns_label, unchanged};
     ),
     validation = unchanged(
         "spec.", &[], &["credentialsRef"],
-        "credentialsRef cannot be changed: what a machine has is in one project; put other keys of that project into \
-         the Secret",
+        "credentialsRef cannot be changed: to use another key of the same project, change the Secret; for another \
+         project, make a new machine",
     ),
     validation = Rule::new("!has(oldSelf.spec.providerID) || (has(self.spec.providerID) && self.spec.providerID == \
                         oldSelf.spec.providerID)")
@@ -122,7 +122,7 @@ pub struct InstanceMachineSpec {
     #[schemars(length(max = 48), inner(length(min = 1, max = 512)))]
     #[x_kube(
         validation = Rule::new("self.all(tag, !tag.contains(',') && !tag.startsWith('windlass-'))")
-            .message("a tag holds a comma, or begins with `windlass-`, which is reserved")
+            .message("a tag must not hold a comma or begin with `windlass-`, which is reserved")
     )]
     pub tags: Option<Vec<String>>,
     /// The cloud-init for an object that no Cluster API Machine owns. If a Machine owns the object, its bootstrap data
@@ -215,7 +215,7 @@ pub struct InstanceMachineResource {
     category = "cluster-api",
     category = "windlass",
     shortname = "imt",
-    doc = "From what Cluster API makes InstanceMachines.",
+    doc = "The template from which Cluster API creates InstanceMachines.",
     printcolumn(name = "Types", type_ = "string", json_path = ".spec.template.spec.types"),
     printcolumn(name = "Image", type_ = "string", json_path = ".spec.template.spec.image"),
     printcolumn(name = "CPU", type_ = "string", json_path = ".status.capacity.cpu"),

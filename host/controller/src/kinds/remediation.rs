@@ -86,7 +86,7 @@ pub struct MachineRemediationResource {
     category = "cluster-api",
     category = "windlass",
     shortname = "mremt",
-    doc = "From what a MachineHealthCheck makes MachineRemediations.",
+    doc = "The template from which a MachineHealthCheck creates MachineRemediations.",
     printcolumn(name = "Interval", type_ = "integer", json_path = ".spec.template.spec.intervalSeconds"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]

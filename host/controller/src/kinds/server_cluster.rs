@@ -44,8 +44,8 @@ use super::rules::{ZONE, dns_label, unchanged};
 #[x_kube(
     validation = unchanged(
         "", &[], &["credentialsRef"],
-        "credentialsRef cannot be changed: what a cluster has is in one project; put other keys of that project into \
-         the Secret",
+        "credentialsRef cannot be changed: to use another key of the same project, change the Secret; for another \
+         project, make a new cluster",
     ),
     validation = unchanged(
         "", &["zone"], &["project"],
@@ -166,7 +166,7 @@ pub struct ServerClusterGroup {
     #[schemars(length(max = 48), inner(length(min = 1, max = 512)))]
     #[x_kube(
         validation = Rule::new("self.all(tag, !tag.contains(',') && !tag.startsWith('windlass-'))")
-            .message("a tag holds a comma, or begins with `windlass-`, which is reserved")
+            .message("a tag must not hold a comma or begin with `windlass-`, which is reserved")
     )]
     pub tags: Option<Vec<String>>,
     /// The cloud-init for a node's first boot. Read again for each new node.
@@ -211,7 +211,7 @@ pub struct ServerClusterHooks {
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("has(self.job) != has(self.webhook)")
-        .message("a hook is either a job or a webhook; what needs ssh or a program is a job whose image has it")
+        .message("a hook needs either a job or a webhook; for ssh or a program, use a job whose image has it")
 )]
 pub struct ServerClusterHook {
     /// A Job, run once for all nodes.

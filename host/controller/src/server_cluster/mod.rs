@@ -414,9 +414,7 @@ impl Cluster<'_> {
         let words = words.join("; ");
         match (active, differs) {
             (true, false) => self.say(true, "Active", ""),
-            (true, true) => {
-                self.say(false, "Differs", &format!("its nodes are not those of the specification; {words}"))
-            }
+            (true, true) => self.say(false, "Differs", &format!("its nodes differ from the specification; {words}")),
             (false, _) => self.say(false, "Error", &words),
         }
     }

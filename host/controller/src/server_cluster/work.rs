@@ -205,12 +205,14 @@ fn kubernetes_event(what: &ClusterEventKind) -> Option<(bool, &'static str, Stri
             warning(
                 "Recovering",
                 format!(
-                    "failed at the stage {stage}: {cause}; deleting {delete} nodes, the cluster is to be {state}, as \
-                     {by} decided{why}"
+                    "failed at the stage {stage}: {cause}; {by} decided to delete {delete} nodes and to leave the \
+                     cluster in the state {state}{why}"
                 ),
             )
         }
-        ClusterEventKind::StoppingQuietly => normal("StoppingQuietly", "the cluster is deleted meanwhile".to_owned()),
+        ClusterEventKind::StoppingQuietly => {
+            normal("StoppingQuietly", "the cluster was deleted meanwhile, so the operation stops".to_owned())
+        }
         // The job's own end tells it.
         ClusterEventKind::Closed { .. } => None,
     }

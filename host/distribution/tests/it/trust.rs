@@ -132,7 +132,7 @@ fn trust_in_nobody_and_keys_that_are_none_are_refused() {
     let key = pair().pk.to_base64();
     for (value, words) in [
         (json!({}), "missing field `keys`"),
-        (json!({"keys": {}}), "names none"),
+        (json!({"keys": {}}), "is empty"),
         (json!({"keys": {"a": "RWQ"}}), "keys.a: expected the second line of minisign.pub"),
         (json!({"keys": {"a": key, "b": key}}), "keys.b: it has the identifier"),
         (json!({"keys": {"a": key}, "revoked": ["a"]}), "is no key's identifier"),

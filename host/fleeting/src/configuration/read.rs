@@ -245,8 +245,8 @@ fn refuse_early_reaps(reader: &mut Reader<'_>, policies: &Policies) {
     let Some(timeout) = duration(written) else { return };
     if u128::from(deadline) < timeout.as_millis() {
         let words = format!(
-            "policies.state-mapping removes a server after {deadline} ms (deadline-ms), and so before this time is \
-             over; make that longer than {} ms, or leave it out",
+            "policies.state-mapping removes a server after {deadline} ms (deadline-ms), before create_timeout is over: \
+             set deadline-ms to {} ms or more, or remove it",
             timeout.as_millis()
         );
         reader.wrong("create_timeout", words);

@@ -34,7 +34,7 @@ pub enum StartError {
     Locked { group: String, path: PathBuf },
     /// Servers of this group were made by somebody else, or their state directory was lost.
     #[error(
-        "plugin_config: name: servers of the group {group} are in {zones} that the state in {} knows nothing of: \
+        "plugin_config: name: the state directory {} does not know these servers of the group {group} in {zones}: \
          {found}. If the host that made them still works, this group needs a `name` of its own, or adopt = false, \
          which leaves them alone. If their state_dir was lost, adopt = true takes them over", state.display()
     )]
@@ -48,7 +48,7 @@ pub enum StartError {
     },
     /// Macs carry the name of this group that this state directory did not claim.
     #[error(
-        "plugin_config: name: hosts of the group {group} are in {zone} that were not claimed with the state in {}: \
+        "plugin_config: name: the state directory {} did not claim these hosts of the group {group} in {zone}: \
          {found}. {remedy}", state.display()
     )]
     StrangeHosts {

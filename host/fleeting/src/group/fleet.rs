@@ -201,8 +201,8 @@ impl<K: MachineKind> Calls for Fleet<K> {
         let remaining = self.book.lock().remaining(everything);
         if !remaining.is_empty() {
             tracing::warn!(
-                "not removed yet, and they cost: {}. The next start of the plugin goes on; `windlass operation list \
-                 --open` tells why",
+                "not removed yet, and still billed: {}. The next start of the plugin continues; `windlass operation \
+                 list --open` shows why",
                 remaining.join(", ")
             );
         }

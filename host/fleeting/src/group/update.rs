@@ -113,8 +113,8 @@ impl<K: MachineKind> Fleet<K> {
             None => tracing::info!(%zone, "it can be listed again"),
             Some(failure) => tracing::warn!(
                 %zone,
-                "it answers like a zone that is closed, so the group works without it. Instances there keep the state \
-                 that was seen last, and are not changed; give up what cannot be removed with `windlass operation \
+                "this zone answers as if it were closed, so the group works without it. Its instances keep their last \
+                 known state and are not changed; give up those that cannot be removed with `windlass operation \
                  abandon`: {failure}"
             ),
         }
@@ -146,7 +146,7 @@ impl<K: MachineKind> Fleet<K> {
             Some((_, failure)) => Err(failure.clone()),
             None => {
                 for (zone, failure) in newly {
-                    tracing::warn!(%zone, "it does not answer, so the states seen last are reported: {failure}");
+                    tracing::warn!(%zone, "this zone does not answer, so its last known states are reported: {failure}");
                 }
                 Ok(())
             }
@@ -289,7 +289,11 @@ impl<K: MachineKind> Fleet<K> {
             })
         };
         if let Err(error) = reaped {
-            tracing::error!(instance = id, error = &error as &dyn std::error::Error, "it could not be reaped");
+            tracing::error!(
+                instance = id,
+                error = &error as &dyn std::error::Error,
+                "cannot remove the instance that the state-mapping policy wants removed"
+            );
         }
     }
 }

@@ -10,19 +10,15 @@ use std::sync::Mutex;
 
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
-use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
-use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use windlass_policy::cut;
-use windlass_telemetry::Telemetry;
+use windlass_telemetry::{Telemetry, log_filter_or_info};
 
-/// Names what is logged, as `target=level` pairs: `WINDLASS_LOG=debug`, `WINDLASS_LOG=warn,windlass_fleeting=trace`.
-const FILTER_VARIABLE: &str = "WINDLASS_LOG";
 /// A longer text is cut: the host splits lines of more than 64 KiB and loses their level.
 const MAX_TEXT_BYTES: usize = 8 * 1024;
 /// More fields are left out, for the same reason.
@@ -32,23 +28,13 @@ const MAX_FIELDS: usize = 6;
 /// be read is reported in the log and replaced by the default. Does nothing where logging was started before. Spans go
 /// to the collector as well, where there is one.
 pub fn start_logging(telemetry: &Telemetry) {
-    let default = || Targets::new().with_default(LevelFilter::INFO);
-    let asked = std::env::var(FILTER_VARIABLE).ok();
-    let parsed = asked.as_deref().map(str::parse::<Targets>);
-    let (filter, refused) = match parsed {
-        None => (default(), None),
-        Some(Ok(filter)) => (filter, None),
-        Some(Err(error)) => (default(), Some(error)),
-    };
+    let (filter, refused) = log_filter_or_info();
     let lines = HostLog::new(std::io::stderr()).with_filter(filter);
     let _ = tracing_subscriber::registry().with(telemetry.layer()).with(lines).try_init();
     // What the standard library writes is no line of the form above, and the host would show it at its finest level.
     std::panic::set_hook(Box::new(log_panic));
     if let Some(error) = refused {
-        tracing::warn!(
-            %error,
-            "{FILTER_VARIABLE} cannot be read and is ignored; it looks like `info,windlass_fleeting=debug`"
-        );
+        tracing::warn!(%error, "the log's filter cannot be read and is ignored");
     }
 }
 

@@ -147,7 +147,7 @@ fn what_only_the_users_account_has_is_replaced_and_said() {
     assert_eq!(outcome["totals"]["finished"], outcome["totals"]["jobs"], "{outcome}");
     let notes = format!("{} {}", outcome["notes"], outcome["warnings"]);
     for words in [
-        "none called",
+        "no image called",
         "ci-image",
         "security_group: of your account, and left out",
         "private_networks: the simulator does not have your account's, so it uses new ones",
@@ -155,7 +155,7 @@ fn what_only_the_users_account_has_is_replaced_and_said() {
     ] {
         assert!(notes.contains(words), "{words}: {notes}");
     }
-    assert!(!notes.contains("record of a decision"), "no log is kept: {notes}");
+    assert!(!notes.contains("decision was not recorded"), "no log is kept: {notes}");
 }
 
 #[test]
@@ -191,5 +191,5 @@ fn wrong_usage_is_told_at_once_and_ends_with_2() {
     for words in ["there is no option --hour; did you mean --hours?", "--pattern is one of", "--seed needs a value"] {
         assert!(warned.contains(words), "{words}: {warned}");
     }
-    assert!(warned.ends_with("`fleeting-plugin-scaleway simulate --help` shows how it is called\n"), "{warned}");
+    assert!(warned.ends_with("`fleeting-plugin-scaleway simulate --help` shows the usage\n"), "{warned}");
 }

@@ -172,7 +172,7 @@ fn a_question_that_was_not_kept_or_is_of_another_version_is_said_so() {
     let lost = record_with(SlotName::Retry, Value::Null, Value::Null, None);
     says(&lost, &["the question was too large to be kept", "the answer was too large to be kept"]);
     let newer = record_with(SlotName::Retry, json!({ "later": true }), json!(Retry::keep(&Retry::example())), None);
-    says(&newer, &["the question is of another version of the contract", "cannot be told without its question"]);
+    says(&newer, &["the question is of another version of the contract", "cannot be explained without the question"]);
 }
 
 #[test]

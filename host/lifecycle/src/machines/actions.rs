@@ -293,7 +293,7 @@ async fn reinstall(
             Seen::Done(_) => {}
             Seen::Over(ended) => return Ok(Wiped::Over(ended)),
             Seen::NotYet => {
-                let words = format!("Scaleway took the reinstallation of host {id}, which does not show it yet");
+                let words = format!("Scaleway accepted the reinstallation of host {id}, but does not show it yet");
                 let failed = failure::of_class(FailureClass::TransientState, words);
                 return Ok(Wiped::Refused(Box::new(Refused::of(failed))));
             }

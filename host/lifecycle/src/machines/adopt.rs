@@ -371,7 +371,7 @@ async fn confirm(run: &Run, claim: &ClaimName, id: &str, pending: &str) -> Resul
         None => lost(run, CLAIM_STEP, id, Over::Gone).await,
         // Taken and not in effect: to try the next one could end in two hosts for one claim.
         Some(server) if server.name == pending => {
-            let words = format!("Scaleway took the new name of host {id} and does not show it");
+            let words = format!("Scaleway accepted the new name of host {id}, but still shows the old one");
             Err(Stop::failed(CLAIM_STEP, crate::failure::of_class(FailureClass::Other, words)))
         }
         Some(server) if server.name != claim.as_str() => lost(run, CLAIM_STEP, id, Over::Renamed(server.name)).await,

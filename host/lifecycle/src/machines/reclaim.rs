@@ -107,8 +107,8 @@ impl Lifecycle {
         let now = self.shared.clock.now();
         for host in &hosts.machines {
             if is_returning(&host.name) && is_stale(host, now) && !request.live.contains(&host.id) {
-                let why = "its release was interrupted on the way into a pool; resume the operation, or, where its \
-                           journal is lost, reinstall it and give it a name of its pool";
+                let why = "its release into a pool was interrupted: resume the operation. If the journal is lost, \
+                           reinstall the host and rename it with the prefix of its pool";
                 reclaim.stranded.push(Stranded::new(host, Some(why.to_owned())));
             }
             if !host.name.starts_with(&request.claim_prefix) {

@@ -241,7 +241,7 @@ impl Released {
                 None => "kept as it is".to_owned(),
             },
             (ReleaseOutcome::AskAgain { after }, _) if self.refused.is_none() => {
-                format!("to be asked for again in {} s", after.div_ceil(1000))
+                format!("next attempt in {} s", after.div_ceil(1000))
             }
             (_, Some(report)) => report.words(),
             (ReleaseOutcome::ReturnedToPool { name }, None) => {
@@ -253,7 +253,7 @@ impl Released {
                 None => "Scaleway deletes it as soon as it can be deleted".to_owned(),
             },
             (ReleaseOutcome::AskAgain { after }, None) => {
-                format!("to be asked for again in {} s", after.div_ceil(1000))
+                format!("next attempt in {} s", after.div_ceil(1000))
             }
             (ReleaseOutcome::Rebooted, None) => "restarted; it is to be set up again".to_owned(),
             (ReleaseOutcome::GivenUp, None) => "given up".to_owned(),

@@ -108,7 +108,7 @@ pub(crate) async fn judge(
         Ok(Some(found)) => found,
         Ok(None) => return Ok(Course::Goes(None)),
         Err((resource, Stop::Failed(failed))) => {
-            let why = format!("whether it is there could not be seen: {}", crate::failure::words(&failed.failure));
+            let why = format!("cannot check whether it still exists: {}", crate::failure::words(&failed.failure));
             return Ok(Course::Waits(None, LeftResource { resource, why }));
         }
         Err((_, stop)) => return Err(stop),
@@ -190,7 +190,10 @@ impl Answer {
                         let refused = self.refused_with.as_ref().map(|words| format!("{words}; ")).unwrap_or_default();
                         format!("{refused}the release policy is asked again at {} ({who})", instant_words(until))
                     }
-                    other => format!("{} cannot be done to a server ({who})", other.name()),
+                    other => format!(
+                        "the release policy answered {}, which is not possible for a server ({who})",
+                        other.name()
+                    ),
                 };
                 Course::Waits(Some(decided), LeftResource { resource: server.clone(), why })
             }
@@ -354,7 +357,8 @@ impl Lifecycle {
                 return Ok(report.released(outcome, Some(run.id.clone())));
             }
             verdict => {
-                report.reason = Some(format!("{} cannot be done to a server", verdict.name()));
+                report.reason =
+                    Some(format!("the release policy answered {}, which is not possible for a server", verdict.name()));
                 ReleaseOutcome::AskAgain { after: milliseconds(ASK_AGAIN) }
             }
         };

@@ -69,7 +69,10 @@ impl Stage {
 
     /// The slot has been asked as often as it may be.
     pub(super) fn exhausted() -> Self {
-        Self::ended_because(ask_again(), format!("the policy asked {ASKINGS} times for what Scaleway refuses"))
+        Self::ended_because(
+            ask_again(),
+            format!("Scaleway refused what the release policy decided, {ASKINGS} times in a row"),
+        )
     }
 }
 

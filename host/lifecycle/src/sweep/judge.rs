@@ -136,7 +136,7 @@ impl Case<'_> {
                 Some(Presence::Unseen(problem)) => {
                     return Ok(Some(spared(
                         format!("the server of operation {id} was not listed"),
-                        format!("whether it is gone could not be seen: {problem}"),
+                        format!("cannot check whether it is gone: {problem}"),
                     )));
                 }
                 Some(Presence::Here) => {
@@ -175,7 +175,7 @@ impl Case<'_> {
                     return spared(why, format!("it is attached to server {server}, which is there"));
                 }
                 Some(Presence::Unseen(problem)) => {
-                    return spared(why, format!("whether its server {server} is there could not be seen: {problem}"));
+                    return spared(why, format!("cannot check whether its server {server} still exists: {problem}"));
                 }
             }
         }

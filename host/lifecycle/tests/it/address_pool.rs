@@ -119,7 +119,7 @@ fn creations_at_once_never_share_an_address_and_one_too_many_fails_before_anythi
                             (failure.step.as_str(), failure.cause.class),
                             ("take-address", FailureClass::QuotaExceeded)
                         );
-                        assert!(failure.cause.message.contains("all 4 serve servers"), "{failure}");
+                        assert!(failure.cause.message.contains("all 4 are attached to servers"), "{failure}");
                         assert!(failure.report.removed.is_empty(), "{failure}");
                         refused += 1;
                     }

@@ -582,7 +582,7 @@ async fn left_by_failing_policy(seed: u64, policies: &std::path::Path) -> bool {
     assert_eq!(failure.state, OperationState::Left, "{failure}");
     assert!(!failure.report.is_clean() && failure.report.removed.is_empty(), "{failure}");
     assert_eq!(failure.report.left.len(), 6, "{failure}");
-    assert!(failure.to_string().contains("no policy could say what is to be done"), "{failure}");
+    assert!(failure.to_string().contains("no policy decided what to do"), "{failure}");
     assert_eq!(world.resources().tagged("windlass-kept").count(), 0);
     assert!(
         failure.reasons.iter().any(|reason| reason.contains("rollback") && reason.contains("failed")),

@@ -132,7 +132,7 @@ fn a_part_that_cannot_be_read_is_left_and_the_others_go() {
             let cleaned = cleaned(&lifecycle, created).await;
             assert_eq!(cleaned.report.left.len(), left, "{path}: {}", cleaned.report.words());
             let why = &cleaned.report.left[0].why;
-            assert!(why.contains("could not be seen") && why.contains("403"), "{path}: {why}");
+            assert!(why.contains("cannot check whether") && why.contains("403"), "{path}: {why}");
             let there = world.resources();
             assert_eq!((there.servers.len(), there.count()), (0, left), "{path}");
             world.simulator.clear_faults();

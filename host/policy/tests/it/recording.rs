@@ -268,7 +268,7 @@ fn what_the_clock_did_is_not_put_down_to_a_policy() {
     // It runs out of time now.
     let replay = run(within(50).replay(&record, &ReplayAgainst::TheSame)).unwrap();
     assert!(!replay.same, "{replay:?}");
-    assert!(replay.inconclusive[0].contains("was ended now by what did not end it then"), "{replay:?}");
+    assert!(replay.inconclusive[0].contains("failed in the replay for a reason that did not occur then"), "{replay:?}");
 }
 
 #[test]

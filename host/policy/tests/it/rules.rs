@@ -262,7 +262,7 @@ fn what_is_wrong_with_rules_is_told_when_they_are_loaded() {
     let link = link.with_settings(serde_json::json!({ "wait": 1 }));
     let state = State::new();
     let error = state.host().load(SlotName::Retry, &link).unwrap_err().to_string();
-    assert!(error.contains("a file of rules takes none"), "{error}");
+    assert!(error.contains("a file of rules takes no settings"), "{error}");
 }
 
 #[test]

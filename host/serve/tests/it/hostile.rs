@@ -286,7 +286,7 @@ async fn no_peer_suspends_a_policy_by_questions_that_are_too_large_for_it() {
         let kinds: Vec<&str> = decision.fallbacks.iter().map(|fallback| fallback.kind.as_str()).collect();
         assert_eq!(kinds, if fails { &["fuel-limit"][..] } else { &[] }, "{:?}", decision.fallbacks);
         if fails {
-            let words = "the question has more than 128 KiB, so that it does not count against the policy";
+            let words = "the question has more than 128 KiB, so this failure does not count against the policy";
             assert!(decision.fallbacks[0].reason.ends_with(words), "{:?}", decision.fallbacks);
         }
     }

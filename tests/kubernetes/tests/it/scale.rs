@@ -256,9 +256,14 @@ async fn a_version_of_cluster_api_that_is_served_no_longer_is_left_for_one_that_
     paused["metadata"]["labels"] = json!({"cluster.x-k8s.io/cluster-name": "missing"});
     scene.apply(&paused).await?;
     eventually("it is looked at by the version that there is", || async {
-        let status = scene.api(Kind::AppleSiliconMachine).get("mac").await?.data["status"].clone();
-        let all = status["conditions"].as_array().cloned().unwrap_or_default();
-        ensure!(all.iter().any(|one| one["reason"] == "WaitingForOwner"), "{status:#}");
+        let object = scene.api(Kind::AppleSiliconMachine).get("mac").await?;
+        let all = object.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let waits = all.iter().find(|one| one["reason"] == "WaitingForOwner");
+        let told: jiff::Timestamp =
+            waits.context("not told")?["lastTransitionTime"].as_str().context("no time")?.parse()?;
+        // Cluster API, which makes such objects, changes them after that, and takes a change of ours for a failure.
+        let created = object.creation_timestamp().context("not created")?.0;
+        ensure!(told.duration_since(created).as_secs() >= 10, "{:#}", object.data["status"]);
         Ok(())
     })
     .await?;

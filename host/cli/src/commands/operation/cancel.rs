@@ -106,8 +106,9 @@ pub(super) async fn cancel(context: &Context, arguments: &CancelOperations) -> R
     } else if all_settled && !kept.is_empty() {
         Failure::new(Exit::Left, KEPT.0).remedy(KEPT.1)
     } else if all_settled {
+        let exit = if cancelled.is_empty() { Exit::Usage } else { Exit::Undone };
         let count = counted(refused.len(), "operation");
-        Failure::usage(format!("{count} cannot be cancelled")).remedy("windlass operation watch")
+        Failure::new(exit, format!("{count} cannot be cancelled")).remedy("windlass operation watch")
     } else if operations.iter().all(|one| one.state == OperationState::Unverified || is_settled(one, false)) {
         Failure::new(Exit::Left, MAY_STILL_TAKE_EFFECT.0).remedy(MAY_STILL_TAKE_EFFECT.1)
     } else {

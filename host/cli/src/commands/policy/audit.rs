@@ -208,7 +208,7 @@ impl Asked<'_> {
             let failed = self.failure(&decision.fallbacks);
             for (position, answer) in positions.into_iter().zip(decision.answer) {
                 let (words, destroys) = match &answer.verdict {
-                    state_mapping::Verdict::Defer => ("nobody decided".to_owned(), false),
+                    state_mapping::Verdict::Defer => ("no policy decided".to_owned(), false),
                     state_mapping::Verdict::Mapped(mapping) => mapped(mapping),
                 };
                 decided[position] = Some(Decided { words, destroys, reason: answer.reason, failed: failed.clone() });

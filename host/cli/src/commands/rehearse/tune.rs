@@ -129,7 +129,7 @@ fn words(tuning: &Tuning) -> String {
         text.push_str(&format!("\n{title}, {}, which the search had not seen\n", range(&tuning.held_out_seeds)));
         text.push_str(&figures(rehearsal));
     }
-    text.push_str(&dim("\nThis is simpler than what will be:\n"));
+    text.push_str(&dim("\nWhat the simulation simplifies:\n"));
     tuning.simplified.iter().for_each(|words| text.push_str(&dim(&format!("- {words}\n"))));
     text
 }

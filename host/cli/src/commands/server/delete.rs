@@ -275,9 +275,7 @@ fn deleted(
         let servers = counted(results.len(), "server");
         let are = if not_deleted - looked_again == 1 { "is" } else { "are" };
         failure.message = match (not_deleted, not_deleted - looked_again) {
-            (0, _) => {
-                "what the journal names was deleted; whether more of the group is there could not be seen".to_owned()
-            }
+            (0, _) => "what the journal names was deleted; cannot check whether the group has more servers".to_owned(),
             (_, 0) => format!(
                 "nothing is left of {servers} for now; a lost call of {} may still take effect",
                 counted(looked_again, "creation")

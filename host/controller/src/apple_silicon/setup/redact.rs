@@ -10,7 +10,7 @@ const REDACTED: &str = "[redacted]";
 const MIN_BYTES: usize = 6;
 /// A line of a secret that is shorter (`}`, `EOF`) is no secret by itself.
 const SHORTEST_LINE: usize = 8;
-const WITHHELD: &str = "[withheld: a value of a Secret is too short to be told apart from other words]";
+const WITHHELD: &str = "[output hidden: a value of a Secret is too short to be redacted safely]";
 
 /// Texts that must not be shown.
 #[derive(Default)]

@@ -74,8 +74,8 @@ async fn ask(client: &Client, configuration: &AppleSiliconConfiguration) -> Resu
     {
         tracing::warn!(
             pool = %pool, zone = %configuration.common.first_zone(),
-            "the pool has no host now: until one carries such a name, nothing can be claimed, and order = true is not \
-             set"
+            "no host has a name of this pool, and order = true is not set: nothing can be claimed until a host has \
+             such a name"
         );
     }
     Ok(Learned { operating_system: system, names })

@@ -339,7 +339,11 @@ impl Fleet<Macs> {
             }
             Ok(false) => {}
             Err(error) => {
-                tracing::warn!(instance = name, error = &error as &dyn std::error::Error, "whose it is cannot be read");
+                tracing::warn!(
+                    instance = name,
+                    error = &error as &dyn std::error::Error,
+                    "cannot read from the journal who claimed it"
+                );
                 return false;
             }
         }
@@ -347,8 +351,8 @@ impl Fleet<Macs> {
         tracing::warn!(
             instance = name,
             host = host.id,
-            "another host works under the same name and owner and claimed this, so it is left alone: each needs its \
-             own name"
+            "another runner host uses the same `name` and `owner` and claimed this Mac, so it is left alone: give each \
+             its own `name`"
         );
         false
     }
@@ -378,8 +382,8 @@ impl Fleet<Macs> {
                 tracing::warn!(
                     instance = id,
                     operation = %by.id,
-                    "it was released or kept, as the release policy said, and costs for as long as it is there; it is \
-                     left alone until somebody gives it another name"
+                    "the release policy released or kept it, and it is billed as long as it exists; it is left alone \
+                     until somebody renames it"
                 );
                 self.kind.released.lock().insert(id.to_owned());
                 return None;

@@ -144,8 +144,8 @@ impl Fleet<Macs> {
             ReleaseOutcome::Kept => tracing::warn!(
                 instance = id,
                 host,
-                "it is kept, as the release policy says, and costs; it carries the name {id} until somebody gives it \
-                 another: {reason}"
+                "the release policy keeps it, and it is still billed; it has the name {id} until somebody renames it: \
+                 {reason}"
             ),
             _ => tracing::info!(instance = id, host, "released: {}", released.words()),
         }

@@ -76,9 +76,9 @@ pub(super) fn settle(
 const OF_OUR_OWNER: &str = "If another host with the same `owner` works on them, this group needs a `name` of its own, \
     or adopt = false, which leaves them alone. If their state_dir was lost, adopt = true takes them over";
 /// What helps where they carry another's.
-const OF_ANOTHER_OWNER: &str = "They carry the mark of another `owner` or state_dir: if that still works, this group \
-    needs a `name` of its own, or adopt = false, which leaves them alone. If it is lost, give them the name of a pool \
-    by hand, after a wipe; with `owner` in plugin_config it does not happen again";
+const OF_ANOTHER_OWNER: &str = "Their names have the mark of another `owner` or state_dir. If that is still in use, \
+    give this group its own `name`, or set adopt = false to leave them alone. If it is lost, reinstall the hosts and \
+    rename them with the prefix of a pool; set `owner` in plugin_config to prevent this";
 
 /// The part of a name that no two claims share.
 fn is_unique_part(text: &str) -> bool {

@@ -24,7 +24,7 @@ fn kept(id: &str, operation: &OperationId, why: &str) {
     tracing::warn!(
         instance = id,
         %operation,
-        "its server is kept, as the release policy says, and costs: {why}. It has left the group; `windlass server \
+        "the release policy keeps its server, which is still billed: {why}. It has left the group; `windlass server \
          delete --force` deletes it"
     );
 }

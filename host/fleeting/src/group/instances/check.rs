@@ -63,7 +63,7 @@ pub(super) async fn check(client: &Client, configuration: &Configuration) -> Res
         return Err(ConfigurationErrors::of(problems));
     };
     for (zone, problem) in &silent {
-        tracing::warn!(%zone, "it cannot be asked, so what is configured for it is not checked: {}", problem.words);
+        tracing::warn!(%zone, "this zone cannot be reached, so its configuration is not checked: {}", problem.words);
     }
     let architecture = match first.architecture {
         Architecture::Arm64 => "arm64",
@@ -316,7 +316,9 @@ async fn check_pool(
         AddressPool::Ips(named) => named,
         AddressPool::Tag(_) if listed.iter().any(|ip| pool.holds(ip)) => return Ok(BTreeSet::new()),
         AddressPool::Tag(tag) => {
-            let words = format!("no IPv4 address in {zone} that is nobody's carries the tag {tag:?}");
+            let words = format!(
+                "no IPv4 address in {zone} has the tag {tag:?} (those that Windlass created for servers do not count)"
+            );
             return Err(vec![problem(key, words)]);
         }
     };
@@ -345,7 +347,10 @@ async fn check_pool(
         problems.push(problem(key, words));
     }
     if problems.is_empty() && ids.is_empty() {
-        problems.push(problem(key, format!("none is in {zone}, so no server could be made there")));
+        problems.push(problem(
+            key,
+            format!("none of them is in {zone}, so no server could be created there: add one, or remove the zone"),
+        ));
     }
     if problems.is_empty() { Ok(ids.into_values().cloned().collect()) } else { Err(problems) }
 }

@@ -194,8 +194,8 @@ impl MachineKind for Instances {
                 tracing::warn!(
                     instance = id,
                     server = machine.id,
-                    "{host} works under the same name and owner and made this, so it is left alone: each needs its own \
-                     name"
+                    "{host} uses the same `name` and `owner` and created this server, so it is left alone: give each \
+                     host its own `name`"
                 );
             }
             return None;

@@ -49,7 +49,7 @@ pub(super) async fn furnish(client: &Client, configuration: &mut Configuration) 
     };
     if let Some(image) = image {
         notes.push(format!(
-            "image: the simulator has none {image}, so it uses {IMAGE}; `check` says whether Scaleway has it"
+            "image: the simulator has no image {image}, so it uses {IMAGE}; `check` says whether Scaleway has it"
         ));
         server.image = ImageChoice::Label(IMAGE.to_owned());
     }

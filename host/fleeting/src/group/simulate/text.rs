@@ -84,7 +84,7 @@ impl fmt::Display for Simulated {
             }
         }
         outcome.notes.iter().chain(&outcome.warnings).try_for_each(|words| writeln!(formatter, "note: {words}"))?;
-        writeln!(formatter, "\nThis is simpler than what will be:")?;
+        writeln!(formatter, "\nWhat the simulation simplifies:")?;
         outcome.simplified.iter().try_for_each(|words| writeln!(formatter, "- {words}"))
     }
 }

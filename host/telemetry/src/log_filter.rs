@@ -1,0 +1,30 @@
+//! Which log lines are written.
+
+use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
+
+/// Says what is logged: levels, or pairs of a target and its level, as in `info,windlass_lifecycle=debug`.
+const VARIABLE: &str = "WINDLASS_LOG";
+
+/// `WINDLASS_LOG` cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{VARIABLE}: {0}; it looks like `info,windlass_lifecycle=debug`")]
+pub struct LogFilterError(#[from] ParseError);
+
+/// What is logged: as `WINDLASS_LOG` says, or as the default says if the variable is unset or empty.
+///
+/// # Errors
+/// The variable, or the default, cannot be read.
+pub fn log_filter(default: &str) -> Result<Targets, LogFilterError> {
+    let asked = std::env::var(VARIABLE).ok().filter(|filter| !filter.is_empty());
+    Ok(asked.as_deref().unwrap_or(default).parse()?)
+}
+
+/// The same from `info` on, for a program that starts whatever the variable says. With the filter comes why the variable
+/// is ignored.
+#[must_use]
+pub fn log_filter_or_info() -> (Targets, Option<LogFilterError>) {
+    match log_filter("info") {
+        Ok(filter) => (filter, None),
+        Err(error) => (Targets::new().with_default(LevelFilter::INFO), Some(error)),
+    }
+}
