@@ -35,15 +35,21 @@ fn the_page_of_the_exit_codes_is_made_of_the_codes_and_so_is_the_help() {
     }
     let after = Arguments::documented().get_after_help().map(ToString::to_string).unwrap_or_default();
     assert!(after.starts_with(&format!("{help}.\n")), "{after}");
-    let more = "To see unfinished operations, run [`windlass operation list \
-        --open`](operations.md#when-something-fails). The next\ncommand finishes or undoes them. A read-only command \
-        exits with 1 if it finds a problem, as `doctor` and `conformance`\ndo, `policy check` with a rule \
-        that can never answer, and `policy verify` with a policy that is not trusted. It exits\nwith 2 if its input is \
-        unusable, as `policy check` does.";
+    let more = "3 also means that only some of several servers were created, that [a policy kept \
+        one](decisions.md#who-asks-which-slot), or that a [cancellation](operations.md#cancel-an-operation) came too \
+        late. To see unfinished operations, run [`windlass operation list \
+        --open`](operations.md#resume-open-operations). The next command finishes or undoes them.";
+    let checks = "| command | exits with 1 if |\n|---|---|\n\
+        | `doctor`, `conformance` | a check finds a problem |\n\
+        | `policy check` | a rule can never answer |\n\
+        | `policy test`, `policy prove` | a fixture fails, a law is violated |\n\
+        | `policy verify` | a policy is not trusted |\n\
+        | any with an option `--fail-on-...` | that happens |\n";
+    let unusable = "They exit with 2 if their input is unusable.";
     let others = "`windlass-controller` and `fleeting-plugin-scaleway` exit with 0 after a requested stop, with 1 \
-        after a failure, and\nwith 2 on wrong usage. The controller also exits with 2 if its configuration or \
-        credentials are unusable. The next\nstart continues from the journal.";
-    let _ = write!(page, "\n{}\n\n{}\n", wrapped(more), wrapped(others));
+        after a failure, and with 2 on wrong usage. The controller also exits with 2 if its configuration or \
+        credentials are unusable. The next start continues from the journal.";
+    let _ = write!(page, "\n{}\n\n{checks}\n{unusable}\n\n{}\n", wrapped(more), wrapped(others));
     hold("docs/exit-codes.md", &page);
 }
 

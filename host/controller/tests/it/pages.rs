@@ -101,7 +101,7 @@ fn the_page_of_the_chart_is_made_of_its_values_and_their_schema() {
         assert!(elsewhere || is_there, "values.yaml lacks {}", path.join("."));
     }
 
-    let introduction = "What `--set` and a file of values may hold: `helm install windlass-controller \
+    let introduction = "What `--set` and a file of values may hold: `helm install windlass \
         host/controller/deploy/helm/windlass-controller --namespace windlass-system --values FILE`. A value \
         that does not exist is refused. [How the chart is used](kubernetes-install.md), [the program's own \
         options](controller-commands.md).";

@@ -64,7 +64,7 @@ fn constants(source: &str) -> Vec<(String, String)> {
 
 #[test]
 fn the_page_of_the_metrics_is_made_of_the_names_in_the_code() {
-    let introduction = "Every metric, under the name that Prometheus and OpenTelemetry have it by. \
+    let introduction = "Every metric, with its name in Prometheus and OpenTelemetry. \
         What they are for, and what to do when one stands out: [the runner plugin](gitlab-runner-metrics.md), [the \
         controller](kubernetes-troubleshooting.md#alerts). How they come to a collector: [OpenTelemetry](telemetry.md).";
     let mut page =
