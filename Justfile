@@ -143,7 +143,7 @@ test-clients-python *arguments: _programs _compiled _clients_python
 test-clients-node *arguments: _programs _compiled _clients_node
     @command -v npm >/dev/null || exit 0; \
     cd clients/node && node_modules/.bin/tsc && WINDLASS_COMMAND_LINE={{ target }}/debug/windlass \
-        WINDLASS_COMPILED={{ target }}/compiled node --test --test-reporter=../../tests/browser/reporter.mjs {{ arguments }} test/*.test.mjs
+        WINDLASS_COMPILED={{ target }}/compiled node --test --test-timeout=900000 --test-reporter=../../tests/browser/reporter.mjs {{ arguments }} test/*.test.mjs
 
 # Alerts and dashboards, by Prometheus' own promtool.
 [group('test')]

@@ -22,14 +22,15 @@ function start(program, args, find, stream) {
     }
     child.on("exit", (code) => reject(new Error(`${program} ended with ${code}:\n${said.slice(-20).join("\n")}`)));
   });
+  const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
   const says = async (words) => {
     while (!said.some((line) => line.includes(words))) {
-      if (child.exitCode !== null) throw new Error(`${program} ended before it said ${words}`);
+      if (hasEnded()) throw new Error(`${program} ended before it said ${words}`);
       await new Promise((wait) => setTimeout(wait, 100));
     }
   };
   const end = () => new Promise((ended) => {
-    if (child.exitCode !== null) return ended();
+    if (hasEnded()) return ended();
     child.removeAllListeners("exit");
     child.on("exit", ended);
     child.stdin.end();

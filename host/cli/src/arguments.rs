@@ -239,7 +239,7 @@ impl Command {
     /// Whether it lists things that have names, for `--output name`.
     pub(crate) fn lists(&self) -> bool {
         match self {
-            Command::Server(ServerCommand::Create(create)) => !create.dry_run,
+            Command::Server(ServerCommand::Create(create)) => !create.detach.detach,
             Command::Server(command) => matches!(command, ServerCommand::List(_)),
             Command::Cluster(command) => {
                 matches!(command, ClusterCommand::List | ClusterCommand::Status(_) | ClusterCommand::History(_))

@@ -179,7 +179,7 @@ fn a_command_that_lists_nothing_refuses_names_before_it_calls_anybody() {
     let world = World::new("100");
     world.control("DELETE", "requests", "");
     for arguments in [
-        &["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble", "--dry-run"][..],
+        &["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble", "--detach"][..],
         &["server", "delete", "--group", "ci", "--yes"],
         &["sweep", "--dry-run"],
         &["doctor"],
@@ -197,7 +197,8 @@ fn created_servers_are_named_for_a_script() {
     let server = ["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble", "--count", "2"];
     let mut created: Vec<String> = run(&world, &server, "name").lines().map(str::to_owned).collect();
     let mut listed: Vec<String> = run(&world, &["server", "list"], "name").lines().map(str::to_owned).collect();
-    (created.sort(), listed.sort());
+    created.sort();
+    listed.sort();
     assert_eq!((created.len(), &created), (2, &listed));
 }
 
