@@ -63,7 +63,23 @@ impl Context {
     pub(crate) fn load(global: Global) -> Result<Self, Failure> {
         let environment = environment_of_process();
         let configuration = configuration::load(global.config.as_deref(), &environment)?;
-        Ok(Context::new(global, configuration, environment))
+        let context = Context::new(global, configuration, environment);
+        context.note_misspelt_variables();
+        Ok(context)
+    }
+
+    /// Says which variables are like those that are read, and are not read.
+    fn note_misspelt_variables(&self) {
+        let names: Vec<String> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
+        for prefix in ["WINDLASS_", "SCW_"] {
+            let known = || VARIABLES.iter().filter_map(|name| name.strip_prefix(prefix));
+            for rest in names.iter().filter_map(|name| name.strip_prefix(prefix)) {
+                if let Some(meant) = windlass_policy::nearest(rest, known()).filter(|meant| *meant != rest) {
+                    let words = format!("note: the variable {prefix}{rest} is not used; did you mean {prefix}{meant}?");
+                    self.output.say(&words);
+                }
+            }
+        }
     }
 
     /// An invocation under a configuration that stands in no file yet.
@@ -161,6 +177,11 @@ impl Context {
                 .because("with another state directory, what you created before would not be found")
                 .remedy(format!("correct --state-dir, WINDLASS_STATE_DIR or state_dir; for a new one: mkdir {path}")));
         }
+        if is_of_another(&path) {
+            let path = path.display();
+            return Err(Failure::usage(format!("{path} has files of something else, and no state of Windlass"))
+                .remedy("name another folder with --state-dir, WINDLASS_STATE_DIR or state_dir in the configuration"));
+        }
         self.open_state(&path)
     }
 
@@ -231,6 +252,38 @@ fn misspelt(path: &Path) -> Option<PathBuf> {
     windlass_policy::nearest(name, names.iter().map(String::as_str)).map(|near| folder.join(near))
 }
 
+/// Whether a folder was filled by another program: our files would be mixed with its own.
+fn is_of_another(path: &Path) -> bool {
+    let is_ours = OURS.iter().any(|name| path.join(name).exists());
+    let is_visible = |entry: std::fs::DirEntry| {
+        let name = entry.file_name();
+        !name.to_string_lossy().starts_with('.') && name != "lost+found"
+    };
+    !is_ours && std::fs::read_dir(path).is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(is_visible)))
+}
+
+/// The variables that this program reads.
+const VARIABLES: [&str; 17] = [
+    "SCW_ACCESS_KEY",
+    "SCW_API_URL",
+    "SCW_CONFIG_PATH",
+    "SCW_DEFAULT_ORGANIZATION_ID",
+    "SCW_DEFAULT_PROJECT_ID",
+    "SCW_DEFAULT_REGION",
+    "SCW_DEFAULT_ZONE",
+    "SCW_INSECURE",
+    "SCW_PROFILE",
+    "SCW_SECRET_KEY",
+    "SCW_SECRET_KEY_FILE",
+    "WINDLASS_CONFIG",
+    "WINDLASS_LOG",
+    "WINDLASS_PAGER",
+    STATE,
+    "WINDLASS_STATE_DIR",
+    "WINDLASS_TLS_CERT",
+];
+/// One of these is in every state directory that was used.
+const OURS: [&str; 6] = [JOURNAL, "owner", "history", "cache.key", "decisions", "rehearsals"];
 /// The variable that names the database.
 pub(crate) const STATE: &str = "WINDLASS_STATE";
 /// Shorter names are like each other without any mistake.

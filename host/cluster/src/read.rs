@@ -75,6 +75,15 @@ impl ClusterSpecification {
         let failed = |problem: String| Error::SpecificationFile { path: path.to_owned(), problem };
         let text = read_text(path, MAX_FILE_LEN).map_err(|error| failed(error.to_string()))?;
         let mut specification = Self::parse(&text, format)?;
+        // YAML takes what JSON does not, such as a comma at the end of a list.
+        if path.extension().is_some_and(|ending| ending == "json")
+            && let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(&text)
+        {
+            let words = error.to_string();
+            let words = words.split(" at line ").next().unwrap_or_default();
+            let place = format!("line {}", error.line());
+            return Err(InvalidSpecification::new(place, format!("this is not valid JSON: {words}")).into());
+        }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let folder = std::path::absolute(folder).map_err(|error| failed(error.to_string()))?;
         for group in specification.groups.values_mut() {
@@ -136,6 +145,16 @@ mod tests {
 
     fn refused(text: &str, format: Format) -> String {
         ClusterSpecification::parse(text, format).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_file_called_json_is_read_as_json_and_not_as_yaml() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("farm.json");
+        let groups = r#""groups": {"web": {"count": 1, "types": ["DEV1-S"], "image": "ubuntu_noble",}}"#;
+        std::fs::write(&file, format!("{{\"name\": \"farm\", \"zone\": \"fr-par-1\",\n {groups}}}")).unwrap();
+        let error = ClusterSpecification::read(&file).unwrap_err().to_string();
+        assert!(error.contains("line 2") && error.contains("this is not valid JSON: trailing comma"), "{error}");
     }
 
     #[test]

@@ -29,6 +29,7 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
         [] | ["serve"] => serve_the_host(),
+        ["serve", ..] => wrong_usage("serve takes no options: plugin_config has them"),
         ["version" | "-version" | "--version"] => {
             say(&version::full());
             ExitCode::SUCCESS

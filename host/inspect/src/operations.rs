@@ -90,7 +90,10 @@ impl Inspector<'_> {
     /// # Errors
     /// It is none.
     pub fn operation_id(&self, text: &str) -> Result<OperationId, Failure> {
-        OperationId::parse(text).map_err(|error| Failure::usage(error.to_string()).remedy(self.commands.operations))
+        OperationId::parse(text).map_err(|error| {
+            let failure = Failure::unknown(format!("there is no operation {text}"));
+            failure.because(error.to_string()).remedy(self.commands.operations)
+        })
     }
 
     /// Why an operation cannot be shown.

@@ -76,7 +76,10 @@ fn tip(error: &clap::Error, path: &str, command: &Command) -> Option<String> {
             option if option.starts_with('-') => {
                 let long = option.trim_start_matches('-').split('=').next().unwrap_or_default();
                 let longs = || command.get_arguments().filter(|one| !one.is_hide_set()).filter_map(Arg::get_long);
-                let near = nearest(long, longs()).or_else(|| longs().find(|one| one.starts_with(long)));
+                // `--state` is the beginning of a global option, which is not meant where this command has no such one.
+                let own = || command.get_arguments().filter(|one| !one.is_hide_set() && !one.is_global_set());
+                let begins = || own().filter_map(Arg::get_long).find(|one| one.starts_with(long));
+                let near = nearest(long, longs()).or_else(begins);
                 match near.filter(|_| long.len() > 1) {
                     Some(near) => format!("a similar option exists: --{near}"),
                     None => options_of(path, command),

@@ -315,7 +315,13 @@ impl CloudInit {
             "{",
             "version:",
         ];
-        let text = std::str::from_utf8(&self.0).ok()?;
+        const GZIP: [u8; 2] = [0x1f, 0x8b];
+        if self.0.starts_with(&GZIP) {
+            return None;
+        }
+        let Ok(text) = std::str::from_utf8(&self.0) else {
+            return Some("it is neither text nor compressed with gzip, so cloud-init ignores it");
+        };
         let begin: String = text.trim_start().chars().take(32).collect::<String>().to_ascii_lowercase();
         let is_known = KNOWN.iter().any(|word| begin.starts_with(word));
         (!is_known).then_some("its first line is not `#cloud-config` or `#!/bin/sh`, so cloud-init ignores it")
@@ -557,7 +563,7 @@ impl ServerSpecification {
             );
         }
         if self.root_volume.size.is_some_and(is_wrong) {
-            problems.add("root_volume", "the size is no positive multiple of 512 bytes");
+            problems.add("root_volume", "the size must be a multiple of 512 bytes");
         }
         if let (ImageChoice::Label(_), Some(size @ 1..MIN_ROOT_BYTES)) = (&self.image, self.root_volume.size) {
             let words = format!(

@@ -40,6 +40,7 @@ use windlass_distribution::{Reference, RegistrySettings, Trust};
 use crate::digest::Digest;
 use crate::duration::in_milliseconds;
 use crate::limits::Limits;
+use crate::plain::plain_serde;
 use crate::rules::RulesFile;
 use crate::slot_name::{OnFailure, SlotName};
 use crate::slots::types::Subject;
@@ -396,7 +397,10 @@ impl Policies {
         let place = |problem: String| format!("policies.{key}: {problem}");
         match key {
             TRUST => self.trust = Some(Arc::new(Trust::from_value(value).map_err(place)?)),
-            REGISTRIES => self.registries = RegistrySettings::from_value(value).map_err(place)?,
+            REGISTRIES => {
+                let read = RegistrySettings::from_value(value);
+                self.registries = read.map_err(|problem| place(plain_serde(&problem)))?;
+            }
             LABELS => self.labels = Self::read_labels(value).map_err(place)?,
             _ => {
                 let names = SlotName::ALL.map(SlotName::as_str);

@@ -67,7 +67,9 @@ fn found_words(found: &str) -> String {
 
 fn expected_words(expected: &str) -> &str {
     match expected {
-        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, 0 or more, without quotes",
+        "u8" => "a whole number from 0 to 255, without quotes",
+        "u16" => "a whole number from 0 to 65535, without quotes",
+        "u32" | "u64" | "usize" => "a whole number, 0 or more, without quotes",
         "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number, without quotes",
         "f32" | "f64" => "a number, without quotes",
         "a string" | "string" | "str" => "a text in quotes",

@@ -8,7 +8,7 @@ const VARIABLE: &str = "WINDLASS_LOG";
 /// `WINDLASS_LOG` cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{VARIABLE}: {0}; it looks like `info,windlass_lifecycle=debug`")]
-pub struct LogFilterError(#[from] ParseError);
+pub struct LogFilterError(String);
 
 /// What is logged: as `WINDLASS_LOG` says, or as the default says if the variable is unset or empty.
 ///
@@ -16,7 +16,13 @@ pub struct LogFilterError(#[from] ParseError);
 /// The variable, or the default, cannot be read.
 pub fn log_filter(default: &str) -> Result<Targets, LogFilterError> {
     let asked = std::env::var(VARIABLE).ok().filter(|filter| !filter.is_empty());
-    Ok(asked.as_deref().unwrap_or(default).parse()?)
+    let filter = asked.as_deref().unwrap_or(default);
+    // A word alone would be taken for a target of which everything is logged, as a misspelt level is none.
+    let is_neither = |word: &&str| !word.contains('=') && word.parse::<LevelFilter>().is_err();
+    if let Some(word) = filter.split(',').map(str::trim).find(is_neither) {
+        return Err(LogFilterError(format!("`{word}` is not a level: error, warn, info, debug, trace or off")));
+    }
+    filter.parse().map_err(|error: ParseError| LogFilterError(error.to_string()))
 }
 
 /// The same from `info` on, for a program that starts whatever the variable says. With the filter comes why the variable

@@ -111,7 +111,7 @@ pub(crate) struct ApplyCluster {
     #[arg(long)]
     pub(crate) replace: bool,
     /// Number of nodes replaced at a time
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, requires = "replace", value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) at_a_time: u32,
     #[command(flatten)]
     pub(crate) removal: RemovalOptions,
@@ -203,7 +203,7 @@ pub(crate) struct ClusterStatus {
     #[arg(value_name = "NAME", add = ArgValueCandidates::new(completion::clusters))]
     pub(crate) name: ClusterName,
     /// Follow the running operation until it ends
-    #[arg(long)]
+    #[arg(long, conflicts_with = "offline")]
     pub(crate) watch: bool,
     /// Print the recorded state without asking Scaleway
     #[arg(long)]

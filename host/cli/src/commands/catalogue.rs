@@ -179,7 +179,12 @@ struct KnownZone {
 
 /// The zones that this version knows; another one that Scaleway opens works as well.
 pub(super) fn zones(context: &Context) -> Result<(), Failure> {
-    let in_force = context.quiet_settings(None).ok().and_then(|settings| settings.require_zone().ok().cloned());
+    // A zone that cannot be read is a mistake; none at all is not.
+    let in_force = match context.quiet_settings(None) {
+        Ok(settings) => settings.require_zone().ok().cloned(),
+        Err(error) if context.global.zone.is_some() => return Err(error),
+        Err(_) => None,
+    };
     let known = Zone::KNOWN.iter().filter_map(|zone| zone.parse::<Zone>().ok());
     let other = in_force.clone().filter(|zone| !Zone::KNOWN.contains(&zone.as_str()));
     let zones = known.chain(other).map(|zone| KnownZone {

@@ -178,8 +178,11 @@ pub(super) fn noted(mut document: Value, notes: &[String]) -> Value {
 
 /// A zone of which Scaleway knows nothing.
 pub(super) fn no_servers_in(zone: &windlass_scaleway::Zone) -> Failure {
-    Failure::usage(format!("zone: {}", windlass_lifecycle::no_servers_in(zone)))
-        .remedy("list the zones with `windlass zone list`")
+    let failure = Failure::usage(format!("zone: {}", windlass_lifecycle::no_servers_in(zone)));
+    if windlass_scaleway::Zone::KNOWN.contains(&zone.as_str()) {
+        return failure.remedy("check the API's URL: SCW_API_URL, --api-url, or `windlass config show`");
+    }
+    failure.remedy("list the zones with `windlass zone list`")
 }
 
 /// An error of the lifecycle that is not about a single server.

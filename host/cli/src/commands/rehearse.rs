@@ -101,7 +101,7 @@ pub(crate) fn record(context: &Context, arguments: &RecordScenario) -> Result<()
     let scenario = scenario.map_err(|error| Failure::usage("the journal cannot be read").because(error.to_string()))?;
     let scenario = scenario.ok_or_else(|| {
         let of_group = arguments.group.as_ref().map(|group| format!(" in the group {group}")).unwrap_or_default();
-        Failure::usage(format!("no server was created{of_group} in that time"))
+        Failure::unknown(format!("no server was created{of_group} in that time"))
             .at(state.path().display().to_string())
             .remedy("look back further with --since, or name another state directory with --state-dir")
     })?;

@@ -28,6 +28,10 @@ pub(crate) async fn run(context: &Context, command: StateCommand) -> Result<(), 
 }
 
 async fn show(context: &Context) -> Result<(), Failure> {
+    let path = context.state_path()?;
+    if !path.to_string_lossy().contains("://") && !path.is_dir() {
+        return Err(Failure::unknown(format!("there is no state directory {}", path.display())));
+    }
     let state = context.state_directory()?;
     let owner = match &context.configuration.owner {
         Some(owner) => Some(owner.clone()),

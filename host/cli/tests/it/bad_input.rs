@@ -55,6 +55,45 @@ fn a_misspelt_key_is_named_with_its_line_and_the_nearest_valid_one_and_nothing_i
 }
 
 #[test]
+fn a_folder_of_something_else_is_no_state_directory_and_stays_as_it_is() {
+    let world = World::new("50");
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("notes.txt"), "mine").unwrap();
+    let state = ["--state-dir", folder.path().to_str().unwrap()];
+    for command in [["server", "list"], ["operation", "list"], ["state", "show"]] {
+        world.run(&[&command[..], &state].concat()).expect(2).says("has files of something else");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    let none = folder.path().join("none");
+    world.run(&["state", "show", "--state-dir", none.to_str().unwrap()]).expect(1).says("there is no state directory");
+    assert!(!none.exists());
+}
+
+#[test]
+fn misspelt_variables_and_levels_are_told() {
+    let world = World::new("50");
+    let with = |name: &str, value: &str| Ran::of(world.command(&["operation", "list"]).env(name, value));
+    with("WINDLASS_STAT_DIR", "x").expect(0).says("WINDLASS_STAT_DIR is not used; did you mean WINDLASS_STATE_DIR?");
+    with("SCW_DEFALT_ZONE", "x").expect(0).says("did you mean SCW_DEFAULT_ZONE?");
+    with("WINDLASS_LOG", "verbos").expect(2).says("`verbos` is not a level: error, warn, info, debug, trace or off");
+    assert!(!with("WINDLASS_LOG", "warn,hyper=debug").expect(0).stderr.contains("not used"));
+}
+
+#[test]
+fn options_that_mean_nothing_here_are_refused() {
+    let world = World::new("50");
+    for (arguments, words) in [
+        (&["zone", "list", "--zone", "nowhere"][..], "nowhere"),
+        (&["cluster", "apply", "farm.toml", "--at-a-time", "3"], "--replace"),
+        (&["cluster", "status", "farm", "--offline", "--watch"], "cannot be used with"),
+        (&["server", "list", "--state", "running"], "the options of `windlass server list`"),
+    ] {
+        world.run(arguments).expect(2).says(words);
+    }
+    world.run(&["operation", "cancel", "nothere"]).expect(1).says("there is no operation nothere");
+}
+
+#[test]
 fn a_configuration_file_that_is_named_and_missing_is_an_error() {
     let world = World::new("50");
     world.run(&["server", "list", "--config", "/nowhere/config.toml"]).expect(2).says("/nowhere/config.toml");

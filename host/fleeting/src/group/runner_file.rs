@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use windlass_policy::{nearest, plain_toml};
 
+use super::rehearsal::{KEYS, POLICY_KEYS};
 use crate::configuration::read_file;
 use crate::protocol::ConnectorConfig;
 
@@ -10,7 +11,7 @@ use crate::protocol::ConnectorConfig;
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerFileError {
     /// It cannot be read.
-    #[error("{0}; say where the runner's configuration is with --config")]
+    #[error("{0}")]
     Unreadable(String),
     /// It is not valid TOML, or its runners are not in an array.
     #[error("the runner's configuration is invalid: {0}")]
@@ -32,6 +33,37 @@ pub(super) struct RunnerFile(Value);
 /// A group of this plugin: an entry of `[[runners]]`.
 #[derive(Clone, Copy)]
 pub(super) struct Autoscaler<'f>(&'f Value);
+
+/// The other keys of `[runners.autoscaler]`, as GitLab Runner's documentation has them.
+const OTHER_KEYS: [&str; 12] = [
+    "plugin",
+    "plugin_config",
+    "connector_config",
+    "policy",
+    "instance_ready_command",
+    "instance_operation_time_buckets",
+    "state_storage",
+    "vm_isolation",
+    "delete_instances_on_shutdown",
+    "log_internal_ip",
+    "log_external_ip",
+    "scale_throttle",
+];
+
+/// The keys of `connector_config`.
+const CONNECTOR_KEYS: [&str; 11] = [
+    "os",
+    "arch",
+    "protocol",
+    "protocol_port",
+    "username",
+    "password",
+    "key_path",
+    "use_static_credentials",
+    "keepalive",
+    "timeout",
+    "use_external_addr",
+];
 
 /// The executors that start a plugin.
 const EXECUTORS: [&str; 2] = ["docker-autoscaler", "instance"];
@@ -175,6 +207,12 @@ impl<'f> Autoscaler<'f> {
         if self.number("capacity_per_instance") == Some(0) {
             found.push("capacity_per_instance = 0 leaves no room for a job: it must be at least 1".to_owned());
         }
+        let keys: Vec<&str> = KEYS.iter().chain(&OTHER_KEYS).copied().collect();
+        found.extend(misspelt_keys("", self.table(), &keys));
+        found.extend(misspelt_keys("connector_config.", &self.table()["connector_config"], &CONNECTOR_KEYS));
+        for (position, policy) in self.policies().unwrap_or_default().iter().enumerate() {
+            found.extend(misspelt_keys(&format!("policy[{position}]."), policy, &POLICY_KEYS));
+        }
         found
     }
 
@@ -240,9 +278,34 @@ impl<'f> Autoscaler<'f> {
     }
 }
 
+/// Keys of the runner's that look misspelt: the runner ignores them. Any other unknown key may be one of a newer runner.
+fn misspelt_keys(place: &str, table: &Value, known: &[&str]) -> Vec<String> {
+    let written = table.as_object().into_iter().flat_map(|table| table.keys());
+    let unknown = written.filter(|key| !known.contains(&key.as_str()));
+    let words = |key: &String| {
+        let meant = nearest(key, known.iter().copied())?;
+        Some(format!("{place}{key}: GitLab Runner has no such key; did you mean `{meant}`?"))
+    };
+    unknown.filter_map(words).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn misspelt_keys_of_the_runner_are_told_and_those_of_a_newer_one_are_not() {
+        let file = "[[runners]]\n[runners.autoscaler]\nplugin = 'scaleway'\ninstance_redy_command = 'true'\n\
+                    brand_new = 1\n[runners.autoscaler.connector_config]\nuse_external_adr = true\n\
+                    [[runners.autoscaler.policy]]\nidel_count = 1\n";
+        let found = RunnerFile::parse(file).unwrap().group(None).unwrap().contradictions();
+        let meant = [
+            "instance_redy_command: GitLab Runner has no such key; did you mean `instance_ready_command`?",
+            "connector_config.use_external_adr: GitLab Runner has no such key; did you mean `use_external_addr`?",
+            "policy[0].idel_count: GitLab Runner has no such key; did you mean `idle_count`?",
+        ];
+        assert_eq!(found, meant);
+    }
 
     #[test]
     fn mistakes_in_the_runners_own_keys_are_told_where_no_job_would_ever_run() {

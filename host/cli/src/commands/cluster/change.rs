@@ -119,7 +119,8 @@ pub(crate) async fn replace(context: &Context, arguments: &ReplaceCluster) -> Re
     let status = work.clusters.status(name).await.map_err(|error| failure_of(&error))?;
     for group in &arguments.groups {
         if !status.cluster.specification.groups.contains_key(group) {
-            return Err(Failure::usage(format!("cluster {name} has no node group {group}")));
+            return Err(Failure::unknown(format!("cluster {name} has no node group {group}"))
+                .remedy(format!("windlass cluster status {name}")));
         }
     }
     let wanted = |node: &&windlass_cluster::Node| {

@@ -74,7 +74,9 @@ pub(crate) async fn attach(context: &Context, name: &ClusterName) -> Result<(), 
         if detach::attach(context, &state, &operation.runner, &what).await? {
             return Ok(());
         }
-        context.output.say(&format!("{what} was not detached, or its output was removed since: these are its events"));
+        context
+            .output
+            .say(&format!("{what} was not detached, or its output was removed since; this is the cluster now"));
     }
     watch_one(context, name).await
 }
@@ -199,7 +201,7 @@ pub(crate) async fn history(context: &Context, arguments: &arguments::ClusterHis
     if let Some(number) = arguments.operation {
         history.retain(|one| one.operation.number == number);
         let Some(one) = history.first() else {
-            return Err(Failure::usage(format!("cluster {name} has no operation {number}"))
+            return Err(Failure::unknown(format!("cluster {name} has no operation {number}"))
                 .remedy(format!("windlass cluster history {name}")));
         };
         let text = rendered_operation(one);

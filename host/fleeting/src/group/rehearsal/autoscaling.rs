@@ -16,7 +16,7 @@ use crate::group::start::problem;
 const READY: Duration = Duration::from_secs(30);
 
 /// The keys by which the runner scales, beside its policies.
-pub(super) const KEYS: [&str; 8] = [
+pub(in crate::group) const KEYS: [&str; 8] = [
     "capacity_per_instance",
     "max_use_count",
     "max_instances",
@@ -27,7 +27,7 @@ pub(super) const KEYS: [&str; 8] = [
     "failure_threshold",
 ];
 /// The keys of a policy.
-pub(super) const POLICY_KEYS: [&str; 7] =
+pub(in crate::group) const POLICY_KEYS: [&str; 7] =
     ["periods", "timezone", "idle_count", "idle_time", "scale_factor", "scale_factor_limit", "preemptive_mode"];
 
 /// How the runner scales the group.

@@ -50,7 +50,7 @@ use super::{Dependencies, ScalewayGroup};
 use crate::configuration::{Common, Configuration, GroupConfiguration, ProcessEnvironment};
 use crate::protocol::{ConnectorConfig, Failure, InstanceGroup as _};
 pub use arm::Arm;
-pub(super) use autoscaling::Autoscaling;
+pub(super) use autoscaling::{Autoscaling, KEYS, POLICY_KEYS};
 use conditions::Conditions;
 use day::Day;
 pub use jobs::Pattern;
