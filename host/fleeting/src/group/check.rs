@@ -18,8 +18,8 @@ use super::places::Place;
 use super::rehearsal::Autoscaling;
 use super::runner_file::{Autoscaler, RunnerFile, RunnerFileError};
 use super::start::{problem, refuse_protocol};
-use crate::configuration::{Common, GroupConfiguration, ProcessEnvironment};
-use crate::protocol::Failure;
+use crate::configuration::{Common, ConfigurationErrors, GroupConfiguration, ProcessEnvironment};
+use crate::protocol::{ConnectorConfig, Failure};
 
 /// What was found about one group.
 #[derive(Debug)]
@@ -136,16 +136,7 @@ async fn check_group(
             return;
         }
     };
-    let (asker, places) = match &configuration {
-        GroupConfiguration::Instances(it) => {
-            let learned = Instances::check(&client, it, &connector).await;
-            (Instances::ASKER, learned.map(|learned| learned.places))
-        }
-        GroupConfiguration::AppleSilicon(it) => {
-            let place = Place { zone: it.common.first_zone().clone(), server_type: it.server_type.clone() };
-            (Macs::ASKER, Macs::check(&client, it, &connector).await.map(|_| vec![(place, None)]))
-        }
-    };
+    let (asker, places) = ask(&client, &configuration, &connector).await;
     let size = size(group, common, found);
     match places {
         Ok(places) => found.facts.extend(costs(&places, size)),
@@ -154,6 +145,24 @@ async fn check_group(
     if let Err(words) = check_policies(common, client, asker, compiler).await {
         let words = words.strip_prefix("policies: ").map_or(words.as_str(), |rest| rest);
         found.problems.push(problem("policies", words.to_owned()).to_string());
+    }
+}
+
+/// Asks Scaleway whether what a group names exists; answers where its machines would be, with their prices, and who asks
+/// its policies.
+pub(super) async fn ask(
+    client: &Client,
+    configuration: &GroupConfiguration,
+    connector: &ConnectorConfig,
+) -> (Asker, Result<Vec<(Place, Option<f64>)>, ConfigurationErrors>) {
+    match configuration {
+        GroupConfiguration::Instances(it) => {
+            let learned = Instances::check(client, it, connector).await;
+            (Instances::ASKER, learned.map(|learned| learned.places))
+        }
+        GroupConfiguration::AppleSilicon(it) => {
+            (Macs::ASKER, Macs::check(client, it, connector).await.map(|_| vec![(it.place(), None)]))
+        }
     }
 }
 
