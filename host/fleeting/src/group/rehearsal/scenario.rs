@@ -495,7 +495,8 @@ mod tests {
         let text = format!(
             "title = 'a day'\nstarts_at = '2026-08-03T00:00:00'\ntime_zone = 'Europe/Paris'\n{DAY}\
              [[offer]]\nzone = 'fr-par-1'\ntype = 'DEV1-S'\nhourly_price = 0.01\nboot_seconds = [20, 60]\n\
-             failed_boots = 0.1\nstock = 'scarce'\n\
+             failed_boots = 0.1\nstock = 'scarce'\nreinstall_seconds = [300, 900]\n\
+             [[pool]]\nzone = 'fr-par-1'\ntype = 'M4-S'\nhosts = 4\nage = '48h'\n\
              [[incident]]\nkind = 'zone-out-of-stock'\nat = '9h30m'\nlasts = '45m'\nzone = 'fr-par-1'\n\
              [[incident]]\nkind = 'rate-limited'\nat = '0s'\nlasts = '1h'\ncalls_per_second = 3\n"
         );
@@ -509,7 +510,8 @@ mod tests {
     fn all_mistakes_of_a_scenario_are_found_at_once_with_their_places() {
         const WRONG: &str = "starts_at = '2026-08-03T08:30:00'\ntime_zone = 'Europe/Pari'\n[[demand]]\npattern = 'steady'\njobs_per_hour = 0\n\
              [[demand]]\njob_minutes = 5\n[[demand]]\njobs = [[0, 60], [3600, 1]]\n\
-             [[offer]]\nzone = 'paris'\nboot_seconds = [60, 20]\nfailed_boots = 2.0\nhourly_price = -1.0\n\
+             [[offer]]\nzone = 'paris'\nboot_seconds = [60, 20]\nreinstall_seconds = [2, 1]\nfailed_boots = 2.0\nhourly_price = -1.0\n\
+             [[pool]]\nzone = 'paris'\nhosts = 0\n\
              [[incident]]\nkind = 'slow-boots'\nat = '1h'\nshare = 0.5\n\
              [[incident]]\nkind = 'rate-limited'\nat = '0s'\nlasts = '1m'\nzone = 'fr-par-1'\ncalls_per_second = 0\n";
         let found_in = |hours: u32| problems(&format!("hours = {hours}\n{WRONG}"));
@@ -524,7 +526,10 @@ mod tests {
             "offer[0].zone: ",
             "offer[0].hourly_price: ",
             "offer[0].boot_seconds: ",
+            "offer[0].reinstall_seconds: ",
             "offer[0].failed_boots: ",
+            "pool[0].zone: ",
+            "pool[0].hosts: must be from 1 to 1000",
             "incident[0].at: ",
             "incident[0].lasts: is missing",
             "incident[0].factor: is missing",
@@ -544,6 +549,7 @@ mod tests {
     fn a_file_that_is_no_scenario_is_refused_with_its_line() {
         for (text, words) in [
             (&format!("{DAY}minutes = 3\n")[..], "line 6: there is no key `minutes` here"),
+            (&format!("{DAY}[[pool]]\nhosts = 3\nprefix = 'ci-'\n"), "line 8: there is no key `prefix` here"),
             ("hours = 1\n", "the key `demand` is missing"),
             (
                 &format!("{DAY}[[incident]]\nkind = 'strike'\nat = '1h'\n"),
