@@ -106,14 +106,17 @@ fn what_means_nothing_to_a_kind_of_group_is_refused_all_at_once() {
     let said = refusal(&format!("{offer}{reclaim}{stock}{elsewhere}{pool}"), macs(2));
     for words in [
         "5 mistakes",
-        "offer[0].stock: the group orders no hosts",
+        "offer[0].stock: remove it, or set order = true in plugin_config",
         "offer[0].boot_seconds: ",
-        "incident[0].kind: spot-reclaim is about instances; with servers-stopped, Macs break",
-        "incident[1].kind: zone-out-of-stock is about orders",
-        "pool: the scenario has none with the group's type and zone, which are M4-S in fr-par-1",
+        "incident[0].kind: only instances are reclaimed; with servers-stopped, Macs break",
+        "incident[1].kind: remove it, or set order = true in plugin_config",
+        "pool: add one of M4-S in fr-par-1",
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }
     let said = refusal(&format!("{pool}[[offer]]\nreinstall_seconds = [1, 2]\n"), configuration());
-    assert!(said.contains("pool: a group of instances") && said.contains("offer[0].reinstall_seconds: "), "{said}");
+    assert!(
+        said.contains("pool: remove it: a group of instances") && said.contains("offer[0].reinstall_seconds: "),
+        "{said}"
+    );
 }

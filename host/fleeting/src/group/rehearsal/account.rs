@@ -98,13 +98,13 @@ async fn furnish_macs(
     let own: Vec<&Pool> = pools.iter().filter(|pool| is_about(&pool.zone, &pool.server_type, &place)).collect();
     let Some(prefix) = &configuration.pool else {
         if !own.is_empty() {
-            let words = "this group takes no hosts from a pool: set pool_prefix in plugin_config, or remove it";
+            let words = "remove it, or set pool_prefix in plugin_config: the group takes no hosts from a pool";
             found.problems.push(problem("pool", words).to_string());
         }
         return Ok(());
     };
     if own.is_empty() && !pools.is_empty() {
-        let words = format!("the scenario has none with the group's type and zone, which are {place}: add one");
+        let words = format!("add one of {place}, where the group takes its hosts: the scenario has only others");
         found.problems.push(problem("pool", words).to_string());
     }
     let usual = Pool { hosts: max_instances, ..Pool::default() };

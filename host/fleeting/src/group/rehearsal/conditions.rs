@@ -11,6 +11,8 @@ use super::scenario::{Incident, IncidentKind, Scenario, is_about};
 use crate::configuration::{GroupConfiguration, Problem};
 use crate::group::start::problem;
 
+/// Why what is about orders is refused.
+const NO_ORDERS: &str = "remove it, or set order = true in plugin_config: the group orders no hosts";
 /// How often it is drawn which servers are reclaimed.
 const RECLAIM: Duration = Duration::from_secs(60);
 
@@ -130,12 +132,12 @@ pub(super) fn meaningless(scenario: &Scenario, configuration: &GroupConfiguratio
         GroupConfiguration::AppleSilicon(macs) => macs,
         GroupConfiguration::Instances(instances) => {
             if !scenario.pools.is_empty() {
-                wrong("pool".to_owned(), "a group of instances takes no hosts from a pool: remove it");
+                wrong("pool".to_owned(), "remove it: a group of instances takes no hosts from a pool");
             }
             let is_about = |of: &Option<String>| of.as_ref().is_none_or(|of| instances.server.types.contains(of));
             for (index, offer) in scenario.offers.iter().enumerate() {
                 if offer.reinstall_seconds.is_some() && is_about(&offer.server_type) {
-                    wrong(format!("offer[{index}].reinstall_seconds"), "only Macs are reinstalled: remove it");
+                    wrong(format!("offer[{index}].reinstall_seconds"), "remove it: only Macs are reinstalled");
                 }
             }
             return problems;
@@ -147,24 +149,21 @@ pub(super) fn meaningless(scenario: &Scenario, configuration: &GroupConfiguratio
             continue;
         }
         if offer.stock.is_some() {
-            wrong(format!("offer[{index}].stock"), "the group orders no hosts (order = true in plugin_config)");
+            wrong(format!("offer[{index}].stock"), &format!("{NO_ORDERS}, so it needs no stock"));
         }
         if offer.boot_seconds.is_some() {
-            let words = "the group orders no hosts (order = true in plugin_config); reinstall_seconds is the time of a \
-                wipe";
-            wrong(format!("offer[{index}].boot_seconds"), words);
+            let words = format!("{NO_ORDERS}; reinstall_seconds is the time of a wipe");
+            wrong(format!("offer[{index}].boot_seconds"), &words);
         }
     }
     for (index, incident) in scenario.incidents.iter().enumerate() {
         let words = match incident.kind {
-            IncidentKind::ZoneOutOfStock if !macs.order => {
-                "zone-out-of-stock is about orders, and the group orders no hosts (order = true in plugin_config)"
-            }
-            IncidentKind::SpotReclaim => "spot-reclaim is about instances; with servers-stopped, Macs break",
+            IncidentKind::ZoneOutOfStock if !macs.order => format!("{NO_ORDERS}, so it needs no stock"),
+            IncidentKind::SpotReclaim => "only instances are reclaimed; with servers-stopped, Macs break".to_owned(),
             _ => continue,
         };
         if is_about(&incident.zone, &incident.server_type, &place) {
-            wrong(format!("incident[{index}].kind"), words);
+            wrong(format!("incident[{index}].kind"), &words);
         }
     }
     problems
