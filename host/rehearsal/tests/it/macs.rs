@@ -35,6 +35,7 @@ fn jobs_wait_less_with_more_hosts_which_cost_whether_they_work_or_not() {
     let [hours, cost] = ["server_hours", "cost"].map(five);
     assert!((9.99..11.0).contains(&hours), "five hosts for two hours, and the last jobs: {hours}");
     assert!((cost - 0.1 * hours).abs() < 1e-6 && five("idle_share") > one("idle_share"), "{cost}");
+    assert!((2.0..3.0).contains(&one("server_hours")), "in the pool it costs nothing after the two hours");
     assert!(one("out_of_stock") > 0.0, "claims that find no host while it is wiped");
     let outcome = &both.arms[1].outcomes[0];
     assert!(outcome.notes.iter().any(|note| note.contains("so there are 5 hosts")), "{:?}", outcome.notes);
