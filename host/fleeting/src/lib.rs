@@ -22,7 +22,7 @@ pub use configuration::{
 pub use connect::KeyError;
 pub use group::{
     AdoptError, Arm, CheckedGroup, Counted, Demand, Dependencies, Event, Hour, Incident, IncidentKind, Leftover,
-    Limits, Offer, Outcome, Pattern, PricedPlace, Provisioner, RehearsalError, Rehearser, RunnerFileError,
+    Limits, Offer, Outcome, Pattern, Pool, PricedPlace, Provisioner, RehearsalError, Rehearser, RunnerFileError,
     ScalewayGroup, Scenario, ScenarioError, SettingError, SettingKey, SimulateCommand, SimulateOptions, Simulated,
     StartError, Stock, Time, Totals, WaitTimes, adopt, check, simulate,
 };

@@ -92,7 +92,7 @@ pub const FIGURES: [Figure; 21] = [
         Unit::Hours,
         true,
         |it| it.totals.server_hours,
-        "Server hours, from the creation on.",
+        "Server hours, from the creation on. Hosts of a pool count while jobs come.",
     ),
     figure(
         "idle_share",
@@ -110,7 +110,14 @@ pub const FIGURES: [Figure; 21] = [
         most_servers,
         "The most instances that ran at the same time.",
     ),
-    figure("creations", "created", Unit::Count, true, |it| it.totals.creations as f64, "Instances that were created."),
+    figure(
+        "creations",
+        "created",
+        Unit::Count,
+        true,
+        |it| it.totals.creations as f64,
+        "Instances that were created. Of Macs: claims.",
+    ),
     figure(
         "failures",
         "failed creations",
@@ -127,7 +134,14 @@ pub const FIGURES: [Figure; 21] = [
         |it| counted(&it.failures, "out-of-stock"),
         "Creations that failed because nothing was left.",
     ),
-    figure("removals", "removed", Unit::Count, false, |it| sum(&it.removals), "Servers that were removed."),
+    figure(
+        "removals",
+        "removed",
+        Unit::Count,
+        false,
+        |it| sum(&it.removals),
+        "Servers that were removed. Of Macs: releases.",
+    ),
     figure(
         "reaps",
         "reaped",
@@ -153,7 +167,14 @@ pub const FIGURES: [Figure; 21] = [
         "How often the brake refused what a policy answered.",
     ),
     figure("api_calls", "API calls", Unit::Count, true, |it| it.totals.api_calls as f64, "Calls of Scaleway's API."),
-    figure("left", "left", Unit::Count, true, |it| it.left.len() as f64, "Resources that still existed at the end."),
+    figure(
+        "left",
+        "left",
+        Unit::Count,
+        true,
+        |it| it.left.len() as f64,
+        "Resources that still existed at the end. Of Macs: hosts that were not back in their pool.",
+    ),
 ];
 
 impl Figure {

@@ -18,11 +18,15 @@ pub struct Offer {
     pub hourly_price: Option<f64>,
     /// What is left.
     pub availability: Option<Availability>,
-    /// `poweron` until `running`, local volumes included. Each server draws its own from the seed.
+    /// `poweron` until `running`, local volumes included; of Apple silicon, its creation until `ready`. Each server draws
+    /// its own from the seed.
     pub boot: Option<Span>,
-    /// What that time is multiplied by.
+    /// Of Apple silicon, `reinstall` until `ready`. Each reinstallation draws its own.
+    pub reinstall: Option<Span>,
+    /// What these times are multiplied by.
     pub slowdown: Option<f64>,
-    /// The share of servers, from 0 to 1, that are `stopped` after that time and not `running`.
+    /// The share of servers, from 0 to 1, that are `stopped` after that time and not `running`. Of Apple silicon: `error`
+    /// and not `ready`.
     pub failed_boots: Option<f64>,
 }
 
@@ -63,10 +67,10 @@ impl World {
     }
 
     /// Draws how a server of this type starts. The nth server of a zone and type draws the same whatever else happened.
-    pub(crate) fn draw_boot(&mut self, zone: &str, server_type: &str) -> Boot {
+    pub(crate) fn draw_boot(&mut self, zone: &str, server_type: &str, span: fn(&Offer) -> Option<Span>) -> Boot {
         let [of_span, of_failure] = self.random.boot(zone, server_type);
         let duration = self
-            .offered(zone, server_type, |offer| offer.boot)
+            .offered(zone, server_type, span)
             .map(|span| span.shortest + span.longest.saturating_sub(span.shortest).mul_f64(of_span));
         let slowdown = self.offered(zone, server_type, |offer| offer.slowdown);
         let failed_boots = self.offered(zone, server_type, |offer| offer.failed_boots);

@@ -208,12 +208,14 @@ impl Simulator {
         self.shared.state.lock().account = limit.map(RequestAccount::new);
     }
 
-    /// How many Instances there are of each zone and type.
-    pub fn server_counts(&self) -> BTreeMap<(String, String), usize> {
+    /// How many servers with such a name there are of each zone and type, in both products.
+    pub fn server_counts(&self, is_counted: impl Fn(&str) -> bool) -> BTreeMap<(String, String), usize> {
         let state = self.settled();
         let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-        for server in state.world.servers.values() {
-            *counts.entry((&server.zone, &server.commercial_type)).or_default() += 1;
+        let instances = state.world.servers.values().map(|it| (&it.name, &it.zone, &it.commercial_type));
+        let hosts = state.world.apple_servers.values().map(|it| (&it.name, &it.zone, &it.server_type));
+        for (_, zone, server_type) in instances.chain(hosts).filter(|(name, ..)| is_counted(name)) {
+            *counts.entry((zone, server_type)).or_default() += 1;
         }
         let owned = |((zone, kind), count): ((&str, &str), usize)| ((zone.to_owned(), kind.to_owned()), count);
         counts.into_iter().map(owned).collect()

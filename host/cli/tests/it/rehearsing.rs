@@ -83,13 +83,17 @@ fn the_page_of_rehearsals_shows_what_its_questions_are_answered() {
     folder.write("age.rules.toml", block(&page, "This is `age.rules.toml`:"));
     folder.write("search.toml", block(&page, "`search.toml`:"));
     folder.write("quiet.toml", block(&page, "This is `quiet.toml`:"));
+    let four = block(&page, "This is `four.toml`:");
+    folder.write("four.toml", four);
+    folder.write("six.toml", &four.replace("max_instances = 4", "max_instances = 6"));
+    folder.write("app.toml", block(&page, "This is `app.toml`:"));
     let example = std::fs::read_to_string(repository().join("docs/examples/monday.toml")).unwrap();
     assert_eq!(block(&page, "This is `monday.toml`:"), example, "`windlass example monday.toml` prints it, too");
     folder.write("monday.toml", &example);
     let prompt = "$ windlass rehearse ";
     let mut parts = page.split(prompt);
     let mut held = parts.next().unwrap().to_owned();
-    for (part, code) in parts.zip([1, 0, 1, 0]) {
+    for (part, code) in parts.zip([1, 0, 1, 1, 0]) {
         let (line, rest) = part.split_once('\n').unwrap();
         let (_, after) = rest.split_once("```").unwrap();
         let (arguments, law) = line.split_once(" --never ").unwrap_or((line, ""));
@@ -100,7 +104,7 @@ fn the_page_of_rehearsals_shows_what_its_questions_are_answered() {
         let error = if code == 0 { "" } else { &ran.stderr };
         held += &format!("{prompt}{line}\n{}{error}```{after}", ran.stdout);
     }
-    assert_eq!(held.matches(prompt).count(), 4);
+    assert_eq!(held.matches(prompt).count(), 5);
     hold(PAGE, &held);
     for figure in FIGURES {
         assert!(page.contains(&format!("| `{}` | {}", figure.name, figure.about)), "{PAGE} lacks {}", figure.name);
@@ -274,12 +278,14 @@ fn the_schema_of_scenarios_is_published_and_takes_what_is_shipped() {
         validate(&schema, &schema, &scenario, "", &mut found);
         found
     };
-    for shipped in [&example, block(&page, "This is `quiet.toml`:"), SCENARIO] {
+    let [quiet, app] = ["`quiet.toml`:", "`app.toml`:"].map(|name| block(&page, &format!("This is {name}")));
+    for shipped in [&example, quiet, app, SCENARIO] {
         assert_eq!(mistakes(shipped), [""; 0], "{shipped}");
     }
     let everything = "title = 'all'\nready_seconds = 5\nhours = 1\ntime_zone = 'UTC'\n[[demand]]\njobs = [[0, 60]]\n\
         [[offer]]\nzone = 'fr-par-1'\ntype = 'DEV1-S'\nhourly_price = 0.01\nstock = 'scarce'\n\
-        boot_seconds = [20, 60]\nfailed_boots = 0.5\n[[incident]]\nkind = 'spot-reclaim'\nat = '1h30m'\n\
+        boot_seconds = [20, 60]\nfailed_boots = 0.5\nreinstall_seconds = [300, 900]\n\
+        [[pool]]\nzone = 'fr-par-1'\ntype = 'M4-S'\nhosts = 4\nage = '48h'\n[[incident]]\nkind = 'spot-reclaim'\nat = '1h30m'\n\
         lasts = '1.5h'\nshare = 0.1\n[observed]\nwait_p95 = 3.5\n";
     assert_eq!(mistakes(everything), [""; 0]);
     for (right, wrong) in [
@@ -294,6 +300,9 @@ fn the_schema_of_scenarios_is_published_and_takes_what_is_shipped() {
         ("hours = 1", "hours = 0"),
         ("failed_boots = 0.5", "failed_boots = 1.5"),
         ("[20, 60]", "[20]"),
+        ("hosts = 4", "hosts = 0"),
+        ("age =", "ages ="),
+        ("hosts = 4\n", ""),
         ("hours = 1\n", ""),
     ] {
         assert!(everything.contains(right), "{right}");

@@ -2,6 +2,7 @@ use windlass_lifecycle::PoolPrefix;
 use windlass_policy::slots::release::Requested;
 
 use super::common::Common;
+use crate::group::Place;
 
 /// Everything a group of Macs needs to know, checked.
 #[derive(Clone, Debug)]
@@ -18,6 +19,13 @@ pub struct AppleSiliconConfiguration {
     pub order: bool,
     /// What is requested of the release policy when a host is released.
     pub release_requested: Option<Requested>,
+}
+
+impl AppleSiliconConfiguration {
+    /// Where its hosts are.
+    pub(crate) fn place(&self) -> Place {
+        Place { zone: self.common.first_zone().clone(), server_type: self.server_type.clone() }
+    }
 }
 
 impl AsRef<Common> for AppleSiliconConfiguration {

@@ -18,8 +18,8 @@ use super::places::Place;
 use super::rehearsal::Autoscaling;
 use super::runner_file::{Autoscaler, RunnerFile, RunnerFileError};
 use super::start::{problem, refuse_protocol};
-use crate::configuration::{Common, GroupConfiguration, ProcessEnvironment};
-use crate::protocol::Failure;
+use crate::configuration::{Common, ConfigurationErrors, GroupConfiguration, ProcessEnvironment};
+use crate::protocol::{ConnectorConfig, Failure};
 
 /// What was found about one group.
 #[derive(Debug)]
@@ -136,24 +136,39 @@ async fn check_group(
             return;
         }
     };
-    let (asker, places) = match &configuration {
-        GroupConfiguration::Instances(it) => {
-            let learned = Instances::check(&client, it, &connector).await;
-            (Instances::ASKER, learned.map(|learned| learned.places))
-        }
-        GroupConfiguration::AppleSilicon(it) => {
-            let place = Place { zone: it.common.first_zone().clone(), server_type: it.server_type.clone() };
-            (Macs::ASKER, Macs::check(&client, it, &connector).await.map(|_| vec![(place, None)]))
-        }
-    };
+    let places = places_of(&client, &configuration, &connector).await;
     let size = size(group, common, found);
     match places {
         Ok(places) => found.facts.extend(costs(&places, size)),
         Err(errors) => found.problems.extend(errors.problems().iter().map(ToString::to_string)),
     }
-    if let Err(words) = check_policies(common, client, asker, compiler).await {
+    if let Err(words) = check_policies(common, client, asker_of(&configuration), compiler).await {
         let words = words.strip_prefix("policies: ").map_or(words.as_str(), |rest| rest);
         found.problems.push(problem("policies", words.to_owned()).to_string());
+    }
+}
+
+/// Who asks a group's policies.
+pub(super) fn asker_of(configuration: &GroupConfiguration) -> Asker {
+    match configuration {
+        GroupConfiguration::Instances(_) => Instances::ASKER,
+        GroupConfiguration::AppleSilicon(_) => Macs::ASKER,
+    }
+}
+
+/// Asks Scaleway whether what a group names exists; answers where its machines would be, with their prices.
+pub(super) async fn places_of(
+    client: &Client,
+    configuration: &GroupConfiguration,
+    connector: &ConnectorConfig,
+) -> Result<Vec<(Place, Option<f64>)>, ConfigurationErrors> {
+    match configuration {
+        GroupConfiguration::Instances(it) => {
+            Instances::check(client, it, connector).await.map(|learned| learned.places)
+        }
+        GroupConfiguration::AppleSilicon(it) => {
+            Macs::check(client, it, connector).await.map(|_| vec![(it.place(), None)])
+        }
     }
 }
 

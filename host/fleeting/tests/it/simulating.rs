@@ -136,6 +136,19 @@ fn a_burst_above_max_instances_waits_at_gitlab_until_there_is_room() {
 }
 
 #[test]
+fn a_group_of_macs_has_a_pool_of_as_many_hosts_as_it_may_have_instances() {
+    let macs = "concurrent = 9\n[[runners]]\n[runners.autoscaler]\nplugin = 'fleeting-plugin-scaleway'\n\
+        max_instances = 2\n[runners.autoscaler.plugin_config]\nkind = 'apple-silicon'\nname = 'macs'\n\
+        zone = 'fr-par-1'\nserver_type = 'M4-S'\npool_prefix = 'pool-'\n";
+    let steady = ["--pattern", "steady", "--hours", "1", "--jobs-per-hour", "3", "--hourly-price", "0.1"];
+    let outcome = outcome(macs, &steady);
+    let totals = &outcome["totals"];
+    assert_eq!((&totals["finished"], &outcome["left"]), (&totals["jobs"], &Value::Array(Vec::new())), "{outcome}");
+    assert!((0.19..0.21).contains(&totals["cost"].as_f64().unwrap()), "two hosts for an hour: {totals}");
+    assert!(outcome["notes"].to_string().contains("so there are 2 hosts"), "{outcome}");
+}
+
+#[test]
 fn what_only_the_users_account_has_is_replaced_and_said() {
     let own = "image = { name = 'ci-image' }\nprofile = 'ci'\nsecret_key = 'x'\n\
                security_group = '00000000-0000-4000-8000-000000000001'\n\

@@ -5,5 +5,6 @@
 mod bad_policies;
 mod calibration;
 mod incidents;
+mod macs;
 mod support;
 mod tuning;

@@ -60,10 +60,11 @@ impl Configuration {
             policies += &format!("[runners.autoscaler.plugin_config.policies.{slot}]\npath = {file:?}\n");
         }
         let Self { autoscaler, plugin, idle, .. } = self;
+        let image = if plugin.contains("apple-silicon") { "" } else { "image = 'ubuntu_noble'\n" };
         let file = folder.path().join(format!("{name}.toml"));
         let text = format!(
             "concurrent = 50\n[[runners]]\n[runners.autoscaler]\nplugin = 'scaleway'\n{autoscaler}\n\
-             [runners.autoscaler.plugin_config]\nname = 'ci'\nimage = 'ubuntu_noble'\n{plugin}\n{policies}\
+             [runners.autoscaler.plugin_config]\nname = 'ci'\n{image}{plugin}\n{policies}\
              [[runners.autoscaler.policy]]\n{idle}\n"
         );
         std::fs::write(&file, text).unwrap();

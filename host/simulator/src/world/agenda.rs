@@ -53,10 +53,11 @@ pub(crate) enum Event {
     PrivateNicReady {
         id: String,
     },
-    /// An Apple silicon server is ready again.
+    /// An Apple silicon server is ready again, or broken.
     AppleReady {
         id: String,
         turn: u64,
+        fails: bool,
     },
     /// An Apple silicon server gets the name that was asked for before.
     AppleRename {
@@ -175,7 +176,7 @@ impl World {
                     nic.modified = stamp;
                 }
             }
-            Event::AppleReady { id, turn } => self.apple_ready(&id, turn),
+            Event::AppleReady { id, turn, fails } => self.apple_ready(&id, turn, fails),
             Event::AppleRename { id, name } => self.rename_apple_server(&id, name),
             Event::AppleReinstall { id, os, enable_kext } => self.reinstall_apple_server(&id, os, enable_kext),
             Event::AppleDeletion { id, turn } => self.apple_deletion_due(&id, turn),

@@ -6,6 +6,7 @@ use super::{Event, World};
 use crate::apple_silicon::AppleSiliconPool;
 use crate::catalogue::apple_silicon as catalogue;
 use crate::clock::{Instant, Micros, instant, micros, zulu_instant};
+use crate::offer::{Boot, Offer};
 use crate::options::Span;
 
 /// How much is remembered of a host's life, and how many hosts that are gone.
@@ -271,19 +272,29 @@ impl World {
             server.password = password;
             server.history.wiped(now, &server.name);
         }
-        self.begin_apple(id, AppleStatus::Reinstalling, self.options.durations.apple_silicon_reinstall);
+        let span = self.options.durations.apple_silicon_reinstall;
+        self.begin_apple(id, AppleStatus::Reinstalling, span, |offer| offer.reinstall);
     }
 
-    /// A host does something that ends in `ready`.
-    pub(crate) fn begin_apple(&mut self, id: &str, status: AppleStatus, span: Span) {
-        let duration = self.drawn(span);
+    /// A host does something that ends in `ready`, after a duration out of this span, unless an offer has another one.
+    pub(crate) fn begin_apple(
+        &mut self,
+        id: &str,
+        status: AppleStatus,
+        span: Span,
+        offered: fn(&Offer) -> Option<Span>,
+    ) {
+        let Some(server) = self.apple_servers.get(id) else { return };
+        let (zone, server_type) = (server.zone.clone(), server.server_type.clone());
+        let Boot { duration, slowdown, fails } = self.draw_boot(&zone, &server_type, offered);
+        let duration = duration.unwrap_or_else(|| self.drawn(span)).mul_f64(slowdown);
         let stamp = self.stamp();
         let Some(server) = self.apple_servers.get_mut(id) else { return };
         server.turn += 1;
         server.status = status;
         server.updated = instant(stamp);
         let turn = server.turn;
-        self.after(duration, Event::AppleReady { id: id.to_owned(), turn });
+        self.after(duration, Event::AppleReady { id: id.to_owned(), turn, fails });
     }
 
     /// A duration out of a span, evenly spread.
@@ -293,13 +304,13 @@ impl World {
         span.shortest.saturating_add(Duration::from_millis(self.random.jitter_ms(spread)))
     }
 
-    pub(super) fn apple_ready(&mut self, id: &str, turn: u64) {
+    pub(super) fn apple_ready(&mut self, id: &str, turn: u64, fails: bool) {
         let stamp = self.stamp();
         if let Some(server) = self.apple_servers.get_mut(id)
             && server.turn == turn
         {
-            server.status = AppleStatus::Ready;
-            server.delivered = true;
+            server.status = if fails { AppleStatus::Error } else { AppleStatus::Ready };
+            server.delivered |= !fails;
             server.updated = instant(stamp);
         }
     }

@@ -95,3 +95,33 @@ async fn a_share_of_servers_is_stopped_again_instead_of_running() {
     let failed = boots.iter().filter(|boot| boot.is_none()).count();
     assert!((4..=16).contains(&failed), "{boots:?}");
 }
+
+#[tokio::test]
+async fn macs_are_reinstalled_within_the_span_of_an_offer_and_a_share_of_them_breaks() {
+    let caller = Caller::still();
+    let pool = windlass_simulator::AppleSiliconPool::new("ci-", 20, "M4-S").unwrap();
+    let ids = caller.simulator.add_apple_silicon_pool(&pool);
+    let seconds = |seconds| Duration::from_secs(seconds);
+    let reinstall = Some(Span { shortest: seconds(100), longest: seconds(200) });
+    caller.simulator.set_offers(vec![Offer {
+        reinstall,
+        slowdown: Some(2.0),
+        failed_boots: Some(0.5),
+        ..Offer::default()
+    }]);
+    for id in &ids {
+        let path = format!("/apple-silicon/v1alpha1/zones/fr-par-1/servers/{id}/reinstall");
+        caller.post(&path, json!({})).await.expect(200);
+    }
+    let in_state = |state: &str| {
+        let hosts = caller.simulator.resources().apple_silicon_servers;
+        hosts.iter().filter(|host| host["status"] == state).count()
+    };
+    caller.simulator.advance(seconds(199));
+    assert_eq!(in_state("reinstalling"), 20);
+    caller.simulator.advance(seconds(202));
+    assert_eq!(in_state("ready") + in_state("error"), 20);
+    assert!((4..=16).contains(&in_state("error")), "{}", in_state("error"));
+    let counted = caller.simulator.server_counts(|name| name != "other");
+    assert_eq!(counted.into_iter().collect::<Vec<_>>(), [(("fr-par-1".to_owned(), "M4-S".to_owned()), 20)]);
+}

@@ -139,9 +139,8 @@ impl MachineKind for Macs {
             unfinished: Mutex::default(),
             controls: Mutex::default(),
         };
-        let zone = configuration.common.first_zone().clone();
-        let place = Place { zone, server_type: configuration.server_type.clone() };
-        Ok(Begun { kind, book: Book::default(), left: (), known_zones: BTreeSet::new(), places: vec![(place, None)] })
+        let places = vec![(configuration.place(), None)];
+        Ok(Begun { kind, book: Book::default(), left: (), known_zones: BTreeSet::new(), places })
     }
 
     fn supervision(_: &[Zone]) -> SupervisorOptions {
@@ -308,7 +307,7 @@ impl MachineKind for Macs {
 impl Fleet<Macs> {
     /// Where its hosts are.
     fn place(&self) -> Place {
-        Place { zone: self.common().first_zone().clone(), server_type: self.configuration.server_type.clone() }
+        self.configuration.place()
     }
 
     /// The claim that a host's name is, where it is one of this group.

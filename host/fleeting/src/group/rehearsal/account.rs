@@ -1,11 +1,20 @@
 //! The simulated account of a group. It has what the configuration names, or a substitute.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use serde_json::{Value, json};
 use windlass_lifecycle::{AddressKind, ImageChoice};
+use windlass_scaleway::types::apple_silicon::ListOperatingSystems;
 use windlass_scaleway::{Client, Region};
+use windlass_simulator::{AppleSiliconPool, Simulator};
 
-use crate::configuration::{Configuration, ProcessEnvironment};
+use super::scenario::{Pool, Time, is_about};
+use crate::configuration::{
+    AppleSiliconConfiguration, Configuration, GroupConfiguration, OperatingSystem, ProcessEnvironment,
+};
+use crate::group::check::CheckedGroup;
+use crate::group::start::problem;
 use crate::protocol::Failure;
 
 /// A key that only the simulator accepts.
@@ -33,12 +42,95 @@ pub(super) fn environment(process_environment: &ProcessEnvironment) -> ProcessEn
     kept.chain([("SCW_SECRET_KEY", KEY)]).collect()
 }
 
-/// Replaces what only the user's account has. Returns a note for each.
-pub(super) async fn furnish(client: &Client, configuration: &mut Configuration) -> Result<Vec<String>, Failure> {
-    let mut notes = Vec::new();
-    let common = &mut configuration.common;
+/// The age of hosts whose pool has none: they can be deleted.
+const DAY: Time = Time(Duration::from_secs(86_400));
+
+/// Creates or replaces what only the user's account has. Returns a note for each.
+pub(super) async fn furnish(
+    client: &Client,
+    simulator: &Simulator,
+    configuration: &mut GroupConfiguration,
+    pools: &[Pool],
+    max_instances: u32,
+    found: &mut CheckedGroup,
+) -> Result<(), Failure> {
+    let common = match configuration {
+        GroupConfiguration::Instances(it) => &mut it.common,
+        GroupConfiguration::AppleSilicon(it) => &mut it.common,
+    };
     // No metrics or console are served, and there is nothing to adopt.
     (common.metrics, common.console, common.adopt) = (None, None, None);
+    match configuration {
+        GroupConfiguration::Instances(it) => found.notes.extend(furnish_instances(client, it).await?),
+        GroupConfiguration::AppleSilicon(it) => {
+            furnish_macs(client, simulator, it, pools, max_instances, found).await?
+        }
+    }
+    Ok(())
+}
+
+/// Fills the pool.
+async fn furnish_macs(
+    client: &Client,
+    simulator: &Simulator,
+    configuration: &mut AppleSiliconConfiguration,
+    pools: &[Pool],
+    max_instances: u32,
+    found: &mut CheckedGroup,
+) -> Result<(), Failure> {
+    let place = configuration.place();
+    let of_type =
+        ListOperatingSystems { server_type: Some(place.server_type.clone()), ..ListOperatingSystems::default() };
+    // Where that fails, the check says why.
+    let systems = client.apple_silicon(&place.zone).list_os(&of_type).await.unwrap_or_default();
+    let system = match &configuration.operating_system {
+        OperatingSystem::Named(wanted) => {
+            let is = |text: &str| text.eq_ignore_ascii_case(wanted);
+            systems.into_iter().find(|system| is(&system.name) || is(&system.family)).map(|system| system.name)
+        }
+        OperatingSystem::Any | OperatingSystem::Id(_) => None,
+    };
+    if system.is_none() && configuration.operating_system != OperatingSystem::Any {
+        configuration.operating_system = OperatingSystem::Any;
+        let words = "operating_system: the simulator has no such system, so its hosts have another one";
+        found.notes.push(words.to_owned());
+    }
+    let own: Vec<&Pool> = pools.iter().filter(|pool| is_about(&pool.zone, &pool.server_type, &place)).collect();
+    let Some(prefix) = &configuration.pool else {
+        if !own.is_empty() {
+            let words = "remove it, or set pool_prefix in plugin_config: the group takes no hosts from a pool";
+            found.problems.push(problem("pool", words).to_string());
+        }
+        return Ok(());
+    };
+    if own.is_empty() && !pools.is_empty() {
+        let words = format!("add one of {place}, where the group takes its hosts: the scenario has only others");
+        found.problems.push(problem("pool", words).to_string());
+    }
+    let usual = Pool { hosts: max_instances, ..Pool::default() };
+    let own = if pools.is_empty() { vec![&usual] } else { own };
+    if pools.is_empty() {
+        found.notes.push(format!(
+            "the scenario has no [[pool]], so there are {max_instances} hosts: as many as the group may have instances"
+        ));
+    }
+    for Pool { hosts, age, .. } in own {
+        // Without such a type there are no hosts of it, which the check says.
+        let Ok(mut pool) = AppleSiliconPool::new(prefix.as_str(), *hosts as usize, &place.server_type) else {
+            continue;
+        };
+        if let Some(system) = &system {
+            pool = pool.with_operating_system(system).map_err(|error| Failure::from_error(&error))?;
+        }
+        simulator.add_apple_silicon_pool(&pool.in_zone(&place.zone).with_ages([age.unwrap_or(DAY).0]));
+    }
+    Ok(())
+}
+
+/// Replaces what only the user's account has. Returns a note for each.
+async fn furnish_instances(client: &Client, configuration: &mut Configuration) -> Result<Vec<String>, Failure> {
+    let mut notes = Vec::new();
+    let common = &configuration.common;
     let server = &mut configuration.server;
     let image = match &server.image {
         ImageChoice::Label(label) if windlass_simulator::IMAGE_LABELS.contains(&label.as_str()) => None,

@@ -5,10 +5,14 @@ use std::time::Duration;
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
-use windlass_simulator::{Availability, FaultKind, FaultRule, ForcedState, Offer, RequestLimit, Simulator};
+use windlass_simulator::{Availability, Durations, FaultKind, FaultRule, ForcedState, Offer, RequestLimit, Simulator};
 
-use super::scenario::{Incident, IncidentKind, Scenario};
+use super::scenario::{Incident, IncidentKind, Scenario, is_about};
+use crate::configuration::{GroupConfiguration, Problem};
+use crate::group::start::problem;
 
+/// Why what is about orders is refused.
+const NO_ORDERS: &str = "remove it, or set order = true in plugin_config: the group orders no hosts";
 /// How often it is drawn which servers are reclaimed.
 const RECLAIM: Duration = Duration::from_secs(60);
 
@@ -31,7 +35,11 @@ impl Conditions {
         let mut changes: Vec<Duration> = incidents.iter().flat_map(|of| [of.at.0, of.ends()]).collect();
         changes.sort_unstable_by(|one, other| other.cmp(one));
         changes.dedup();
-        let offers: Vec<Offer> = scenario.offers.iter().map(super::scenario::Offer::simulated).collect();
+        // With an offer, the nth wipe takes as long in every arm.
+        let reinstall = Some(Durations::default().apple_silicon_reinstall);
+        let usual = Offer { reinstall, ..Offer::default() };
+        let offers: Vec<Offer> =
+            [usual].into_iter().chain(scenario.offers.iter().map(super::scenario::Offer::simulated)).collect();
         simulator.set_offers(offers.clone());
         let random = ChaCha8Rng::seed_from_u64(seed ^ 0x5c2e_7a10);
         Self { offers, incidents, changes, reclaims_at: RECLAIM, random }
@@ -94,21 +102,69 @@ impl Conditions {
         }
     }
 
-    /// Puts a share of the running servers of an incident into a state behind our back.
+    /// Puts a share of the running servers of an incident into a state behind our back. A Mac that stops is broken.
     fn force(&mut self, incident: &Incident, share: f64, state: ForcedState, simulator: &Simulator) {
         let is_of = |of: &Option<String>, value: &serde_json::Value| of.as_deref().is_none_or(|of| value == of);
-        for server in simulator.resources().servers {
-            let is_meant =
-                is_of(&incident.zone, &server["zone"]) && is_of(&incident.server_type, &server["commercial_type"]);
+        let resources = simulator.resources();
+        let servers = resources.servers.iter().map(|server| (server, "commercial_type", "state", "running", state));
+        let broken = if state == ForcedState::Stopped { ForcedState::Error } else { state };
+        let hosts = resources.apple_silicon_servers.iter().map(|host| (host, "type", "status", "ready", broken));
+        for (server, type_key, state_key, running, state) in servers.chain(hosts) {
+            let is_meant = is_of(&incident.zone, &server["zone"]) && is_of(&incident.server_type, &server[type_key]);
             let is_drawn = self.random.random_range(0.0..1.0) < share;
             if let Some(id) = server["id"].as_str()
                 && is_meant
                 && is_drawn
-                && server["state"] == "running"
+                && server[state_key] == running
             {
                 // It was listed just now.
                 let _ = simulator.set_server_state(id, state);
             }
         }
     }
+}
+
+/// What of a scenario means nothing to a group of this kind.
+pub(super) fn meaningless(scenario: &Scenario, configuration: &GroupConfiguration) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut wrong = |place: String, words: &str| problems.push(problem(&place, words));
+    let macs = match configuration {
+        GroupConfiguration::AppleSilicon(macs) => macs,
+        GroupConfiguration::Instances(instances) => {
+            if !scenario.pools.is_empty() {
+                wrong("pool".to_owned(), "remove it: a group of instances takes no hosts from a pool");
+            }
+            let is_about = |of: &Option<String>| of.as_ref().is_none_or(|of| instances.server.types.contains(of));
+            for (index, offer) in scenario.offers.iter().enumerate() {
+                if offer.reinstall_seconds.is_some() && is_about(&offer.server_type) {
+                    wrong(format!("offer[{index}].reinstall_seconds"), "remove it: only Macs are reinstalled");
+                }
+            }
+            return problems;
+        }
+    };
+    let place = macs.place();
+    for (index, offer) in scenario.offers.iter().enumerate() {
+        if macs.order || !is_about(&offer.zone, &offer.server_type, &place) {
+            continue;
+        }
+        if offer.stock.is_some() {
+            wrong(format!("offer[{index}].stock"), &format!("{NO_ORDERS}, so it needs no stock"));
+        }
+        if offer.boot_seconds.is_some() {
+            let words = format!("{NO_ORDERS}; reinstall_seconds is the time of a wipe");
+            wrong(format!("offer[{index}].boot_seconds"), &words);
+        }
+    }
+    for (index, incident) in scenario.incidents.iter().enumerate() {
+        let words = match incident.kind {
+            IncidentKind::ZoneOutOfStock if !macs.order => format!("{NO_ORDERS}, so it needs no stock"),
+            IncidentKind::SpotReclaim => "only instances are reclaimed; with servers-stopped, Macs break".to_owned(),
+            _ => continue,
+        };
+        if is_about(&incident.zone, &incident.server_type, &place) {
+            wrong(format!("incident[{index}].kind"), &words);
+        }
+    }
+    problems
 }

@@ -6,12 +6,15 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
+use serde_json::Value;
 use tokio::time::Instant;
+use windlass_lifecycle::PoolPrefix;
 use windlass_simulator::Simulator;
 
 use super::conditions::Conditions;
 use super::jobs::Job;
 use super::meter::Meter;
+use super::outcome::Leftover;
 use super::provisioner::Provisioner;
 use super::scaler::Scaler;
 use crate::group::ScalewayGroup;
@@ -24,6 +27,14 @@ const UNFINISHED: Duration = Duration::from_secs(24 * 3_600);
 /// How long the removal of the last resources may take. The second look after a call without an answer comes later than
 /// removals.
 const REST: Duration = Duration::from_secs(2 * 3_600);
+
+/// How often it is looked whether hosts are deleted whose deletion is scheduled.
+const BILL: Duration = Duration::from_secs(60);
+
+/// Whether Scaleway will delete a host.
+fn is_scheduled(host: &Value) -> bool {
+    host["deletion_scheduled"] == true
+}
 
 /// A runner with its group and its jobs.
 pub(super) struct Day {
@@ -39,6 +50,8 @@ pub(super) struct Day {
     pub(super) unfinished: usize,
     /// The number of the last call to Scaleway whose servers are counted.
     pub(super) counted: u64,
+    /// The pool of a group of Macs.
+    pub(super) pool: Option<PoolPrefix>,
 }
 
 /// The answers to the provisioner's calls of one round.
@@ -56,16 +69,19 @@ impl Day {
         let mut looked: Option<Instant> = None;
         let mut stopped: Option<Duration> = None;
         let mut tick = self.origin;
+        let mut was_over = false;
         // The provisioner waits for its calls; jobs are assigned meanwhile.
         let mut calls: Option<BoxFuture<'_, Answered>> = None;
         loop {
             let (now, age) = (Instant::now(), self.origin.elapsed());
             let is_reclaimed = self.conditions.pass(age, &self.simulator);
             self.meter.pass(age, self.scaler.used());
-            // Servers come through calls, and go through calls or incidents.
+            // Servers come through calls, and go through calls or incidents. The pool counts until no more jobs come.
             let last_call = self.simulator.last_sequence();
-            if std::mem::replace(&mut self.counted, last_call) != last_call || is_reclaimed {
-                self.meter.count(&self.simulator);
+            let is_called = std::mem::replace(&mut self.counted, last_call) != last_call;
+            let is_over = std::mem::replace(&mut was_over, age >= over) != was_over;
+            if is_called || is_reclaimed || is_over {
+                self.meter.count(&self.simulator, self.pool.as_ref());
             }
             while let Some(job) = self.jobs.pop_front_if(|job| job.comes <= age) {
                 self.scaler.come(self.origin + job.comes, job.length);
@@ -96,7 +112,7 @@ impl Day {
                 && calls.is_none()
             {
                 let is_gone = self.provisioner.instances().len() == 0 && self.provisioner.pending() == 0;
-                if is_gone && self.simulator.resources().is_empty() || age >= stopped + REST {
+                if is_gone && self.left().is_empty() || age >= stopped + REST {
                     return;
                 }
             }
@@ -113,6 +129,35 @@ impl Day {
             }
             tokio::time::sleep_until(tick).await;
         }
+    }
+
+    /// Lets time pass until Scaleway has deleted the hosts whose deletion is scheduled: it bills them until then.
+    pub(super) async fn bill_scheduled(&mut self) {
+        while self.simulator.resources().apple_silicon_servers.iter().any(is_scheduled) {
+            tokio::time::sleep(BILL).await;
+            self.meter.pass(self.origin.elapsed(), 0);
+            self.meter.count(&self.simulator, self.pool.as_ref());
+        }
+    }
+
+    /// What is left at Scaleway: neither in the pool nor about to be deleted.
+    pub(super) fn left(&self) -> Vec<Leftover> {
+        let mut resources = self.simulator.resources();
+        let is_in_pool =
+            |name: &Value| name.as_str().zip(self.pool.as_ref()).is_some_and(|(name, pool)| pool.holds(name));
+        resources.apple_silicon_servers.retain(|host| !is_in_pool(&host["name"]) && !is_scheduled(host));
+        let lists = [
+            ("server", resources.servers),
+            ("ip", resources.ips),
+            ("volume", resources.volumes),
+            ("private-nic", resources.private_nics),
+            ("apple-silicon-server", resources.apple_silicon_servers),
+        ];
+        let ids = |(kind, list): (&'static str, Vec<Value>)| {
+            list.into_iter()
+                .map(move |value| Leftover { kind, id: value["id"].as_str().unwrap_or_default().to_owned() })
+        };
+        lists.into_iter().flat_map(ids).collect()
     }
 
     /// The first calls of a round of GitLab's provisioner.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use windlass_lifecycle::PoolPrefix;
 use windlass_simulator::Simulator;
 
 use super::outcome::Hour;
@@ -74,12 +75,14 @@ impl Meter {
         (self.until, self.used) = (age, used);
     }
 
-    /// Counts the servers that exist.
-    pub(super) fn count(&mut self, simulator: &Simulator) {
+    /// Counts the servers that exist. When no more jobs come, hosts of this pool are no cost of the group.
+    pub(super) fn count(&mut self, simulator: &Simulator, pool: Option<&PoolPrefix>) {
+        let is_over = self.until >= self.over();
+        let is_counted = |name: &str| !is_over || pool.is_none_or(|pool| !pool.holds(name));
         let known = |((zone, server_type), count): ((String, String), usize)| {
             Some((Place { zone: zone.parse().ok()?, server_type }, count))
         };
-        self.servers = simulator.server_counts().into_iter().filter_map(known).collect();
+        self.servers = simulator.server_counts(is_counted).into_iter().filter_map(known).collect();
     }
 
     /// Server hours of all places.

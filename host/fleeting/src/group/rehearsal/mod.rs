@@ -39,15 +39,13 @@ use windlass_policy::{Asker, Compiler, DecisionLogOptions, Host};
 use windlass_scaleway::Client;
 use windlass_simulator::Simulator;
 
-use super::check::{CheckedGroup, Scratch, size};
+use super::check::{CheckedGroup, Scratch, asker_of, places_of, size};
 use super::error::StartError;
-use super::instances::Instances;
-use super::kind::MachineKind as _;
 use super::places::Place;
 use super::runner_file::{Autoscaler, RunnerFileError};
 use super::start::{problem, refuse_protocol};
 use super::{Dependencies, ScalewayGroup};
-use crate::configuration::{Common, Configuration, GroupConfiguration, ProcessEnvironment};
+use crate::configuration::{Common, GroupConfiguration, ProcessEnvironment};
 use crate::protocol::{ConnectorConfig, Failure, InstanceGroup as _};
 pub use arm::Arm;
 pub(super) use autoscaling::{Autoscaling, KEYS, POLICY_KEYS};
@@ -58,9 +56,10 @@ use meter::Meter;
 pub use outcome::{Counted, Event, Hour, Leftover, Limits, Outcome, PricedPlace, Totals, WaitTimes};
 pub use provisioner::Provisioner;
 use scaler::Scaler;
-pub use scenario::{Demand, Incident, IncidentKind, Offer, Scenario, ScenarioError, Stock, Time};
+use scenario::is_about;
+pub use scenario::{Demand, Incident, IncidentKind, Offer, Pool, Scenario, ScenarioError, Stock, Time};
 pub use setting::{SettingError, SettingKey};
-use story::{PolicyFailures, Story};
+use story::{Counters, Story};
 use warnings::Warnings;
 
 /// The first Monday after the simulator's epoch.
@@ -163,16 +162,16 @@ impl Rehearser {
             // Threads of blocking calls belong to this rehearsal until they end.
             .on_thread_start(move || std::mem::forget(tracing::dispatcher::set_default(&of_threads)))
             .build()?;
-        let failures = PolicyFailures::default();
+        let counters = Counters::default();
         let rehearsal = async {
             tokio::select! {
-                outcome = self.run(scenario, arm, seed, &failures, read) => outcome,
+                outcome = self.run(scenario, arm, seed, &counters, read) => outcome,
                 _ = tokio::signal::ctrl_c() => Err(RehearsalError::Interrupted),
             }
         };
         // What a simulated host logs and counts is not this process's.
         let mut outcome = tracing::dispatcher::with_default(&log, || {
-            metrics::with_local_recorder(&failures, || runtime.block_on(rehearsal))
+            metrics::with_local_recorder(&counters, || runtime.block_on(rehearsal))
         });
         match &mut outcome {
             Ok((outcome, _)) => outcome.warnings = warnings.notes(),
@@ -187,7 +186,7 @@ impl Rehearser {
         scenario: &Scenario,
         arm: &Arm,
         seed: u64,
-        policy_failures: &PolicyFailures,
+        counters: &Counters,
         read: impl FnOnce(&Journal) -> T,
     ) -> Result<(Outcome, T), RehearsalError> {
         let group = arm.group()?;
@@ -204,7 +203,7 @@ impl Rehearser {
         let conditions = Conditions::new(scenario, seed, &simulator);
         let scratch = Scratch::new()?;
         let Ready { configuration, connector, client, policies, places, max_instances, mut found } =
-            self.prepare(group, found, &simulator, &scratch).await?;
+            self.prepare(scenario, group, found, &simulator, &scratch).await?;
         let at_once = rules.capacity().saturating_mul(max_instances as usize);
         if rules.most_jobs < at_once {
             found.notes.push(format!(
@@ -212,16 +211,29 @@ impl Rehearser {
                 rules.most_jobs
             ));
         }
-        let priced: BTreeMap<Place, f64> =
-            places.into_iter().map(|(place, price)| (place, price.unwrap_or_default())).collect();
-        found.notes.extend(invented(&priced, scenario));
+        found.notes.extend(doubtful_prices(&places, scenario));
+        let price = |(place, price): (Place, Option<f64>)| {
+            let price = said_price(scenario, &place).or(price).unwrap_or_default();
+            (place, price)
+        };
+        let priced: BTreeMap<Place, f64> = places.into_iter().map(price).collect();
         let limits = Limits {
             max_instances,
             capacity_per_instance: rules.capacity_per_instance,
             max_use_count: rules.max_use_count,
             ready_seconds: rules.ready_after.as_secs(),
         };
-        let folder = configuration.common.folder();
+        let common: &Common = configuration.as_ref();
+        let folder = common.folder();
+        let (mut simplified, mut pool) = (outcome::SIMPLIFIED.to_vec(), None);
+        let is_of_macs = match &configuration {
+            GroupConfiguration::Instances(_) => false,
+            GroupConfiguration::AppleSilicon(macs) => {
+                simplified.extend(outcome::SIMPLIFIED_MACS);
+                pool.clone_from(&macs.pool);
+                true
+            }
+        };
         let dependencies = Dependencies {
             client,
             policies,
@@ -230,7 +242,6 @@ impl Rehearser {
             seed: Some(seed),
             host: None,
         };
-        let configuration = GroupConfiguration::Instances(Box::new(configuration));
         let group = ScalewayGroup::start_on(configuration, connector, dependencies).await?;
         let mut day = Day {
             origin: Instant::now(),
@@ -243,19 +254,26 @@ impl Rehearser {
             meter: Meter::new(priced.clone(), scenario.hours),
             unfinished: 0,
             counted: 0,
+            pool,
         };
         day.live(&group).await;
         let _ = group.shutdown().await;
         group.leave(LEAVE).await;
         group.stop().await;
+        day.bill_scheduled().await;
         let journal = Journal::read_only(&StateDirectory::open(&folder)?)?;
-        let reported = OutcomeParts { seed, time_zone, priced, limits, found, story: Story::read(&journal)? };
-        Ok((reported.outcome(day, policy_failures), read(&journal)))
+        let mut story = Story::read(&journal)?;
+        if is_of_macs {
+            story.add_failed_claims(counters.failed_creations());
+        }
+        let reported = OutcomeParts { seed, time_zone, priced, limits, found, story, simplified };
+        Ok((reported.outcome(day, counters), read(&journal)))
     }
 
     /// Finds all mistakes of the group, as `check` does, against a simulated Scaleway.
     async fn prepare(
         &self,
+        scenario: &Scenario,
         group: Autoscaler<'_>,
         mut found: CheckedGroup,
         simulator: &Simulator,
@@ -270,30 +288,27 @@ impl Rehearser {
         account::without_account(&mut plugin_config, &scratch.state().path().to_string_lossy());
         let environment = account::environment(&self.process_environment);
         let mut configuration = match GroupConfiguration::read(plugin_config.to_string().as_bytes(), &environment) {
-            Ok(GroupConfiguration::Instances(configuration)) => *configuration,
-            Ok(GroupConfiguration::AppleSilicon(_)) => {
-                found
-                    .problems
-                    .push("kind: only groups of instances can be simulated, and this one is of Macs".to_owned());
-                return Err(found.into());
-            }
+            Ok(configuration) => configuration,
             Err(errors) => {
                 found.problems.extend(errors.problems().iter().map(ToString::to_string));
                 return Err(found.into());
             }
         };
-        let settings = configuration.common.settings.clone();
-        let client = Client::with_transport(settings, simulator.transport()).map_err(StartError::from)?;
-        found.notes.extend(account::furnish(&client, &mut configuration).await?);
+        let common: &Common = configuration.as_ref();
+        let client =
+            Client::with_transport(common.settings.clone(), simulator.transport()).map_err(StartError::from)?;
+        let max_instances = size(group, common, &mut found);
+        let meaningless = conditions::meaningless(scenario, &configuration);
+        found.problems.extend(meaningless.iter().map(ToString::to_string));
+        let pools = &scenario.pools;
+        account::furnish(&client, simulator, &mut configuration, pools, max_instances, &mut found).await?;
         let connector = group.connector();
         found.problems.extend(refuse_protocol(&connector).err().map(|error| error.to_string()));
-        let max_instances = size(group, &configuration.common, &mut found);
-        let checked = Instances::check(&client, &configuration, &connector).await;
-        let places = checked.map(|learned| learned.places).unwrap_or_else(|errors| {
+        let places = places_of(&client, &configuration, &connector).await.unwrap_or_else(|errors| {
             found.problems.extend(errors.problems().iter().map(ToString::to_string));
             Vec::new()
         });
-        match self.load_policies(&configuration.common, &client).await {
+        match self.load_policies(configuration.as_ref(), &client, asker_of(&configuration)).await {
             Ok(policies) if found.problems.is_empty() => {
                 Ok(Ready { configuration, connector, client, policies, places, max_instances, found })
             }
@@ -306,8 +321,8 @@ impl Rehearser {
     }
 
     /// Loads the policies as Init would, in a temporary folder. The decision log is off, because nobody reads it.
-    async fn load_policies(&self, common: &Common, client: &Client) -> Result<Arc<Host>, String> {
-        let mut options = RuntimeOptions::new(client.clone(), self.compiled.state().clone(), Asker::Instances);
+    async fn load_policies(&self, common: &Common, client: &Client, asker: Asker) -> Result<Arc<Host>, String> {
+        let mut options = RuntimeOptions::new(client.clone(), self.compiled.state().clone(), asker);
         (options.policies, options.policy_folder) = (common.policies.clone(), common.policy_folder.clone());
         (options.brake, options.compiler) = (common.brake_of_each_zone(), self.compiler.clone());
         let mut decision_log = DecisionLogOptions::default();
@@ -342,7 +357,7 @@ fn milliseconds(at: Timestamp) -> u64 {
 
 /// A group whose configuration has no mistakes.
 struct Ready {
-    configuration: Configuration,
+    configuration: GroupConfiguration,
     connector: ConnectorConfig,
     client: Client,
     policies: Arc<Host>,
@@ -351,25 +366,34 @@ struct Ready {
     found: CheckedGroup,
 }
 
-/// A note about the types whose price the simulator invents.
-fn invented(prices: &BTreeMap<Place, f64>, scenario: &Scenario) -> Option<String> {
-    let is_said = |place: &&Place| {
-        let fits = |of: &Option<String>, name: &str| of.as_deref().is_none_or(|of| of == name);
-        scenario.offers.iter().any(|offer| {
-            offer.hourly_price.is_some()
-                && fits(&offer.zone, place.zone.as_str())
-                && fits(&offer.server_type, &place.server_type)
+/// What the scenario says an hour at a place costs.
+fn said_price(scenario: &Scenario, place: &Place) -> Option<f64> {
+    let is_meant = |offer: &&Offer| is_about(&offer.zone, &offer.server_type, place);
+    scenario.offers.iter().rev().filter(is_meant).find_map(|offer| offer.hourly_price)
+}
+
+/// Notes about the types whose price the simulator invents, or does not know.
+fn doubtful_prices(places: &[(Place, Option<f64>)], scenario: &Scenario) -> Vec<String> {
+    let (mut invented, mut unknown) = (BTreeSet::new(), BTreeSet::new());
+    for (place, price) in places.iter().filter(|(place, _)| said_price(scenario, place).is_none()) {
+        let name = place.server_type.as_str();
+        match price {
+            None => drop(unknown.insert(name)),
+            Some(_) if windlass_simulator::recorded_price(name).is_none() => drop(invented.insert(name)),
+            Some(_) => {}
+        }
+    }
+    let note = |(types, what): (BTreeSet<&str>, &str)| {
+        let types = Vec::from_iter(types).join(", ");
+        (!types.is_empty()).then(|| {
+            format!(
+                "the price of {types} is {what}: say the real one, with --hourly-price or an [[offer]] of a scenario"
+            )
         })
     };
-    let types = prices.keys().filter(|place| !is_said(place)).map(|place| place.server_type.as_str());
-    let types: BTreeSet<&str> = types.filter(|name| windlass_simulator::recorded_price(name).is_none()).collect();
-    (!types.is_empty()).then(|| {
-        let types = Vec::from_iter(types).join(", ");
-        format!(
-            "the price of {types} is invented: say the real one, with --hourly-price or an [[offer]] of a scenario \
-             (`check` asks Scaleway)"
-        )
-    })
+    let notes = [(invented, "invented"), (unknown, "not known, and counts as 0")];
+    let [invented, unknown] = notes.map(note);
+    invented.map(|note| note + " (`check` asks Scaleway)").into_iter().chain(unknown).collect()
 }
 
 /// What an outcome is made of, beside the day.
@@ -380,12 +404,13 @@ struct OutcomeParts {
     limits: Limits,
     found: CheckedGroup,
     story: Story,
+    simplified: Vec<&'static str>,
 }
 
 impl OutcomeParts {
-    fn outcome(self, day: Day, policy_failures: &PolicyFailures) -> Outcome {
-        let Self { seed, time_zone, priced, limits, mut found, story } = self;
-        let starts_at = milliseconds(day.starts_at);
+    fn outcome(self, day: Day, counters: &Counters) -> Outcome {
+        let Self { seed, time_zone, priced, limits, mut found, story, simplified } = self;
+        let (starts_at, left) = (milliseconds(day.starts_at), day.left());
         let counts = day.scaler.counts;
         for (call, (count, last)) in &counts.failed_calls {
             found.notes.push(format!("failed calls of {call}: {count}; the last error: {last}"));
@@ -408,8 +433,8 @@ impl OutcomeParts {
             creations: counts.created,
             failures: counts.failed,
             api_calls: day.simulator.last_sequence(),
-            policy_failures: policy_failures.failures(),
-            brakes: policy_failures.brakes(),
+            policy_failures: counters.policy_failures(),
+            brakes: counters.brakes(),
         };
         let place = |(place, used): (Place, meter::Used)| PricedPlace {
             zone: place.zone.to_string(),
@@ -430,26 +455,11 @@ impl OutcomeParts {
             totals,
             failures: story.failures,
             removals: story.removals,
-            left: left(&day.simulator),
+            left,
             notes: found.notes,
             warnings: Vec::new(),
-            simplified: outcome::SIMPLIFIED.map(str::to_owned).into(),
+            simplified: simplified.into_iter().map(str::to_owned).collect(),
             events: story.events,
         }
     }
-}
-
-/// What still exists at Scaleway.
-fn left(simulator: &Simulator) -> Vec<Leftover> {
-    let resources = simulator.resources();
-    let lists = [
-        ("server", resources.servers),
-        ("ip", resources.ips),
-        ("volume", resources.volumes),
-        ("private-nic", resources.private_nics),
-    ];
-    let ids = |(kind, list): (&'static str, Vec<serde_json::Value>)| {
-        list.into_iter().map(move |value| Leftover { kind, id: value["id"].as_str().unwrap_or_default().to_owned() })
-    };
-    lists.into_iter().flat_map(ids).collect()
 }

@@ -15,6 +15,12 @@ pub(super) const SIMPLIFIED: [&str; 5] = [
     "costs are the servers' alone, by the second, without volumes, addresses and traffic",
 ];
 
+/// How one of a group of Macs differs besides.
+pub(super) const SIMPLIFIED_MACS: [&str; 2] = [
+    "a Mac's reinstallation takes 5 to 20 minutes, unless a scenario says otherwise: an assumption, not a recording",
+    "hosts of a pool cost for the hours of the scenario, and after them as long as the group has them",
+];
+
 /// What came of a rehearsal with one arm and one seed. Fields are only ever added.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
@@ -57,7 +63,8 @@ pub struct Outcome {
 /// Not borrowed from what is read, as serde would take it to be without this name.
 type Word = &'static str;
 /// The words of [`Event::what`] and [`Leftover::kind`].
-const WORDS: [&str; 6] = ["create", "remove", "server", "ip", "volume", "private-nic"];
+const WORDS: [&str; 10] =
+    ["create", "claim", "order", "remove", "release", "server", "ip", "volume", "private-nic", "apple-silicon-server"];
 
 fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static str, D::Error> {
     let read = String::deserialize(deserializer)?;
@@ -79,11 +86,11 @@ pub struct Counted {
 pub struct Event {
     /// Milliseconds since 1970.
     pub at: u64,
-    /// `create` or `remove`.
+    /// `create` or `remove`; of Macs, `claim`, `order` or `release`.
     #[serde(deserialize_with = "known")]
     pub what: Word,
     pub zone: String,
-    /// Of a creation, the server types in their order.
+    /// Of a creation, the server types in their order; of a claim or an order, the type.
     pub types: Vec<String>,
     /// The reason that was given, for people. Empty: none.
     pub why: String,
@@ -194,7 +201,7 @@ pub struct Totals {
 /// Something that was left.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Leftover {
-    /// `server`, `ip`, `volume` or `private-nic`.
+    /// `server`, `ip`, `volume`, `private-nic` or `apple-silicon-server`.
     #[serde(deserialize_with = "known")]
     pub kind: Word,
     /// Scaleway's id.
@@ -206,7 +213,8 @@ impl Event {
     #[must_use]
     pub fn words(&self) -> String {
         let Self { what, zone, types, why, .. } = self;
-        let types = if types.is_empty() { "a server".to_owned() } else { types.join(" or ") };
+        let machine = if *what == "release" { "a host" } else { "a server" };
+        let types = if types.is_empty() { machine.to_owned() } else { types.join(" or ") };
         let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
         format!("{what}s {types} in {zone}{why}")
     }

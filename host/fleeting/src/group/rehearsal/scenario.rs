@@ -13,6 +13,7 @@ use windlass_simulator::{Availability, Offer as SimulatedOffer, Span};
 
 use super::jobs::Pattern;
 use crate::configuration::{Problem, parse_duration};
+use crate::group::places::Place;
 use crate::group::start::problem;
 
 /// The longest scenario: a month.
@@ -21,6 +22,8 @@ const MAX_HOURS: u32 = 31 * 24;
 const MAX_JOBS_PER_HOUR: u32 = 10_000;
 /// The most jobs that a file lists.
 const MAX_LISTED: usize = 200_000;
+/// The most hosts of a pool.
+const MAX_HOSTS: u32 = 1_000;
 /// The longest job, in minutes: a day.
 const MAX_MINUTES: u32 = 24 * 60;
 
@@ -53,6 +56,10 @@ pub struct Scenario {
     /// last one about a server decides.
     #[serde(default, rename = "offer", skip_serializing_if = "Vec::is_empty")]
     pub offers: Vec<Offer>,
+    /// The hosts that a group of Macs takes and returns. Several add up. Absent: as many as the group may have
+    /// instances.
+    #[serde(default, rename = "pool", skip_serializing_if = "Vec::is_empty")]
+    pub pools: Vec<Pool>,
     /// What goes wrong.
     #[serde(default, rename = "incident", skip_serializing_if = "Vec::is_empty")]
     pub incidents: Vec<Incident>,
@@ -100,13 +107,36 @@ pub struct Offer {
     /// `available`, `scarce` or `shortage`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stock: Option<Stock>,
-    /// The shortest and the longest time from power-on until `running`.
+    /// The shortest and the longest time from power-on until `running`. Of an ordered Mac: until `ready`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_seconds: Option<(u32, u32)>,
-    /// The share of servers, from 0 to 1, that stop instead of running.
+    /// Of Macs: the shortest and the longest time from `reinstall` until `ready`, which is that of a wipe.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reinstall_seconds: Option<(u32, u32)>,
+    /// The share of servers, from 0 to 1, that stop instead of running. Of Macs: that are broken after a reinstallation,
+    /// a restart or an order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub failed_boots: Option<f64>,
+}
+
+/// Hosts of a pool. Their names begin with the `pool_prefix` of the group.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    /// Absent: the group's zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// Absent: the group's type.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub server_type: Option<String>,
+    /// How many.
+    #[cfg_attr(test, schemars(range(min = 1, max = MAX_HOSTS)))]
+    pub hosts: u32,
+    /// How long ago they were delivered. Absent: a day, so that they can be deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age: Option<Time>,
 }
 
 /// What is left of a server type, in Scaleway's words.
@@ -163,11 +193,11 @@ pub enum IncidentKind {
     ApiDown,
     /// Calls above a rate are answered 429.
     RateLimited,
-    /// Servers take longer until they run.
+    /// Servers take longer until they run, and Macs until they are reinstalled.
     SlowBoots,
-    /// A share of servers stops instead of running.
+    /// A share of servers stops instead of running, and of Macs breaks.
     FailingBoots,
-    /// A share of the servers that run is stopped, once.
+    /// A share of the servers that run is stopped, once. Macs break.
     ServersStopped,
     /// In each hour a share of the servers that run is deleted behind our back.
     SpotReclaim,
@@ -277,8 +307,10 @@ impl Scenario {
     /// The zones that it names.
     #[must_use]
     pub fn zones(&self) -> BTreeSet<&str> {
-        let of_offers = self.offers.iter().filter_map(|offer| offer.zone.as_deref());
-        of_offers.chain(self.incidents.iter().filter_map(|incident| incident.zone.as_deref())).collect()
+        let of_offers = self.offers.iter().map(|offer| &offer.zone);
+        let of_pools = self.pools.iter().map(|pool| &pool.zone);
+        let zones = of_offers.chain(of_pools).chain(self.incidents.iter().map(|incident| &incident.zone));
+        zones.filter_map(Option::as_deref).collect()
     }
 
     fn problems(&self) -> Vec<Problem> {
@@ -342,11 +374,21 @@ impl Scenario {
             if offer.hourly_price.is_some_and(|price| !(0.0..1_000.0).contains(&price)) {
                 wrong(place("hourly_price"), "must be euros, as in 0.0428".into());
             }
-            if offer.boot_seconds.is_some_and(|(shortest, longest)| shortest > longest || longest > 86_400) {
-                wrong(place("boot_seconds"), "must be the shortest and the longest time, as in [20, 60]".into());
+            for (key, span) in [("boot_seconds", offer.boot_seconds), ("reinstall_seconds", offer.reinstall_seconds)] {
+                if span.is_some_and(|(shortest, longest)| shortest > longest || longest > 86_400) {
+                    wrong(place(key), "must be the shortest and the longest time, as in [20, 60]".into());
+                }
             }
             if offer.failed_boots.is_some_and(|share| !is_share(share)) {
                 wrong(place("failed_boots"), "must be a share from 0 to 1".into());
+            }
+        }
+        for (index, pool) in self.pools.iter().enumerate() {
+            if !is_zone(&pool.zone) {
+                wrong(format!("pool[{index}].zone"), "is no zone like \"fr-par-1\"".into());
+            }
+            if !(1..=MAX_HOSTS).contains(&pool.hosts) {
+                wrong(format!("pool[{index}].hosts"), format!("must be from 1 to {MAX_HOSTS}"));
             }
         }
         for (index, incident) in self.incidents.iter().enumerate() {
@@ -393,6 +435,12 @@ impl Scenario {
     }
 }
 
+/// Whether something about this zone and type, or about all, is about a place.
+pub(super) fn is_about(zone: &Option<String>, server_type: &Option<String>, place: &Place) -> bool {
+    zone.as_deref().is_none_or(|zone| zone == place.zone.as_str())
+        && server_type.as_deref().is_none_or(|name| name == place.server_type)
+}
+
 impl Offer {
     pub(super) fn simulated(&self) -> SimulatedOffer {
         let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
@@ -403,6 +451,7 @@ impl Offer {
             hourly_price: self.hourly_price,
             availability: self.stock.map(Into::into),
             boot: self.boot_seconds.map(span),
+            reinstall: self.reinstall_seconds.map(span),
             failed_boots: self.failed_boots,
             ..SimulatedOffer::default()
         }
@@ -446,7 +495,8 @@ mod tests {
         let text = format!(
             "title = 'a day'\nstarts_at = '2026-08-03T00:00:00'\ntime_zone = 'Europe/Paris'\n{DAY}\
              [[offer]]\nzone = 'fr-par-1'\ntype = 'DEV1-S'\nhourly_price = 0.01\nboot_seconds = [20, 60]\n\
-             failed_boots = 0.1\nstock = 'scarce'\n\
+             failed_boots = 0.1\nstock = 'scarce'\nreinstall_seconds = [300, 900]\n\
+             [[pool]]\nzone = 'fr-par-1'\ntype = 'M4-S'\nhosts = 4\nage = '48h'\n\
              [[incident]]\nkind = 'zone-out-of-stock'\nat = '9h30m'\nlasts = '45m'\nzone = 'fr-par-1'\n\
              [[incident]]\nkind = 'rate-limited'\nat = '0s'\nlasts = '1h'\ncalls_per_second = 3\n"
         );
@@ -460,7 +510,8 @@ mod tests {
     fn all_mistakes_of_a_scenario_are_found_at_once_with_their_places() {
         const WRONG: &str = "starts_at = '2026-08-03T08:30:00'\ntime_zone = 'Europe/Pari'\n[[demand]]\npattern = 'steady'\njobs_per_hour = 0\n\
              [[demand]]\njob_minutes = 5\n[[demand]]\njobs = [[0, 60], [3600, 1]]\n\
-             [[offer]]\nzone = 'paris'\nboot_seconds = [60, 20]\nfailed_boots = 2.0\nhourly_price = -1.0\n\
+             [[offer]]\nzone = 'paris'\nboot_seconds = [60, 20]\nreinstall_seconds = [2, 1]\nfailed_boots = 2.0\nhourly_price = -1.0\n\
+             [[pool]]\nzone = 'paris'\nhosts = 0\n\
              [[incident]]\nkind = 'slow-boots'\nat = '1h'\nshare = 0.5\n\
              [[incident]]\nkind = 'rate-limited'\nat = '0s'\nlasts = '1m'\nzone = 'fr-par-1'\ncalls_per_second = 0\n";
         let found_in = |hours: u32| problems(&format!("hours = {hours}\n{WRONG}"));
@@ -475,7 +526,10 @@ mod tests {
             "offer[0].zone: ",
             "offer[0].hourly_price: ",
             "offer[0].boot_seconds: ",
+            "offer[0].reinstall_seconds: ",
             "offer[0].failed_boots: ",
+            "pool[0].zone: ",
+            "pool[0].hosts: must be from 1 to 1000",
             "incident[0].at: ",
             "incident[0].lasts: is missing",
             "incident[0].factor: is missing",
@@ -495,6 +549,7 @@ mod tests {
     fn a_file_that_is_no_scenario_is_refused_with_its_line() {
         for (text, words) in [
             (&format!("{DAY}minutes = 3\n")[..], "line 6: there is no key `minutes` here"),
+            (&format!("{DAY}[[pool]]\nhosts = 3\nprefix = 'ci-'\n"), "line 8: there is no key `prefix` here"),
             ("hours = 1\n", "the key `demand` is missing"),
             (
                 &format!("{DAY}[[incident]]\nkind = 'strike'\nat = '1h'\n"),

@@ -9,6 +9,10 @@ use windlass_lifecycle::{Journal, OperationFilter, OperationKind, OperationState
 use windlass_policy::metric_names;
 
 use super::outcome::{Counted, Event};
+use crate::observe::names;
+
+/// The class of a claim that found no host, as the retry policy is told.
+const OUT_OF_STOCK: &str = "out-of-stock";
 
 /// The operations of a group.
 #[derive(Debug, Default)]
@@ -22,6 +26,18 @@ pub(super) struct Story {
 }
 
 impl Story {
+    /// Adds the claims that failed before an operation began, since no host of the pool was eligible: so many creations
+    /// failed in all.
+    pub(super) fn add_failed_claims(&mut self, all: usize) {
+        let journalled: usize = self.failures.iter().map(|counted| counted.count).sum();
+        let count = all.saturating_sub(journalled);
+        match self.failures.iter_mut().find(|counted| counted.name == OUT_OF_STOCK) {
+            Some(counted) => counted.count += count,
+            None if count > 0 => self.failures.push(Counted { name: OUT_OF_STOCK.to_owned(), count }),
+            None => {}
+        }
+    }
+
     /// Reads a group's journal.
     ///
     /// # Errors
@@ -35,21 +51,31 @@ impl Story {
             let requested_by = operation.requested_by();
             let why = requested_by.as_ref().map(|by| by.why.clone()).unwrap_or_default();
             let what = match operation.kind {
-                OperationKind::CreateServer => {
+                kind if kind.acquires() => {
                     if operation.state != OperationState::Done {
                         let class = operation.cause.as_ref().and_then(|cause| cause["failure"]["class"].as_str());
                         *failures.entry(class.unwrap_or("called-off").to_owned()).or_default() += 1;
                     }
-                    "create"
+                    match kind {
+                        OperationKind::AdoptMachine => "claim",
+                        OperationKind::OrderMachine => "order",
+                        _ => "create",
+                    }
                 }
-                OperationKind::CleanupServer => {
+                // It is tried again.
+                OperationKind::ReleaseMachine if operation.state == OperationState::Undone => continue,
+                kind @ (OperationKind::CleanupServer | OperationKind::ReleaseMachine) => {
                     let by = serde_json::to_value(&requested_by).unwrap_or_default();
                     *removals.entry(by["by"].as_str().unwrap_or("unknown").to_owned()).or_default() += 1;
-                    "remove"
+                    if kind == OperationKind::ReleaseMachine { "release" } else { "remove" }
                 }
                 _ => continue,
             };
-            let types = operation.specification["types"].as_array().into_iter().flatten();
+            // Of a creation, a claim and an order.
+            let [types, of_pool, of_order] =
+                ["/types", "/pool/machine_type", "/machine_type"].map(|place| operation.specification.pointer(place));
+            let types = types.and_then(|types| types.as_array()).into_iter().flatten();
+            let types = types.chain(of_pool).chain(of_order);
             events.push(Event {
                 at: operation.created_at,
                 what,
@@ -65,17 +91,23 @@ impl Story {
     }
 }
 
-/// Counts what policies did wrong, as their host reports it in its metrics.
+/// Counts what the group and the host of its policies report in their metrics.
 #[derive(Clone, Debug, Default)]
-pub(super) struct PolicyFailures {
-    failures: Arc<AtomicU64>,
+pub(super) struct Counters {
+    policy_failures: Arc<AtomicU64>,
     brakes: Arc<AtomicU64>,
+    failed_creations: Arc<AtomicU64>,
 }
 
-impl PolicyFailures {
+impl Counters {
     /// How often a policy failed, so that the next one decided.
-    pub(super) fn failures(&self) -> u64 {
-        self.failures.load(Ordering::Relaxed)
+    pub(super) fn policy_failures(&self) -> u64 {
+        self.policy_failures.load(Ordering::Relaxed)
+    }
+
+    /// How many creations failed.
+    pub(super) fn failed_creations(&self) -> usize {
+        usize::try_from(self.failed_creations.load(Ordering::Relaxed)).unwrap_or(usize::MAX)
     }
 
     /// How often the brake refused an answer.
@@ -84,14 +116,17 @@ impl PolicyFailures {
     }
 }
 
-impl metrics::Recorder for PolicyFailures {
+impl metrics::Recorder for Counters {
     fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
     fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
     fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
         match key.name() {
-            metric_names::FAILURES => Counter::from_arc(Arc::clone(&self.failures)),
+            metric_names::FAILURES => Counter::from_arc(Arc::clone(&self.policy_failures)),
+            names::CREATIONS if key.labels().any(|label| label.value() == "failed") => {
+                Counter::from_arc(Arc::clone(&self.failed_creations))
+            }
             metric_names::BRAKES => Counter::from_arc(Arc::clone(&self.brakes)),
             _ => Counter::noop(),
         }

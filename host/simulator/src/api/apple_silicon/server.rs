@@ -70,7 +70,7 @@ pub(super) fn create(world: &mut World, call: &Call, zone: &str) -> Outcome {
     let name = fields.text("name")?;
     let project = fields.text("project_id")?;
     within(world.options.quotas.apple_silicon_servers, "AppleSiliconServers", world.apple_servers.len())?;
-    if world.stock.get(&server_type) == Some(&Availability::Shortage) {
+    if world.availability(zone, &server_type) == Availability::Shortage {
         return Err(Refusal::out_of_stock("server"));
     }
     match world.apple_stock.get_mut(&server_type) {
@@ -95,7 +95,7 @@ pub(super) fn create(world: &mut World, call: &Call, zone: &str) -> Outcome {
         public_bandwidth_bps: bandwidth,
         age: std::time::Duration::ZERO,
     });
-    world.begin_apple(&id, AppleStatus::Starting, span);
+    world.begin_apple(&id, AppleStatus::Starting, span, |offer| offer.boot);
     Ok(answer(world, &id, true))
 }
 
@@ -183,7 +183,7 @@ pub(super) fn reboot(world: &mut World, zone: &str, id: &str) -> Outcome {
     if let Some(server) = world.apple_servers.get_mut(id) {
         server.history.reboots += 1;
     }
-    world.begin_apple(id, AppleStatus::Rebooting, world.options.durations.apple_silicon_reboot);
+    world.begin_apple(id, AppleStatus::Rebooting, world.options.durations.apple_silicon_reboot, |_| None);
     Ok(answer(world, id, true))
 }
 

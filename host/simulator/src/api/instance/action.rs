@@ -119,7 +119,7 @@ fn power_on(world: &mut World, id: &str, state: ServerState) -> Result<(), Refus
                 // Assumption: the Instance API's name for the resource; its `out_of_stock` was never recorded.
                 return Err(Refusal::out_of_stock("instance_server"));
             }
-            let Boot { duration, slowdown, fails } = world.draw_boot(&zone, &server_type);
+            let Boot { duration, slowdown, fails } = world.draw_boot(&zone, &server_type, |offer| offer.boot);
             let durations = world.options.durations;
             let provision = if has_local_volumes { durations.provision } else { std::time::Duration::ZERO };
             let running = duration.unwrap_or(durations.power_on + provision).mul_f64(slowdown);
