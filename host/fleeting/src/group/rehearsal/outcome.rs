@@ -90,7 +90,7 @@ pub struct Event {
 }
 
 /// How the runner scaled.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Limits {
     /// The most instances: the smaller one of `max_instances` and `max_size`.
     pub max_instances: u32,
@@ -148,7 +148,9 @@ pub struct WaitTimes {
 }
 
 impl WaitTimes {
-    pub(super) fn of(mut waited: Vec<Duration>) -> Self {
+    /// Of all waits.
+    #[must_use]
+    pub fn of(mut waited: Vec<Duration>) -> Self {
         waited.sort_unstable();
         let percentile = |percent: usize| {
             let rank = (waited.len() * percent).div_ceil(100).max(1);
