@@ -1,7 +1,6 @@
 //! A scenario over a simulated Scaleway for something else than a runner's group, in simulated time.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +14,7 @@ use windlass_simulator::Simulator;
 
 use super::conditions::Conditions;
 use super::meter::Meter;
-use super::outcome::{Limits, Outcome, PricedPlace, Totals, WaitTimes};
+use super::outcome::{Limits, Outcome, PricedPlace, SIMPLIFIED, Totals};
 use super::story::{PolicyFailures, Story};
 use super::{RehearsalError, Rehearser, Scenario, account, invented, left, milliseconds, start_of};
 use crate::group::check::{CheckedGroup, Scratch};
@@ -91,20 +90,19 @@ impl<'r> Course<'r> {
         })
     }
 
-    /// A lifecycle over the simulated Scaleway, with these policies. The paths of policies begin at the folder.
+    /// A lifecycle over the simulated Scaleway, with these policies.
     ///
     /// # Errors
     /// A policy cannot be used.
     pub async fn lifecycle(
         &self,
         policies: &Policies,
-        folder: PathBuf,
     ) -> Result<(Client, Arc<Host>, Lifecycle), RehearsalError> {
         let key = account::KEY.parse().expect("a UUID is a key");
         let client = Client::with_transport(Settings::new(key), self.simulator.transport()).map_err(StartError::from)?;
         let state = self.rehearser.compiled.state().clone();
         let mut options = RuntimeOptions::new(client.clone(), state, Asker::CommandLine);
-        (options.policies, options.policy_folder) = (policies.clone(), folder);
+        options.policies = policies.clone();
         let policies = self.rehearser.load(options).await;
         let policies = policies.map_err(|words| RehearsalError::wrong("", vec![format!("policies: {words}")]))?;
         let mut options = Options::new(client.clone(), Arc::clone(&policies), self.scratch.state().clone());
@@ -187,8 +185,9 @@ impl<'r> Course<'r> {
         name: &str,
         journal: &Journal,
         mut notes: Vec<String>,
-        simplified: &[&str],
+        simplified: &[&'static str],
     ) -> Result<Outcome, RehearsalError> {
+        let [scaleway, .., costs] = SIMPLIFIED;
         let Story { failures, removals, events } = Story::read(journal)?;
         notes.extend(invented(&self.prices, self.scenario));
         let server_hours = self.meter.server_hours();
@@ -206,7 +205,6 @@ impl<'r> Course<'r> {
             api_calls: self.simulator.last_sequence() - self.before,
             policy_failures: self.failures.failures(),
             brakes: self.failures.brakes(),
-            waited: WaitTimes::default(),
             ..Totals::default()
         };
         let place = |(place, used): (Place, super::meter::Used)| PricedPlace {
@@ -231,7 +229,7 @@ impl<'r> Course<'r> {
             left: left(&self.simulator),
             notes,
             warnings: Vec::new(),
-            simplified: simplified.iter().map(|words| (*words).to_owned()).collect(),
+            simplified: [&[scaleway][..], simplified, &[costs]].concat().into_iter().map(str::to_owned).collect(),
             events,
         })
     }

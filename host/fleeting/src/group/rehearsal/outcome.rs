@@ -27,6 +27,7 @@ pub struct Outcome {
     /// The time zone in which a simulated day begins and ends.
     pub time_zone: String,
     /// How the runner scaled.
+    #[serde(default)]
     pub autoscaler: Limits,
     /// Where servers were made, and for how much.
     pub places: Vec<PricedPlace>,
@@ -162,6 +163,7 @@ impl WaitTimes {
 
 /// All hours together.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Totals {
     /// Jobs that came.
     pub jobs: usize,
