@@ -79,7 +79,10 @@ impl ClusterArm {
             for name in scale.groups.keys() {
                 let known = wanted.groups.keys().map(|known| known.as_str());
                 if known.clone().all(|known| known != name) {
-                    problems.push(format!("scale[{index}].groups.{name}: the cluster has no such group{}", meant(name, known)));
+                    problems.push(format!(
+                        "scale[{index}].groups.{name}: the cluster has no such group{}",
+                        meant(name, known)
+                    ));
                 }
             }
             set_counts(&mut wanted, scale);
@@ -301,7 +304,7 @@ impl Operator<'_> {
         let mut created: BTreeMap<u64, usize> = BTreeMap::new();
         for operation in journal.operations(&OperationFilter::default())? {
             let is_created = operation.kind == OperationKind::CreateServer && operation.state == OperationState::Done;
-            if let Some(Requester::Cluster { operation, .. }) = operation.requested_by().map(|by| by.by)
+            if let Some(Requester::Cluster { operation, .. }) = operation.requested_by().map(|by| by.requester)
                 && is_created
             {
                 *created.entry(operation).or_default() += 1;

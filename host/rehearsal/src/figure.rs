@@ -81,7 +81,14 @@ pub const FIGURES: [Figure; 30] = [
         "No job waited longer.",
     )),
     of_groups(figure("jobs", "jobs", Unit::Count, true, |it| it.totals.jobs as f64, "Jobs that came.")),
-    of_groups(figure("finished", "finished", Unit::Count, false, |it| it.totals.finished as f64, "Jobs that finished.")),
+    of_groups(figure(
+        "finished",
+        "finished",
+        Unit::Count,
+        false,
+        |it| it.totals.finished as f64,
+        "Jobs that finished.",
+    )),
     of_groups(figure(
         "timed_out",
         "timed out",

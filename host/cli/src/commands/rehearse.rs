@@ -15,8 +15,8 @@ use windlass_lifecycle::Journal;
 use windlass_policy::Compiler;
 use windlass_proof::fixture::{ReportedCase, junit};
 use windlass_rehearsal::{
-    ArmKind, ArmOutcomes, ClusterArm, Figure, ImportError, Imported, Law, LawError, NOT_CALIBRATED, NamedArm, Parting, Rehearsal,
-    RehearsalFailure, imported, recorded_from, scenario_schema, with_jobs,
+    ArmKind, ArmOutcomes, ClusterArm, Figure, ImportError, Imported, Law, LawError, NOT_CALIBRATED, NamedArm, Parting,
+    Rehearsal, RehearsalFailure, imported, recorded_from, scenario_schema, with_jobs,
 };
 
 use crate::COMPILE;
@@ -72,7 +72,8 @@ pub(crate) fn run(output: Output, arguments: &Rehearse, context: Result<Context,
     let violated = rehearsal.laws.iter().filter(|law| !law.holds).map(|law| law.law.clone());
     let mut failure = violated.fold(Failure::undone("the rehearsal failed"), Failure::because);
     for arm in rehearsal.arms.iter().filter(|arm| !arm.outcomes.iter().all(|outcome| outcome.is_good())) {
-        let words = if of_clusters { "something was left" } else { "something was left, or jobs had not ended a day later" };
+        let words =
+            if of_clusters { "something was left" } else { "something was left, or jobs had not ended a day later" };
         failure = failure.because(format!("arm {}: {words}", arm.arm));
     }
     Err(failure.with_partial(serde_json::to_value(&rehearsal).unwrap_or_default()))

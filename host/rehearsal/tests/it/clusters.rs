@@ -3,8 +3,8 @@
 use tempfile::TempDir;
 use windlass_cluster::{ClusterSpecification, Format};
 use windlass_fleeting::{RehearsalError, Scenario};
-use windlass_policy::{Link, Policies};
 use windlass_policy::slots::SlotName;
+use windlass_policy::{Link, Policies};
 use windlass_rehearsal::{ClusterArm, Law, NamedArm, Rehearsal, RehearsalFailure};
 
 use crate::support::REHEARSER;
@@ -27,8 +27,7 @@ fn under(policies: Policies, types: &str, more: &str) -> ClusterArm {
 fn try_rehearse(more: &str, arms: &[(&str, ClusterArm)], law: &str) -> Result<Rehearsal, RehearsalFailure> {
     let scenario = format!("hours = 2\nstarts_at = '2026-08-03T09:00:00'\ntime_zone = 'UTC'\n{BOOT}{more}");
     let scenario = Scenario::parse_for_clusters(&scenario).unwrap();
-    let arms: Vec<_> =
-        arms.iter().map(|(name, arm)| NamedArm { name: (*name).to_owned(), arm: arm.clone() }).collect();
+    let arms: Vec<_> = arms.iter().map(|(name, arm)| NamedArm { name: (*name).to_owned(), arm: arm.clone() }).collect();
     Rehearsal::run(&scenario, &arms, &[1], &[Law::never(law).unwrap()], &REHEARSER, &|| {})
 }
 
@@ -45,8 +44,7 @@ fn figure(rehearsal: &Rehearsal, arm: usize, name: &str) -> f64 {
 }
 
 const SCALE: &str = "[[scale]]\nat = '1h'\ngroups = { web = 3 }\n";
-const NO_STOCK: &str =
-    "[[incident]]\nkind = 'zone-out-of-stock'\ntype = 'DEV1-S'\nat = '50m'\nlasts = '30m'\n";
+const NO_STOCK: &str = "[[incident]]\nkind = 'zone-out-of-stock'\ntype = 'DEV1-S'\nat = '50m'\nlasts = '30m'\n";
 
 #[test]
 fn a_cluster_is_created_scaled_and_terminated_and_its_servers_are_counted() {
@@ -54,7 +52,11 @@ fn a_cluster_is_created_scaled_and_terminated_and_its_servers_are_counted() {
     let of = |name| figure(&rehearsal, 0, name);
     assert!(rehearsal.is_good(), "{:#?}", rehearsal.arms[0].outcomes);
     assert_eq!((of("creations"), of("operations"), of("failed_operations"), of("replaced")), (3.0, 3.0, 0.0, 0.0));
-    assert!((20.0..120.0).contains(&of("ready_create")) && of("ready_worst") < 120.0, "{:?}", rehearsal.arms[0].figures);
+    assert!(
+        (20.0..120.0).contains(&of("ready_create")) && of("ready_worst") < 120.0,
+        "{:?}",
+        rehearsal.arms[0].figures
+    );
     // Two for two hours and one for one.
     assert!((5.0..5.1).contains(&of("server_hours")), "{}", of("server_hours"));
     assert_eq!((of("most_servers"), of("removals")), (3.0, 3.0));
@@ -95,7 +97,8 @@ fn servers_that_are_stopped_are_replaced_where_the_scenario_says_that_somebody_r
     let stopped = "[[incident]]\nkind = 'servers-stopped'\nat = '30m'\nshare = 1.0\n";
     let run = |more: &str| rehearse(&format!("{more}{stopped}"), &[("farm", farm("['DEV1-S']", ""))], "left > 0");
     let (repaired, left_alone) = (run("[cluster]\nrepair_every = '10m'\n"), run(""));
-    let of = |rehearsal: &Rehearsal| ["creations", "repairs", "replaced", "left"].map(|name| figure(rehearsal, 0, name));
+    let of =
+        |rehearsal: &Rehearsal| ["creations", "repairs", "replaced", "left"].map(|name| figure(rehearsal, 0, name));
     assert_eq!((of(&repaired), of(&left_alone)), ([4.0, 1.0, 2.0, 0.0], [2.0, 0.0, 0.0, 0.0]));
 }
 

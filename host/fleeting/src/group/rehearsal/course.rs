@@ -69,7 +69,8 @@ impl<'r> Course<'r> {
         seed: u64,
         failures: &'r PolicyFailures,
     ) -> Result<Self, RehearsalError> {
-        let time_zone = scenario.time_zone.as_deref().and_then(|name| TimeZone::get(name).ok()).unwrap_or(TimeZone::UTC);
+        let time_zone =
+            scenario.time_zone.as_deref().and_then(|name| TimeZone::get(name).ok()).unwrap_or(TimeZone::UTC);
         let (_, starts_at) = start_of(scenario, &time_zone);
         let simulator = super::simulator(seed, starts_at);
         Ok(Self {
@@ -94,12 +95,10 @@ impl<'r> Course<'r> {
     ///
     /// # Errors
     /// A policy cannot be used.
-    pub async fn lifecycle(
-        &self,
-        policies: &Policies,
-    ) -> Result<(Client, Arc<Host>, Lifecycle), RehearsalError> {
+    pub async fn lifecycle(&self, policies: &Policies) -> Result<(Client, Arc<Host>, Lifecycle), RehearsalError> {
         let key = account::KEY.parse().expect("a UUID is a key");
-        let client = Client::with_transport(Settings::new(key), self.simulator.transport()).map_err(StartError::from)?;
+        let client =
+            Client::with_transport(Settings::new(key), self.simulator.transport()).map_err(StartError::from)?;
         let state = self.rehearser.compiled.state().clone();
         let mut options = RuntimeOptions::new(client.clone(), state, Asker::CommandLine);
         options.policies = policies.clone();
