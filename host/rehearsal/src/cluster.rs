@@ -1,17 +1,17 @@
 //! A cluster in a scenario: the real engine with what its operator asks for, and hooks that are assumed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::FutureExt as _;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use tokio::time::{Instant, sleep, sleep_until};
 use windlass_cluster::{
-    ClusterControl, ClusterOptions, ClusterSpecification, ClusterState, Clusters, Error, Hook, HookFailure, HookInput,
-    HookOutput, HookProblem, LogClusterStore, RunHooks,
+    ClusterControl, ClusterOptions, ClusterSpecification, ClusterState, ClusterStatus, Clusters, Error, Hook,
+    HookFailure, HookInput, HookOutput, HookProblem, LogClusterStore, NodeObservation, RunHooks, ScaleRequest,
 };
 use windlass_contract::meant;
 use windlass_fleeting::{ClusterConduct, Counted, RehearsalError, Rehearser, Scale, Scenario, WaitTimes};
@@ -141,7 +141,8 @@ impl RehearsedArm for ClusterArm {
                 refused: BTreeSet::new(),
                 outcome: ClusterOutcome::default(),
             };
-            course.beside(operator.operate()).await;
+            // Boxed: the engine's futures are large, and this one would be on the thread's stack.
+            course.beside(Box::pin(operator.operate())).await;
             let end = course.origin() + scenario.length() + REST;
             while !course.is_empty() && Instant::now() < end {
                 course.beside(sleep(AGAIN)).await;
@@ -160,6 +161,13 @@ fn set_counts(wanted: &mut ClusterSpecification, scale: &Scale) {
     for (name, group) in &mut wanted.groups {
         group.count = scale.groups.get(name.as_str()).copied().unwrap_or(group.count);
     }
+}
+
+/// The nodes whose servers are off: nobody but their operator knows whether they may go.
+fn off(status: &ClusterStatus) -> BTreeSet<String> {
+    let seen = status.seen.iter().flat_map(|seen| &seen.nodes);
+    let is_off = |node: &&NodeObservation| node.state.as_deref().is_some_and(|state| state.starts_with("stopped"));
+    seen.filter(is_off).map(|node| node.node.clone()).collect()
 }
 
 /// Whoever creates, scales, repairs and terminates a cluster.
@@ -218,38 +226,42 @@ impl Operator<'_> {
     async fn change(&mut self, at: Duration) {
         let at = self.starts_at + milliseconds(at);
         self.outcome.changes.push(ClusterChange { at, is_ready: false, waited_ms: 0 });
-        self.apply().await;
+        self.apply(BTreeSet::new()).await;
     }
 
     /// Looks at the cluster, and repairs it.
     async fn look(&mut self) {
         let is_missing = self.outcome.changes.iter().any(|change| !change.is_ready);
-        let is_wrong = match self.clusters.refresh(&self.wanted.name).await {
-            Ok(status) => status.cluster.state != ClusterState::Active,
-            Err(Error::Unknown { .. }) => true,
+        let (is_wrong, off) = match self.clusters.refresh(&self.wanted.name).await {
+            Ok(status) => (status.cluster.state != ClusterState::Active, off(&status)),
+            Err(Error::Unknown { .. }) => (true, BTreeSet::new()),
             Err(error) => {
                 self.refused.insert(format!("cluster refresh was refused: {error}"));
-                false
+                (false, BTreeSet::new())
             }
         };
         if is_missing || is_wrong {
             self.outcome.repairs += 1;
-            self.apply().await;
+            self.apply(off).await;
         }
     }
 
-    /// Brings the cluster to what is wanted, as `windlass cluster apply` does. If the end comes first, the cluster is
-    /// deleted meanwhile.
-    async fn apply(&mut self) {
-        let control = ClusterControl::new();
-        let name = self.wanted.name.clone();
+    /// Brings the cluster to what is wanted, as `windlass cluster apply` does, or replaces these nodes as well. If the
+    /// end comes first, the cluster is deleted meanwhile.
+    async fn apply(&mut self, replace: BTreeSet<String>) {
+        let (control, name) = (ClusterControl::new(), self.wanted.name.clone());
+        let counts = self.wanted.groups.iter().map(|(name, group)| (name.clone(), group.count)).collect();
+        let request = ScaleRequest { counts, replace, ..ScaleRequest::default() };
         let ended = {
-            let mut operation = pin!(self.clusters.apply(&self.wanted, &control));
+            let mut operation = match request.replace.is_empty() {
+                true => self.clusters.apply(&self.wanted, &control).boxed(),
+                false => self.clusters.scale(&name, &request, &control).boxed(),
+            };
             tokio::select! {
                 biased;
                 ended = &mut operation => ended,
                 () = sleep_until(self.origin + self.end) => {
-                    tokio::join!(operation, self.clusters.terminate(&name, false, &control)).0
+                    tokio::join!(operation, Box::pin(self.clusters.terminate(&name, false, &control))).0
                 }
             }
         };
@@ -269,7 +281,7 @@ impl Operator<'_> {
     async fn terminate(&mut self) {
         let mut force = false;
         while self.origin.elapsed() < self.end + REST {
-            match self.clusters.terminate(&self.wanted.name, force, &ClusterControl::new()).await {
+            match Box::pin(self.clusters.terminate(&self.wanted.name, force, &ClusterControl::new())).await {
                 Err(Error::Unknown { .. }) => return,
                 Ok(_) => {
                     self.outcome.operations += 1;
