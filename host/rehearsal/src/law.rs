@@ -196,7 +196,7 @@ mod tests {
     fn a_condition_on_figures_of_the_other_kind_of_arms_is_refused() {
         let refused = |text: &str, kind: ArmKind| Law::never(text).unwrap().check(kind).unwrap_err().to_string();
         let words = refused("wait_p95 > 300", ArmKind::Cluster);
-        assert!(words.contains("`wait_p95`, which a cluster does not have; did you mean `ready_p95`?"), "{words}");
+        assert!(words.contains("`wait_p95`, which a cluster does not have; there are `ready_create`"), "{words}");
         assert!(refused("repairs > 1", ArmKind::Group).contains("a runner's group does not have"));
         assert!(refused("cost > first.jobs", ArmKind::Cluster).contains("has no value"));
         Law::never("cost > first.cost && ready_p95 > 1").unwrap().check(ArmKind::Cluster).unwrap();
