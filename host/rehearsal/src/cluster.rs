@@ -25,7 +25,8 @@ use crate::run::RehearsedArm;
 
 /// How the rehearsal of a cluster differs from what will be, beside what is simulated of Scaleway.
 const SIMPLIFIED: [&str; 2] = [
-    "hooks are not run: each run takes the time and fails at the rate that the scenario says, without these none",
+    "hooks are not run: they take the time and fail at the rate that the scenario says; by default they take no time and \
+     succeed",
     "the operator asks for one thing after the other, and terminates the cluster at the end, with --force if that fails",
 ];
 /// The image that replaces images of the user's own account.

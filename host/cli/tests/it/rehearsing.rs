@@ -192,7 +192,8 @@ fn what_does_not_fit_together_of_clusters_and_runners_is_told_with_its_place() {
     folder.write("typo.toml", &SCALED.replace("web", "wbe"));
     run("typo.toml", &cluster).says("arm farm could not start").says("scale[0].groups.wbe").says("did you mean `web`?");
     run("scaled.toml", &[&cluster[..], &["--policies", "frm=none.toml"]].concat()).says("--policies frm");
-    run("scaled.toml", &[&cluster[..], &["--never", "wait_p95 > 1"]].concat()).says("`wait_p95`, which a cluster does not");
+    run("scaled.toml", &[&cluster[..], &["--never", "wait_p95 > 1"]].concat())
+        .says("`wait_p95`, which a cluster does not");
     folder.write("wrong.toml", "name = 'farm'\nzone = 'fr-par-1'\n[groups.web]\ncount = 'one'\n");
     run("scaled.toml", &["--arm", "farm=wrong.toml"]).says("wrong.toml").says("`count`");
 }

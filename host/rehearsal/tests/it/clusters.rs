@@ -62,6 +62,11 @@ fn a_cluster_is_created_scaled_and_terminated_and_its_servers_are_counted() {
     assert_eq!((of("most_servers"), of("removals")), (3.0, 3.0));
     assert!(of("cost") > 0.0 && of("api_calls") > 0.0);
     assert!(rehearsal.arms[0].figures.iter().all(|spread| spread.figure != "wait_p95"), "a cluster has no jobs");
+    let page = windlass_rehearsal::shown(&rehearsal.to_saved().unwrap()).unwrap().into_string();
+    assert!(
+        page.contains("scale to web = 3") && page.contains("creation ready") && !page.contains("Jobs that"),
+        "{page}"
+    );
     let again = rehearse(SCALE, &[("farm", farm("['DEV1-S']", ""))], "left > 0");
     assert_eq!(format!("{:?}", rehearsal.arms[0].outcomes), format!("{:?}", again.arms[0].outcomes));
 }
