@@ -1,9 +1,10 @@
 //! Arms against the first one, seed by seed.
 
 use serde::{Deserialize, Serialize};
-use windlass_fleeting::{Event, Outcome};
+use windlass_fleeting::Event;
 
-use crate::figure::{FIGURES, Figure, Word, figure_name};
+use crate::figure::{Figure, Word, figure_name};
+use crate::outcome::Outcome;
 use crate::run::ArmOutcomes;
 
 /// The two-sided 95 % quantiles of Student's t distribution, by degrees of freedom from 1. Beyond them it is close to
@@ -86,7 +87,7 @@ pub(crate) fn differences(first: &ArmOutcomes, other: &ArmOutcomes) -> Vec<Diffe
         let is_certain = interval.is_some_and(|interval| interval.low > 0.0 || interval.high < 0.0);
         Difference { arm: other.arm.clone(), figure: figure.name, mean, interval, is_certain }
     };
-    FIGURES.iter().map(difference).collect()
+    first.figures().map(difference).collect()
 }
 
 /// The mean, and where there are several values the interval in which the true one is in 19 of 20 cases.
@@ -125,6 +126,7 @@ pub(crate) fn parting(arm: &str, first: &Outcome, other: &Outcome) -> Option<Par
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figure::FIGURES;
 
     #[test]
     fn a_difference_has_its_sign_before_its_unit_and_zero_has_none() {

@@ -1,7 +1,9 @@
 //! What outcomes are measured by.
 
 use serde::{Deserialize, Deserializer, Serialize};
-use windlass_fleeting::{Counted, Outcome};
+use windlass_fleeting::Counted;
+
+use crate::outcome::{ArmKind, ClusterOutcome, Outcome};
 
 /// What a figure is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +28,8 @@ pub struct Figure {
     pub unit: Unit,
     /// Whether the table for people has it.
     pub is_shown: bool,
+    /// Which arms have it. None: all.
+    pub only: Option<ArmKind>,
     of: fn(&Outcome) -> f64,
 }
 
@@ -37,54 +41,143 @@ const fn figure(
     of: fn(&Outcome) -> f64,
     about: &'static str,
 ) -> Figure {
-    Figure { name, title, about, unit, is_shown, of }
+    Figure { name, title, about, unit, is_shown, only: None, of }
+}
+
+/// Of groups, which have jobs.
+const fn of_groups(figure: Figure) -> Figure {
+    Figure { only: Some(ArmKind::Group), ..figure }
+}
+
+/// Of clusters, which have operators.
+const fn of_clusters(figure: Figure) -> Figure {
+    Figure { only: Some(ArmKind::Cluster), ..figure }
 }
 
 /// All figures.
-pub const FIGURES: [Figure; 21] = [
-    figure(
+pub const FIGURES: [Figure; 30] = [
+    of_groups(figure(
         "wait_p50",
         "waiting p50",
         Unit::Seconds,
         true,
         |it| seconds(it.totals.waited.p50_ms),
         "Half of the jobs waited no longer.",
-    ),
-    figure(
+    )),
+    of_groups(figure(
         "wait_p95",
         "waiting p95",
         Unit::Seconds,
         true,
         |it| seconds(it.totals.waited.p95_ms),
         "95 % of the jobs waited no longer.",
-    ),
-    figure(
+    )),
+    of_groups(figure(
         "wait_worst",
         "waiting worst",
         Unit::Seconds,
         true,
         |it| seconds(it.totals.waited.worst_ms),
         "No job waited longer.",
-    ),
-    figure("jobs", "jobs", Unit::Count, true, |it| it.totals.jobs as f64, "Jobs that came."),
-    figure("finished", "finished", Unit::Count, false, |it| it.totals.finished as f64, "Jobs that finished."),
-    figure(
+    )),
+    of_groups(figure("jobs", "jobs", Unit::Count, true, |it| it.totals.jobs as f64, "Jobs that came.")),
+    of_groups(figure(
+        "finished",
+        "finished",
+        Unit::Count,
+        false,
+        |it| it.totals.finished as f64,
+        "Jobs that finished.",
+    )),
+    of_groups(figure(
         "timed_out",
         "timed out",
         Unit::Count,
         true,
         |it| it.totals.timed_out as f64,
         "Jobs that found no instance within `instance_acquire_timeout`.",
-    ),
-    figure("lost", "lost", Unit::Count, true, |it| it.totals.lost as f64, "Jobs whose instance went away."),
-    figure(
+    )),
+    of_groups(figure("lost", "lost", Unit::Count, true, |it| it.totals.lost as f64, "Jobs whose instance went away.")),
+    of_groups(figure(
         "unfinished",
         "unfinished",
         Unit::Count,
         false,
         |it| it.totals.unfinished as f64,
         "Jobs that had not finished a day after the scenario.",
-    ),
+    )),
+    of_clusters(figure(
+        "ready_create",
+        "creation ready",
+        Unit::Seconds,
+        true,
+        |it| of(it, |cluster| cluster.changes.first().map_or(0.0, |creation| seconds(creation.waited_ms))),
+        "How long the creation took until every node served. If they never did: until the end.",
+    )),
+    of_clusters(figure(
+        "ready_p50",
+        "ready p50",
+        Unit::Seconds,
+        true,
+        |it| of(it, |cluster| seconds(cluster.ready.p50_ms)),
+        "Half of the creation and the scalings took no longer until every wanted node served.",
+    )),
+    of_clusters(figure(
+        "ready_p95",
+        "ready p95",
+        Unit::Seconds,
+        true,
+        |it| of(it, |cluster| seconds(cluster.ready.p95_ms)),
+        "95 % of the creation and the scalings took no longer.",
+    )),
+    of_clusters(figure(
+        "ready_worst",
+        "ready worst",
+        Unit::Seconds,
+        true,
+        |it| of(it, |cluster| seconds(cluster.ready.worst_ms)),
+        "Neither the creation nor a scaling took longer.",
+    )),
+    of_clusters(figure(
+        "not_ready",
+        "never ready",
+        Unit::Count,
+        true,
+        |it| of(it, |cluster| cluster.changes.iter().filter(|change| !change.is_ready).count() as f64),
+        "The creation and scalings after which the wanted nodes never served.",
+    )),
+    of_clusters(figure(
+        "operations",
+        "operations",
+        Unit::Count,
+        false,
+        |it| of(it, |cluster| cluster.operations as f64),
+        "Operations on the cluster, with repairs and its termination.",
+    )),
+    of_clusters(figure(
+        "failed_operations",
+        "failed operations",
+        Unit::Count,
+        true,
+        |it| of(it, |cluster| sum(&cluster.failed_operations)),
+        "Operations on the cluster that failed.",
+    )),
+    of_clusters(figure(
+        "repairs",
+        "repairs",
+        Unit::Count,
+        true,
+        |it| of(it, |cluster| cluster.repairs as f64),
+        "Operations that the operator began because nodes did not serve.",
+    )),
+    of_clusters(figure(
+        "replaced",
+        "replaced",
+        Unit::Count,
+        true,
+        |it| of(it, |cluster| cluster.replaced as f64),
+        "Servers that were created in the place of others.",
+    )),
     figure("cost", "cost", Unit::Euros, true, |it| it.totals.cost, "Euros, for servers alone."),
     figure(
         "server_hours",
@@ -94,21 +187,21 @@ pub const FIGURES: [Figure; 21] = [
         |it| it.totals.server_hours,
         "Server hours, from the creation on. Hosts of a pool count while jobs come.",
     ),
-    figure(
+    of_groups(figure(
         "idle_share",
         "idle",
         Unit::Share,
         true,
         |it| it.totals.idle_share,
         "The share of server hours without a running job.",
-    ),
+    )),
     figure(
         "most_servers",
         "most servers",
         Unit::Count,
         false,
         most_servers,
-        "The most instances that ran at the same time.",
+        "The most servers that there were at the same time.",
     ),
     figure(
         "creations",
@@ -116,7 +209,7 @@ pub const FIGURES: [Figure; 21] = [
         Unit::Count,
         true,
         |it| it.totals.creations as f64,
-        "Instances that were created. Of Macs: claims.",
+        "Servers that were created. Of Macs: claims.",
     ),
     figure(
         "failures",
@@ -142,14 +235,14 @@ pub const FIGURES: [Figure; 21] = [
         |it| sum(&it.removals),
         "Servers that were removed. Of Macs: releases.",
     ),
-    figure(
+    of_groups(figure(
         "reaps",
         "reaped",
         Unit::Count,
         true,
         |it| counted(&it.removals, "policy"),
         "Servers that a state-mapping policy removed.",
-    ),
+    )),
     figure(
         "policy_failures",
         "policy failures",
@@ -178,6 +271,17 @@ pub const FIGURES: [Figure; 21] = [
 ];
 
 impl Figure {
+    /// The figures that such arms have.
+    pub fn all_of(kind: ArmKind) -> impl Iterator<Item = &'static Figure> + Clone {
+        FIGURES.iter().filter(move |figure| figure.is_of(kind))
+    }
+
+    /// Whether such arms have it.
+    #[must_use]
+    pub fn is_of(&self, kind: ArmKind) -> bool {
+        self.only.is_none_or(|only| only == kind)
+    }
+
     /// The figure with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Figure> {
@@ -203,6 +307,11 @@ impl Figure {
             Unit::Count => format!("{value:.1}"),
         }
     }
+}
+
+/// Of a cluster's operations.
+fn of(outcome: &Outcome, figure: fn(&ClusterOutcome) -> f64) -> f64 {
+    outcome.cluster.as_ref().map_or(0.0, figure)
 }
 
 fn seconds(milliseconds: u64) -> f64 {

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use cel::{Context, Program, Value};
 use serde::{Deserialize, Serialize};
 use windlass_contract::meant;
-use windlass_fleeting::Outcome;
 
-use crate::figure::FIGURES;
+use crate::figure::{FIGURES, Figure};
+use crate::outcome::{ArmKind, Outcome};
 
 /// The variable with the figures of the first arm, for the same seed.
 const FIRST: &str = "first";
@@ -101,8 +101,23 @@ impl Law {
         let names = FIGURES.iter().map(|figure| figure.name).filter(is_named).collect();
         let law = Self { text, program, is_never, names };
         // What `first` has is only known when the condition is evaluated.
-        law.is_met(&|_| 0.0, &|_| 0.0)?;
+        law.is_met(None, &|_| 0.0, &|_| 0.0)?;
         Ok(law)
+    }
+
+    /// Refuses a condition on figures that such arms do not have.
+    pub(crate) fn check(&self, kind: ArmKind) -> Result<(), LawError> {
+        let is_foreign = |name: &&&str| Figure::named(name).is_some_and(|figure| !figure.is_of(kind));
+        if let Some(foreign) = self.names.iter().find(is_foreign) {
+            let known = Figure::all_of(kind).map(|figure| figure.name);
+            let words = match kind {
+                ArmKind::Group => "a runner's group does not have",
+                ArmKind::Cluster => "a cluster does not have",
+            };
+            let words = format!("`{foreign}`, which {words}{}", meant(foreign, known));
+            return Err(LawError::Unknown(self.text.clone(), words));
+        }
+        self.is_met(Some(kind), &|_| 0.0, &|_| 0.0).map(drop)
     }
 
     /// The law in words.
@@ -111,13 +126,18 @@ impl Law {
         format!("{} {}", if self.is_never { "never" } else { "always" }, self.text)
     }
 
-    fn is_met(&self, value: &dyn Fn(usize) -> f64, first: &dyn Fn(usize) -> f64) -> Result<bool, LawError> {
+    fn is_met(
+        &self,
+        kind: Option<ArmKind>,
+        value: &dyn Fn(&Figure) -> f64,
+        first: &dyn Fn(&Figure) -> f64,
+    ) -> Result<bool, LawError> {
         let undecided = |why: String| LawError::Undecided(self.text.clone(), why);
         let mut context = Context::default();
         let mut of_first: HashMap<String, Value> = HashMap::new();
-        for (position, figure) in FIGURES.iter().enumerate() {
-            context.add_variable_from_value(figure.name, value(position));
-            of_first.insert(figure.name.to_owned(), Value::Float(first(position)));
+        for figure in FIGURES.iter().filter(|figure| kind.is_none_or(|kind| figure.is_of(kind))) {
+            context.add_variable_from_value(figure.name, value(figure));
+            of_first.insert(figure.name.to_owned(), Value::Float(first(figure)));
         }
         context.add_variable_from_value(FIRST, of_first);
         match self.program.execute(&context) {
@@ -132,7 +152,7 @@ impl Law {
     /// # Errors
     /// The condition has no value for it.
     pub(crate) fn holds(&self, outcome: &Outcome, first: &Outcome) -> Result<bool, LawError> {
-        let met = self.is_met(&|at| FIGURES[at].of(outcome), &|at| FIGURES[at].of(first))?;
+        let met = self.is_met(Some(outcome.kind()), &|figure| figure.of(outcome), &|figure| figure.of(first))?;
         Ok(met != self.is_never)
     }
 
@@ -155,11 +175,9 @@ mod tests {
 
     fn met(text: &str, wait: f64, first_cost: f64) -> bool {
         let law = Law::never(text).unwrap();
-        let at = |name: &'static str| FIGURES.iter().position(|figure| figure.name == name).unwrap();
-        let (wait_p95, cost) = (at("wait_p95"), at("cost"));
-        let value = |position| if position == wait_p95 { wait } else { 2.0 };
-        let first = |position| if position == cost { first_cost } else { 0.0 };
-        law.is_met(&value, &first).unwrap()
+        let value = |figure: &Figure| if figure.name == "wait_p95" { wait } else { 2.0 };
+        let first = |figure: &Figure| if figure.name == "cost" { first_cost } else { 0.0 };
+        law.is_met(None, &value, &first).unwrap()
     }
 
     #[test]
@@ -172,6 +190,16 @@ mod tests {
     #[test]
     fn a_law_can_be_about_the_first_arm() {
         assert!(met("cost > 1.2 * first.cost", 0.0, 1.6) && !met("cost > 1.2 * first.cost", 0.0, 1.7));
+    }
+
+    #[test]
+    fn a_condition_on_figures_of_the_other_kind_of_arms_is_refused() {
+        let refused = |text: &str, kind: ArmKind| Law::never(text).unwrap().check(kind).unwrap_err().to_string();
+        let words = refused("wait_p95 > 300", ArmKind::Cluster);
+        assert!(words.contains("`wait_p95`, which a cluster does not have; there are `ready_create`"), "{words}");
+        assert!(refused("repairs > 1", ArmKind::Group).contains("a runner's group does not have"));
+        assert!(refused("cost > first.jobs", ArmKind::Cluster).contains("has no value"));
+        Law::never("cost > first.cost && ready_p95 > 1").unwrap().check(ArmKind::Cluster).unwrap();
     }
 
     #[test]

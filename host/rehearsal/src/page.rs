@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use maud::{Markup, html};
-use windlass_fleeting::{Event, Hour, Outcome};
+use windlass_fleeting::{Event, Hour};
 
 use crate::comparison::Difference;
-use crate::figure::{FIGURES, Figure};
+use crate::figure::Figure;
+use crate::outcome::{ArmKind, Outcome};
 use crate::run::{ArmOutcomes, NOT_CALIBRATED, Rehearsal};
 
 const HEIGHT: f64 = 100.0;
@@ -71,8 +72,9 @@ impl Rehearsal {
 
     fn incident_list(&self) -> Markup {
         html! {
-            @if !self.incidents.is_empty() {
+            @if !self.incidents.is_empty() || !self.scales.is_empty() {
                 ul {
+                    @for scale in &self.scales { li { (scale.words()) " at " (self.local(scale.at)) } }
                     @for incident in &self.incidents {
                         li {
                             span.badge.bad { (incident.kind) }
@@ -130,7 +132,7 @@ impl Rehearsal {
                         @for arm in others.clone() { th scope="col" { (arm.arm) " − " (first) } }
                     } }
                     tbody {
-                        @for figure in FIGURES.iter().filter(|figure| figure.is_shown) {
+                        @for figure in self.shown_figures() {
                             tr {
                                 th scope="row" title=(figure.about) { (figure.title) }
                                 @for arm in &self.arms { td.short { (figure.words(mean(arm, figure))) } }
@@ -150,6 +152,11 @@ impl Rehearsal {
         }
     }
 
+    /// The figures that a table for people has.
+    pub fn shown_figures(&self) -> impl Iterator<Item = &'static Figure> {
+        self.arms.first().into_iter().flat_map(ArmOutcomes::figures).filter(|figure| figure.is_shown)
+    }
+
     /// By zone and type, the server hours and costs of each arm, on average over the seeds.
     #[must_use]
     pub fn places(&self) -> BTreeMap<(String, String), Vec<(f64, f64)>> {
@@ -167,6 +174,7 @@ impl Rehearsal {
     }
 
     fn plots(&self) -> Markup {
+        let of = self.arms.iter().flat_map(|arm| &arm.outcomes).map(Outcome::kind).next();
         let kinds: [PlotKind; 4] = [
             PlotKind {
                 title: "Servers",
@@ -175,25 +183,29 @@ impl Rehearsal {
                     ("open", "requested or being created", |hour| hour.creating as f64),
                 ],
                 words: |value| format!("{value:.0}"),
+                only: None,
             },
             PlotKind {
                 title: "Jobs that waited",
+                only: Some(ArmKind::Group),
                 layers: &[("attempt", "waiting", |hour| hour.waiting as f64)],
                 words: |value| format!("{value:.0}"),
             },
             PlotKind {
                 title: "Jobs that came",
+                only: Some(ArmKind::Group),
                 layers: &[("note", "came", |hour| hour.jobs as f64)],
                 words: |value| format!("{value:.0}"),
             },
             PlotKind {
                 title: "Cost of each hour",
+                only: None,
                 layers: &[("done", "EUR", |hour| hour.cost)],
                 words: |value| format!("{value:.2}"),
             },
         ];
         html! {
-            @for (number, kind) in kinds.iter().enumerate() {
+            @for (number, kind) in kinds.iter().filter(|plot| plot.only.is_none_or(|only| Some(only) == of)).enumerate() {
                 h3 { (kind.title) }
                 div.plots {
                     @let shown = self.arms.iter().filter_map(|arm| Some((arm, arm.outcomes.first()?)));
@@ -295,6 +307,8 @@ type Layer = (&'static str, &'static str, fn(&Hour) -> f64);
 /// What is drawn: its layers, one upon the other.
 struct PlotKind {
     title: &'static str,
+    /// Which arms have it. None: all.
+    only: Option<ArmKind>,
     layers: &'static [Layer],
     words: fn(f64) -> String,
 }

@@ -1,6 +1,6 @@
 //! Every arm with every seed.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
 
 use jiff::Timestamp;
@@ -8,11 +8,12 @@ use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 use serde::{Deserialize, Deserializer, Serialize};
 use windlass_contract::nearest;
-use windlass_fleeting::{Arm, Counted, IncidentKind, Outcome, RehearsalError, Rehearser, Scenario};
+use windlass_fleeting::{Arm, Counted, IncidentKind, RehearsalError, Rehearser, Scenario};
 
 use crate::comparison::{Difference, Parting, differences, parting};
-use crate::figure::{FIGURES, Figure, Spread, Word, figure_name};
+use crate::figure::{Figure, Spread, Word, figure_name};
 use crate::law::{Law, LawError, LawResult, Violation};
+use crate::outcome::{ArmKind, Outcome};
 
 /// What a report says of its error where it knows nothing.
 pub const NOT_CALIBRATED: &str =
@@ -20,9 +21,36 @@ pub const NOT_CALIBRATED: &str =
 
 /// A configuration with the name that people give it.
 #[derive(Clone)]
-pub struct NamedArm {
+pub struct NamedArm<A = Arm> {
     pub name: String,
-    pub arm: Arm,
+    pub arm: A,
+}
+
+/// A configuration that can be rehearsed.
+pub trait RehearsedArm: Sync {
+    /// What it configures.
+    const KIND: ArmKind;
+
+    /// The time zone in which its days begin, where it names one.
+    fn time_zone(&self) -> Option<String>;
+
+    /// What comes of it in a scenario with a seed.
+    ///
+    /// # Errors
+    /// Something in it is wrong; and when it was interrupted.
+    fn rehearse(&self, scenario: &Scenario, seed: u64, rehearser: &Rehearser) -> Result<Outcome, RehearsalError>;
+}
+
+impl RehearsedArm for Arm {
+    const KIND: ArmKind = ArmKind::Group;
+
+    fn time_zone(&self) -> Option<String> {
+        self.time_zone()
+    }
+
+    fn rehearse(&self, scenario: &Scenario, seed: u64, rehearser: &Rehearser) -> Result<Outcome, RehearsalError> {
+        rehearser.rehearse(scenario, self, seed).map(Outcome::from)
+    }
 }
 
 /// What came of a scenario under every arm. Fields are only ever added.
@@ -30,13 +58,16 @@ pub struct NamedArm {
 pub struct Rehearsal {
     /// The scenario's title. Empty: it has none.
     pub title: String,
-    /// For how many hours jobs came.
+    /// For how many hours jobs came, or the cluster was wanted.
     pub hours: u32,
     /// In milliseconds since 1970.
     pub starts_at: u64,
     pub time_zone: String,
     /// What went wrong, in the scenario's order.
     pub incidents: Vec<ToldIncident>,
+    /// How clusters were scaled, in the scenario's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scales: Vec<ToldScale>,
     pub seeds: Vec<u64>,
     /// In the order in which they were given.
     pub arms: Vec<ArmOutcomes>,
@@ -63,6 +94,24 @@ pub struct ToldIncident {
     pub zone: Option<String>,
     /// Null: every type.
     pub server_type: Option<String>,
+}
+
+/// A scaling, as the scenario has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToldScale {
+    /// In milliseconds since 1970.
+    pub at: u64,
+    /// How many nodes each of these groups was to have.
+    pub groups: BTreeMap<String, u32>,
+}
+
+impl ToldScale {
+    /// For people: `scale to web = 5`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let groups: Vec<String> = self.groups.iter().map(|(name, count)| format!("{name} = {count}")).collect();
+        format!("scale to {}", groups.join(", "))
+    }
 }
 
 fn incident_kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static str, D::Error> {
@@ -102,6 +151,11 @@ pub struct ArmOutcomes {
 }
 
 impl ArmOutcomes {
+    /// The figures that it has.
+    pub fn figures(&self) -> impl Iterator<Item = &'static Figure> {
+        self.figures.iter().filter_map(|spread| Figure::named(spread.figure))
+    }
+
     /// What its outcomes tell beside figures: notes, and why creations failed.
     #[must_use]
     pub fn notes(&self) -> BTreeSet<String> {
@@ -112,6 +166,10 @@ impl ArmOutcomes {
                 format!("seed {}: failed creations: {} ({})", outcome.seed, counted.count, counted.name)
             };
             notes.extend(outcome.failures.iter().map(failed));
+            let failed = |counted: &Counted| {
+                format!("seed {}: failed operations: {} ({})", outcome.seed, counted.count, counted.name)
+            };
+            notes.extend(outcome.cluster.iter().flat_map(|cluster| &cluster.failed_operations).map(failed));
         }
         notes
     }
@@ -127,7 +185,7 @@ pub enum RehearsalFailure {
         #[source]
         source: Box<RehearsalError>,
     },
-    /// What was observed is none of [`FIGURES`].
+    /// What was observed is none of the arms' figures.
     #[error("observed.{name} is no figure{}", .nearest.map(|it| format!("; did you mean {it}?")).unwrap_or_default())]
     Observed { name: String, nearest: Option<&'static str> },
     /// A law cannot be decided.
@@ -141,15 +199,16 @@ impl Rehearsal {
     ///
     /// # Errors
     /// An arm cannot be rehearsed, a law has no value, or what was observed is no figure.
-    pub fn run(
+    pub fn run<A: RehearsedArm>(
         scenario: &Scenario,
-        arms: &[NamedArm],
+        arms: &[NamedArm<A>],
         seeds: &[u64],
         laws: &[Law],
         rehearser: &Rehearser,
         ended: &(dyn Fn() + Sync),
     ) -> Result<Self, RehearsalFailure> {
-        let names = FIGURES.map(|figure| figure.name);
+        laws.iter().try_for_each(|law| law.check(A::KIND))?;
+        let names: Vec<&'static str> = Figure::all_of(A::KIND).map(|figure| figure.name).collect();
         if let Some(name) = scenario.observed.keys().find(|name| !names.contains(&name.as_str())) {
             return Err(RehearsalFailure::Observed { name: name.clone(), nearest: nearest(name, names) });
         }
@@ -166,7 +225,7 @@ impl Rehearsal {
         let work = || {
             loop {
                 let Some((place, (arm, seed))) = queue.lock().pop_front() else { return };
-                let result = rehearser.rehearse(&scenario, &arms[arm].arm, seed);
+                let result = arms[arm].arm.rehearse(&scenario, seed, rehearser);
                 if result.is_err() {
                     queue.lock().clear();
                 }
@@ -198,7 +257,7 @@ impl Rehearsal {
             .iter()
             .map(|named| {
                 let outcomes: Vec<Outcome> = outcomes.by_ref().take(seeds.len()).collect();
-                let figures = FIGURES.iter().map(|figure| Spread::of(figure, &outcomes)).collect();
+                let figures = Figure::all_of(A::KIND).map(|figure| Spread::of(figure, &outcomes)).collect();
                 ArmOutcomes { arm: named.name.clone(), figures, outcomes }
             })
             .collect();
@@ -248,12 +307,15 @@ impl Rehearsal {
             zone: incident.zone.clone(),
             server_type: incident.server_type.clone(),
         };
+        let scale =
+            |scale: &windlass_fleeting::Scale| ToldScale { at: after(scale.at.0), groups: scale.groups.clone() };
         Ok(Self {
             title: scenario.title.clone(),
             hours: scenario.hours,
             starts_at,
             time_zone: any.map(|outcome| outcome.time_zone.clone()).unwrap_or_default(),
             incidents: scenario.incidents.iter().map(incident).collect(),
+            scales: scenario.scales.iter().map(scale).collect(),
             seeds: seeds.to_vec(),
             arms,
             differences: differences_of_all,
@@ -275,7 +337,7 @@ impl Rehearsal {
     #[must_use]
     pub fn is_good(&self) -> bool {
         let mut outcomes = self.arms.iter().flat_map(|arm| &arm.outcomes);
-        self.laws.iter().all(|law| law.holds) && outcomes.all(Outcome::is_good)
+        self.laws.iter().all(|law| law.holds) && outcomes.all(|outcome| outcome.is_good())
     }
 
     /// The day of a time in its time zone, as `Monday 3 August 2026, 00:00`.

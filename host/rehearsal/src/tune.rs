@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
-use windlass_fleeting::{Outcome, Rehearser, Scenario, SettingError, SettingKey};
+use windlass_fleeting::{Rehearser, Scenario, SettingError, SettingKey};
 
 use crate::comparison::Difference;
 use crate::figure::{FIGURES, Figure, Spread};
 use crate::halving::{Rank, halve};
 use crate::law::{Law, LawResult};
+use crate::outcome::Outcome;
 use crate::run::{NamedArm, Rehearsal, RehearsalFailure};
 use crate::search::{Search, Settings};
 

@@ -141,6 +141,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "windlass rehearse monday.toml --arm today=config.toml",
             "windlass rehearse monday.toml --arm today=config.toml --arm two-zones=next.toml --seeds 5",
             "windlass rehearse monday.toml --arm next=next.toml --never 'wait_p95>300'",
+            "windlass rehearse evening.toml --arm one=farm.toml --arm both=both.toml --never 'ready_p95>600'",
         ],
     ),
     (

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{ArgGroup, Args, Subcommand};
 use clap_complete::engine::ArgValueCandidates;
-use windlass_rehearsal::FIGURES;
+use windlass_rehearsal::{ArmKind, Figure};
 
 use crate::completion;
 use crate::units::parse_duration;
@@ -16,13 +16,16 @@ use crate::units::parse_duration;
 pub(crate) struct Rehearse {
     #[command(subcommand)]
     pub(crate) command: Option<RehearseCommand>,
-    /// The scenario (TOML): which jobs come, and what goes wrong; - reads stdin
+    /// The scenario (TOML): which jobs come or how a cluster is scaled, and what goes wrong; - reads stdin
     #[arg(value_name = "SCENARIO", required = true)]
     pub(crate) scenario: Option<PathBuf>,
-    /// A configuration to rehearse: GitLab Runner's config.toml, or the plugin's configuration alone (repeatable; all
-    /// others are compared with the first)
+    /// A configuration to rehearse: GitLab Runner's config.toml, or the plugin's configuration alone; or a cluster's
+    /// specification (repeatable; all others are compared with the first)
     #[arg(long = "arm", value_name = "NAME=FILE", required = true, value_parser = parse_arm)]
     pub(crate) arms: Vec<(String, String)>,
+    /// The policies of a cluster, from this configuration file instead of that of --config (repeatable)
+    #[arg(long, value_name = "ARM=FILE", value_parser = parse_arm)]
+    pub(crate) policies: Vec<(String, String)>,
     /// The `name` in plugin_config, if a configuration has several groups
     #[arg(long, value_name = "NAME")]
     pub(crate) group: Option<String>,
@@ -77,7 +80,7 @@ pub(crate) struct TuneScenarios {
     #[arg(long, value_name = "FILE")]
     pub(crate) search: PathBuf,
     /// The figure that is to be as low as possible
-    #[arg(long, value_name = "FIGURE", default_value = "cost", value_parser = PossibleValuesParser::new(FIGURES.map(|figure| figure.name)))]
+    #[arg(long, value_name = "FIGURE", default_value = "cost", value_parser = PossibleValuesParser::new(Figure::all_of(ArmKind::Group).map(|figure| figure.name)))]
     pub(crate) goal: String,
     /// A condition that must never hold, such as 'wait_p95 > 60' (repeatable)
     #[arg(long, value_name = "EXPR")]

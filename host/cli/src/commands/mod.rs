@@ -64,8 +64,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
             Some(RehearseCommand::Tune(tune)) => {
                 rehearse::tune(global.output(), tune, Context::load(global).ok().as_ref())
             }
-            None if arguments.save => rehearse::run(global.output(), &arguments, Some(&Context::load(global)?)),
-            None => rehearse::run(global.output(), &arguments, Context::load(global).ok().as_ref()),
+            None => rehearse::run(global.output(), &arguments, Context::load(global)),
         },
         Command::Simulator(simulator) => runtime()?.block_on(simulator::run(global.output(), simulator)),
         Command::Server(server) => on_state(global, true, async |context| server::run(context, server).await),

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use windlass_console::save_rehearsal;
-use windlass_fleeting::{Arm, Event, Outcome, ProcessEnvironment, RehearsalError, Rehearser, Scenario};
+use windlass_fleeting::{Arm, Event, ProcessEnvironment, RehearsalError, Rehearser, RunnerFileError, Scenario};
 use windlass_inspect::failure::{Exit, Failure};
 use windlass_inspect::output::{Output, print, table};
 use windlass_inspect::text::{bold, dim, green, printable, red};
@@ -15,12 +15,14 @@ use windlass_lifecycle::Journal;
 use windlass_policy::Compiler;
 use windlass_proof::fixture::{ReportedCase, junit};
 use windlass_rehearsal::{
-    ArmOutcomes, FIGURES, Figure, ImportError, Imported, Law, LawError, NOT_CALIBRATED, NamedArm, Parting, Rehearsal,
-    RehearsalFailure, imported, recorded_from, scenario_schema, with_jobs,
+    ArmKind, ArmOutcomes, ClusterArm, Figure, ImportError, Imported, Law, LawError, NOT_CALIBRATED, NamedArm, Parting,
+    Rehearsal, RehearsalFailure, imported, recorded_from, scenario_schema, with_jobs,
 };
 
 use crate::COMPILE;
 use crate::arguments::{ImportScenario, RecordScenario, Rehearse};
+use crate::commands::cluster::specification;
+use crate::configuration;
 use crate::context::Context;
 use crate::files::{Existing, read_text, write_atomically};
 
@@ -28,22 +30,37 @@ pub(crate) use tune::run as tune;
 
 /// The largest scenario: 200,000 listed jobs.
 const MAX_SCENARIO_BYTES: u64 = 8 << 20;
+/// The largest configuration of a runner, and specification of a cluster.
+const MAX_ARM_BYTES: u64 = 1 << 20;
 /// The largest file of jobs: as many, as GitLab's API has them.
 const MAX_JOBS_BYTES: u64 = 512 << 20;
 
-/// `context` has the state directory, in which the rehearsal is saved and which may hold compiled policies. It is
-/// needed for the first only: a rehearsal needs no valid configuration.
-pub(crate) fn run(output: Output, arguments: &Rehearse, context: Option<&Context>) -> Result<(), Failure> {
-    let scenario = read_scenario(arguments.scenario.as_deref().unwrap_or(Path::new("-")))?;
-    let arms = arms(arguments)?;
+/// `context` has the policies of clusters, and the state directory, in which the rehearsal is saved and which may hold
+/// compiled policies. The rehearsal of a runner needs no valid configuration.
+pub(crate) fn run(output: Output, arguments: &Rehearse, context: Result<Context, Failure>) -> Result<(), Failure> {
+    let files = arm_files(arguments)?;
+    let of_clusters = are_clusters(&files, &arguments.policies)?;
+    let context = if of_clusters || arguments.save { Some(context?) } else { context.ok() };
+    let scenario = read_scenario(arguments.scenario.as_deref().unwrap_or(Path::new("-")), of_clusters)?;
     let laws = laws(&arguments.never, &arguments.always)?;
     let seeds: Vec<u64> = (0..arguments.seeds).map(|further| arguments.seed.wrapping_add(further)).collect();
-    let rehearser = rehearser(context)?;
-    let rehearsal = Rehearsal::run(&scenario, &arms, &seeds, &laws, &rehearser, &|| {});
+    let rehearser = rehearser(context.as_ref())?;
+    let rehearsal = match context.as_ref().filter(|_| of_clusters) {
+        Some(context) => {
+            let arms = files.iter().map(|file| file.cluster(context, &arguments.policies));
+            let arms = arms.collect::<Result<Vec<_>, _>>()?;
+            Rehearsal::run(&scenario, &arms, &seeds, &laws, &rehearser, &|| {})
+        }
+        None => {
+            let arms = files.iter().map(|file| file.group(arguments.group.as_deref()));
+            let arms = arms.collect::<Result<Vec<_>, _>>()?;
+            Rehearsal::run(&scenario, &arms, &seeds, &laws, &rehearser, &|| {})
+        }
+    };
     let rehearsal = rehearsal.map_err(failed)?;
     report(&rehearsal, arguments)?;
     if let Some(context) = context.filter(|_| arguments.save) {
-        save(&rehearsal, context)?;
+        save(&rehearsal, &context)?;
     }
     if rehearsal.is_good() {
         output.result(&rehearsal, || words(&rehearsal));
@@ -54,8 +71,10 @@ pub(crate) fn run(output: Output, arguments: &Rehearse, context: Option<&Context
     }
     let violated = rehearsal.laws.iter().filter(|law| !law.holds).map(|law| law.law.clone());
     let mut failure = violated.fold(Failure::undone("the rehearsal failed"), Failure::because);
-    for arm in rehearsal.arms.iter().filter(|arm| !arm.outcomes.iter().all(Outcome::is_good)) {
-        failure = failure.because(format!("arm {}: something was left, or jobs had not ended a day later", arm.arm));
+    for arm in rehearsal.arms.iter().filter(|arm| !arm.outcomes.iter().all(|outcome| outcome.is_good())) {
+        let words =
+            if of_clusters { "something was left" } else { "something was left, or jobs had not ended a day later" };
+        failure = failure.because(format!("arm {}: {words}", arm.arm));
     }
     Err(failure.with_partial(serde_json::to_value(&rehearsal).unwrap_or_default()))
 }
@@ -153,30 +172,84 @@ fn write(output: Output, scenario: &Scenario) -> Result<(), Failure> {
     Ok(())
 }
 
-fn read_scenario(file: &Path) -> Result<Scenario, Failure> {
+fn read_scenario(file: &Path, of_clusters: bool) -> Result<Scenario, Failure> {
     let text = read_text(file, "the scenario", MAX_SCENARIO_BYTES)?;
-    Scenario::parse(&text).map_err(|error| {
+    let read = if of_clusters { Scenario::parse_for_clusters(&text) } else { Scenario::parse(&text) };
+    read.map_err(|error| {
         let failure = Failure::usage("the scenario cannot be used").at(file.display().to_string());
         error.problems().iter().cloned().fold(failure, Failure::because)
     })
 }
 
-fn arms(arguments: &Rehearse) -> Result<Vec<NamedArm>, Failure> {
+/// A file that was named as an arm. It is read once: it may be a pipe.
+struct ArmFile<'a> {
+    name: &'a str,
+    file: &'a str,
+    text: String,
+}
+
+impl ArmFile<'_> {
+    /// Whether it is the specification of a cluster: only these have groups. Also where it cannot be read whole.
+    fn is_cluster(&self) -> bool {
+        let has_groups = |line: &str| line.trim_start_matches([' ', '[', '"']).starts_with("groups");
+        let of_json = || serde_json::from_str::<serde_json::Value>(&self.text).is_ok_and(|it| it["groups"].is_object());
+        self.text.lines().any(has_groups) || of_json()
+    }
+
+    fn named<A>(&self, arm: A) -> NamedArm<A> {
+        NamedArm { name: self.name.to_owned(), arm }
+    }
+
+    fn group(&self, group: Option<&str>) -> Result<NamedArm, Failure> {
+        let arm = Arm::parse(&self.text, group).map_err(|error| unreadable(self.name, self.file, &error))?;
+        Ok(self.named(arm))
+    }
+
+    /// The cluster, under the policies of its own configuration, or of the command's.
+    fn cluster(&self, context: &Context, policies: &[(String, String)]) -> Result<NamedArm<ClusterArm>, Failure> {
+        let specification = specification::read(Path::new(self.file))?;
+        let policies = match policies.iter().find(|(arm, _)| arm == self.name) {
+            Some((_, file)) => configuration::load(Some(Path::new(file)), &context.environment)?.policies,
+            None => context.configuration.policies.clone(),
+        };
+        Ok(self.named(ClusterArm::new(specification, policies)))
+    }
+}
+
+fn arm_files(arguments: &Rehearse) -> Result<Vec<ArmFile<'_>>, Failure> {
     let mut names = BTreeSet::new();
-    let mut arms = Vec::new();
+    let mut files = Vec::new();
     for (name, file) in &arguments.arms {
         if !names.insert(name) {
             return Err(Failure::usage(format!("two arms are called {name}")));
         }
-        arms.push(NamedArm { name: name.clone(), arm: arm(name, file, arguments.group.as_deref())? });
+        files.push(ArmFile { name, file, text: read_text(Path::new(file), "the arm", MAX_ARM_BYTES)? });
     }
-    Ok(arms)
+    Ok(files)
+}
+
+/// Whether the arms are clusters, and not runners. Those of one rehearsal are of one kind.
+fn are_clusters(arms: &[ArmFile<'_>], policies: &[(String, String)]) -> Result<bool, Failure> {
+    let (clusters, runners): (Vec<_>, Vec<_>) = arms.iter().partition(|arm| arm.is_cluster());
+    if let (Some(cluster), Some(runner)) = (clusters.first(), runners.first()) {
+        return Err(Failure::usage("the arms of a rehearsal are of one kind: runners, or clusters")
+            .because(format!("arm {} is the configuration of a runner: {}", runner.name, runner.file))
+            .because(format!("arm {} is the specification of a cluster: {}", cluster.name, cluster.file))
+            .remedy("rehearse them one after the other"));
+    }
+    match policies.iter().find(|(name, _)| clusters.iter().all(|cluster| cluster.name != name)) {
+        Some((name, _)) => Err(Failure::usage(format!("--policies {name}: no cluster among the arms is called so"))
+            .remedy("the policies of a runner stand in its own configuration")),
+        None => Ok(!clusters.is_empty()),
+    }
+}
+
+fn unreadable(name: &str, file: &str, error: &RunnerFileError) -> Failure {
+    Failure::usage(format!("arm {name} cannot be read")).at(file.to_owned()).because(error.to_string())
 }
 
 fn arm(name: &str, file: &str, group: Option<&str>) -> Result<Arm, Failure> {
-    Arm::read(file, group).map_err(|error| {
-        Failure::usage(format!("arm {name} cannot be read")).at(file.to_owned()).because(error.to_string())
-    })
+    Arm::read(file, group).map_err(|error| unreadable(name, file, &error))
 }
 
 fn laws(never: &[String], always: &[String]) -> Result<Vec<Law>, Failure> {
@@ -221,6 +294,9 @@ fn words(rehearsal: &Rehearsal) -> String {
         let (from, to) = (rehearsal.local(incident.starts_at), rehearsal.local(incident.ends_at));
         let time = if from == to { format!("at {from}") } else { format!("from {from} to {to}") };
         text.push_str(&format!("  {}{of_type}{zone} {time}\n", incident.kind));
+    }
+    for scale in &rehearsal.scales {
+        text.push_str(&format!("  {} at {}\n", printable(&scale.words()), rehearsal.local(scale.at)));
     }
     text.push('\n');
     text.push_str(&figures(rehearsal));
@@ -269,7 +345,7 @@ fn figures(rehearsal: &Rehearsal) -> String {
         spread.map_or_else(String::new, |spread| figure.words(spread.mean))
     };
     let mut rows: Vec<Vec<String>> = Vec::new();
-    for figure in FIGURES.iter().filter(|figure| figure.is_shown) {
+    for figure in rehearsal.shown_figures() {
         let mut row = vec![figure.title.to_owned()];
         row.extend(rehearsal.arms.iter().map(|arm| mean(arm, figure)));
         let differences = rehearsal.differences.iter().filter(|difference| difference.figure == figure.name);
@@ -324,10 +400,19 @@ fn cases(rehearsal: &Rehearsal) -> Vec<(String, String, Vec<String>)> {
         }
         let bad = arm.outcomes.iter().filter(|outcome| !outcome.is_good());
         let problems = bad.map(|outcome| {
-            let Outcome { seed, left, totals, .. } = outcome;
-            format!("seed {seed}: {} resources left, {} jobs unfinished", left.len(), totals.unfinished)
+            let (left, unfinished) = (outcome.left.len(), outcome.totals.unfinished);
+            match outcome.kind() {
+                ArmKind::Group => {
+                    format!("seed {}: {left} resources left, {unfinished} jobs unfinished", outcome.seed)
+                }
+                ArmKind::Cluster => format!("seed {}: {left} resources left", outcome.seed),
+            }
         });
-        cases.push((arm.arm.clone(), "nothing is left, and every job ends".to_owned(), problems.collect()));
+        let name = match arm.outcomes.first().map(|outcome| outcome.kind()) {
+            Some(ArmKind::Cluster) => "nothing is left",
+            _ => "nothing is left, and every job ends",
+        };
+        cases.push((arm.arm.clone(), name.to_owned(), problems.collect()));
     }
     cases
 }

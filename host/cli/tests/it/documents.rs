@@ -79,6 +79,7 @@ const ASKED: &[&str] = &[
     "decision replay --since 1h",
     "conformance --list",
     "rehearse small.toml --arm one=one.json --arm two=two.json --seeds 2 --never cost>100",
+    "rehearse scaled.toml --arm farm=farm.yaml --never cost>100",
     "rehearse tune small.toml --arm one=one.json --search search.toml --never cost>100 --seeds 1",
     "man --out man1",
     "server delete ID --dry-run",

@@ -18,6 +18,12 @@ struct Folder(TempDir);
 pub(crate) const SCENARIO: &str = "hours = 1\nstarts_at = '2026-08-03T09:00:00'\n[[demand]]\njobs = [[60, 300], [900, 300]]\n\
                         [[incident]]\nkind = 'zone-out-of-stock'\nzone = 'fr-par-1'\nat = '10m'\nlasts = '10m'\n";
 
+/// What an operator does with the cluster of [`FARM`].
+const SCALED: &str = "hours = 1\nstarts_at = '2026-08-03T09:00:00'\n[[scale]]\nat = '20m'\ngroups = { web = 2 }\n\
+    [[incident]]\nkind = 'zone-out-of-stock'\ntype = 'DEV1-S'\nat = '10m'\nlasts = '30m'\n";
+
+const FARM: &str = "name: farm\nzone: fr-par-1\ngroups:\n  web: {count: 1, types: [DEV1-S], image: ubuntu_noble}\n";
+
 /// The plugin's configuration alone, in these zones.
 fn plugin(zones: &str) -> String {
     format!("{{\"name\": \"ci\", \"zone\": {zones}, \"server_type\": \"DEV1-S\", \"image\": \"ubuntu_noble\"}}")
@@ -29,7 +35,8 @@ const SEARCH: &str = "[[setting]]\nkey = 'plugin_config.zone'\nvalues = [['fr-pa
 /// Writes the small scenario, two arms, and settings to search, into a folder.
 pub(crate) fn write(folder: &Path) {
     let [one, two] = ["\"fr-par-1\"", "[\"fr-par-1\", \"fr-par-2\"]"].map(plugin);
-    let files = [("small.toml", SCENARIO), ("one.json", &one), ("two.json", &two), ("search.toml", SEARCH)];
+    let mut files = vec![("small.toml", SCENARIO), ("one.json", &one), ("two.json", &two), ("search.toml", SEARCH)];
+    files.extend([("scaled.toml", SCALED), ("farm.yaml", FARM)]);
     for (name, text) in files {
         std::fs::write(folder.join(name), text).unwrap();
     }
@@ -81,6 +88,10 @@ fn the_page_of_rehearsals_shows_what_its_questions_are_answered() {
     folder.write("ready.toml", &with("idle_count = 1", "idle_count = 3"));
     folder.write("next.toml", &with(image, &format!("{image}      {policy}")));
     folder.write("age.rules.toml", block(&page, "This is `age.rules.toml`:"));
+    let shop = block(&page, "This is `shop.toml`");
+    folder.write("shop.toml", shop);
+    folder.write("both.toml", &shop.replace("[\"DEV1-S\"]", "[\"DEV1-S\", \"PLAY2-PICO\"]"));
+    folder.write("evening.toml", block(&page, "This is `evening.toml`:"));
     folder.write("search.toml", block(&page, "`search.toml`:"));
     folder.write("quiet.toml", block(&page, "This is `quiet.toml`:"));
     let four = block(&page, "This is `four.toml`:");
@@ -147,6 +158,48 @@ fn a_violated_law_ends_with_1_and_reports_have_it() {
     assert!(junit.contains("name=\"small\" tests=\"6\" failures=\"1\""), "{junit}");
     assert!(junit.contains("classname=\"one\" name=\"never wait_worst &gt; 200\""), "{junit}");
     assert!(folder.read("page.html").contains("<svg"));
+}
+
+#[test]
+fn clusters_are_rehearsed_under_their_policies_and_reports_have_their_laws() {
+    let folder = Folder::new();
+    let patient = "slot = 'retry'\n[[rules]]\nwhen = \"failure.class == 'out-of-stock'\"\nanswer = { wait = 60000 }\n";
+    folder.write("patient.rules.toml", patient);
+    folder.write("patient.toml", "[[policies.retry]]\npath = 'patient.rules.toml'\n");
+    let arms = ["--arm", "usual=farm.yaml", "--arm", "patient=farm.yaml", "--policies", "patient=patient.toml"];
+    let more = ["--seeds", "2", "--never", "not_ready > 0", "--output", "json"];
+    let run = |more: &[&str]| folder.run(&[&["scaled.toml"][..], &arms, more].concat());
+    let ran = run(&[&more[..], &["--junit", "laws.xml", "--html", "page.html", "--save"]].concat()).expect(1);
+    let document = ran.json();
+    let violators = document["laws"][0]["violations"].as_array().unwrap().iter().map(|it| &it["arm"]);
+    assert!(violators.eq(["usual", "usual"]), "{document}");
+    assert_eq!(document["scales"][0]["groups"]["web"], 2);
+    let outcome = &document["arms"][1]["outcomes"][0];
+    assert_eq!((&outcome["cluster"]["operations"], &outcome["totals"]["jobs"]), (&3.into(), &Value::Null), "{outcome}");
+    assert!(folder.read("laws.xml").contains("failures=\"1\"") && folder.read("laws.xml").contains("nothing is left"));
+    assert_eq!(folder.read("page.html").matches("<svg").count(), 4, "servers and costs of two arms");
+    assert_eq!(run(&more).expect(1).stdout, ran.stdout, "the same seed");
+    let table = run(&[]).expect(0).stdout;
+    assert!(table.contains("scale to web = 2 at Mon 09:20") && table.contains("never ready"), "{table}");
+    assert!(table.contains("hooks are not run") && !table.contains("taskscaler"), "{table}");
+}
+
+#[test]
+fn what_does_not_fit_together_of_clusters_and_runners_is_told_with_its_place() {
+    let folder = Folder::new();
+    let cluster = ["--arm", "farm=farm.yaml"];
+    let run = |scenario: &'static str, arms: &[&str]| folder.run(&[&[scenario][..], arms].concat()).expect(2);
+    let mixed = run("scaled.toml", &["--arm", "ci=one.json", "--arm", "farm=farm.yaml"]);
+    mixed.says("are of one kind").says("arm ci is the configuration of a runner: one.json").says("farm.yaml");
+    run("small.toml", &cluster).says("demand: remove it: the arms are clusters, which have no jobs");
+    run("scaled.toml", &["--arm", "ci=one.json"]).says("demand: there are no jobs").says("scale: remove it");
+    folder.write("typo.toml", &SCALED.replace("web", "wbe"));
+    run("typo.toml", &cluster).says("arm farm could not start").says("scale[0].groups.wbe").says("did you mean `web`?");
+    run("scaled.toml", &[&cluster[..], &["--policies", "frm=none.toml"]].concat()).says("--policies frm");
+    run("scaled.toml", &[&cluster[..], &["--never", "wait_p95 > 1"]].concat())
+        .says("`wait_p95`, which a cluster does not");
+    folder.write("wrong.toml", "name = 'farm'\nzone = 'fr-par-1'\n[groups.web]\ncount = 'one'\n");
+    run("scaled.toml", &["--arm", "farm=wrong.toml"]).says("wrong.toml").says("`count`");
 }
 
 #[test]
@@ -278,11 +331,13 @@ fn the_schema_of_scenarios_is_published_and_takes_what_is_shipped() {
         validate(&schema, &schema, &scenario, "", &mut found);
         found
     };
-    let [quiet, app] = ["`quiet.toml`:", "`app.toml`:"].map(|name| block(&page, &format!("This is {name}")));
-    for shipped in [&example, quiet, app, SCENARIO] {
+    let blocks = ["`quiet.toml`:", "`evening.toml`:", "`app.toml`:"];
+    let [quiet, evening, app] = blocks.map(|name| block(&page, &format!("This is {name}")));
+    for shipped in [&example, quiet, evening, app, SCENARIO, SCALED] {
         assert_eq!(mistakes(shipped), [""; 0], "{shipped}");
     }
     let everything = "title = 'all'\nready_seconds = 5\nhours = 1\ntime_zone = 'UTC'\n[[demand]]\njobs = [[0, 60]]\n\
+        [[scale]]\nat = '1m'\ngroups = { web = 5 }\n[cluster]\nhook_seconds = [5, 9]\n\
         [[offer]]\nzone = 'fr-par-1'\ntype = 'DEV1-S'\nhourly_price = 0.01\nstock = 'scarce'\n\
         boot_seconds = [20, 60]\nfailed_boots = 0.5\nreinstall_seconds = [300, 900]\n\
         [[pool]]\nzone = 'fr-par-1'\ntype = 'M4-S'\nhosts = 4\nage = '48h'\n[[incident]]\nkind = 'spot-reclaim'\nat = '1h30m'\n\
@@ -292,6 +347,7 @@ fn the_schema_of_scenarios_is_published_and_takes_what_is_shipped() {
         ("ready_seconds", "ready_second"),
         ("jobs =", "job ="),
         ("boot_seconds", "boots_seconds"),
+        ("hook_seconds", "hooks_seconds"),
         ("share", "shares"),
         ("wait_p95", "wait_95"),
         ("spot-reclaim", "strike"),

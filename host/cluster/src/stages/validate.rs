@@ -32,11 +32,25 @@ pub(crate) async fn validate(run: &Run, growing: &BTreeSet<NodeGroupName>) -> Re
         return Err(Stop::failed(Stage::Validate, failed));
     }
     let (client, cloud_inits) = (&run.shared.client, run.shared.cloud_inits.as_ref());
-    let catalogue = &run.attempt(step, || catalogue(client, &specification)).await?;
+    let asked = &run.attempt(step, || catalogue(client, &specification)).await?;
     let demand = demand(run, &specification);
     run.attempt(step, || quota_problem(client, &specification, &demand)).await?;
     for name in growing {
-        let checked = run.attempt(step, || check_group(client, cloud_inits, &specification, catalogue, name)).await;
+        let (specification, mut known) = (&specification, Some(asked));
+        let check = || {
+            let known = known.take();
+            async move {
+                match known {
+                    Some(known) => check_group(client, cloud_inits, specification, known, name).await,
+                    // Who waited for stock asks again whether it is back.
+                    None => {
+                        let asked_again = catalogue(client, specification).await?;
+                        check_group(client, cloud_inits, specification, &asked_again, name).await
+                    }
+                }
+            }
+        };
+        let checked = run.attempt(step, check).await;
         let at = run.now();
         let event = match &checked {
             Ok(()) => Run::done(step, name.as_str()),

@@ -4,6 +4,7 @@
 
 mod bad_policies;
 mod calibration;
+mod clusters;
 mod incidents;
 mod macs;
 mod support;

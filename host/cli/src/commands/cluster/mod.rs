@@ -6,7 +6,7 @@ mod failure;
 mod live;
 mod look;
 mod plan;
-mod specification;
+pub(super) mod specification;
 mod status;
 mod work;
 

@@ -12,7 +12,7 @@ use crate::arguments::ValidateCluster;
 use crate::context::Context;
 
 /// Reads a specification from a file. Errors name the file.
-pub(super) fn read(file: &std::path::Path) -> Result<ClusterSpecification, Failure> {
+pub(crate) fn read(file: &std::path::Path) -> Result<ClusterSpecification, Failure> {
     ClusterSpecification::read(file).map_err(|error| {
         let failure = failure_of(&error);
         match &error {

@@ -16,7 +16,7 @@ const MAX_SEARCH_BYTES: u64 = 1 << 20;
 const SHOWN: usize = 12;
 
 pub(crate) fn run(output: Output, arguments: &TuneScenarios, context: Option<&Context>) -> Result<(), Failure> {
-    let scenarios = arguments.scenarios.iter().map(|file| read_scenario(file)).collect::<Result<Vec<_>, _>>()?;
+    let scenarios = arguments.scenarios.iter().map(|file| read_scenario(file, false)).collect::<Result<Vec<_>, _>>()?;
     let (name, file) = &arguments.arm;
     if name == TUNED {
         return Err(Failure::usage(format!("an arm cannot be called {TUNED}: the result is called so")));

@@ -18,7 +18,7 @@ use crate::group::start::problem;
 use crate::protocol::Failure;
 
 /// A key that only the simulator accepts.
-const KEY: &str = "00000000-0000-4000-8000-000000000000";
+pub(super) const KEY: &str = "00000000-0000-4000-8000-000000000000";
 /// The image that replaces images of the user's own account.
 const IMAGE: &str = "ubuntu_noble";
 /// Keys that identify the user to Scaleway. The simulator needs none of them.

@@ -85,6 +85,11 @@ impl Meter {
         self.servers = simulator.server_counts(is_counted).into_iter().filter_map(known).collect();
     }
 
+    /// How many servers there were when they were counted.
+    pub(super) fn servers(&self) -> usize {
+        self.servers.values().sum()
+    }
+
     /// Server hours of all places.
     pub(super) fn server_hours(&self) -> f64 {
         self.places.values().map(|used| used.hours).sum()

@@ -4,6 +4,7 @@
 //!   creates what it names.
 //! - `day` is the loop: `scaler` assigns jobs to instances and `provisioner` requests instances from the plugin, as
 //!   GitLab's runner does.
+//! - `course` runs something else than a runner's group through a scenario.
 //! - `meter` counts hours and costs, `story` is what the journal says, `warnings` are what the plugin warned of, and
 //!   `outcome` is the result.
 
@@ -11,6 +12,7 @@ mod account;
 mod arm;
 mod autoscaling;
 mod conditions;
+mod course;
 mod day;
 mod jobs;
 mod meter;
@@ -31,7 +33,7 @@ use std::time::Duration;
 
 use cap_std::fs::Dir;
 use jiff::Timestamp;
-use jiff::civil::{Date, date};
+use jiff::civil::{Date, DateTime, date};
 use jiff::tz::TimeZone;
 use tokio::time::Instant;
 use windlass_lifecycle::{Clock, Durability, Journal, Runtime, RuntimeOptions, StateDirectory};
@@ -50,6 +52,7 @@ use crate::protocol::{ConnectorConfig, Failure, InstanceGroup as _};
 pub use arm::Arm;
 pub(super) use autoscaling::{Autoscaling, KEYS, POLICY_KEYS};
 use conditions::Conditions;
+pub use course::Course;
 use day::Day;
 pub use jobs::Pattern;
 use meter::Meter;
@@ -57,7 +60,9 @@ pub use outcome::{Counted, Event, Hour, Leftover, Limits, Outcome, PricedPlace, 
 pub use provisioner::Provisioner;
 use scaler::Scaler;
 use scenario::is_about;
-pub use scenario::{Demand, Incident, IncidentKind, Offer, Pool, Scenario, ScenarioError, Stock, Time};
+pub use scenario::{
+    ClusterConduct, Demand, Incident, IncidentKind, Offer, Pool, Scale, Scenario, ScenarioError, Stock, Time,
+};
 pub use setting::{SettingError, SettingKey};
 use story::{Counters, Story};
 use warnings::Warnings;
@@ -152,6 +157,16 @@ impl Rehearser {
         seed: u64,
         read: impl FnOnce(&Journal) -> T,
     ) -> Result<(Outcome, T), RehearsalError> {
+        let counters = Counters::default();
+        self.in_simulated_time(&counters, self.run(scenario, arm, seed, &counters, read))
+    }
+
+    /// Runs one rehearsal to its end, under a clock of its own.
+    fn in_simulated_time<T>(
+        &self,
+        counters: &Counters,
+        run: impl Future<Output = Result<(Outcome, T), RehearsalError>>,
+    ) -> Result<(Outcome, T), RehearsalError> {
         let warnings = Warnings::default();
         let log = warnings.subscriber();
         let of_threads = log.clone();
@@ -162,16 +177,15 @@ impl Rehearser {
             // Threads of blocking calls belong to this rehearsal until they end.
             .on_thread_start(move || std::mem::forget(tracing::dispatcher::set_default(&of_threads)))
             .build()?;
-        let counters = Counters::default();
         let rehearsal = async {
             tokio::select! {
-                outcome = self.run(scenario, arm, seed, &counters, read) => outcome,
+                outcome = run => outcome,
                 _ = tokio::signal::ctrl_c() => Err(RehearsalError::Interrupted),
             }
         };
         // What a simulated host logs and counts is not this process's.
         let mut outcome = tracing::dispatcher::with_default(&log, || {
-            metrics::with_local_recorder(&counters, || runtime.block_on(rehearsal))
+            metrics::with_local_recorder(counters, || runtime.block_on(rehearsal))
         });
         match &mut outcome {
             Ok((outcome, _)) => outcome.warnings = warnings.notes(),
@@ -197,8 +211,7 @@ impl Rehearser {
         found.problems.extend(problems.iter().map(ToString::to_string));
         let time_zone = scenario.time_zone.as_deref().and_then(|name| TimeZone::get(name).ok());
         let time_zone = time_zone.unwrap_or_else(|| rules.zone().clone());
-        let local_start = scenario.starts_at.unwrap_or_else(|| MONDAY.at(0, 0, 0, 0));
-        let starts_at = time_zone.to_ambiguous_timestamp(local_start).compatible().unwrap_or_default();
+        let (local_start, starts_at) = start_of(scenario, &time_zone);
         let simulator = simulator(seed, starts_at);
         let conditions = Conditions::new(scenario, seed, &simulator);
         let scratch = Scratch::new()?;
@@ -320,11 +333,17 @@ impl Rehearser {
         }
     }
 
-    /// Loads the policies as Init would, in a temporary folder. The decision log is off, because nobody reads it.
+    /// Loads the policies as Init would, in a temporary folder.
     async fn load_policies(&self, common: &Common, client: &Client, asker: Asker) -> Result<Arc<Host>, String> {
         let mut options = RuntimeOptions::new(client.clone(), self.compiled.state().clone(), asker);
         (options.policies, options.policy_folder) = (common.policies.clone(), common.policy_folder.clone());
-        (options.brake, options.compiler) = (common.brake_of_each_zone(), self.compiler.clone());
+        options.brake = common.brake_of_each_zone();
+        self.load(options).await
+    }
+
+    /// Loads policies. The decision log is off, because nobody reads it.
+    async fn load(&self, mut options: RuntimeOptions) -> Result<Arc<Host>, String> {
+        options.compiler = self.compiler.clone();
         let mut decision_log = DecisionLogOptions::default();
         decision_log.queue_records = 0;
         options.decision_log = decision_log;
@@ -348,6 +367,12 @@ fn simulator(seed: u64, at: Timestamp) -> Simulator {
     let epoch = Timestamp::from_second(windlass_simulator::EPOCH_SECONDS).unwrap_or_default();
     simulator.advance(Duration::try_from(at.duration_since(epoch)).unwrap_or_default());
     simulator
+}
+
+/// When a scenario begins: by the clocks of its time zone, and anywhere.
+fn start_of(scenario: &Scenario, time_zone: &TimeZone) -> (DateTime, Timestamp) {
+    let local_start = scenario.starts_at.unwrap_or_else(|| MONDAY.at(0, 0, 0, 0));
+    (local_start, time_zone.to_ambiguous_timestamp(local_start).compatible().unwrap_or_default())
 }
 
 /// Milliseconds since 1970.

@@ -33,6 +33,7 @@ pub struct Outcome {
     /// The time zone in which a simulated day begins and ends.
     pub time_zone: String,
     /// How the runner scaled.
+    #[serde(default)]
     pub autoscaler: Limits,
     /// Where servers were made, and for how much.
     pub places: Vec<PricedPlace>,
@@ -97,7 +98,7 @@ pub struct Event {
 }
 
 /// How the runner scaled.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Limits {
     /// The most instances: the smaller one of `max_instances` and `max_size`.
     pub max_instances: u32,
@@ -155,7 +156,9 @@ pub struct WaitTimes {
 }
 
 impl WaitTimes {
-    pub(super) fn of(mut waited: Vec<Duration>) -> Self {
+    /// Of all waits.
+    #[must_use]
+    pub fn of(mut waited: Vec<Duration>) -> Self {
         waited.sort_unstable();
         let percentile = |percent: usize| {
             let rank = (waited.len() * percent).div_ceil(100).max(1);
@@ -167,6 +170,7 @@ impl WaitTimes {
 
 /// All hours together.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Totals {
     /// Jobs that came.
     pub jobs: usize,

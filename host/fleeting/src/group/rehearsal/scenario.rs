@@ -26,6 +26,10 @@ const MAX_LISTED: usize = 200_000;
 const MAX_HOSTS: u32 = 1_000;
 /// The longest job, in minutes: a day.
 const MAX_MINUTES: u32 = 24 * 60;
+/// The shortest time between two looks at a cluster.
+const MIN_REPAIR: Time = Time(Duration::from_secs(10));
+const WRONG_SHARE: &str = "must be a share from 0 to 1";
+const WRONG_SPAN: &str = "must be the shortest and the longest time, as in [20, 60]";
 
 /// What happens, over time. Read from TOML with [`Scenario::parse`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -35,7 +39,7 @@ pub struct Scenario {
     /// What it is about, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub title: String,
-    /// For how long jobs come.
+    /// For how long jobs come, or a cluster is wanted.
     #[cfg_attr(test, schemars(range(min = 1, max = MAX_HOURS)))]
     pub hours: u32,
     /// The full hour at which it begins, in its time zone, like `2026-08-03T08:00:00`. Absent: a Monday's midnight.
@@ -49,9 +53,16 @@ pub struct Scenario {
     /// From `running` until an instance takes jobs. Absent: 30 with an `instance_ready_command`, otherwise 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_seconds: Option<u32>,
-    /// Which jobs come. Several add up.
+    /// Which jobs come. Several add up. Only runners have jobs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(test, schemars(length(min = 1)))]
     pub demand: Vec<Demand>,
+    /// What the operator of a cluster asks for. Only clusters are scaled.
+    #[serde(default, rename = "scale", skip_serializing_if = "Vec::is_empty")]
+    pub scales: Vec<Scale>,
+    /// How clusters are operated. Only for these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterConduct>,
     /// What server types cost, how they boot and how often that fails, where it is not as the simulator has it. The
     /// last one about a server decides.
     #[serde(default, rename = "offer", skip_serializing_if = "Vec::is_empty")]
@@ -88,6 +99,34 @@ pub struct Demand {
     /// seed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<(u64, u64)>,
+}
+
+/// A scaling of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Scale {
+    /// When, from the start of the scenario on.
+    pub at: Time,
+    /// How many nodes these groups are to have from then on.
+    pub groups: BTreeMap<String, u32>,
+}
+
+/// How a cluster is operated.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ClusterConduct {
+    /// How often the operator runs `windlass cluster refresh`, and repairs a cluster that is in `error`. Absent: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair_every: Option<Time>,
+    /// The shortest and the longest time that a hook runs. Absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hook_seconds: Option<(u32, u32)>,
+    /// The share of runs of hooks, from 0 to 1, that fail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
+    pub failed_hooks: Option<f64>,
 }
 
 /// What is particular about servers.
@@ -271,14 +310,26 @@ impl ScenarioError {
 }
 
 impl Scenario {
-    /// Reads a scenario from TOML.
+    /// Reads a scenario for runners' groups from TOML.
     ///
     /// # Errors
     /// It is not TOML, has other keys, or its values contradict each other.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
+        Self::parse_for(text, false)
+    }
+
+    /// Reads a scenario for clusters from TOML.
+    ///
+    /// # Errors
+    /// As those of [`Self::parse`].
+    pub fn parse_for_clusters(text: &str) -> Result<Self, ScenarioError> {
+        Self::parse_for(text, true)
+    }
+
+    fn parse_for(text: &str, of_clusters: bool) -> Result<Self, ScenarioError> {
         let read: Self =
             read_toml(text).map_err(|mistakes| ScenarioError(mistakes.iter().map(ToString::to_string).collect()))?;
-        match read.problems() {
+        match read.problems(of_clusters) {
             problems if problems.is_empty() => Ok(read),
             problems => Err(ScenarioError(problems.iter().map(ToString::to_string).collect())),
         }
@@ -313,7 +364,7 @@ impl Scenario {
         zones.filter_map(Option::as_deref).collect()
     }
 
-    fn problems(&self) -> Vec<Problem> {
+    fn problems(&self, of_clusters: bool) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut wrong = |place: String, words: String| problems.push(problem(&place, words));
         if !(1..=MAX_HOURS).contains(&self.hours) {
@@ -330,8 +381,27 @@ impl Scenario {
         {
             wrong("starts_at".into(), format!("must be a full hour, as 08:00:00, and is {}", at.time()));
         }
-        if self.demand.is_empty() {
+        if self.demand.is_empty() && !of_clusters {
             wrong("demand".into(), "there are no jobs: write a table [[demand]]".into());
+        }
+        for (key, is_set, belongs) in [
+            ("demand", !self.demand.is_empty(), !of_clusters),
+            ("ready_seconds", self.ready_seconds.is_some(), !of_clusters),
+            ("scale", !self.scales.is_empty(), of_clusters),
+            ("cluster", self.cluster.is_some(), of_clusters),
+        ] {
+            if is_set && !belongs {
+                let arms = if of_clusters { "clusters, which have no jobs" } else { "runners" };
+                wrong(key.into(), format!("remove it: the arms are {arms}"));
+            }
+        }
+        for (index, scale) in self.scales.iter().enumerate() {
+            if self.hours > 0 && scale.at.0 >= self.length() {
+                wrong(format!("scale[{index}].at"), format!("{} is after the end of the scenario", scale.at));
+            }
+            if scale.groups.is_empty() {
+                wrong(format!("scale[{index}].groups"), "name a group with its nodes, as in { web = 5 }".into());
+            }
         }
         for (index, demand) in self.demand.iter().enumerate() {
             let place = |key: &str| format!("demand[{index}].{key}");
@@ -366,6 +436,18 @@ impl Scenario {
         }
         let is_zone = |zone: &Option<String>| zone.as_deref().is_none_or(|zone| zone.parse::<Zone>().is_ok());
         let is_share = |share: f64| (0.0..=1.0).contains(&share);
+        let is_span = |(shortest, longest): (u32, u32)| shortest <= longest && longest <= 86_400;
+        if let Some(conduct) = &self.cluster {
+            if conduct.repair_every.is_some_and(|every| every < MIN_REPAIR) {
+                wrong("cluster.repair_every".into(), format!("must be at least {MIN_REPAIR}"));
+            }
+            if conduct.hook_seconds.is_some_and(|span| !is_span(span)) {
+                wrong("cluster.hook_seconds".into(), WRONG_SPAN.into());
+            }
+            if conduct.failed_hooks.is_some_and(|share| !is_share(share)) {
+                wrong("cluster.failed_hooks".into(), WRONG_SHARE.into());
+            }
+        }
         for (index, offer) in self.offers.iter().enumerate() {
             let place = |key: &str| format!("offer[{index}].{key}");
             if !is_zone(&offer.zone) {
@@ -375,12 +457,12 @@ impl Scenario {
                 wrong(place("hourly_price"), "must be euros, as in 0.0428".into());
             }
             for (key, span) in [("boot_seconds", offer.boot_seconds), ("reinstall_seconds", offer.reinstall_seconds)] {
-                if span.is_some_and(|(shortest, longest)| shortest > longest || longest > 86_400) {
-                    wrong(place(key), "must be the shortest and the longest time, as in [20, 60]".into());
+                if span.is_some_and(|span| !is_span(span)) {
+                    wrong(place(key), WRONG_SPAN.into());
                 }
             }
             if offer.failed_boots.is_some_and(|share| !is_share(share)) {
-                wrong(place("failed_boots"), "must be a share from 0 to 1".into());
+                wrong(place("failed_boots"), WRONG_SHARE.into());
             }
         }
         for (index, pool) in self.pools.iter().enumerate() {
@@ -425,7 +507,7 @@ impl Scenario {
                 wrong(place("factor"), "must be from 0.01 to 1000".into());
             }
             if incident.share.is_some_and(|share| !is_share(share)) {
-                wrong(place("share"), "must be a share from 0 to 1".into());
+                wrong(place("share"), WRONG_SHARE.into());
             }
             if incident.calls_per_second == Some(0) {
                 wrong(place("calls_per_second"), format!("must be at least 1; for none, use {}", ApiDown.as_str()));
@@ -546,11 +628,36 @@ mod tests {
     }
 
     #[test]
+    fn what_is_about_clusters_is_refused_for_runners_and_the_other_way_round() {
+        let of_clusters = "ready_seconds = 5\n[[scale]]\nat = '30h'\ngroups = {}\n[cluster]\nrepair_every = '1s'\n\
+             hook_seconds = [60, 20]\nfailed_hooks = 2.0\n";
+        let text = DAY.replace("[[demand]]", &format!("{of_clusters}[[demand]]"));
+        let as_clusters = Scenario::parse_for_clusters(&text).unwrap_err().problems().to_vec();
+        for place in [
+            "demand: remove it: the arms are clusters",
+            "ready_seconds: remove it: ",
+            "scale[0].at: 30h is after",
+            "scale[0].groups: ",
+            "cluster.repair_every: must be at least 10s",
+            "cluster.hook_seconds: ",
+            "cluster.failed_hooks: ",
+        ] {
+            assert!(as_clusters.iter().any(|said| said.starts_with(place)), "{place}: {as_clusters:#?}");
+        }
+        assert_eq!(as_clusters.len(), 7, "{as_clusters:#?}");
+        let as_runners = problems(&text);
+        for place in ["scale: remove it: the arms are runners", "cluster: remove it: "] {
+            assert!(as_runners.iter().any(|said| said.starts_with(place)), "{place}: {as_runners:#?}");
+        }
+        Scenario::parse_for_clusters("hours = 1\n").unwrap();
+    }
+
+    #[test]
     fn a_file_that_is_no_scenario_is_refused_with_its_line() {
         for (text, words) in [
             (&format!("{DAY}minutes = 3\n")[..], "line 6: there is no key `minutes` here"),
             (&format!("{DAY}[[pool]]\nhosts = 3\nprefix = 'ci-'\n"), "line 8: there is no key `prefix` here"),
-            ("hours = 1\n", "the key `demand` is missing"),
+            ("hours = 1\n", "demand: there are no jobs: write a table [[demand]]"),
             (
                 &format!("{DAY}[[incident]]\nkind = 'strike'\nat = '1h'\n"),
                 "line 7: `kind`: there is no value `strike` here",
