@@ -138,6 +138,8 @@ impl RehearsedArm for ClusterArm {
                 end: scenario.length(),
                 scales: scales.into(),
                 repair_every,
+                whole: None,
+                growth: BTreeMap::new(),
                 failed: BTreeMap::new(),
                 refused: BTreeSet::new(),
                 outcome: ClusterOutcome::default(),
@@ -150,7 +152,7 @@ impl RehearsedArm for ClusterArm {
             }
             let mut notes = notes.clone();
             notes.extend(operator.refused.iter().cloned());
-            let cluster = operator.outcome(lifecycle.journal()).await?;
+            let cluster = operator.outcome(lifecycle.journal())?;
             Ok((course.outcome(name, lifecycle.journal(), notes, &SIMPLIFIED)?, cluster))
         });
         rehearsed.map(|(outcome, cluster)| Outcome::of_cluster(outcome, cluster))
@@ -184,6 +186,10 @@ struct Operator<'c> {
     /// What is still to come, the next one first.
     scales: VecDeque<Scale>,
     repair_every: Option<Duration>,
+    /// The cluster as it was wanted when it was whole the last time.
+    whole: Option<ClusterSpecification>,
+    /// By the number of an operation, for how many nodes more than there were before it began.
+    growth: BTreeMap<u64, usize>,
     /// By operation, stage and cause.
     failed: BTreeMap<String, usize>,
     /// What was refused before it began.
@@ -267,8 +273,15 @@ impl Operator<'_> {
             }
         };
         self.outcome.operations += 1;
+        let number = match &ended {
+            Ok(ended) => Some(ended.number),
+            Err(Error::Failed(failed)) => Some(failed.number),
+            Err(_) => None,
+        };
+        self.growth.extend(number.map(|number| (number, self.wanted_more())));
         match ended {
             Ok(ended) if ended.cluster.as_ref().is_some_and(|cluster| cluster.state == ClusterState::Active) => {
+                self.whole = Some(self.wanted.clone());
                 let now = self.now();
                 for change in self.outcome.changes.iter_mut().filter(|change| !change.is_ready) {
                     (change.is_ready, change.waited_ms) = (true, now.saturating_sub(change.at));
@@ -277,6 +290,12 @@ impl Operator<'_> {
             Ok(_) => {}
             Err(error) => self.note(&error),
         }
+    }
+
+    /// How many nodes more are wanted than when the cluster was whole.
+    fn wanted_more(&self) -> usize {
+        let there = |name| self.whole.as_ref().and_then(|whole| whole.groups.get(name)).map_or(0, |group| group.count);
+        self.wanted.groups.iter().map(|(name, group)| group.count.saturating_sub(there(name)) as usize).sum()
     }
 
     async fn terminate(&mut self) {
@@ -313,7 +332,7 @@ impl Operator<'_> {
     }
 
     /// What was done with the cluster, which is gone.
-    async fn outcome(self, journal: &Journal) -> Result<ClusterOutcome, RehearsalError> {
+    fn outcome(self, journal: &Journal) -> Result<ClusterOutcome, RehearsalError> {
         let mut created: BTreeMap<u64, usize> = BTreeMap::new();
         for operation in journal.operations(&OperationFilter::default())? {
             let is_created = operation.kind == OperationKind::CreateServer && operation.state == OperationState::Done;
@@ -324,12 +343,8 @@ impl Operator<'_> {
             }
         }
         let mut outcome = self.outcome;
-        // Where the history cannot be read, there is nothing to compare with.
-        for past in self.clusters.history(&self.wanted.name).await.unwrap_or_default() {
-            let counts = past.operation.counts.values();
-            let more: usize = counts.map(|counts| counts.wanted.saturating_sub(counts.before) as usize).sum();
-            outcome.replaced += created.get(&past.operation.number).map_or(0, |created| created.saturating_sub(more));
-        }
+        let more = |number| self.growth.get(number).copied().unwrap_or_default();
+        outcome.replaced = created.iter().map(|(number, created)| created.saturating_sub(more(number))).sum();
         let waited = outcome.changes.iter().map(|change| Duration::from_millis(change.waited_ms));
         outcome.ready = WaitTimes::of(waited.collect());
         outcome.failed_operations = self.failed.into_iter().map(|(name, count)| Counted { name, count }).collect();

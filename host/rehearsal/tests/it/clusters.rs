@@ -98,13 +98,16 @@ fn a_retry_policy_that_waits_for_stock_is_ready_when_the_shortage_is_over() {
 }
 
 #[test]
-fn servers_that_are_stopped_are_replaced_where_the_scenario_says_that_somebody_repairs() {
+fn servers_that_stop_or_go_are_replaced_where_the_scenario_says_that_somebody_repairs() {
     let stopped = "[[incident]]\nkind = 'servers-stopped'\nat = '30m'\nshare = 1.0\n";
-    let run = |more: &str| rehearse(&format!("{more}{stopped}"), &[("farm", farm("['DEV1-S']", ""))], "left > 0");
-    let (repaired, left_alone) = (run("[cluster]\nrepair_every = '10m'\n"), run(""));
+    let reclaimed = "[[incident]]\nkind = 'spot-reclaim'\nat = '32m'\nlasts = '1m'\nshare = 1.0\n";
+    let repair = "[cluster]\nrepair_every = '10m'\n";
+    let run = |more: &str| rehearse(more, &[("farm", farm("['DEV1-S']", ""))], "left > 0");
+    let (repaired, left_alone) = (run(&format!("{repair}{stopped}")), run(stopped));
     let of =
         |rehearsal: &Rehearsal| ["creations", "repairs", "replaced", "left"].map(|name| figure(rehearsal, 0, name));
     assert_eq!((of(&repaired), of(&left_alone)), ([4.0, 1.0, 2.0, 0.0], [2.0, 0.0, 0.0, 0.0]));
+    assert_eq!(of(&run(&format!("{repair}{reclaimed}"))), [4.0, 1.0, 2.0, 0.0]);
 }
 
 #[test]
