@@ -458,5 +458,5 @@ func TestTheBinarySaysWhatItIs(t *testing.T) {
 	require.FileExists(t, folder+"/"+binary[strings.LastIndex(binary, "/")+1:])
 	output, err = exec.Command(binary, "bootstrap").CombinedOutput()
 	require.Error(t, err)
-	require.Contains(t, string(output), "bootstrap requires plugin repository path")
+	require.Contains(t, string(output), "bootstrap needs the path of the plugin")
 }

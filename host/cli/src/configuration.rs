@@ -126,7 +126,10 @@ pub(crate) fn load(named: Option<&Path>, environment: &Environment) -> Result<Co
     };
     let text = read_text(&path, "the configuration", MAX_FILE_BYTES).map_err(|failure| {
         if named.is_some() {
-            failure.remedy("name an existing file with --config or WINDLASS_CONFIG, or leave it out")
+            match path.is_file() {
+                true => failure,
+                false => failure.remedy("name an existing file with --config or WINDLASS_CONFIG, or leave it out"),
+            }
         } else {
             failure
         }

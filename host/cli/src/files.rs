@@ -38,7 +38,7 @@ fn too_large(what: &str, limit: u64) -> Failure {
 /// As [`read_bounded`], for text.
 pub(crate) fn read_text(path: &Path, what: &str, limit: u64) -> Result<String, Failure> {
     String::from_utf8(read_bounded(path, what, limit)?)
-        .map_err(|_| Failure::usage(format!("{what} is not UTF-8 text")).at(path.display().to_string()))
+        .map_err(|_| Failure::usage(format!("cannot read {what}: it is not UTF-8 text")).at(path.display().to_string()))
 }
 
 /// Standard input, whole, up to `limit` bytes.

@@ -7,7 +7,9 @@ use cap_std::fs::Dir;
 use serde_json::{Map, Value};
 use windlass_inspect::failure::Failure;
 use windlass_policy::slots::SlotName;
-use windlass_policy::{Error, Examination, Host, Link, LoadedPolicy, Mode, Policies, Refusal, RulesFile, Source};
+use windlass_policy::{
+    Error, Examination, Host, Link, LoadedPolicy, Mode, Policies, Refusal, RulesFile, Source, plain_serde,
+};
 
 use crate::arguments::LoadOptions;
 use crate::context::{Context, is_writable};
@@ -166,7 +168,9 @@ pub(crate) fn json_argument(argument: &str, what: &str) -> Result<Value, Failure
         (argument.to_owned(), "the command line".to_owned())
     };
     serde_json::from_str(&text).map_err(|error| {
-        let failure = Failure::usage(format!("{what}: this is not valid JSON")).at(place).because(error.to_string());
+        let failure = Failure::usage(format!("{what}: this is not valid JSON"))
+            .at(place)
+            .because(plain_serde(&error.to_string()));
         match Path::new(argument).is_file() {
             true => failure.remedy(format!("to read the file, write @{argument}")),
             false => failure,

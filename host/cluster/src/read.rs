@@ -34,7 +34,7 @@ impl Format {
             Some("yaml" | "yml" | "json") => Ok(Self::Yaml),
             _ => Err(Error::SpecificationFile {
                 path: path.to_owned(),
-                problem: "its name must end in .toml, .yaml, .yml or .json, which says how it is written".to_owned(),
+                problem: "its name must end in .toml, .yaml, .yml or .json, which says its format".to_owned(),
             }),
         }
     }
@@ -71,8 +71,11 @@ impl ClusterSpecification {
     /// # Errors
     /// [`Error::SpecificationFile`] when it cannot be read, [`Error::Specification`] when it is wrong.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let format = Format::of(path)?;
         let failed = |problem: String| Error::SpecificationFile { path: path.to_owned(), problem };
+        if path.is_dir() {
+            return Err(failed("it is a directory".to_owned()));
+        }
+        let format = Format::of(path)?;
         let text = read_text(path, MAX_FILE_LEN).map_err(|error| failed(error.to_string()))?;
         let mut specification = Self::parse(&text, format)?;
         // YAML takes what JSON does not, such as a comma at the end of a list.

@@ -47,7 +47,10 @@ pub struct SignedBy {
 #[non_exhaustive]
 pub enum Untrusted {
     /// It has no signature.
-    #[error("{digest} is not signed, and [policies.trust] takes only what is signed by {trusted}")]
+    #[error(
+        "{digest} is not signed, and [policies.trust] takes only what is signed by {trusted}; `windlass policy sign` signs \
+             a policy"
+    )]
     Unsigned {
         /// What is not signed.
         digest: ContentDigest,

@@ -103,7 +103,10 @@ impl Catalogue {
         for name in types {
             let Some(server_type) = self.find(name) else {
                 let near = windlass_policy::nearest(name, self.types.keys().map(String::as_str));
-                let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+                let near = match near {
+                    Some(near) => format!("; did you mean {near}?"),
+                    None => "; `windlass type list` has those that there are".to_owned(),
+                };
                 let words = format!("{zone} has no server type {name}{near}");
                 problems.push(AccountProblem::new("types", FailureClass::InvalidArguments, words));
                 continue;
@@ -275,7 +278,7 @@ pub async fn no_image(client: &Client, label: &str) -> String {
     let meant = windlass_policy::nearest(label, known.iter().map(|image| image.label.as_str()));
     let instead = match meant {
         Some(meant) => format!("did you mean {meant}?"),
-        None => "a label is like ubuntu_noble, and an image of your own is named by its id".to_owned(),
+        None => "`windlass image list` has those that there are; an image of your own is named by its id".to_owned(),
     };
     format!("there is no image with the label {label}; {instead}")
 }

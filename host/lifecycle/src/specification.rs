@@ -468,14 +468,19 @@ impl ServerSpecification {
             if texts.len() > MAX_PARTS {
                 problems.add(field, format!("{} are more than {MAX_PARTS}", texts.len()));
             }
-            if texts.iter().any(|text| text.is_empty() || text.len() > MAX_NAME_LEN) {
-                problems.add(field, format!("one is empty or longer than {MAX_NAME_LEN} bytes"));
+            if let Some(empty) = texts.iter().position(String::is_empty) {
+                problems.add(field, format!("number {} is empty", empty + 1));
+            }
+            if let Some(long) = texts.iter().position(|text| text.len() > MAX_NAME_LEN) {
+                problems.add(field, format!("number {} is longer than {MAX_NAME_LEN} bytes", long + 1));
             }
         }
         if let Some(name) = &self.name {
             let longest = numbered(name, count, count).len();
-            if name.is_empty() || name.len() > MAX_NAME_LEN {
-                problems.add("name", format!("it is empty or longer than {MAX_NAME_LEN} bytes"));
+            if name.is_empty() {
+                problems.add("name", "it is empty");
+            } else if name.len() > MAX_NAME_LEN {
+                problems.add("name", format!("it has {} bytes, and {MAX_NAME_LEN} are allowed", name.len()));
             } else if longest > MAX_NAME_LEN {
                 let words =
                     format!("with the numbers of {count} servers it has {longest} bytes, more than {MAX_NAME_LEN}");

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong = || match text.parse::<u32>() {
         Ok(number) => format!("'{number}' lacks a unit: write {number}s, {number}m or {number}h"),
-        Err(_) => format!("'{text}' is not a duration: write for example 500ms, 90s, 10m or 1h30m"),
+        Err(_) => format!("'{text}' is not a duration: write for example 500ms, 90s, 10m, 1h30m or 7d"),
     };
     let span: Span = text.trim().parse().map_err(|_| wrong())?;
     let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|_| wrong())?;

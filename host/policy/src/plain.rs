@@ -26,6 +26,12 @@ pub fn plain_serde(words: &str) -> String {
     if let Some(key) = words.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
         return format!("the key `{key}` is missing");
     }
+    if let Some(key) = words.strip_prefix("duplicate field ") {
+        return format!("the key {key} is set twice; keep one");
+    }
+    if words.starts_with("EOF while parsing") {
+        return "the text ends too early".to_owned();
+    }
     for (prefix, what) in [("unknown field ", "key"), ("unknown variant ", "value")] {
         if let Some(rest) = words.strip_prefix(prefix) {
             let mut names = rest.split('`').skip(1).step_by(2);

@@ -234,9 +234,9 @@ fn parse_count(text: &str) -> Result<GroupCount, String> {
     let (group, count) = text.split_once('=').ok_or("write GROUP=COUNT, for example workers=5")?;
     if count.starts_with(['+', '-']) {
         // Rust reads `+2` as 2, and who writes it means two more.
-        return Err(format!("'{count}' is not a number of nodes: write how many there are to be in all, as {group}=5"));
+        return Err(format!("'{count}' is not a number of nodes: write the total, for example {group}=5"));
     }
-    let count = count.parse().map_err(|_| format!("'{count}' is not a number of nodes: write GROUP=COUNT"))?;
+    let count = count.parse().map_err(|_| format!("'{count}' is not a number of nodes, as 5 is in {group}=5"))?;
     let group = group.parse().map_err(|error: windlass_cluster::InvalidName| error.to_string())?;
     Ok(GroupCount { group, count })
 }

@@ -41,6 +41,7 @@ async fn list(context: &Context, arguments: &ListOperations) -> Result<(), Failu
     let mut filter = OperationFilter::default();
     filter.states = if arguments.open { OperationState::UNFINISHED.to_vec() } else { arguments.state.clone() };
     filter.group = group.map(String::from);
+    let of_group = filter.group.clone();
     filter.limit = Some(arguments.limit);
     let state = context.state_directory()?;
     let inspector = context.inspector(&state);
@@ -48,6 +49,9 @@ async fn list(context: &Context, arguments: &ListOperations) -> Result<(), Failu
     let mut notes = if operations.is_empty() { context.other_owners(&state, false).await } else { Vec::new() };
     if arguments.open && arguments.group.is_none() {
         notes.extend(context.open_cluster_operations().await?.into_iter().map(|operation| operation.words));
+    }
+    if let Some(group) = of_group.filter(|_| operations.is_empty()) {
+        notes.insert(0, format!("the journal has no such operations of the group {group}"));
     }
     inspector.operations(operations, &notes);
     Ok(())

@@ -21,7 +21,7 @@ const DEFAULT_NAMESPACE: &str = "gitlab-org/fleeting/plugins";
 pub enum BootstrapError {
     /// No repository was named.
     #[error(
-        "bootstrap requires plugin repository path as parameter, e.g: \
+        "bootstrap needs the path of the plugin's repository, for example \
          registry.gitlab.com/gitlab-org/fleeting/plugins/scaleway"
     )]
     NoRepository,
@@ -29,7 +29,7 @@ pub enum BootstrapError {
     #[error("plugin directory {} doesn't exist: make it, or name another one in {PLUGIN_PATH_VARIABLE}", .0.display())]
     NoPluginDirectory(PathBuf),
     /// The repository cannot be a folder's name.
-    #[error("{repository:?} is no repository path: {reason}")]
+    #[error("{repository:?} is not a repository path: {reason}")]
     Repository {
         /// As it was given.
         repository: String,
@@ -191,10 +191,7 @@ mod tests {
     #[test]
     fn a_missing_name_says_what_is_expected() {
         assert!(
-            plugin_folder("", "1.0.0")
-                .unwrap_err()
-                .to_string()
-                .starts_with("bootstrap requires plugin repository path")
+            plugin_folder("", "1.0.0").unwrap_err().to_string().starts_with("bootstrap needs the path of the plugin")
         );
     }
 

@@ -42,7 +42,7 @@ pub enum ConfigurationError {
         problem: String,
     },
     /// A profile was asked for that the configuration file does not hold.
-    #[error("there is no profile `{profile}` (named by {named_by}) in {looked}; it holds {known}")]
+    #[error("there is no profile `{profile}` (named by {named_by}) in {looked}; it has {known}")]
     UnknownProfile {
         profile: String,
         named_by: &'static str,

@@ -35,7 +35,7 @@ pub(super) fn config_path(explicit: Option<&Path>, environment: &Environment) ->
     };
     Some(ConfigPath {
         path: directory.join("scw").join("config.yaml"),
-        named_by: "Scaleway's default place",
+        named_by: "Scaleway's tools",
         must_exist: false,
     })
 }

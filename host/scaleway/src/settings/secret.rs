@@ -17,12 +17,16 @@ impl SecretKey {
         if is_uuid(text) {
             Ok(Self(text.to_owned()))
         } else {
-            Err(ConfigurationError::Invalid {
-                place: place.to_owned(),
-                problem: "is not a secret key: one is a UUID (8-4-4-4-12 hexadecimal digits); \
-                          it is not shown here, because it may be a mistyped one"
-                    .to_owned(),
-            })
+            let why = match text {
+                text if is_uuid(text.trim()) => "; it begins or ends with a space",
+                text if text.starts_with("SCW") => "; this looks like an access key",
+                _ => "",
+            };
+            let problem = format!(
+                "is not a secret key, which is a UUID (8-4-4-4-12 hexadecimal digits){why}. It is not shown here, \
+                 because it may be a key with a typing error"
+            );
+            Err(ConfigurationError::Invalid { place: place.to_owned(), problem })
         }
     }
 }

@@ -266,11 +266,11 @@ fn a_file_or_profile_that_was_named_must_exist() {
     assert!(message.starts_with("configuration file /nowhere/config.yaml, named by SCW_CONFIG_PATH:"), "{message}");
     let message = home.load(&[("SCW_PROFILE", "nmaed")]).unwrap_err().to_string();
     assert!(
-        message.contains("no profile `nmaed` (named by SCW_PROFILE)") && message.contains("it holds empty, named"),
+        message.contains("no profile `nmaed` (named by SCW_PROFILE)") && message.contains("it has empty, named"),
         "{message}"
     );
     let message = Home::empty().load(&[("SCW_PROFILE", "named"), ("SCW_SECRET_KEY", KEY_A)]).unwrap_err().to_string();
-    assert!(message.contains("(absent); it holds no profiles"), "{message}");
+    assert!(message.contains("(absent); it has no profiles"), "{message}");
 }
 
 #[test]

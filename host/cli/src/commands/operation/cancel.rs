@@ -102,7 +102,7 @@ pub(super) async fn cancel(context: &Context, arguments: &CancelOperations) -> R
             (None, None, Some(operation)) => format!("windlass operation show {operation}"),
             (None, None, None) => "windlass operation list".to_owned(),
         };
-        Failure::new(Exit::Left, "what had ended before it was cancelled stays as it is").remedy(remedy)
+        Failure::new(Exit::Left, "an operation had already ended, so it was not cancelled").remedy(remedy)
     } else if all_settled && !kept.is_empty() {
         Failure::new(Exit::Left, KEPT.0).remedy(KEPT.1)
     } else if all_settled {

@@ -187,7 +187,11 @@ async fn test(
 ) -> Result<(), Failure> {
     let fixtures = tested.fixtures()?;
     if fixtures.is_empty() {
-        return Err(Failure::usage("there are no fixtures")
+        let words = match tested.fixtures.exists() {
+            true => "there are no fixtures",
+            false => "the folder of fixtures does not exist",
+        };
+        return Err(Failure::usage(words)
             .at(tested.fixtures.display().to_string())
             .remedy("write one (docs/writing-policies.md), or make some of recorded decisions with --record"));
     }

@@ -111,11 +111,22 @@ pub(super) fn no_such_server(journal: Option<&Journal>, zone: &Zone, owner: Opti
             .because(format!("the newest operation on it is {id} ({kind}, {state})"))
             .remedy(format!("windlass operation show {text}"));
     }
+    if text.is_empty() {
+        return Failure::usage("the server's name is empty").remedy("windlass server list");
+    }
     let mut failure = Failure::unknown(format!("there is no server '{text}' of ours in {zone}"));
     if let Some(owner) = owner {
         failure = failure.because(format!("ours are those that carry the tag windlass-owner={owner}"));
     }
-    failure.remedy("windlass server list")
+    let of_group = text.parse().is_ok_and(|group: GroupName| {
+        let mut filter = OperationFilter::default();
+        (filter.group, filter.limit) = (Some(String::from(group)), Some(1));
+        journal.and_then(|journal| journal.operations(&filter).ok()).is_some_and(|found| !found.is_empty())
+    });
+    match of_group {
+        true => failure.because(format!("'{text}' is a group")).remedy(format!("name the group: --group {text}")),
+        false => failure.remedy("windlass server list"),
+    }
 }
 
 pub(super) fn not_in(zone: &Zone, text: &str) -> Failure {
