@@ -16,7 +16,7 @@ use super::conditions::Conditions;
 use super::meter::Meter;
 use super::outcome::{Limits, Outcome, PricedPlace, SIMPLIFIED, Totals};
 use super::story::{Counters, Story};
-use super::{RehearsalError, Rehearser, Scenario, account, invented, left, milliseconds, start_of};
+use super::{RehearsalError, Rehearser, Scenario, account, doubtful_prices, milliseconds, start_of};
 use crate::group::check::{CheckedGroup, Scratch};
 use crate::group::error::StartError;
 use crate::group::places::Place;
@@ -188,7 +188,8 @@ impl<'r> Course<'r> {
     ) -> Result<Outcome, RehearsalError> {
         let [scaleway, .., costs] = SIMPLIFIED;
         let Story { failures, removals, events } = Story::read(journal)?;
-        notes.extend(invented(&self.prices, self.scenario));
+        let places: Vec<_> = self.prices.iter().map(|(place, price)| (place.clone(), Some(*price))).collect();
+        notes.extend(doubtful_prices(&places, self.scenario));
         let server_hours = self.meter.server_hours();
         let Meter { places, mut hours, .. } = self.meter;
         for (hour, at) in hours.iter_mut().zip((self.starts_at..).step_by(3_600_000)) {
@@ -225,7 +226,7 @@ impl<'r> Course<'r> {
             totals,
             failures,
             removals,
-            left: left(&self.simulator),
+            left: left(&self.simulator, None),
             notes,
             warnings: Vec::new(),
             simplified: [&[scaleway][..], simplified, &[costs]].concat().into_iter().map(str::to_owned).collect(),

@@ -31,6 +31,24 @@ const REST: Duration = Duration::from_secs(2 * 3_600);
 /// How often it is looked whether hosts are deleted whose deletion is scheduled.
 const BILL: Duration = Duration::from_secs(60);
 
+/// What is left at Scaleway: neither in this pool nor about to be deleted.
+pub(super) fn left(simulator: &Simulator, pool: Option<&PoolPrefix>) -> Vec<Leftover> {
+    let mut resources = simulator.resources();
+    let is_in_pool = |name: &Value| name.as_str().zip(pool).is_some_and(|(name, pool)| pool.holds(name));
+    resources.apple_silicon_servers.retain(|host| !is_in_pool(&host["name"]) && !is_scheduled(host));
+    let lists = [
+        ("server", resources.servers),
+        ("ip", resources.ips),
+        ("volume", resources.volumes),
+        ("private-nic", resources.private_nics),
+        ("apple-silicon-server", resources.apple_silicon_servers),
+    ];
+    let ids = |(kind, list): (&'static str, Vec<Value>)| {
+        list.into_iter().map(move |value| Leftover { kind, id: value["id"].as_str().unwrap_or_default().to_owned() })
+    };
+    lists.into_iter().flat_map(ids).collect()
+}
+
 /// Whether Scaleway will delete a host.
 fn is_scheduled(host: &Value) -> bool {
     host["deletion_scheduled"] == true
@@ -142,22 +160,7 @@ impl Day {
 
     /// What is left at Scaleway: neither in the pool nor about to be deleted.
     pub(super) fn left(&self) -> Vec<Leftover> {
-        let mut resources = self.simulator.resources();
-        let is_in_pool =
-            |name: &Value| name.as_str().zip(self.pool.as_ref()).is_some_and(|(name, pool)| pool.holds(name));
-        resources.apple_silicon_servers.retain(|host| !is_in_pool(&host["name"]) && !is_scheduled(host));
-        let lists = [
-            ("server", resources.servers),
-            ("ip", resources.ips),
-            ("volume", resources.volumes),
-            ("private-nic", resources.private_nics),
-            ("apple-silicon-server", resources.apple_silicon_servers),
-        ];
-        let ids = |(kind, list): (&'static str, Vec<Value>)| {
-            list.into_iter()
-                .map(move |value| Leftover { kind, id: value["id"].as_str().unwrap_or_default().to_owned() })
-        };
-        lists.into_iter().flat_map(ids).collect()
+        left(&self.simulator, self.pool.as_ref())
     }
 
     /// The first calls of a round of GitLab's provisioner.
