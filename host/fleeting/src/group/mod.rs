@@ -58,9 +58,9 @@ use instances::Instances;
 use kind::Direction;
 pub(crate) use places::Place;
 pub use rehearsal::{
-    Arm, ClusterConduct, Counted, Course, Demand, Event, Hour, Incident, IncidentKind, Leftover, Limits, Offer, Outcome,
-    Pattern, PricedPlace, Provisioner, RehearsalError, Rehearser, Scale, Scenario, ScenarioError, SettingError,
-    SettingKey, Stock, Time, Totals, WaitTimes,
+    Arm, ClusterConduct, Counted, Course, Demand, Event, Hour, Incident, IncidentKind, Leftover, Limits, Offer,
+    Outcome, Pattern, PricedPlace, Provisioner, RehearsalError, Rehearser, Scale, Scenario, ScenarioError,
+    SettingError, SettingKey, Stock, Time, Totals, WaitTimes,
 };
 pub use runner_file::RunnerFileError;
 pub use simulate::{SimulateCommand, SimulateOptions, Simulated, simulate};

@@ -7,7 +7,8 @@ use tempfile::TempDir;
 use windlass_fleeting::{Arm, ProcessEnvironment, Rehearser, Scenario};
 use windlass_rehearsal::{Law, NamedArm, Rehearsal};
 
-pub(crate) static REHEARSER: LazyLock<Rehearser> = LazyLock::new(|| Rehearser::new(ProcessEnvironment::default(), None).unwrap());
+pub(crate) static REHEARSER: LazyLock<Rehearser> =
+    LazyLock::new(|| Rehearser::new(ProcessEnvironment::default(), None).unwrap());
 
 /// A runner's configuration on its way.
 #[derive(Clone)]

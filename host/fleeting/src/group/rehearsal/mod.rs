@@ -61,7 +61,9 @@ use meter::Meter;
 pub use outcome::{Counted, Event, Hour, Leftover, Limits, Outcome, PricedPlace, Totals, WaitTimes};
 pub use provisioner::Provisioner;
 use scaler::Scaler;
-pub use scenario::{ClusterConduct, Demand, Incident, IncidentKind, Offer, Scale, Scenario, ScenarioError, Stock, Time};
+pub use scenario::{
+    ClusterConduct, Demand, Incident, IncidentKind, Offer, Scale, Scenario, ScenarioError, Stock, Time,
+};
 pub use setting::{SettingError, SettingKey};
 use story::{PolicyFailures, Story};
 use warnings::Warnings;
