@@ -13,6 +13,7 @@ use windlass_scaleway::{Client, Settings, Zone};
 use windlass_simulator::Simulator;
 
 use super::conditions::Conditions;
+use super::day::left;
 use super::meter::Meter;
 use super::outcome::{Limits, Outcome, PricedPlace, SIMPLIFIED, Totals};
 use super::story::{Counters, Story};
