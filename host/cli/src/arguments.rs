@@ -320,7 +320,7 @@ pub(crate) struct CreateServer {
     )]
     pub(crate) ipv6: Option<u32>,
     /// Size of the root volume, for example 20GB
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
     pub(crate) volume_size: Option<Size>,
     /// Kind of the root volume
     #[arg(long, value_enum, value_name = "KIND")]
@@ -347,7 +347,7 @@ pub(crate) struct CreateServer {
     #[arg(long, value_name = "ID")]
     pub(crate) project: Option<String>,
     /// How long a server may take to run before it is rolled back, for example 10m
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
     pub(crate) wait: Option<Duration>,
     /// Maximum number of servers handled in parallel
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -547,7 +547,7 @@ pub(crate) struct Sweep {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Skip resources younger than this: another process may still be creating them [default: 1h]
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
     pub(crate) older_than: Option<Duration>,
     /// Also remove servers that this journal does not know, whatever their state, and what is attached to them;
     /// otherwise they are only reported

@@ -196,6 +196,11 @@ pub(crate) fn parse(text: &str, file: &Path) -> Result<Configuration, Failure> {
     if problems.is_empty() { Ok(configuration) } else { Err(failure(file, &problems)) }
 }
 
+/// Whether no line is written as TOML has it.
+fn is_yaml(problems: &[Problem]) -> bool {
+    problems.len() > 1 && problems.iter().all(|problem| problem.message == "a line is written as KEY = VALUE")
+}
+
 fn failure(file: &Path, problems: &[Problem]) -> Failure {
     let count = match problems.len() {
         1 => "a problem".to_owned(),
@@ -207,6 +212,7 @@ fn failure(file: &Path, problems: &[Problem]) -> Failure {
             Some("yaml" | "yml" | "json") => {
                 "write the file as TOML, not YAML or JSON; docs/configuration.md lists every key"
             }
+            _ if is_yaml(problems) => "write the file as TOML (`zone = \"fr-par-1\"`), not as YAML",
             _ => "correct the file; docs/configuration.md lists every key",
         });
     for problem in problems.iter().take(MAX_TOLD) {

@@ -139,6 +139,10 @@ pub(crate) fn only_slot<'f>(
 /// A policy by its file, or the built-in one under the name `default`.
 pub(crate) fn link_or_default(context: &Context, slot: SlotName, options: &LoadOptions) -> Result<Link, Failure> {
     if options.file != Path::new(BUILT_IN) {
+        let name = options.file.to_string_lossy();
+        if !options.file.exists() && nearest(&name, [BUILT_IN]).is_some() {
+            return Err(Failure::usage(format!("there is no file {name}; did you mean {BUILT_IN}?")));
+        }
         return link(context, slot, options);
     }
     let mut link = Link::default();

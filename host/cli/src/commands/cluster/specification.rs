@@ -46,6 +46,12 @@ fn invalid(file: &std::path::Path, problems: &[types::Failure]) -> Failure {
 
 pub(crate) async fn validate(context: &Context, arguments: &ValidateCluster) -> Result<(), Failure> {
     let specification = read(&arguments.file)?;
+    let zone = specification.zone.as_str();
+    if let Some(other) = context.global.zone.as_deref().filter(|other| *other != zone) {
+        return Err(Failure::usage(format!("the specification is for the zone {zone}, and --zone says {other}"))
+            .at(arguments.file.display().to_string())
+            .remedy("leave out --zone"));
+    }
     if !arguments.offline {
         let look = context.clusters(None)?;
         let problems = look.clusters.validate(&specification).await.map_err(|error| failure_of(&error))?;

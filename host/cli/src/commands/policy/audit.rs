@@ -155,10 +155,13 @@ fn slot_of(file: &Path, wanted: Option<SlotName>) -> Result<SlotName, Failure> {
         decided.iter().copied().filter(|slot| SLOTS.contains(slot) && wanted.is_none_or(|it| it == *slot)).collect();
     match audited.as_slice() {
         [slot] => Ok(*slot),
-        [] => Err(Failure::usage(format!("{} is about what happens, not about what exists", names(&decided)))
-            .at(file.display().to_string())
-            .because(format!("an audit asks the slots {}", names(&SLOTS)))
-            .remedy("compare it on recorded and generated questions: windlass policy diff default FILE --slot SLOT")),
+        [] => Err(Failure::usage(format!(
+            "a policy of {} cannot be audited: it decides about events, not about machines",
+            names(&decided)
+        ))
+        .at(file.display().to_string())
+        .because(format!("an audit asks the slots {}", names(&SLOTS)))
+        .remedy("compare it on recorded and generated questions: windlass policy diff default FILE --slot SLOT")),
         several => Err(Failure::usage("the policy decides several slots that can be audited")
             .at(file.display().to_string())
             .remedy(format!("name one with --slot: {}", names(several)))),

@@ -221,7 +221,8 @@ pub(super) fn sign(context: &Context, arguments: &SignPolicy) -> Result<(), Fail
             .because(error.to_string())
             .remedy("`minisign -G` makes a key; --password-file names a file with its password")
     };
-    let key = read_text(&arguments.key, "the key", MAX_KEY_BYTES)?;
+    let key = read_text(&arguments.key, "the key", MAX_KEY_BYTES)
+        .map_err(|failure| failure.remedy("name a secret key of minisign; `minisign -G` makes one"))?;
     let password = match &arguments.password_file {
         Some(file) => Some(read_text(file, "the password", MAX_KEY_BYTES)?.trim_end_matches(['\r', '\n']).to_owned()),
         None => None,

@@ -96,6 +96,10 @@ fn trust(context: &Context, keys: &[String]) -> Result<Arc<Trust>, Failure> {
     let mut named = Map::new();
     for key in keys {
         let path = Path::new(key);
+        // A key itself has neither.
+        if !path.is_file() && (key.ends_with(".pub") || key.ends_with(".pem") || key.contains('\\')) {
+            return Err(Failure::usage("there is no such file of a key").at(key.clone()));
+        }
         let text = if path.is_file() { read_text(path, "the key", MAX_KEY_BYTES)? } else { key.clone() };
         named.insert(key.clone(), text.into());
     }
