@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use windlass_inspect::failure::Failure;
 use windlass_policy::slots::SlotName;
 use windlass_policy::{
-    Error, Examination, Host, Link, LoadedPolicy, Mode, Policies, Refusal, RulesFile, Source, plain_serde,
+    Error, Examination, Host, Link, LoadedPolicy, Mode, Policies, Refusal, RulesFile, Source, nearest, plain_serde,
 };
 
 use crate::arguments::LoadOptions;
