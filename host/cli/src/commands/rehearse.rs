@@ -248,8 +248,16 @@ fn unreadable(name: &str, file: &str, error: &RunnerFileError) -> Failure {
     Failure::usage(format!("arm {name} cannot be read")).at(file.to_owned()).because(error.to_string())
 }
 
-fn arm(name: &str, file: &str, group: Option<&str>) -> Result<Arm, Failure> {
-    Arm::read(file, group).map_err(|error| unreadable(name, file, &error))
+/// A runner's configuration, whose settings can be tuned.
+fn tunable(name: &str, file: &str, group: Option<&str>) -> Result<NamedArm, Failure> {
+    let arm = ArmFile { name, file, text: read_text(Path::new(file), "the arm", MAX_ARM_BYTES)? };
+    if arm.is_cluster() {
+        return Err(Failure::usage("only the settings of a runner can be tuned")
+            .at(file.to_owned())
+            .because("this is the specification of a cluster")
+            .remedy("compare several specifications: windlass rehearse SCENARIO --arm NAME=FILE --arm ..."));
+    }
+    arm.group(group)
 }
 
 fn laws(never: &[String], always: &[String]) -> Result<Vec<Law>, Failure> {

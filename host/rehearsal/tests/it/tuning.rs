@@ -1,5 +1,6 @@
 //! Searches for settings: what is chosen is better on seeds that the search has not seen.
 
+use windlass_fleeting::Scenario;
 use windlass_rehearsal::{FIGURES, Law, Search, TuneOptions, Tuning};
 
 use crate::support::{Configuration, configuration, scenario, with_arms};
@@ -8,14 +9,13 @@ const SLOW: &str = "[[offer]]\nboot_seconds = [30, 50]\n";
 const SEARCH: &str = "[[setting]]\nkey = 'policy[0].idle_count'\nvalues = [0, 2]\n\
     [[setting]]\nkey = 'policy[0].idle_time'\nvalues = ['2m']\n";
 
-fn tune(configuration: Configuration, law: &str, seeds: usize) -> Tuning {
-    let scenario = scenario(1, 10, SLOW);
+fn tune(configuration: Configuration, scenarios: &[Scenario], law: &str, seeds: usize) -> Tuning {
     let laws = [Law::never(law).unwrap()];
     let goal = FIGURES.iter().find(|figure| figure.name == "cost").unwrap();
     let options = TuneOptions { goal, candidates: 64, seed: 1, seeds };
     let search = Search::parse(SEARCH).unwrap();
     with_arms(&[("today", configuration)], |arms, rehearser| {
-        Tuning::run(&[scenario], &arms[0], &search, &laws, options, rehearser, &|_, _| {}).unwrap()
+        Tuning::run(scenarios, &arms[0], &search, &laws, options, rehearser, &|_, _| {}).unwrap()
     })
 }
 
@@ -30,7 +30,7 @@ fn tuned_settings_beat_the_default_on_held_out_seeds() {
     // The runner asks less often than it would by default, and the test takes less time.
     let calm = "max_instances = 10\nupdate_interval_when_expecting = '10s'";
     let generous = configuration().with_idle("idle_count = 5\nidle_time = '1h'").with_autoscaler(calm);
-    let tuning = tune(generous, "wait_p95 > 45", 2);
+    let tuning = tune(generous, &[scenario(1, 10, SLOW)], "wait_p95 > 45", 2);
     let ([cost, tuned_cost], [_, wait]) = (held_out(&tuning, "cost"), held_out(&tuning, "wait_p95"));
     assert!(tuning.is_good() && tuned_cost < 0.8 * cost && wait <= 45.0, "{:#?}", tuning.candidates);
     assert_eq!((tuning.seeds.as_slice(), tuning.held_out_seeds.as_slice()), (&[1, 2][..], &[3, 4][..]));
@@ -52,7 +52,12 @@ fn tuned_settings_beat_the_default_on_held_out_seeds() {
 }
 
 #[test]
-fn what_no_settings_can_keep_is_not_good() {
-    let tuning = tune(configuration(), "wait_p50 >= 0", 1);
+fn settings_have_to_keep_the_laws_in_every_scenario() {
+    let scenarios = [scenario(1, 4, SLOW), scenario(1, 30, SLOW)];
+    let tuning = tune(configuration(), &scenarios, "jobs > 15", 1);
     assert!(!tuning.is_good() && tuning.candidates.iter().all(|it| it.violations > 0), "{:#?}", tuning.candidates);
+    let kept: Vec<bool> = tuning.held_out.iter().map(|it| it.laws.iter().all(|law| law.holds)).collect();
+    assert_eq!((tuning.scenarios.len(), kept), (2, vec![true, false]));
+    // The same with the quiet one alone is good.
+    assert!(tune(configuration(), &scenarios[..1], "jobs > 15", 1).is_good());
 }

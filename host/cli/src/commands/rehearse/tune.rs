@@ -3,9 +3,9 @@
 use windlass_inspect::failure::Failure;
 use windlass_inspect::output::{Output, print, table};
 use windlass_inspect::text::{bold, dim, printable};
-use windlass_rehearsal::{Candidate, Figure, NamedArm, Search, TUNED, TuneFailure, TuneOptions, Tuning};
+use windlass_rehearsal::{Candidate, Figure, Search, TUNED, TuneFailure, TuneOptions, Tuning};
 
-use super::{arm, failed, figures, laws, read_scenario, rehearser};
+use super::{failed, figures, laws, read_scenario, rehearser, tunable};
 use crate::arguments::TuneScenarios;
 use crate::context::Context;
 use crate::files::{Existing, read_text, write_atomically};
@@ -21,7 +21,7 @@ pub(crate) fn run(output: Output, arguments: &TuneScenarios, context: Option<&Co
     if name == TUNED {
         return Err(Failure::usage(format!("an arm cannot be called {TUNED}: the result is called so")));
     }
-    let arm = NamedArm { name: name.clone(), arm: arm(name, file, arguments.group.as_deref())? };
+    let arm = tunable(name, file, arguments.group.as_deref())?;
     let search = search(arguments)?;
     let laws = laws(&arguments.never, &arguments.always)?;
     let goal = Figure::named(&arguments.goal);
