@@ -201,7 +201,7 @@ fn what_does_not_fit_together_of_clusters_and_runners_is_told_with_its_place() {
     folder.write("wrong.toml", "name = 'farm'\nzone = 'fr-par-1'\n[groups.web]\ncount = 'one'\n");
     run("scaled.toml", &["--arm", "farm=wrong.toml"]).says("wrong.toml").says("`count`");
     folder.write("search.toml", "[[setting]]\nkey = 'max_instances'\nvalues = [1, 2]\n");
-    let tuned = ["tune", "scaled.toml", "--arm", "farm=farm.yaml", "--search", "search.toml", "--never", "left > 0"];
+    let tuned = ["tune", "small.toml", "--arm", "farm=farm.yaml", "--search", "search.toml", "--never", "left > 0"];
     folder.run(&tuned).expect(2).says("only the settings of a runner can be tuned").says("farm.yaml");
 }
 
