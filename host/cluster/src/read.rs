@@ -80,7 +80,7 @@ impl ClusterSpecification {
         let mut specification = Self::parse(&text, format)?;
         // YAML takes what JSON does not, such as a comma at the end of a list.
         if path.extension().is_some_and(|ending| ending == "json")
-            && let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(&text)
+            && let Err(error) = serde_json::from_str::<serde_json::Value>(&text)
         {
             let words = error.to_string();
             let words = words.split(" at line ").next().unwrap_or_default();

@@ -273,7 +273,7 @@ mod tests {
         for (count, words) in [
             ("web", "write GROUP=COUNT"),
             ("web=many", "not a number of nodes"),
-            ("web=+2", "in all, as web=5"),
+            ("web=+2", "write the total, for example web=5"),
             ("WEB=1", "lower-case"),
         ] {
             let refused = parse(&format!("windlass cluster scale farm {count}")).expect_err("refused").to_string();
