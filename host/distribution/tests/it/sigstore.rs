@@ -169,7 +169,10 @@ fn a_statement_that_is_no_consent_is_refused_though_a_trusted_key_signed_it() {
     let this = ContentDigest::of(CONTENTS).hex();
     let provenance = "https://slsa.dev/provenance/v1";
     for (statement, expected) in [
-        (statement(&of(&this), provenance), ") attests https://slsa.dev/provenance/v1 of sha256:"),
+        (
+            statement(&of(&this), provenance),
+            ") signed a statement of type https://slsa.dev/provenance/v1 about sha256:",
+        ),
         (
             statement(&of(&this), SIGN).replace(STATEMENT, "https://example.com/x"),
             "is of the type https://example.com/x",

@@ -316,7 +316,7 @@ fn a_policy_that_removes_a_server_before_its_create_timeout_is_refused() {
         let problems = problems(&with_deadline(links));
         assert!(
             matches!(&problems[..], [problem] if problem.starts_with("create_timeout: policies.state-mapping removes a \
-                server after 2399999 ms (deadline-ms)") && problem.contains("longer than 2400000 ms, or leave it out")),
+                server after 2399999 ms (deadline-ms)") && problem.contains("set deadline-ms to 2400000 ms or more, or remove it")),
             "{problems:?}"
         );
     }

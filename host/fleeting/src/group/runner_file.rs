@@ -283,7 +283,8 @@ fn misspelt_keys(place: &str, table: &Value, known: &[&str]) -> Vec<String> {
     let written = table.as_object().into_iter().flat_map(|table| table.keys());
     let unknown = written.filter(|key| !known.contains(&key.as_str()));
     let words = |key: &String| {
-        let meant = nearest(key, known.iter().copied())?;
+        // The check of `plugin_config` itself tells that one.
+        let meant = nearest(key, known.iter().copied()).filter(|meant| *meant != "plugin_config")?;
         Some(format!("{place}{key}: GitLab Runner has no such key; did you mean `{meant}`?"))
     };
     unknown.filter_map(words).collect()

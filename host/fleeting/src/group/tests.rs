@@ -363,7 +363,7 @@ async fn a_policy_for_a_slot_that_the_plugin_never_asks_is_refused() {
         options.policies = policies;
         let refused = Runtime::build(options).err().unwrap().to_string();
         assert!(refused.contains(&format!("policies.{slot}: {asker} does not use the slot {slot}")), "{refused}");
-        assert!(refused.contains("it asks state-mapping, retry"), "{refused}");
+        assert!(refused.contains("it uses state-mapping, retry"), "{refused}");
     }
 }
 

@@ -650,7 +650,8 @@ fn two_hosts_with_one_group_of_macs_notice_each_other_and_take_over_only_on_purp
             let ids = until_running(&first, 1).await;
             let refused = world.try_start(there(None)).await.err().unwrap().to_string();
             assert!(refused.contains(&ids[0]) && refused.contains("adopt = false"), "{refused}");
-            let remedy = if owner.is_some() { "adopt = true takes them over" } else { "the name of a pool by hand" };
+            let remedy =
+                if owner.is_some() { "adopt = true takes them over" } else { "rename them with the prefix of a pool" };
             assert!(refused.contains(remedy), "{refused}");
 
             // Told to live with it, each has its own, also what it does not know from its start.
