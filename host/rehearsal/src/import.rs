@@ -314,9 +314,9 @@ mod tests {
         let said = imported(wrong, None).unwrap_err().to_string();
         assert!(said.contains("job 1: started_at") && said.contains("job 2: finished_at"), "{said}");
         for (text, words) in [
-            ("", "neither"),
-            ("hours = 2", "neither"),
-            ("{\"message\": \"401 Unauthorized\"}", "neither"),
+            ("", "unknown format"),
+            ("hours = 2", "unknown format"),
+            ("{\"message\": \"401 Unauthorized\"}", "unknown format"),
             ("[{\"started_at\": 5}]", "JSON cannot be read"),
             ("[]", "no job"),
             ("started_at,duration\nx", "comma-separated"),
