@@ -146,7 +146,7 @@ func TestInstancesOfAllZonesOutliveAPluginAndAreTakenOverFromALostState(t *testi
 	second.kill()
 
 	_, err := tryRunner(t, cloud.configOfZones(t, nil))
-	require.ErrorContains(t, err, "servers of the group ci are in fr-par-1, fr-par-2, fr-par-3")
+	require.ErrorContains(t, err, "does not know these servers of the group ci in fr-par-1, fr-par-2, fr-par-3")
 	for _, id := range ids {
 		require.ErrorContains(t, err, id)
 	}
