@@ -53,11 +53,9 @@ fn tuned_settings_beat_the_default_on_held_out_seeds() {
 
 #[test]
 fn settings_have_to_keep_the_laws_in_every_scenario() {
-    let scenarios = [scenario(1, 4, SLOW), scenario(1, 30, SLOW)];
+    let scenarios = [scenario(1, 4, SLOW), scenario(1, 24, SLOW)];
     let tuning = tune(configuration(), &scenarios, "jobs > 15", 1);
     assert!(!tuning.is_good() && tuning.candidates.iter().all(|it| it.violations > 0), "{:#?}", tuning.candidates);
     let kept: Vec<bool> = tuning.held_out.iter().map(|it| it.laws.iter().all(|law| law.holds)).collect();
     assert_eq!((tuning.scenarios.len(), kept), (2, vec![true, false]));
-    // The same with the quiet one alone is good.
-    assert!(tune(configuration(), &scenarios[..1], "jobs > 15", 1).is_good());
 }
