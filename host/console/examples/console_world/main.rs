@@ -250,12 +250,13 @@ impl World {
             "/instance/v1/zones/*/servers/*/action",
             FaultKind::Delay(Duration::from_secs(86_400 * 1_000)),
         );
+        self.simulator.clear_requests();
         let (lifecycle, specification) = (self.lifecycle.clone(), self.specification("ci", "DEV1-M"));
         tokio::spawn(async move { lifecycle.create_server(specification, &Control::new()).await });
-        while self.lifecycle.in_flight().is_empty() {
+        // However busy the machine is, the fault stays until it met the call.
+        while !self.simulator.requests().iter().any(|request| request.fault.is_some()) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        tokio::time::sleep(Duration::from_millis(200)).await;
         self.simulator.clear_faults();
     }
 
