@@ -143,7 +143,7 @@ test-clients-python *arguments: _programs _compiled _clients_python
 test-clients-node *arguments: _programs _compiled _clients_node
     @command -v npm >/dev/null || exit 0; \
     cd clients/node && node_modules/.bin/tsc && WINDLASS_COMMAND_LINE={{ target }}/debug/windlass \
-        WINDLASS_COMPILED={{ target }}/compiled node --test --test-timeout=900000 --test-reporter=../../tests/browser/reporter.mjs {{ arguments }} test/*.test.mjs
+        WINDLASS_COMPILED={{ target }}/compiled node --test --test-timeout=1800000 --test-reporter=../../tests/browser/reporter.mjs {{ arguments }} test/*.test.mjs
 
 # Alerts and dashboards, by Prometheus' own promtool.
 [group('test')]
@@ -231,7 +231,7 @@ _browser name:
     chromium=$(command -v chromium || command -v chromium-browser || true); \
     test -n "$chromium" || { echo "SKIPPED: a walk by a browser needs Chromium: apt-get install chromium"; exit 0; }; \
     cd tests/browser && npm ci --silent --ignore-scripts --no-audit --no-fund && \
-    CHROMIUM=$chromium WINDLASS_TARGET={{ target }} node --test --test-timeout=900000 \
+    CHROMIUM=$chromium WINDLASS_TARGET={{ target }} node --test --test-timeout=1800000 \
         --test-reporter=./reporter.mjs {{ name }}.test.mjs
 
 # A state directory in which the default policies are compiled, for tests that start many servers.
