@@ -24,7 +24,8 @@ function start(program, args, find, stream) {
   });
   const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
   const says = async (words) => {
-    while (!said.some((line) => line.includes(words))) {
+    for (let waits = 0; !said.some((line) => line.includes(words)); waits += 1) {
+      if (waits > 6_000) throw new Error(`${program} does not say ${words}:\n${said.slice(-20).join("\n")}`);
       if (hasEnded()) throw new Error(`${program} ended before it said ${words}`);
       await new Promise((wait) => setTimeout(wait, 100));
     }

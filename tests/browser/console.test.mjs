@@ -260,7 +260,7 @@ test("a page of the demo follows what happens, and every page of it is sound", a
   await page.goto(demo.found);
   await page.evaluate(() => (window.sameDocument = true));
   const figures = () => page.$$eval(".figures strong", (found) => found.map((one) => one.textContent).join());
-  await demo.says("It can be looked at");
+  await demo.says("The console stays open");
   const isIdle = () => document.querySelector("main")?.textContent.includes("No operations are open");
   await page.waitForFunction(isIdle, undefined);
   assert.ok(await page.evaluate(() => window.sameDocument), "the page was loaded again");
