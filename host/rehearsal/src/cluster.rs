@@ -173,7 +173,7 @@ fn off(status: &ClusterStatus) -> BTreeSet<String> {
     seen.filter(is_off).map(|node| node.node.clone()).collect()
 }
 
-/// Whoever creates, scales, repairs and terminates a cluster.
+/// The operator, who creates, scales, repairs and terminates the cluster.
 struct Operator<'c> {
     clusters: &'c Clusters,
     /// The cluster as it is wanted now.

@@ -17,7 +17,7 @@ pub struct LogFilterError(String);
 pub fn log_filter(default: &str) -> Result<Targets, LogFilterError> {
     let asked = std::env::var(VARIABLE).ok().filter(|filter| !filter.is_empty());
     let filter = asked.as_deref().unwrap_or(default);
-    // A word alone would be taken for a target of which everything is logged, as a misspelt level is none.
+    // `Targets` reads a misspelt level as the name of a target.
     let is_neither = |word: &&str| !word.contains('=') && word.parse::<LevelFilter>().is_err();
     if let Some(word) = filter.split(',').map(str::trim).find(is_neither) {
         return Err(LogFilterError(format!("`{word}` is not a level: error, warn, info, debug, trace or off")));

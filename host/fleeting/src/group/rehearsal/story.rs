@@ -11,7 +11,7 @@ use windlass_policy::metric_names;
 use super::outcome::{Counted, Event};
 use crate::observe::names;
 
-/// The class of a claim that found no host, as the retry policy is told.
+/// The failure class of a claim that found no host. The retry policy gets the same.
 const OUT_OF_STOCK: &str = "out-of-stock";
 
 /// The operations of a group.
