@@ -239,7 +239,7 @@ fn are_clusters(arms: &[ArmFile<'_>], policies: &[(String, String)]) -> Result<b
     }
     match policies.iter().find(|(name, _)| clusters.iter().all(|cluster| cluster.name != name)) {
         Some((name, _)) => Err(Failure::usage(format!("--policies {name}: no cluster among the arms is called so"))
-            .remedy("the policies of a runner stand in its own configuration")),
+            .remedy("set the policies of a runner in its own configuration")),
         None => Ok(!clusters.is_empty()),
     }
 }
