@@ -11,9 +11,12 @@ use toml::de::{DeTable, DeValue};
 use windlass_inspect::failure::Failure;
 
 use windlass_distribution::{Reference, RegistrySettings, Trust};
-use windlass_lifecycle::{Error as NameError, GroupName, OwnerName};
+use windlass_lifecycle::{
+    Error as NameError, GroupName, ImageChoice, OwnerName, ServerSpecification, SpecificationProblem, VolumeKind,
+};
 use windlass_policy::slots::SlotName;
 use windlass_policy::{Policies, plain_toml};
+use windlass_scaleway::{InvalidLocation, Zone, check_api_url, check_identifier};
 
 use crate::files::read_text;
 use crate::toml_reader::{Problem, Problems, TableReader, expected, unknown, without_places};
@@ -94,6 +97,31 @@ pub(crate) enum VolumeType {
     /// Scratch storage (`scratch`) of types with a GPU: goes with the server. Not for the root volume.
     #[value(hide = true)]
     Scratch,
+}
+
+impl ServerDefaults {
+    /// What is wrong with the servers of these defaults, without asking Scaleway. Without a zone, ids that name one are
+    /// not looked at.
+    fn problems(&self, zone: Option<&Zone>) -> Vec<SpecificationProblem> {
+        let is_checked = |id: &&String| zone.is_some() || !id.contains('/');
+        let group = self.group.clone().unwrap_or_else(|| "none".parse().expect("a word of small letters is a name"));
+        let in_zone = zone.cloned().unwrap_or_else(|| Zone::KNOWN[0].parse().expect("it is known"));
+        let image = self.image.as_ref().filter(is_checked).map_or("ubuntu_noble", String::as_str);
+        let mut server = ServerSpecification::new(group, in_zone, "DEV1-S", ImageChoice::parse(image));
+        server.types.extend(self.server_types.iter().flatten().cloned());
+        server.root_volume.size = self.volume_size.map(|size| size.0);
+        if self.volume_type == Some(VolumeType::Local) {
+            server.root_volume.kind = VolumeKind::Local;
+        }
+        server.private_networks = self.private_networks.iter().flatten().filter(is_checked).cloned().collect();
+        server.security_group = self.security_group.clone().filter(|id| is_checked(&id));
+        server.placement_group = self.placement_group.clone().filter(|id| is_checked(&id));
+        server.tags = self.tags.clone().unwrap_or_default();
+        if let Some(wait) = self.wait {
+            server.deadline_milliseconds = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        }
+        server.problems(1)
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -235,28 +263,48 @@ fn read<'t>(configuration: &mut Configuration, reader: &mut TableReader<'_, 't>,
             _ => Err("must be a database's URL, like postgres://user@host/database; for a directory, use state_dir"
                 .to_owned()),
         });
-    configuration.api_url = reader.text(problems, "api_url");
+    configuration.api_url = reader.checked(problems, "api_url", |text| check_api_url(text).map(|_| text.to_owned()));
     configuration.profile = reader.text(problems, "profile");
-    configuration.zone = reader.text(problems, "zone");
-    configuration.project = reader.text(problems, "project");
+    let zone: Option<Zone> =
+        reader.checked(problems, "zone", |text| text.parse().map_err(|error: InvalidLocation| error.to_string()));
+    configuration.zone = zone.as_ref().map(ToString::to_string);
+    configuration.project =
+        reader.checked(problems, "project", |text| check_identifier(text).map(|()| text.to_owned()));
     configuration.server = reader
-        .table(problems, "server", |reader, problems| ServerDefaults {
-            group: reader.checked(problems, "group", |text| text.parse().map_err(|error: NameError| error.to_string())),
-            server_types: reader.texts(problems, "type"),
-            image: reader.text(problems, "image"),
-            ipv4: reader.number(problems, "ipv4", 0..=5),
-            ipv6: reader.number(problems, "ipv6", 0..=5),
-            volume_size: reader.size(problems, "volume_size"),
-            volume_type: reader.checked(problems, "volume_type", |text| match text {
-                "block" => Ok(VolumeType::Block),
-                "local" => Ok(VolumeType::Local),
-                other => Err(format!("'{other}' {}", unknown("kind of volume", other, ["block", "local"].into_iter()))),
-            }),
-            private_networks: reader.texts(problems, "private_networks"),
-            security_group: reader.text(problems, "security_group"),
-            placement_group: reader.text(problems, "placement_group"),
-            tags: reader.texts(problems, "tags"),
-            wait: reader.duration(problems, "wait"),
+        .table(problems, "server", |reader, problems| {
+            let defaults = ServerDefaults {
+                group: reader
+                    .checked(problems, "group", |text| text.parse().map_err(|error: NameError| error.to_string())),
+                server_types: reader.texts(problems, "type"),
+                image: reader.text(problems, "image"),
+                ipv4: reader.number(problems, "ipv4", 0..=5),
+                ipv6: reader.number(problems, "ipv6", 0..=5),
+                volume_size: reader.size(problems, "volume_size"),
+                volume_type: reader.checked(problems, "volume_type", |text| match text {
+                    "block" => Ok(VolumeType::Block),
+                    "local" => Ok(VolumeType::Local),
+                    other => {
+                        Err(format!("'{other}' {}", unknown("kind of volume", other, ["block", "local"].into_iter())))
+                    }
+                }),
+                private_networks: reader.texts(problems, "private_networks"),
+                security_group: reader.text(problems, "security_group"),
+                placement_group: reader.text(problems, "placement_group"),
+                tags: reader.texts(problems, "tags"),
+                wait: reader.duration(problems, "wait"),
+            };
+            for SpecificationProblem { field, problem } in defaults.problems(zone.as_ref()) {
+                let key = match field {
+                    "types" => "type",
+                    "root_volume" => "volume_size",
+                    "deadline_milliseconds" => "wait",
+                    other => other,
+                };
+                if let Some(offset) = reader.offset(key) {
+                    problems.add(offset, format!("server.{key}"), problem);
+                }
+            }
+            defaults
         })
         .unwrap_or_default();
     configuration.limits = reader
@@ -303,7 +351,6 @@ fn read_chain(
         let place = link.span().start;
         lines.push(problems.line(place));
         let path = if links.len() > 1 { format!("{path}[{position}]") } else { path.clone() };
-        let before = problems.count();
         let value = match link.get_ref() {
             DeValue::Table(table) => read_link(table, &path, problems, base),
             other => {
@@ -313,12 +360,10 @@ fn read_chain(
                 continue;
             }
         };
-        if problems.count() > before {
-            continue;
-        }
+        // What is wrong in the link already is not in the value.
         match read(&value) {
             Ok(_) => values.push(value),
-            Err(message) => add_placed(problems, place, &path, slot, &message),
+            Err(messages) => messages.iter().for_each(|message| add_placed(problems, place, &path, slot, message)),
         }
     }
     // Once more as a whole, for what no single link shows.
@@ -329,7 +374,10 @@ fn read_chain(
                 configuration.policies =
                     read.chain(slot).iter().cloned().fold(policies, |all, link| all.with(slot, link));
             }
-            Err(message) => add_placed(problems, value.span().start, &path, slot, &message),
+            Err(messages) => {
+                let place = value.span().start;
+                messages.iter().for_each(|message| add_placed(problems, place, &path, slot, message));
+            }
         }
     }
     configuration.policy_lines.insert(slot, lines);
@@ -501,6 +549,34 @@ mode = "shadow"
         let failure = parse("owner = 'x'\nzone = fr-par-1\n", Path::new("config.toml")).expect_err("invalid");
         assert!(failure.causes[0].starts_with("line 2: "), "{:?}", failure.causes);
         assert_eq!(failure.causes.len(), 1, "one mistake is reported once: {:?}", failure.causes);
+    }
+
+    #[test]
+    fn all_mistakes_of_keys_values_and_policies_are_told_at_once() {
+        let text = "zone = 'fr-par-x'\nproject = 'shop'\napi_url = 'scaleway'\n[server]\ntags = ['a,b']\n\
+            private_networks = ['lan']\nsecurity_group = 'nl-ams-1/x'\nplacement_group = 'web'\nwait = '0s'\n\
+            volume_size = '1GB'\nipv4 = 9\n[policies.retry]\nmode = 'watch'\nlimits = { time_ms = 0, memory = 1 }\n\
+            grants = ['']\nsettings = 1\n";
+        let failure = parse(text, Path::new("config.toml")).expect_err("invalid");
+        for told in [
+            "line 1: 'zone' ",
+            "line 2: 'project' is not a UUID",
+            "line 3: 'api_url' is not an address",
+            "line 5: 'server.tags' ",
+            "line 6: 'server.private_networks' ",
+            "line 8: 'server.placement_group' ",
+            "line 9: 'server.wait' ",
+            "line 10: 'server.volume_size' ",
+            "line 11: 'server.ipv4' ",
+            "line 13: 'policies.retry.mode' ",
+            "line 12: 'policies.retry.limits.time_ms' ",
+            "line 12: 'policies.retry.limits' ",
+            "line 12: 'policies.retry.grants[0]' ",
+            "line 16: 'policies.retry.settings' ",
+        ] {
+            assert!(failure.causes.iter().any(|cause| cause.starts_with(told)), "{told}: {:#?}", failure.causes);
+        }
+        assert_eq!(failure.causes.len(), 14, "{:#?}", failure.causes);
     }
 
     #[test]

@@ -95,6 +95,11 @@ impl<'r, 't> TableReader<'r, 't> {
         self.table.get(key)
     }
 
+    /// Where the value of this key stands, if it is there.
+    pub(crate) fn offset(&self, key: &str) -> Option<usize> {
+        self.table.get(key).map(|value| value.span().start)
+    }
+
     /// A value of one type: `convert` says what is expected when it cannot take it.
     fn typed<T>(
         &mut self,

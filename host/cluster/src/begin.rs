@@ -115,7 +115,7 @@ impl Clusters {
             return Ok(());
         }
         let others = self.shared.store.clusters().await?;
-        let problems = others.iter().flat_map(|other| new.groups_named_as_in(&other.cluster.specification)).collect();
+        let problems = others.iter().flat_map(|other| new.groups_named_as_in(&other.cluster.specification));
         Ok(InvalidSpecification::all_of(problems)?)
     }
 

@@ -46,23 +46,32 @@ impl ClusterSpecification {
     /// # Errors
     /// Its place is a key, or a line.
     pub fn parse(text: &str, format: Format) -> Result<Self, InvalidSpecification> {
-        // Both may quote the text.
-        let shortened =
-            |error: InvalidSpecification| InvalidSpecification::new(short(error.place), short(error.problem));
-        Self::parse_whole(text, format).map_err(|mut error| {
-            let also = std::mem::take(&mut error.also).into_iter().map(shortened).collect();
-            InvalidSpecification { also, ..shortened(error) }
-        })
+        Self::parse_and(text, format, Self::problems)
     }
 
-    fn parse_whole(text: &str, format: Format) -> Result<Self, InvalidSpecification> {
-        let read = match format {
-            Format::Toml => read_toml(text),
-            Format::Yaml => yaml::read(text),
+    fn parse_and(
+        text: &str,
+        format: Format,
+        check: impl FnOnce(&Self) -> Vec<Mistake>,
+    ) -> Result<Self, InvalidSpecification> {
+        let checked = |read: Self| match check(&read) {
+            mistakes if mistakes.is_empty() => Ok(read),
+            mistakes => Err(mistakes),
         };
-        let mut specification = read.map_err(|error| written_otherwise(text, format).unwrap_or(error))?;
+        let read = match format {
+            Format::Toml => read_toml(text, checked),
+            Format::Yaml => yaml::read(text, checked),
+        };
+        let mut specification = read.map_err(|mistakes| {
+            let mistakes = written_otherwise(text, format).map_or(mistakes, |mistake| vec![mistake]);
+            // Both may quote the text.
+            let mut all = mistakes
+                .into_iter()
+                .map(|Mistake { place, words }| InvalidSpecification::new(short(place), short(words)));
+            let first = all.next().unwrap_or_else(|| InvalidSpecification::new("line 1", "it cannot be read"));
+            InvalidSpecification { also: all.collect(), ..first }
+        })?;
         specification.normalize();
-        specification.check()?;
         Ok(specification)
     }
 
@@ -77,7 +86,19 @@ impl ClusterSpecification {
         }
         let format = Format::of(path)?;
         let text = read_text(path, MAX_FILE_LEN).map_err(|error| failed(error.to_string()))?;
-        let mut specification = Self::parse(&text, format)?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = std::path::absolute(folder).map_err(|error| failed(error.to_string()))?;
+        let check = |read: &Self| {
+            let mut problems = read.problems();
+            problems.extend(read.groups.iter().filter_map(|(name, group)| {
+                let file = folder.join(group.cloud_init_file.as_ref()?);
+                let error = read_text(&file, MAX_FILE_LEN).err()?;
+                let words = format!("{} cannot be read: {error}", file.display());
+                Some(Mistake::new(format!("groups.{name}.cloud_init_file"), words))
+            }));
+            problems
+        };
+        let mut specification = Self::parse_and(&text, format, check)?;
         // YAML takes what JSON does not, such as a comma at the end of a list.
         if path.extension().is_some_and(|ending| ending == "json")
             && let Err(error) = serde_json::from_str::<serde_json::Value>(&text)
@@ -87,8 +108,6 @@ impl ClusterSpecification {
             let place = format!("line {}", error.line());
             return Err(InvalidSpecification::new(place, format!("this is not valid JSON: {words}")).into());
         }
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let folder = std::path::absolute(folder).map_err(|error| failed(error.to_string()))?;
         for group in specification.groups.values_mut() {
             if let Some(file) = &mut group.cloud_init_file {
                 *file = folder.join(&*file).to_string_lossy().into_owned();
@@ -103,7 +122,7 @@ impl ClusterSpecification {
 }
 
 /// A file whose name does not say how it is written. `None`: it does.
-fn written_otherwise(text: &str, format: Format) -> Option<InvalidSpecification> {
+fn written_otherwise(text: &str, format: Format) -> Option<Mistake> {
     let (is_toml, is_yaml) = (DeTable::parse(text).is_ok(), yaml::has_keys(text));
     let problem = match format {
         Format::Toml if !is_toml && is_yaml => {
@@ -114,27 +133,21 @@ fn written_otherwise(text: &str, format: Format) -> Option<InvalidSpecification>
         }
         _ => return None,
     };
-    Some(InvalidSpecification::new("line 1", problem))
+    Some(Mistake::new("line 1", problem))
 }
 
-fn read_toml(text: &str) -> Result<ClusterSpecification, InvalidSpecification> {
-    windlass_policy::read_toml(text).map_err(|mistakes| {
-        let table = "must be a table";
-        invalid(mistakes.into_iter().map(|mistake| match mistake.words.strip_prefix("`groups`: ") {
-            Some(words) if words.ends_with(table) => {
-                Mistake { words: format!("`groups`: {words}: write [groups.web] instead of [[groups]]"), ..mistake }
+fn read_toml(
+    text: &str,
+    checked: impl FnOnce(ClusterSpecification) -> Result<ClusterSpecification, Vec<Mistake>>,
+) -> Result<ClusterSpecification, Vec<Mistake>> {
+    windlass_policy::read_toml(text, checked).map_err(|mut mistakes| {
+        for words in mistakes.iter_mut().map(|mistake| &mut mistake.words) {
+            if words.starts_with("`groups`: ") && words.ends_with("must be a table") {
+                words.push_str(": write [groups.web] instead of [[groups]]");
             }
-            _ => mistake,
-        }))
+        }
+        mistakes
     })
-}
-
-/// Mistakes as one error.
-fn invalid(mistakes: impl IntoIterator<Item = Mistake>) -> InvalidSpecification {
-    let mut all =
-        mistakes.into_iter().map(|mistake| InvalidSpecification::new(format!("line {}", mistake.line), mistake.words));
-    let first = all.next().unwrap_or_else(|| InvalidSpecification::new("line 1", "it cannot be read"));
-    InvalidSpecification { also: all.collect(), ..first }
 }
 
 #[cfg(test)]
@@ -249,6 +262,45 @@ mod tests {
     }
 
     #[test]
+    fn keys_values_files_and_hooks_that_are_wrong_are_told_in_one_pass() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "name = 'Farm'\nwait_deadline = '0s'\n[groups.a]\ncount = '3'\ntypes = []\nimage = ''\n\
+            volumes = [{ kind = 'local', size = '30GB', operations_per_second = 5000 }, { kind = 'local' }]\n\
+            cloud_init_file = 'missing.yaml'\ntags = ['a,b']\n[groups.b]\ncount = 20000\n\
+            [hooks.configure]\ntime_limit = '2d'\nprogram = { command = '' }\n\
+            [hooks.start]\nssh = { command = 'x', key_file = 'k', port = 99999, user = '', parallel = 0 }\n\
+            [hooks.decommission]\nwebhook = { url = 'http://ci.example.com/' }\n[hooks.stop]\n";
+        let file = folder.path().join("farm.toml");
+        std::fs::write(&file, text).unwrap();
+        let error = ClusterSpecification::read(&file).unwrap_err().to_string();
+        for told in [
+            "line 1: `name`: ",
+            "the key `zone` is missing",
+            "wait_deadline: ",
+            "line 4: `count`: ",
+            "groups.a.types: ",
+            "groups.a.image: ",
+            "groups.a.volumes: operations",
+            "groups.a.volumes[1].size: ",
+            "groups.a.cloud_init_file: ",
+            "groups.a.tags: ",
+            "`b`: the key `types` is missing",
+            "`b`: the key `image` is missing",
+            "hooks.configure.time_limit: ",
+            "hooks.configure.program.command: ",
+            "`port`: ",
+            "hooks.start.ssh.user: ",
+            "hooks.start.ssh.parallel: ",
+            "hooks.decommission.webhook.url: ",
+            "hooks.decommission.webhook: a webhook is signed",
+            "there is no key `stop` here; ",
+        ] {
+            assert!(error.contains(told), "{told:?} is not in: {error}");
+        }
+        assert!(!error.contains("size is no positive"), "{error}");
+    }
+
+    #[test]
     fn a_file_named_as_another_format_is_told_which_it_is_written_in() {
         let json = r#"{"name": "farm", "zone": "fr-par-1", "groups": {}}"#;
         let toml = "line 1: this is TOML, not YAML or JSON: give the file a name that ends in .toml";
@@ -285,6 +337,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("farm.toml");
         std::fs::write(&file, format!("{GOOD}cloud_init_file = 'init.yaml'\n")).unwrap();
+        let missing = ClusterSpecification::read(&file).unwrap_err().to_string();
+        assert!(missing.contains("groups.workers.cloud_init_file") && missing.contains("init.yaml"), "{missing}");
+        std::fs::write(folder.path().join("init.yaml"), "#cloud-config\n").unwrap();
         let specification = ClusterSpecification::read(&file).unwrap();
         let group = specification.groups.values().next().unwrap();
         assert_eq!(group.cloud_init_file.as_deref(), folder.path().join("init.yaml").to_str());

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use windlass_lifecycle::{
     AddressKind, CloudInit, ExtraVolume, ImageChoice, RootVolume, ServerSpecification, VolumeKind,
 };
+use windlass_policy::Mistake;
 use windlass_scaleway::Zone;
 
 use crate::hooks::{Hook, HookAction};
@@ -35,12 +36,12 @@ impl InvalidSpecification {
         Self { place: place.into(), problem: problem.into(), also: Vec::new() }
     }
 
-    /// Several problems as one error; none where there are none.
-    pub(crate) fn all_of(problems: Vec<Self>) -> Result<(), Self> {
-        let mut problems = problems.into_iter();
-        match problems.next() {
+    /// Several mistakes as one error; none where there are none.
+    pub(crate) fn all_of(mistakes: impl IntoIterator<Item = Mistake>) -> Result<(), Self> {
+        let mut all = mistakes.into_iter().map(|mistake| Self::new(mistake.place, mistake.words));
+        match all.next() {
             None => Ok(()),
-            Some(first) => Err(Self { also: problems.collect(), ..first }),
+            Some(first) => Err(Self { also: all.collect(), ..first }),
         }
     }
 }
@@ -246,7 +247,7 @@ impl ClusterSpecification {
     /// The groups that cannot stand beside another cluster's, since their nodes would have its nodes' names: hooks, and
     /// the inventories that they make, know nodes by these. `cluster-a` with the group `b` and `cluster` with `a-b` are
     /// such clusters.
-    pub(crate) fn groups_named_as_in(&self, other: &Self) -> Vec<InvalidSpecification> {
+    pub(crate) fn groups_named_as_in(&self, other: &Self) -> Vec<Mistake> {
         let mut problems = Vec::new();
         for group in self.groups.keys().filter(|_| self.name != other.name) {
             let node = self.name.node(group, 1);
@@ -256,7 +257,7 @@ impl ClusterSpecification {
                     "its nodes would be called {node} and so on, as those of group {same} of cluster {cluster}; give \
                      it another name"
                 );
-                problems.push(InvalidSpecification::new(place, words));
+                problems.push(Mistake::new(place, words));
             }
         }
         problems
@@ -264,9 +265,9 @@ impl ClusterSpecification {
 
     /// Everything that is known to be wrong, without asking Scaleway: each names its place and what would be right.
     #[must_use]
-    pub fn problems(&self) -> Vec<InvalidSpecification> {
+    pub fn problems(&self) -> Vec<Mistake> {
         let mut problems = Vec::new();
-        let mut add = |place: String, words: String| problems.push(InvalidSpecification::new(place, words));
+        let mut add = |place: String, words: String| problems.push(Mistake::new(place, words));
         if self.groups.is_empty() || self.groups.len() > MAX_GROUPS {
             add("groups".to_owned(), format!("there must be 1 to {MAX_GROUPS} node groups"));
         }
@@ -277,20 +278,19 @@ impl ClusterSpecification {
         if self.wait_deadline < Duration::from_secs(1) || self.wait_deadline > Duration::from_secs(86_400) {
             add("wait_deadline".to_owned(), "it is below a second or above a day".to_owned());
         }
+        let mut sized = self.clone();
+        sized.groups.values_mut().for_each(|group| group.volumes.retain(|volume| volume.size.is_some()));
         for (number, (name, group)) in self.groups.iter().enumerate() {
             let place = |field: &str| format!("groups.{name}.{field}");
-            let without_size = group.volumes.iter().position(|volume| volume.size.is_none());
-            if let Some(volume) = without_size {
-                add(place(&format!("volumes[{volume}].size")), "it is needed, for example 20GB".to_owned());
+            for (number, _) in group.volumes.iter().enumerate().filter(|(_, volume)| volume.size.is_none()) {
+                add(place(&format!("volumes[{number}].size")), "it is needed, for example 20GB".to_owned());
             }
             // Existing volumes cannot be named, so the number of nodes only shows in their names, which are checked.
-            for problem in self.server(name, &self.name.node(name, 1), None).problems(1) {
+            for problem in sized.server(name, &self.name.node(name, 1), None).problems(1) {
                 match problem.field {
                     // It is one for all groups.
                     "deadline_milliseconds" if number > 0 => {}
                     "deadline_milliseconds" => add("server_deadline".to_owned(), problem.problem),
-                    // Told by its number.
-                    "volumes" if without_size.is_some() => {}
                     field => add(place(field), problem.problem),
                 }
             }
@@ -300,8 +300,8 @@ impl ClusterSpecification {
             ("configure", &self.hooks.configure),
             ("start", &self.hooks.start),
         ] {
-            if let Some(Err(words)) = hook.as_ref().map(Hook::check) {
-                add(format!("hooks.{name}"), words);
+            for Mistake { place, words } in hook.iter().flat_map(Hook::problems) {
+                add(format!("hooks.{name}.{place}"), words);
             }
         }
         problems

@@ -55,10 +55,10 @@ impl Configuration {
 
     fn read_key(&mut self, key: &str, value: Value) -> Result<(), String> {
         match key {
-            "policies" => self.policies = Policies::from_value(value)?,
+            "policies" => self.policies = Policies::from_value(value).map_err(|wrong| wrong.join("; "))?,
             "limits" => {
                 self.limits = Vec::deserialize(&value).map_err(|first| {
-                    let all = mistakes_of::<BTreeMap<String, Vec<Limit>>>(&json!({ "limits": value }));
+                    let all = mistakes_of(&json!({ "limits": value }), Ok::<BTreeMap<String, Vec<Limit>>, _>);
                     let mut words: Vec<String> = all.into_iter().map(|mistake| mistake.words).collect();
                     if words.is_empty() {
                         words.push(plain_serde(&first.to_string()));

@@ -17,7 +17,7 @@ pub mod version;
 pub use bootstrap::{BootstrapError, bootstrap};
 pub use configuration::{
     AppleSiliconConfiguration, Common, Configuration, ConfigurationErrors, GroupConfiguration, MetricsAddress,
-    OperatingSystem, Problem, ProcessEnvironment, ZonalIds,
+    OperatingSystem, ProcessEnvironment, ZonalIds,
 };
 pub use connect::KeyError;
 pub use group::{

@@ -263,7 +263,7 @@ pub async fn account_problems(
 #[must_use]
 pub fn no_servers_in(zone: &Zone) -> String {
     let instead = if Zone::KNOWN.contains(&zone.as_str()) {
-        String::new()
+        "; the zone exists, so the API's URL is probably wrong (SCW_API_URL)".to_owned()
     } else if let Some(meant) = windlass_policy::nearest(zone.as_str(), Zone::KNOWN) {
         format!("; did you mean {meant}?")
     } else {

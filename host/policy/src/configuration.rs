@@ -166,68 +166,64 @@ impl Link {
 
     const KEYS: [&str; 6] = ["path", "settings", "grants", "on_failure", "limits", "mode"];
 
-    fn from_value(value: Value, place: &str) -> Result<Link, String> {
+    fn from_value(value: Value, place: &str) -> Result<Link, Vec<String>> {
         let Value::Object(map) = value else {
-            return Err(format!(
+            return Err(vec![format!(
                 "{place}: expected a table with the keys {}, found {}",
                 Self::KEYS.join(", "),
                 kind(&value)
-            ));
+            )]);
         };
-        let mut link = Link::default();
+        let (mut link, mut wrong) = (Link::default(), Vec::new());
         for (key, value) in map {
             let place_of = format!("{place}.{key}");
             match (key.as_str(), value) {
-                ("path", Value::String(path)) if Reference::is_meant(&path) => {
-                    let reference: Reference = path.parse().map_err(|error| format!("{place_of}: {error}"))?;
-                    link.source = Source::Registry(Arc::new(reference));
-                }
+                ("path", Value::String(path)) if Reference::is_meant(&path) => match path.parse::<Reference>() {
+                    Ok(reference) => link.source = Source::Registry(Arc::new(reference)),
+                    Err(error) => wrong.push(format!("{place_of}: {error}")),
+                },
                 ("path", Value::String(path)) if !path.is_empty() => link.source = Source::File(path.into()),
-                ("path", value) => return Err(format!("{place_of}: expected the path of a component, found {value}")),
+                ("path", value) => wrong.push(format!("{place_of}: expected the path of a component, found {value}")),
                 ("settings", Value::Object(settings)) => link.settings = in_milliseconds(settings),
-                ("settings", value) => return Err(format!("{place_of}: expected a table, found {}", kind(&value))),
                 ("grants", Value::Array(grants)) => {
                     if grants.len() > MAX_GRANTS {
-                        return Err(format!(
-                            "{place_of}: {} grants, and at most {MAX_GRANTS} are allowed",
-                            grants.len()
-                        ));
+                        let many = grants.len();
+                        wrong.push(format!("{place_of}: {many} grants, and at most {MAX_GRANTS} are allowed"));
                     }
-                    for (index, grant) in grants.into_iter().enumerate() {
+                    for (index, grant) in grants.into_iter().take(MAX_GRANTS).enumerate() {
                         match grant {
                             Value::String(grant) if !grant.trim().is_empty() => link.grants.push(grant),
-                            other => {
-                                return Err(format!(
-                                    "{place_of}[{index}]: expected the name of an import, found {other}"
-                                ));
-                            }
+                            other => wrong
+                                .push(format!("{place_of}[{index}]: expected the name of an import, found {other}")),
                         }
                     }
                 }
                 ("grants", value) => {
-                    return Err(format!("{place_of}: expected a list of imports, found {}", kind(&value)));
+                    wrong.push(format!("{place_of}: expected a list of imports, found {}", kind(&value)));
                 }
                 ("on_failure", Value::String(word)) if word == "default" => link.on_failure = Some(OnFailure::Default),
                 ("on_failure", Value::String(word)) if word == "keep" => link.on_failure = Some(OnFailure::Keep),
                 ("on_failure", value) => {
-                    return Err(format!("{place_of}: expected \"default\" or \"keep\", found {value}"));
+                    wrong.push(format!("{place_of}: expected \"default\" or \"keep\", found {value}"));
                 }
                 ("limits", Value::Object(limits)) => {
                     let limits = in_milliseconds(limits);
                     // Checked here already, so that a mistake is found when the file is read.
-                    Limits::default().with(&limits, &place_of)?;
+                    wrong.extend(Limits::default().with(&limits, &place_of).err().into_iter().flatten());
                     link.limits = limits;
                 }
-                ("limits", value) => return Err(format!("{place_of}: expected a table, found {}", kind(&value))),
+                ("settings" | "limits", value) => {
+                    wrong.push(format!("{place_of}: expected a table, found {}", kind(&value)));
+                }
                 ("mode", Value::String(word)) if word == Mode::Decide.as_str() => link.mode = Mode::Decide,
                 ("mode", Value::String(word)) if word == Mode::Shadow.as_str() => link.mode = Mode::Shadow,
                 ("mode", value) => {
-                    return Err(format!("{place_of}: expected \"decide\" or \"shadow\", found {value}"));
+                    wrong.push(format!("{place_of}: expected \"decide\" or \"shadow\", found {value}"));
                 }
-                _ => return Err(format!("{place}: {}", unknown_key(&key, &Self::KEYS))),
+                _ => wrong.push(format!("{place}: {}", unknown_key(&key, &Self::KEYS))),
             }
         }
-        Ok(link)
+        if wrong.is_empty() { Ok(link) } else { Err(wrong) }
     }
 
     fn to_value(&self) -> Value {
@@ -379,22 +375,21 @@ impl Policies {
     ///
     /// # Errors
     /// For each key that is wrong a sentence: the key, its place, and the nearest valid key or what was expected.
-    pub fn from_value(value: Value) -> Result<Policies, String> {
+    pub fn from_value(value: Value) -> Result<Policies, Vec<String>> {
         let Value::Object(map) = value else {
-            return Err(format!("policies: expected a table with a key for each slot, found {}", kind(&value)));
+            return Err(vec![format!("policies: expected a table with a key for each slot, found {}", kind(&value))]);
         };
-        let mut policies = Policies::default();
-        let wrong: Vec<String> = map.into_iter().filter_map(|(key, value)| policies.read(&key, value).err()).collect();
-        if !wrong.is_empty() {
-            return Err(wrong.join("; "));
+        let (mut policies, mut wrong) = (Policies::default(), Vec::new());
+        for (key, value) in map {
+            wrong.extend(policies.read(&key, value).err().into_iter().flatten());
         }
-        policies.check()?;
-        Ok(policies)
+        wrong.extend(policies.check().err());
+        if wrong.is_empty() { Ok(policies) } else { Err(wrong) }
     }
 
     /// Reads what stands under one key of the table.
-    fn read(&mut self, key: &str, value: Value) -> Result<(), String> {
-        let place = |problem: String| format!("policies.{key}: {problem}");
+    fn read(&mut self, key: &str, value: Value) -> Result<(), Vec<String>> {
+        let place = |problem: String| vec![format!("policies.{key}: {problem}")];
         match key {
             TRUST => self.trust = Some(Arc::new(Trust::from_value(value).map_err(place)?)),
             REGISTRIES => {
@@ -406,19 +401,29 @@ impl Policies {
                 let names = SlotName::ALL.map(SlotName::as_str);
                 let names: Vec<&str> = names.into_iter().chain([TRUST, REGISTRIES, LABELS]).collect();
                 let Ok(slot) = key.parse::<SlotName>() else {
-                    return Err(format!("policies: {}", unknown_key(key, &names)));
+                    return Err(vec![format!("policies: {}", unknown_key(key, &names))]);
                 };
                 let place = format!("policies.{slot}");
-                let links = match value {
-                    Value::Array(links) if links.len() > MAX_LINKS => {
-                        return Err(format!("{place}: {} links, and at most {MAX_LINKS} are allowed", links.len()));
-                    }
-                    Value::Array(links) => {
-                        let read = |(index, link)| Link::from_value(link, &format!("{place}[{index}]"));
-                        links.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?
-                    }
-                    link => vec![Link::from_value(link, &place)?],
+                let (mut links, mut wrong) = (Vec::new(), Vec::new());
+                let mut add = |link, place: &str| match Link::from_value(link, place) {
+                    Ok(link) => links.push(link),
+                    Err(problems) => wrong.extend(problems),
                 };
+                match value {
+                    Value::Array(all) => {
+                        let count = all.len();
+                        for (index, link) in all.into_iter().take(MAX_LINKS).enumerate() {
+                            add(link, &format!("{place}[{index}]"));
+                        }
+                        if count > MAX_LINKS {
+                            wrong.push(format!("{place}: {count} links, and at most {MAX_LINKS} are allowed"));
+                        }
+                    }
+                    link => add(link, &place),
+                }
+                if !wrong.is_empty() {
+                    return Err(wrong);
+                }
                 self.chains.insert(slot, links);
             }
         }
@@ -442,7 +447,8 @@ impl Policies {
 
 impl<'de> Deserialize<'de> for Policies {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Policies, D::Error> {
-        Policies::from_value(Value::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+        let read = Policies::from_value(Value::deserialize(deserializer)?);
+        read.map_err(|wrong| serde::de::Error::custom(wrong.join("; ")))
     }
 }
 
@@ -574,6 +580,33 @@ mod tests {
             let error = read(toml).unwrap_err();
             assert!(error.starts_with(message), "{toml}: {error}");
         }
+    }
+
+    #[test]
+    fn all_mistakes_of_all_policies_are_told_at_once() {
+        let text = "[policies]\nrety = {}\nlabels = 'x'\n[policies.retry]\npath = ''\nmode = 'watch'\nsettings = 1\n\
+                    limits = { time_ms = 0, memory_byte = 1 }\n[[policies.rollback]]\ngrants = ['', 1]\n\
+                    [[policies.rollback]]\npath = 'a.wasm'\n";
+        let Err(wrong) = Policies::from_value(
+            serde_json::to_value(toml::from_str::<Map<String, Value>>(text).unwrap()).unwrap()["policies"].take(),
+        ) else {
+            panic!("it is read")
+        };
+        let places: Vec<&str> = wrong.iter().filter_map(|words| words.split(": ").next()).collect();
+        let mut sorted = places.clone();
+        sorted.sort_unstable();
+        let expected = [
+            "policies",
+            "policies.labels",
+            "policies.retry.limits",
+            "policies.retry.limits.time_ms",
+            "policies.retry.mode",
+            "policies.retry.path",
+            "policies.retry.settings",
+            "policies.rollback[0].grants[0]",
+            "policies.rollback[0].grants[1]",
+        ];
+        assert_eq!(sorted, expected, "{wrong:#?}");
     }
 
     #[test]

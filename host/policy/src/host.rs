@@ -623,7 +623,9 @@ impl Inner {
         brought: Option<Brought>,
     ) -> Result<Loaded, Error> {
         let refused = |refusal| Error::Refused { slot, policy: link.source.clone(), refusal };
-        let limits = |class: Class| self.limits.of(class).with(&link.limits, "limits").map_err(Error::Configuration);
+        let limits = |class: Class| {
+            self.limits.of(class).with(&link.limits, "limits").map_err(|wrong| Error::Configuration(wrong.join("; ")))
+        };
         // To which class it belongs is known when it has been read.
         let most = Class::ALL
             .into_iter()
@@ -829,7 +831,8 @@ impl Inner {
         }
         let trust = self.generations.current().trust.clone();
         let Restored { link, component, signed_by } = self.kept.read(identity, trust.as_deref())?;
-        let limits = self.limits.of(Class::of(&component)).with(&link.limits, "limits").map_err(Unrestored::Lost)?;
+        let limits = self.limits.of(Class::of(&component)).with(&link.limits, "limits");
+        let limits = limits.map_err(|wrong| Unrestored::Lost(wrong.join("; ")))?;
         let made = if identity.are_rules() { Made::OfRules } else { Made::OfCode };
         let loaded = self.loader.load(identity.slot, &link, made, component, limits);
         let mut policy = loaded.map_err(|refusal| Unrestored::Lost(refusal.to_string()))?;

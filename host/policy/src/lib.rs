@@ -133,7 +133,7 @@ pub use direct::Asked;
 pub use trial::Trial;
 // Words in an error, for all floors above.
 pub use duration::parse_duration;
-pub use mistakes::{Mistake, mistakes_of, read_document, read_toml};
+pub use mistakes::{Mistake, Place, Step, mistakes_of, read_document, read_toml};
 pub use plain::{plain_serde, plain_toml};
 pub use text::cut;
 pub use windlass_contract::nearest;

@@ -126,12 +126,11 @@ impl Limits {
     }
 
     /// These limits with the given keys replaced. `place` names the table in errors.
-    pub(crate) fn with(&self, overrides: &Map<String, Value>, place: &str) -> Result<Limits, String> {
+    pub(crate) fn with(&self, overrides: &Map<String, Value>, place: &str) -> Result<Limits, Vec<String>> {
         let mut limits = self.clone();
-        for (key, value) in overrides {
-            limits.set(key, value, place)?;
-        }
-        Ok(limits)
+        let wrong: Vec<String> =
+            overrides.iter().filter_map(|(key, value)| limits.set(key, value, place).err()).collect();
+        if wrong.is_empty() { Ok(limits) } else { Err(wrong) }
     }
 }
 
@@ -182,7 +181,10 @@ mod tests {
 
     #[test]
     fn a_misspelt_limit_is_refused_with_the_nearest_one() {
-        let error = Limits::default().with(&overrides(r#"{"memory_byte": 7}"#), "policies.retry.limits").unwrap_err();
+        let error = Limits::default()
+            .with(&overrides(r#"{"memory_byte": 7}"#), "policies.retry.limits")
+            .unwrap_err()
+            .join("; ");
         assert_eq!(error, "policies.retry.limits: unknown key `memory_byte`; did you mean `memory_bytes`?");
     }
 
@@ -190,7 +192,7 @@ mod tests {
     fn a_limit_beyond_what_the_host_has_is_refused() {
         for json in [r#"{"memory_bytes": 1000000000}"#, r#"{"time_ms": 0}"#, r#"{"fuel": -1}"#, r#"{"time_ms": "1s"}"#]
         {
-            let error = Limits::default().with(&overrides(json), "limits").unwrap_err();
+            let error = Limits::default().with(&overrides(json), "limits").unwrap_err().join("; ");
             assert!(error.starts_with("limits."), "{error}");
         }
     }

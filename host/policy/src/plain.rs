@@ -5,7 +5,7 @@ use windlass_contract::nearest;
 /// What the parser of TOML says about a line. Its own words name what it tried last, such as the truth value `false`
 /// for a text without quotes.
 pub fn plain_toml(words: &str) -> String {
-    const PLAIN: [(&str, &str); 9] = [
+    const PLAIN: [(&str, &str); 10] = [
         ("invalid basic string", "the text has no closing quote"),
         ("invalid literal string", "the text has no closing quote"),
         ("invalid boolean", "this value is not a number, date, true or false; a text needs quotes"),
@@ -14,6 +14,7 @@ pub fn plain_toml(words: &str) -> String {
         ("missing assignment between key-value pairs", "a line is written as KEY = VALUE"),
         ("invalid key-value pair", "a line is written as KEY = VALUE"),
         ("invalid unquoted key", "a key has letters, digits, - and _, and other keys need quotes"),
+        ("unclosed table", "the brackets are not closed"),
         ("duplicate key", "the key is set twice; keep one"),
     ];
     let plain = PLAIN.iter().find(|(said, _)| words.starts_with(said));

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use windlass_policy::slots::SlotName;
-use windlass_policy::{LoadedPolicy, read_toml};
+use windlass_policy::{LoadedPolicy, Mistake, read_toml};
 
 use crate::expression::{Expression, ExpressionError};
 use crate::slot::{ProvedSlot, same_verdicts};
@@ -145,33 +145,10 @@ pub(crate) enum Judgement {
     Violated(String),
 }
 
-/// Why a file of laws can't be used.
+/// A file of laws can't be used. All that is wrong with it.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LawsError {
-    /// It is no TOML, or has other keys.
-    #[error("it is not a file of laws: {0}")]
-    Toml(String),
-    /// It has no law, so it would prove nothing.
-    #[error("it has no law: write [[law]] with a name and one of the keys always, never, only-defers-or")]
-    Empty,
-    /// A law says not exactly one thing.
-    #[error("the law `{0}` must have exactly one of the keys always, never, only-defers-or")]
-    NotOne(String),
-    /// A condition can't be used.
-    #[error("the law `{name}`: {source}")]
-    Condition {
-        /// Whose condition.
-        name: String,
-        source: ExpressionError,
-    },
-    /// Two laws have one name.
-    #[error("two laws are called `{0}`")]
-    Twice(String),
-    /// All that is wrong with its laws.
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-    Several(Vec<LawsError>),
-}
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+pub struct LawsError(Vec<Mistake>);
 
 /// The laws of one slot, from a file.
 #[derive(Debug)]
@@ -205,39 +182,41 @@ impl Laws {
     /// # Errors
     /// See [`LawsError`].
     pub fn parse(text: &str) -> Result<Laws, LawsError> {
-        let file: File = read_toml(text).map_err(|mistakes| {
-            let mistakes: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-            LawsError::Toml(mistakes.join("; "))
-        })?;
+        read_toml(text, Self::of).map_err(LawsError)
+    }
+
+    fn of(file: File) -> Result<Laws, Vec<Mistake>> {
+        let (mut laws, mut mistakes): (Vec<Law>, Vec<Mistake>) = (Vec::with_capacity(file.law.len()), Vec::new());
         if file.law.is_empty() {
-            return Err(LawsError::Empty);
+            let keys = "always, never, only-defers-or";
+            mistakes.push(Mistake::new(
+                "law",
+                format!("it has no law: write [[law]] with a name and one of the keys {keys}"),
+            ));
         }
-        let (mut laws, mut errors): (Vec<Law>, Vec<LawsError>) = (Vec::with_capacity(file.law.len()), Vec::new());
-        for row in file.law {
-            let name = row.name;
+        for (index, row) in file.law.into_iter().enumerate() {
+            let Row { name, always, never, only_defers_or } = row;
+            let mut wrong = |key: &str, words: String| {
+                mistakes.push(Mistake::new(format!("law[{index}]{key}"), format!("the law `{name}` {words}")));
+            };
             if laws.iter().any(|law| law.name == name) {
-                errors.push(LawsError::Twice(name));
-                continue;
+                wrong(".name", "stands twice".to_owned());
             }
-            let parse = |text: &str| match Expression::parse(text, file.slot) {
-                Ok(condition) => Ok(Arc::new(condition)),
-                Err(source) => Err(LawsError::Condition { name: name.clone(), source }),
-            };
-            let statement = match (row.always, row.never, row.only_defers_or) {
-                (Some(always), None, None) => parse(&always).map(Statement::Always),
-                (None, Some(never), None) => parse(&never).map(Statement::Never),
-                (None, None, Some(condition)) => parse(&condition).map(Statement::OnlyDefersOr),
-                _ => Err(LawsError::NotOne(name.clone())),
-            };
-            match statement {
-                Ok(statement) => laws.push(Law { name, statement }),
-                Err(error) => errors.push(error),
+            let given = [
+                (".always", always, Statement::Always as fn(_) -> _),
+                (".never", never, Statement::Never),
+                (".only-defers-or", only_defers_or, Statement::OnlyDefersOr),
+            ];
+            let mut given = given.into_iter().filter_map(|(key, text, statement)| Some((key, text?, statement)));
+            match (given.next(), given.next()) {
+                (Some((key, text, statement)), None) => match Expression::parse(&text, file.slot) {
+                    Ok(condition) => laws.push(Law { name, statement: statement(Arc::new(condition)) }),
+                    Err(error) => wrong(key, format!("cannot be used: {error}")),
+                },
+                _ => wrong("", "must have exactly one of the keys always, never, only-defers-or".to_owned()),
             }
         }
-        if !errors.is_empty() {
-            return Err(LawsError::Several(errors));
-        }
-        Ok(Laws { slot: file.slot, laws })
+        if mistakes.is_empty() { Ok(Laws { slot: file.slot, laws }) } else { Err(mistakes) }
     }
 }
 
@@ -258,11 +237,11 @@ mod tests {
             ("slot = \"retry\"\n[[law]]\nname = \"a\"\nnever = \"verdict == 'stop'\"", "`a`"),
             (
                 "slot = \"retry\"\n[[law]]\nname = \"a\"\nnever = \"true\"\n[[law]]\nname = \"a\"\nnever = \"true\"",
-                "two laws",
+                "`a` stands twice",
             ),
             (
                 "slot = \"retry\"\n[[law]]\nname = \"a\"\n[[law]]\nname = \"b\"\nnever = \"verdict == 'stop'\"",
-                "one of the keys always, never, only-defers-or; the law `b`",
+                "always, never, only-defers-or; law[1].never: the law `b`",
             ),
             ("slto = 1\n[[law]]\nname = 1\nevery = 2\n", "line 3: `name`"),
         ] {

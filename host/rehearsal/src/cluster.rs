@@ -88,7 +88,7 @@ impl ClusterArm {
             }
             set_counts(&mut wanted, scale);
             let found = wanted.problems();
-            problems.extend(found.iter().map(|found| format!("scale[{index}].groups: {}", found.problem)));
+            problems.extend(found.iter().map(|found| format!("scale[{index}].groups: {}", found.words)));
         }
         problems
     }

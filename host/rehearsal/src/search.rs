@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
 use serde_json::Value;
 use windlass_fleeting::{Arm, SettingError, SettingKey};
-use windlass_policy::read_toml;
+use windlass_policy::{Mistake, read_toml};
 
 /// The most combinations of values.
 const MAX_COMBINATIONS: usize = 1_000_000;
@@ -63,14 +63,17 @@ impl Search {
     /// # Errors
     /// It is not TOML, has other keys, or names what cannot be set.
     pub fn parse(text: &str) -> Result<Self, SearchError> {
-        let read: File =
-            read_toml(text).map_err(|mistakes| SearchError(mistakes.iter().map(ToString::to_string).collect()))?;
+        read_toml(text, Self::of).map_err(|mistakes| SearchError(mistakes.iter().map(ToString::to_string).collect()))
+    }
+
+    fn of(file: File) -> Result<Self, Vec<Mistake>> {
         let (mut settings, mut problems, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
-        if read.settings.is_empty() {
-            problems.push("setting: nothing is searched: write a table [[setting]]".to_owned());
+        if file.settings.is_empty() {
+            problems.push(Mistake::new("setting", "nothing is searched: write a table [[setting]]"));
         }
-        for (index, written) in read.settings.into_iter().enumerate() {
-            let mut wrong = |key: &str, words: String| problems.push(format!("setting[{index}].{key}: {words}"));
+        for (index, written) in file.settings.into_iter().enumerate() {
+            let mut wrong =
+                |key: &str, words: String| problems.push(Mistake::new(format!("setting[{index}].{key}"), words));
             if !seen.insert(written.key.clone()) {
                 wrong("key", format!("{} stands twice", written.key));
             }
@@ -84,9 +87,9 @@ impl Search {
         }
         let search = Self { settings };
         if problems.is_empty() && search.combinations().is_none() {
-            problems.push(format!("setting: there are more than {MAX_COMBINATIONS} combinations"));
+            problems.push(Mistake::new("setting", format!("there are more than {MAX_COMBINATIONS} combinations")));
         }
-        if problems.is_empty() { Ok(search) } else { Err(SearchError(problems)) }
+        if problems.is_empty() { Ok(search) } else { Err(problems) }
     }
 
     /// The settings that are searched.

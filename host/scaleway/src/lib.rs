@@ -60,6 +60,7 @@ pub use location::{IdElsewhere, InvalidLocation, Region, Zone};
 pub use sent::Sent;
 pub use settings::{
     ConfigurationError, DEFAULT_API_URL, Environment, ExplicitSettings, Limits, SecretKey, Settings, SettingsPlaces,
+    check_api_url, check_identifier,
 };
 pub use transport::{Cause, ServiceTransport, Transport, TransportError};
 pub use types::has_all_tags;

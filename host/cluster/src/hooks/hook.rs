@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use windlass_policy::Mistake;
 
 use super::files;
 use crate::units;
@@ -219,21 +220,21 @@ impl Hook {
         Self { action, time_limit: DEFAULT_TIME_LIMIT }
     }
 
-    /// Checks what can be checked without touching anything.
-    ///
-    /// # Errors
-    /// What is wrong and what would be right.
-    pub fn check(&self) -> Result<(), String> {
+    /// Everything that is wrong with it, as far as it shows without touching anything. Places are within the hook.
+    #[must_use]
+    pub fn problems(&self) -> Vec<Mistake> {
+        let mut problems = Vec::new();
         if self.time_limit < Duration::from_millis(100) || self.time_limit > MAX_TIME_LIMIT {
-            return Err("time_limit is below 100ms or above a day (24h)".to_owned());
+            problems.push(Mistake::new("time_limit", "it is below 100ms or above a day (24h)"));
         }
         match &self.action {
-            HookAction::Program(program) => program.check(),
-            HookAction::Webhook(webhook) => webhook.check(),
-            HookAction::Ssh(ssh) => ssh.check(),
+            HookAction::Program(program) => program.add_problems(&mut problems),
+            HookAction::Webhook(webhook) => webhook.add_problems(&mut problems),
+            HookAction::Ssh(ssh) => ssh.add_problems(&mut problems),
             // The code that made it has checked it.
-            HookAction::Foreign(_) => Ok(()),
+            HookAction::Foreign(_) => {}
         }
+        problems
     }
 
     /// Takes the paths of a hook relative to `folder`, an absolute one. Paths that are absolute stay.
@@ -283,27 +284,30 @@ impl ProgramHook {
         }
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn add_problems(&self, problems: &mut Vec<Mistake>) {
         if self.command.trim().is_empty() {
-            return Err("program.command is empty: name a program".to_owned());
+            problems.push(Mistake::new("program.command", "it is empty: name a program"));
         }
         if self.arguments.len() > MAX_WORDS
             || self.environment.len() > MAX_WORDS
             || self.pass_environment.len() > MAX_WORDS
         {
-            return Err(format!("a program takes at most {MAX_WORDS} arguments and variables"));
+            problems
+                .push(Mistake::new("program", format!("a program takes at most {MAX_WORDS} arguments and variables")));
         }
         let words = self.arguments.iter().chain(self.environment.values()).chain([&self.command]);
         if words.clone().any(|word| word.contains('\0') || word.len() > MAX_WORD_LEN) {
-            return Err(format!("a word of the program is longer than {MAX_WORD_LEN} bytes or holds a NUL"));
+            problems.push(Mistake::new(
+                "program",
+                format!("a word of the program is longer than {MAX_WORD_LEN} bytes or holds a NUL"),
+            ));
         }
-        for name in self.environment.keys().chain(&self.pass_environment) {
-            check_variable(name)?;
-        }
+        let names = self.environment.keys().chain(&self.pass_environment);
+        problems.extend(names.filter_map(|name| problem_of_variable(name)).map(|words| Mistake::new("program", words)));
         if let Some(name) = self.environment.keys().find(|name| self.pass_environment.contains(name)) {
-            return Err(format!("{name} stands in both program.environment and program.pass_environment"));
+            problems
+                .push(Mistake::new("program.environment", format!("{name} stands in program.pass_environment, too")));
         }
-        Ok(())
     }
 }
 
@@ -313,27 +317,26 @@ impl WebhookHook {
         place(&self.url)
     }
 
-    fn check(&self) -> Result<(), String> {
-        self.check_url()?;
-        match (&self.secret_file, &self.secret_env) {
-            (Some(_), None) => Ok(()),
-            (None, Some(name)) => check_variable(name),
-            (None, None) => Err("a webhook is signed: name secret_file or secret_env".to_owned()),
-            (Some(_), Some(_)) => Err("a webhook has one secret: name secret_file or secret_env, not both".to_owned()),
-        }
+    fn add_problems(&self, problems: &mut Vec<Mistake>) {
+        problems.extend(self.check_url().err().map(|words| Mistake::new("webhook.url", words)));
+        let of_secret = match (&self.secret_file, &self.secret_env) {
+            (Some(_), None) => None,
+            (None, Some(name)) => problem_of_variable(name),
+            (None, None) => Some("a webhook is signed: name secret_file or secret_env".to_owned()),
+            (Some(_), Some(_)) => Some("a webhook has one secret: name secret_file or secret_env, not both".to_owned()),
+        };
+        problems.extend(of_secret.map(|words| Mistake::new("webhook", words)));
     }
 
     pub(crate) fn check_url(&self) -> Result<(), String> {
         if !self.url.username().is_empty() || self.url.password().is_some() {
-            return Err(
-                "webhook.url holds credentials, which would be stored: remove them, requests are signed".to_owned()
-            );
+            return Err("it holds credentials, which would be stored: remove them, requests are signed".to_owned());
         }
         match self.url.scheme() {
             "https" => Ok(()),
             "http" if self.plain_http || files::is_loopback(&self.url) => Ok(()),
-            "http" => Err("webhook.url is not encrypted: write https, or plain_http = true".to_owned()),
-            other => Err(format!("webhook.url begins with {other}: write https")),
+            "http" => Err("it is not encrypted: write https, or plain_http = true".to_owned()),
+            other => Err(format!("it begins with {other}: write https")),
         }
     }
 }
@@ -372,36 +375,38 @@ impl SshHook {
         }
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn add_problems(&self, problems: &mut Vec<Mistake>) {
         if self.command.trim().is_empty() || self.command.len() > MAX_WORD_LEN {
-            return Err(format!("ssh.command is empty or longer than {MAX_WORD_LEN} bytes"));
+            problems.push(Mistake::new("ssh.command", format!("it is empty or longer than {MAX_WORD_LEN} bytes")));
         }
         if self.user.is_empty() || self.user.len() > 64 || self.user.chars().any(char::is_control) {
-            return Err("ssh.user is empty, longer than 64 bytes or not a user name".to_owned());
+            problems.push(Mistake::new("ssh.user", "it is empty, longer than 64 bytes or not a user name"));
         }
         if self.port == 0 {
-            return Err("ssh.port is 0".to_owned());
+            problems.push(Mistake::new("ssh.port", "it is 0"));
         }
         if !(1..=MAX_PARALLEL).contains(&self.parallel) {
-            return Err(format!("ssh.parallel is {}: write 1 to {MAX_PARALLEL}", self.parallel));
+            let words = format!("it is {}: write 1 to {MAX_PARALLEL}", self.parallel);
+            problems.push(Mistake::new("ssh.parallel", words));
         }
         if self.host_keys.len() > MAX_WORDS {
-            return Err(format!("ssh.host_keys are more than {MAX_WORDS}"));
+            problems.push(Mistake::new("ssh.host_keys", format!("there are more than {MAX_WORDS}")));
         }
-        for (number, key) in self.host_keys.iter().enumerate() {
-            check_public_key(key)
-                .map_err(|problem| format!("ssh.host_keys[{number}] is no public key of OpenSSH's: {problem}"))?;
+        for (number, key) in self.host_keys.iter().take(MAX_WORDS).enumerate() {
+            if let Err(problem) = check_public_key(key) {
+                let words = format!("it is no public key of OpenSSH's: {problem}");
+                problems.push(Mistake::new(format!("ssh.host_keys[{number}]"), words));
+            }
         }
-        Ok(())
     }
 }
 
-fn check_variable(name: &str) -> Result<(), String> {
+fn problem_of_variable(name: &str) -> Option<String> {
     let right = !name.is_empty()
         && name.len() <= 256
         && !name.starts_with(|first: char| first.is_ascii_digit())
         && name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_');
-    if right { Ok(()) } else { Err(format!("{name:?} is not a variable name: letters, digits and _")) }
+    (!right).then(|| format!("{name:?} is not a variable name: letters, digits and _"))
 }
 
 /// Whether this is a public key as OpenSSH writes it. Not looked at without ssh hooks: the hook is refused as a whole.

@@ -98,6 +98,10 @@ pub(super) fn plan(hook: &Hook, input: &HookInput) -> HookPlan {
         },
         HookAction::Foreign(words) => PlannedRun::Foreign { words: words.clone() },
     };
-    let problem = hook.check().err().or_else(|| hook.preflight().err().map(|problem| problem.to_string()));
+    let problem = hook
+        .problems()
+        .first()
+        .map(ToString::to_string)
+        .or_else(|| hook.preflight().err().map(|problem| problem.to_string()));
     HookPlan { run, time_limit: hook.time_limit, input: input.clone(), problem }
 }

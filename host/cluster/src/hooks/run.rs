@@ -111,7 +111,7 @@ impl HookRunner {
                         (HookAction::Program(action), _) => program::run(action, input, limit, &mut output).await,
                         (HookAction::Webhook(action), Some((secret, to))) => match action.check_url() {
                             Ok(()) => webhook::run(action, secret, Some(to), input, limit, &mut output).await,
-                            Err(words) => Err(HookProblem::NotStarted(words)),
+                            Err(words) => Err(HookProblem::NotStarted(format!("webhook.url: {words}"))),
                         },
                         (HookAction::Webhook(action), None) => match WebhookSecret::of(action) {
                             Ok(secret) => webhook::run(action, &secret, None, input, limit, &mut output).await,

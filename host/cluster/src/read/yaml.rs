@@ -1,18 +1,22 @@
 //! YAML, and so JSON: all mistakes of a file at once, as TOML has them.
 
 use std::fmt;
-use std::ops::Range;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_norway::Value;
-use toml::de::{DeTable, DeValue};
-use windlass_policy::{plain_serde, read_document};
+use toml::de::DeTable;
+use windlass_policy::{Mistake, Place, Step, plain_serde, read_document};
 
-use super::invalid;
-use crate::specification::{ClusterSpecification, InvalidSpecification};
+use crate::specification::ClusterSpecification;
 
-pub(super) fn read(text: &str) -> Result<ClusterSpecification, InvalidSpecification> {
-    serde_norway::from_str(text).map_err(|error| all_mistakes(text).unwrap_or_else(|| first_mistake(&error)))
+pub(super) fn read(
+    text: &str,
+    checked: impl FnOnce(ClusterSpecification) -> Result<ClusterSpecification, Vec<Mistake>>,
+) -> Result<ClusterSpecification, Vec<Mistake>> {
+    match serde_norway::from_str(text) {
+        Ok(read) => checked(read),
+        Err(error) => Err(all_mistakes(text, checked).unwrap_or_else(|| vec![first_mistake(&error)])),
+    }
 }
 
 /// Whether it is a YAML document of keys and values. Almost any text is YAML, as one long scalar.
@@ -21,7 +25,7 @@ pub(super) fn has_keys(text: &str) -> bool {
 }
 
 /// The mistake at which serde ends. Enough where the text is no YAML.
-fn first_mistake(error: &serde_norway::Error) -> InvalidSpecification {
+fn first_mistake(error: &serde_norway::Error) -> Mistake {
     let line = error.location().map_or(1, |location| location.line());
     let words = error.to_string();
     let words = words.split(" at line ").next().unwrap_or(&words);
@@ -30,22 +34,20 @@ fn first_mistake(error: &serde_norway::Error) -> InvalidSpecification {
         Some((path, rest)) if !path.contains(' ') => (format!("`{path}`: "), rest),
         _ => (String::new(), words),
     };
-    InvalidSpecification::new(format!("line {line}"), format!("{path}{}", plain_serde(words)))
+    Mistake::new(format!("line {line}"), format!("{path}{}", plain_serde(words)))
 }
 
 /// What is wrong with the same as TOML, each mistake with its line in the YAML. `None`: it cannot be written as TOML,
 /// or nothing is wrong with that.
-fn all_mistakes(text: &str) -> Option<InvalidSpecification> {
+fn all_mistakes(
+    text: &str,
+    checked: impl FnOnce(ClusterSpecification) -> Result<ClusterSpecification, Vec<Mistake>>,
+) -> Option<Vec<Mistake>> {
     let mut value: Value = serde_norway::from_str(text).ok()?;
     drop_nulls(&mut value);
     let same = toml::to_string(&value).ok()?;
     let document = DeTable::parse(&same).ok()?;
-    let original = document.clone();
-    let line = |span: Option<Range<usize>>| {
-        let place = span.and_then(|span| place_in_table(original.get_ref(), &span));
-        place.map_or(1, |place| place.line(text))
-    };
-    read_document::<ClusterSpecification>(document, &line).err().map(invalid)
+    read_document(document, &|place| line_of(place, text), checked).err()
 }
 
 /// TOML has no null. A key without a value is a missing one.
@@ -60,56 +62,12 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// Where something is in a document.
-#[derive(Debug, Default)]
-struct Place {
-    /// From the outermost.
-    steps: Vec<Step>,
-    /// Whether the last key is meant, and not its value.
-    is_key: bool,
-}
-
-#[derive(Debug)]
-enum Step {
-    Key(String),
-    Item(usize),
-}
-
-fn place_in_table(table: &DeTable<'_>, span: &Range<usize>) -> Option<Place> {
-    table.iter().find_map(|(key, value)| {
-        // A table begins with its key.
-        let is_table = matches!(value.get_ref(), DeValue::Table(_));
-        let is_key = key.span() == *span || (is_table && value.span() == *span);
-        let place = if is_key { Some(Place { is_key, ..Place::default() }) } else { place_in(value.get_ref(), span) };
-        let place = place.or_else(|| (value.span() == *span).then(Place::default));
-        place.map(|place| place.within(Step::Key(key.get_ref().to_string())))
-    })
-}
-
-fn place_in(value: &DeValue<'_>, span: &Range<usize>) -> Option<Place> {
-    match value {
-        DeValue::Table(inner) => place_in_table(inner, span),
-        DeValue::Array(items) => items.iter().enumerate().find_map(|(position, item)| {
-            let place = place_in(item.get_ref(), span).or_else(|| (item.span() == *span).then(Place::default));
-            place.map(|place| place.within(Step::Item(position)))
-        }),
-        _ => None,
-    }
-}
-
-impl Place {
-    fn within(mut self, step: Step) -> Self {
-        self.steps.insert(0, step);
-        self
-    }
-
-    /// Its line in a YAML text that has it. A document that is read knows no lines, but an error does: so one is made
-    /// at the place.
-    fn line(&self, text: &str) -> usize {
-        let seeker = Seeker { steps: &self.steps, is_key: self.is_key };
-        let found = seeker.deserialize(serde_norway::Deserializer::from_str(text));
-        found.err().and_then(|error| error.location()).map_or(1, |location| location.line())
-    }
+/// The line of a place in a YAML text that has it. A document that is read knows no lines, but an error does: so one is
+/// made at the place.
+fn line_of(place: &Place, text: &str) -> usize {
+    let seeker = Seeker { steps: &place.steps, is_key: place.is_key };
+    let found = seeker.deserialize(serde_norway::Deserializer::from_str(text));
+    found.err().and_then(|error| error.location()).map_or(1, |location| location.line())
 }
 
 /// Ends with an error at a place.

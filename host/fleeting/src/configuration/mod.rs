@@ -29,7 +29,7 @@ pub use environment::ProcessEnvironment;
 pub(crate) use environment::read_file;
 pub use instances::Configuration;
 pub use metrics_address::MetricsAddress;
-pub use problem::{ConfigurationErrors, Problem};
+pub use problem::ConfigurationErrors;
 pub use zones::ZonalIds;
 
 /// What a group is configured to be, by its `kind`.

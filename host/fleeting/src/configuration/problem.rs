@@ -2,36 +2,20 @@
 
 use std::fmt;
 
-/// One thing that is wrong: where, what, and what would be right.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// The key, or the variable. Empty where the words name it.
-    pub place: String,
-    /// What is wrong with it and what would be right.
-    pub words: String,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.place.as_str() {
-            "" => formatter.write_str(&self.words),
-            place => write!(formatter, "{place}: {}", self.words),
-        }
-    }
-}
+use windlass_policy::Mistake;
 
 /// Everything that is wrong. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigurationErrors(pub(super) Vec<Problem>);
+pub struct ConfigurationErrors(pub(super) Vec<Mistake>);
 
 impl ConfigurationErrors {
     /// These, of which there is at least one.
-    pub(crate) fn of(problems: Vec<Problem>) -> Self {
+    pub(crate) fn of(problems: Vec<Mistake>) -> Self {
         Self(problems)
     }
 
     /// One by one.
-    pub fn problems(&self) -> &[Problem] {
+    pub fn problems(&self) -> &[Mistake] {
         &self.0
     }
 }

@@ -14,12 +14,12 @@ use windlass_lifecycle::{
 };
 use windlass_policy::slots::SlotName;
 use windlass_policy::slots::state_mapping::MAX_WATCHED_TAGS;
-use windlass_policy::{Brake, Policies, Source};
+use windlass_policy::{Brake, Mistake, Policies, Source};
 use windlass_scaleway::{ExplicitSettings, Limits, SecretKey, Settings, Zone};
 
 use super::common::Common;
 use super::console::console;
-use super::problem::{ConfigurationErrors, Problem};
+use super::problem::ConfigurationErrors;
 use super::reader::{Reader, duration, kind, shown};
 use super::state_directory::default_state_directory;
 use super::zones::{self, MAX_PLACES};
@@ -80,7 +80,7 @@ impl GroupConfiguration {
     /// # Errors
     /// Everything that is wrong, at once.
     pub fn read(json: &[u8], process_environment: &ProcessEnvironment) -> Result<Self, ConfigurationErrors> {
-        let one = |words: String| ConfigurationErrors(vec![Problem { place: "plugin_config".to_owned(), words }]);
+        let one = |words: String| ConfigurationErrors(vec![Mistake { place: "plugin_config".to_owned(), words }]);
         let object = match serde_json::from_slice(json) {
             Ok(Value::Object(object)) => object,
             // A runner without [runners.autoscaler.plugin_config] sends null.
@@ -155,8 +155,8 @@ fn common(reader: &mut Reader<'_>, kind: Kind) -> CommonKeys {
         Some(value) => match Policies::from_value(value) {
             Ok(policies) => policies,
             // The words begin with the place.
-            Err(words) => {
-                reader.wrong("", words);
+            Err(all) => {
+                all.into_iter().for_each(|words| reader.wrong("", words));
                 Policies::built_in()
             }
         },

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use windlass_lifecycle::parse_size;
-use windlass_policy::{cut, nearest};
+use windlass_policy::{Mistake, cut, nearest};
 use windlass_scaleway::Zone;
 
 use super::environment::read_file;
-use super::problem::Problem;
 use super::{ProcessEnvironment, duration};
 
 /// Bytes in one of Scaleway's gigabytes.
@@ -76,13 +75,13 @@ const KEYS: &[&str] = &[
 /// Takes keys out of the object one by one; what is left at the end is unknown.
 pub(super) struct Reader<'a> {
     pub(super) object: Map<String, Value>,
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<Mistake>,
     pub(super) process_environment: &'a ProcessEnvironment,
 }
 
 impl Reader<'_> {
     pub(super) fn wrong(&mut self, place: impl Into<String>, words: impl Into<String>) {
-        self.problems.push(Problem { place: place.into(), words: cut(words.into(), MAX_WORDS_LEN) });
+        self.problems.push(Mistake { place: place.into(), words: cut(words.into(), MAX_WORDS_LEN) });
     }
 
     /// A value that is there. Null and the empty text count as absent, as they do in the other plugins.
@@ -283,7 +282,7 @@ impl Reader<'_> {
         let mut inner = Reader { object, problems: Vec::new(), process_environment: self.process_environment };
         let value = read(&mut inner);
         inner.refuse_all_but(keys);
-        let placed = |problem: Problem| Problem { place: format!("{place}.{}", problem.place), ..problem };
+        let placed = |problem: Mistake| Mistake { place: format!("{place}.{}", problem.place), ..problem };
         self.problems.extend(inner.problems.into_iter().map(placed));
         value
     }

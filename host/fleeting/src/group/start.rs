@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use windlass_console::{Beside, ServeOptions};
 use windlass_lifecycle::{Clock, Durability, Options, Runtime, RuntimeOptions, StateDirectory, Supervisor, Tasks};
-use windlass_policy::{Compiler, Host};
+use windlass_policy::{Compiler, Host, Mistake};
 use windlass_scaleway::Client;
 
 use super::claim::{Lock, claim};
@@ -16,7 +16,6 @@ use super::ids::Ids;
 use super::kind::{Begun, MachineKind, Opened};
 use super::looks::Looks;
 use super::places::Places;
-use crate::configuration::Problem;
 use crate::observe::{self, Gauges};
 use crate::protocol::{ConnectorConfig, Failure};
 
@@ -24,8 +23,8 @@ use crate::protocol::{ConnectorConfig, Failure};
 /// such.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-pub(super) fn problem(place: &str, words: impl Into<String>) -> Problem {
-    Problem { place: place.to_owned(), words: words.into() }
+pub(super) fn problem(place: &str, words: impl Into<String>) -> Mistake {
+    Mistake { place: place.to_owned(), words: words.into() }
 }
 
 pub(super) fn words(error: &windlass_scaleway::Error) -> String {

@@ -359,7 +359,7 @@ fn trust_and_registries_are_read_and_written_as_they_stand() {
             "policies.retry.path: `oci://x/../y:1` is not a valid reference",
         ),
     ] {
-        let error = Policies::from_value(wrong).unwrap_err();
+        let error = Policies::from_value(wrong).unwrap_err().join("; ");
         assert!(error.starts_with(words), "{error}");
     }
 }

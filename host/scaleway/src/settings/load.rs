@@ -340,13 +340,21 @@ fn access_key_checked(found: Found<String>) -> Result<Option<String>, Configurat
 
 /// Organizations and projects: UUIDs, checked here because they end up in bodies that Scaleway would refuse one by one.
 fn identifier(found: Found<String>) -> Result<String, ConfigurationError> {
-    if is_uuid(&found.value) {
-        Ok(found.value)
+    match check_identifier(&found.value) {
+        Ok(()) => Ok(found.value),
+        Err(problem) => Err(ConfigurationError::Invalid { place: found.place, problem }),
+    }
+}
+
+/// Checks the id of an organization or project.
+///
+/// # Errors
+/// What is wrong with it, in words that follow its place.
+pub fn check_identifier(id: &str) -> Result<(), String> {
+    if is_uuid(id) {
+        Ok(())
     } else {
-        Err(ConfigurationError::Invalid {
-            place: found.place,
-            problem: "is not a UUID: copy the id, not the name, from Scaleway's console".to_owned(),
-        })
+        Err("is not a UUID: copy the id, not the name, from Scaleway's console".to_owned())
     }
 }
 
@@ -362,18 +370,24 @@ fn user_agent_appended(found: Found<String>) -> Result<String, ConfigurationErro
     }
 }
 
-/// Checks the base of all calls: an address and an optional path, nothing that would travel along unnoticed.
 pub(super) fn api_url(text: &str, place: &str) -> Result<Url, ConfigurationError> {
-    let invalid = |problem: &str| ConfigurationError::Invalid { place: place.to_owned(), problem: problem.to_owned() };
-    let url = Url::parse(text.trim()).map_err(|_| invalid("is not an address like https://api.scaleway.com"))?;
-    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-        return Err(invalid("is not an http or https address: write https://api.scaleway.com, or leave it out"));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(invalid("holds a user name or password, which belong nowhere in an address"));
-    }
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err(invalid("holds a query or a fragment: leave out what begins with ? or #"));
-    }
-    Ok(url)
+    check_api_url(text).map_err(|problem| ConfigurationError::Invalid { place: place.to_owned(), problem })
+}
+
+/// Checks the base of all calls: an address and an optional path, nothing that would travel along unnoticed.
+///
+/// # Errors
+/// What is wrong with it, in words that follow its place.
+pub fn check_api_url(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text.trim()).map_err(|_| "is not an address like https://api.scaleway.com".to_owned())?;
+    let problem = if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+        "is not an http or https address: write https://api.scaleway.com, or leave it out"
+    } else if !url.username().is_empty() || url.password().is_some() {
+        "holds a user name or password, which belong nowhere in an address"
+    } else if url.query().is_some() || url.fragment().is_some() {
+        "holds a query or a fragment: leave out what begins with ? or #"
+    } else {
+        return Ok(url);
+    };
+    Err(problem.to_owned())
 }

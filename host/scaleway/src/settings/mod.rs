@@ -16,6 +16,7 @@ use crate::location::{Region, Zone};
 
 pub use environment::Environment;
 pub use error::ConfigurationError;
+pub use load::{check_api_url, check_identifier};
 pub use secret::SecretKey;
 
 /// Scaleway's API.

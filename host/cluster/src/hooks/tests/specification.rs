@@ -4,7 +4,10 @@ use super::*;
 
 fn parse(toml: &str) -> Result<Hook, String> {
     let hook: Hook = toml::from_str(toml).map_err(|error| error.message().to_owned())?;
-    hook.check().map(|()| hook)
+    match hook.problems() {
+        problems if problems.is_empty() => Ok(hook),
+        problems => Err(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
+    }
 }
 
 #[test]
@@ -37,7 +40,10 @@ fn what_is_wrong_is_refused_with_the_remedy() {
         ("program = { comand = 'a' }".into(), "unknown field `comand`"),
         ("program = { command = ' ' }".into(), "name a program"),
         ("program = { command = 'a', environment = { 'A-B' = '1' } }".into(), "not a variable name"),
-        ("program = { command = 'a', environment = { A = '1' }, pass_environment = ['A'] }".into(), "A stands in both"),
+        (
+            "program = { command = 'a', environment = { A = '1' }, pass_environment = ['A'] }".into(),
+            "A stands in program.pass_environment, too",
+        ),
         ("time_limit = '10ms'\nprogram = { command = 'a' }".into(), "below 100ms"),
         ("time_limit = '2d'\nprogram = { command = 'a' }".into(), "above a day"),
         ("webhook = { url = 'nowhere', secret_env = 'S' }".into(), "it is no URL"),
@@ -46,11 +52,14 @@ fn what_is_wrong_is_refused_with_the_remedy() {
         ("webhook = { url = 'http://a.example', secret_env = 'S' }".into(), "write https"),
         ("webhook = { url = 'ftp://a.example', secret_env = 'S' }".into(), "write https"),
         ("webhook = { url = 'https://me:word@a.example', secret_env = 'S' }".into(), "holds credentials"),
-        ("ssh = { command = '', key_file = 'k' }".into(), "ssh.command is empty"),
+        ("ssh = { command = '', key_file = 'k' }".into(), "ssh.command: it is empty"),
         ("ssh = { command = 'a' }".into(), "missing field `key_file`"),
         ("ssh = { command = 'a', key_file = 'k', parallel = 0 }".into(), "write 1 to 100"),
         ("ssh = { command = 'a', key_file = 'k', address = 'pubic' }".into(), "unknown variant `pubic`"),
-        (format!("ssh = {{ command = 'a', key_file = 'k', host_keys = ['{key}'] }}"), "host_keys[0] is no public key"),
+        (
+            format!("ssh = {{ command = 'a', key_file = 'k', host_keys = ['{key}'] }}"),
+            "host_keys[0]: it is no public key",
+        ),
     ] {
         let refused = parse(&text).unwrap_err();
         assert!(refused.contains(words), "{text}: {refused}");

@@ -3,7 +3,9 @@
 use windlass_scaleway::types::apple_silicon::{ListOperatingSystems, ListServers, Server};
 use windlass_scaleway::{Client, Error, ErrorClass};
 
-use crate::configuration::{AppleSiliconConfiguration, ConfigurationErrors, OperatingSystem, Problem};
+use windlass_policy::Mistake;
+
+use crate::configuration::{AppleSiliconConfiguration, ConfigurationErrors, OperatingSystem};
 use crate::group::start::{PATIENCE, problem, words};
 
 /// What was learned on the way.
@@ -86,7 +88,7 @@ async fn system(
     client: &Client,
     configuration: &AppleSiliconConfiguration,
     hosts: &[Server],
-) -> Result<Option<String>, Problem> {
+) -> Result<Option<String>, Mistake> {
     let api = client.apple_silicon(configuration.common.first_zone());
     match &configuration.operating_system {
         OperatingSystem::Any => Ok(None),

@@ -7,7 +7,9 @@ use windlass_lifecycle::{AddressPool, ImageChoice, ServerSpecification, no_image
 use windlass_scaleway::types::instance::{Architecture, IpType, ListImages, ListIps, ServerType};
 use windlass_scaleway::{Client, ErrorClass, Zone};
 
-use crate::configuration::{Configuration, ConfigurationErrors, Problem};
+use windlass_policy::Mistake;
+
+use crate::configuration::{Configuration, ConfigurationErrors};
 use crate::connect::{Family, family};
 use crate::group::places::Place;
 use crate::group::start::{PATIENCE, problem, words};
@@ -46,7 +48,7 @@ pub(super) async fn check(client: &Client, configuration: &Configuration) -> Res
             Ok(of_zone) => of_zones.push((zone, of_zone)),
             Err(Unchecked::Wrong(found)) => {
                 // A mistake that is the same in all zones is reported once.
-                let new = |problem: &Problem| !problems.contains(problem);
+                let new = |problem: &Mistake| !problems.contains(problem);
                 problems.extend(found.into_iter().filter(new).collect::<Vec<_>>());
             }
             Err(Unchecked::Silent(problem)) => silent.push((zone, problem)),
@@ -77,9 +79,9 @@ pub(super) async fn check(client: &Client, configuration: &Configuration) -> Res
 /// Why a zone was not found to be as configured.
 enum Unchecked {
     /// It is not.
-    Wrong(Vec<Problem>),
+    Wrong(Vec<Mistake>),
     /// It could not be asked.
-    Silent(Problem),
+    Silent(Mistake),
 }
 
 async fn ask(client: &Client, configuration: &Configuration, zone: &Zone) -> Result<OfZone, Unchecked> {
@@ -135,7 +137,7 @@ fn check_types<'a>(
     configuration: &Configuration,
     zone: &Zone,
     types: &'a BTreeMap<String, ServerType>,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<Mistake>,
 ) -> Vec<(String, &'a ServerType)> {
     let mut first: Option<(&str, &Architecture)> = None;
     let (mut found, mut missing) = (Vec::new(), Vec::new());
@@ -175,7 +177,7 @@ fn check_types<'a>(
 }
 
 /// The types of all zones have one architecture.
-fn check_architecture(of_zones: &[(&Zone, OfZone)], problems: &mut Vec<Problem>) {
+fn check_architecture(of_zones: &[(&Zone, OfZone)], problems: &mut Vec<Mistake>) {
     let Some((zone, first)) = of_zones.first() else { return };
     for (other, of_zone) in &of_zones[1..] {
         if of_zone.architecture != first.architecture {
@@ -190,7 +192,7 @@ fn check_architecture(of_zones: &[(&Zone, OfZone)], problems: &mut Vec<Problem>)
 }
 
 /// What not every zone has to have is in one of them at least.
-fn check_that_all_exist(server: &ServerSpecification, of_zones: &[(&Zone, OfZone)], problems: &mut Vec<Problem>) {
+fn check_that_all_exist(server: &ServerSpecification, of_zones: &[(&Zone, OfZone)], problems: &mut Vec<Mistake>) {
     let exists = |name: &str| of_zones.iter().any(|(_, of_zone)| of_zone.types.iter().any(|(known, _)| known == name));
     for name in server.types.iter().filter(|name| !exists(name)) {
         problems.push(problem("server_type", format!("{name} exists in none of the zones")));
@@ -220,7 +222,7 @@ async fn check_image(
     server: &ServerSpecification,
     types: &[(String, &ServerType)],
     every_type: &BTreeMap<String, ServerType>,
-) -> Result<Family, Problem> {
+) -> Result<Family, Mistake> {
     match &server.image {
         ImageChoice::Label(label) => {
             let storage = server.root_volume.kind.image_storage();
@@ -270,7 +272,7 @@ async fn check_own_image(
     server: &ServerSpecification,
     types: &[(String, &ServerType)],
     what: &str,
-) -> Result<Family, Problem> {
+) -> Result<Family, Mistake> {
     let project = client.settings().project_id();
     let request = ListImages { project: project.map(str::to_owned), public: Some(false), arch: None };
     let images = client.instance(&server.zone).list_images(&request).await;
@@ -296,7 +298,7 @@ async fn check_pool(
     client: &Client,
     server: &ServerSpecification,
     elsewhere: bool,
-) -> Result<BTreeSet<String>, Vec<Problem>> {
+) -> Result<BTreeSet<String>, Vec<Mistake>> {
     let Some(pool) = &server.address_pool else { return Ok(BTreeSet::new()) };
     let zone = &server.zone;
     let key = match pool {
@@ -355,7 +357,7 @@ async fn check_pool(
     if problems.is_empty() { Ok(ids.into_values().cloned().collect()) } else { Err(problems) }
 }
 
-async fn check_groups(client: &Client, server: &ServerSpecification) -> Vec<Problem> {
+async fn check_groups(client: &Client, server: &ServerSpecification) -> Vec<Mistake> {
     let instance = client.instance(&server.zone);
     let security = async {
         let id = server.security_group.as_ref()?;
@@ -379,7 +381,7 @@ async fn check_groups(client: &Client, server: &ServerSpecification) -> Vec<Prob
         .collect()
 }
 
-async fn check_networks(client: &Client, server: &ServerSpecification) -> Vec<Problem> {
+async fn check_networks(client: &Client, server: &ServerSpecification) -> Vec<Mistake> {
     let region = server.zone.region();
     let checked = join_all(server.private_networks.iter().map(|id| {
         let path = format!("/vpc/v2/regions/{region}/private-networks/{id}");

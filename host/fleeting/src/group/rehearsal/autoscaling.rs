@@ -8,7 +8,9 @@ use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use super::period::Period;
-use crate::configuration::{Problem, parse_duration};
+use windlass_policy::Mistake;
+
+use crate::configuration::parse_duration;
 use crate::group::runner_file::{Autoscaler, RunnerFile};
 use crate::group::start::problem;
 
@@ -88,7 +90,7 @@ impl Idle {
 struct Reader<'v> {
     table: &'v Value,
     place: String,
-    problems: &'v mut Vec<Problem>,
+    problems: &'v mut Vec<Mistake>,
 }
 
 impl Reader<'_> {
@@ -173,7 +175,7 @@ impl Autoscaling {
         file: &RunnerFile,
         group: Autoscaler<'_>,
         ready_after: Option<Duration>,
-        problems: &mut Vec<Problem>,
+        problems: &mut Vec<Mistake>,
     ) -> Self {
         let mut reader = Reader { table: group.table(), place: String::new(), problems: &mut *problems };
         let capacity = reader.number("capacity_per_instance", 1);

@@ -8,7 +8,9 @@ use rand_chacha::ChaCha8Rng;
 use windlass_simulator::{Availability, Durations, FaultKind, FaultRule, ForcedState, Offer, RequestLimit, Simulator};
 
 use super::scenario::{Incident, IncidentKind, Scenario, is_about};
-use crate::configuration::{GroupConfiguration, Problem};
+use windlass_policy::Mistake;
+
+use crate::configuration::GroupConfiguration;
 use crate::group::start::problem;
 
 /// Why what is about orders is refused.
@@ -125,7 +127,7 @@ impl Conditions {
 }
 
 /// What of a scenario means nothing to a group of this kind.
-pub(super) fn meaningless(scenario: &Scenario, configuration: &GroupConfiguration) -> Vec<Problem> {
+pub(super) fn meaningless(scenario: &Scenario, configuration: &GroupConfiguration) -> Vec<Mistake> {
     let mut problems = Vec::new();
     let mut wrong = |place: String, words: &str| problems.push(problem(&place, words));
     let macs = match configuration {

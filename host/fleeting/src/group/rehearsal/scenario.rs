@@ -7,12 +7,12 @@ use std::time::Duration;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use windlass_policy::read_toml;
+use windlass_policy::{Mistake, read_toml};
 use windlass_scaleway::Zone;
 use windlass_simulator::{Availability, Offer as SimulatedOffer, Span};
 
 use super::jobs::Pattern;
-use crate::configuration::{Problem, parse_duration};
+use crate::configuration::parse_duration;
 use crate::group::places::Place;
 use crate::group::start::problem;
 
@@ -327,12 +327,11 @@ impl Scenario {
     }
 
     fn parse_for(text: &str, of_clusters: bool) -> Result<Self, ScenarioError> {
-        let read: Self =
-            read_toml(text).map_err(|mistakes| ScenarioError(mistakes.iter().map(ToString::to_string).collect()))?;
-        match read.problems(of_clusters) {
+        let checked = |read: Self| match read.problems(of_clusters) {
             problems if problems.is_empty() => Ok(read),
-            problems => Err(ScenarioError(problems.iter().map(ToString::to_string).collect())),
-        }
+            problems => Err(problems),
+        };
+        read_toml(text, checked).map_err(|mistakes| ScenarioError(mistakes.iter().map(ToString::to_string).collect()))
     }
 
     /// The scenario as a file.
@@ -364,7 +363,7 @@ impl Scenario {
         zones.filter_map(Option::as_deref).collect()
     }
 
-    fn problems(&self, of_clusters: bool) -> Vec<Problem> {
+    fn problems(&self, of_clusters: bool) -> Vec<Mistake> {
         let mut problems = Vec::new();
         let mut wrong = |place: String, words: String| problems.push(problem(&place, words));
         if !(1..=MAX_HOURS).contains(&self.hours) {
@@ -625,6 +624,28 @@ mod tests {
         let found = found_in(0);
         assert!(found.iter().any(|said| said.starts_with("hours: ")), "{found:#?}");
         assert!(!found.iter().any(|said| said.contains("after")), "{found:#?}");
+    }
+
+    #[test]
+    fn keys_and_values_that_are_wrong_are_told_in_one_pass() {
+        let found = problems(
+            "titel = 'x'\nhours = 'one'\ntime_zone = 'Europe/Pari'\nstarts_at = 8\n[[demand]]\npattern = 'weekly'\n\
+             jobs_per_hour = 0\n[[offer]]\nzone = 'paris'\nboot_seconds = 5\nfailed_boots = 2.0\n\
+             [[incident]]\nkind = 'api-down'\nat = 'soon'\nlasts = '1m'\n",
+        );
+        for said in [
+            "line 1: there is no key `titel` here; did you mean `title`?",
+            "line 2: `hours`: ",
+            "line 4: `starts_at`: ",
+            "line 6: `pattern`: there is no value `weekly`",
+            "line 10: `boot_seconds`: ",
+            "line 14: `at`: ",
+            "time_zone: ",
+            "offer[0].zone: ",
+            "offer[0].failed_boots: ",
+        ] {
+            assert!(found.iter().any(|found| found.starts_with(said)), "{said}: {found:#?}");
+        }
     }
 
     #[test]
