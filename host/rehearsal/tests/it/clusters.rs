@@ -10,10 +10,10 @@ use windlass_rehearsal::{ClusterArm, Law, NamedArm, Rehearsal, RehearsalFailure}
 use crate::support::REHEARSER;
 
 const BOOT: &str = "[[offer]]\nboot_seconds = [20, 40]\n";
-const HOOKS: &str = "[hooks.configure]\nprogram = { command = './none.sh' }\n[hooks.decommission]\nprogram = { command = './none.sh' }\n";
+pub(crate) const HOOKS: &str = "[hooks.configure]\nprogram = { command = './none.sh' }\n[hooks.decommission]\nprogram = { command = './none.sh' }\n";
 
 /// Two servers of these types, and more.
-fn farm(types: &str, more: &str) -> ClusterArm {
+pub(crate) fn farm(types: &str, more: &str) -> ClusterArm {
     under(Policies::built_in(), types, more)
 }
 
