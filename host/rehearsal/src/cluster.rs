@@ -369,7 +369,8 @@ impl Operator<'_> {
         let mut outcome = self.outcome;
         let more = |number| self.growth.get(number).copied().unwrap_or_default();
         outcome.replaced = created.iter().map(|(number, created)| created.saturating_sub(more(number))).sum();
-        let waited = outcome.changes.iter().skip(usize::from(self.exists)).map(|change| Duration::from_millis(change.waited_ms));
+        let waited =
+            outcome.changes.iter().skip(usize::from(self.exists)).map(|change| Duration::from_millis(change.waited_ms));
         outcome.ready = WaitTimes::of(waited.collect());
         outcome.failed_operations = self.failed.into_iter().map(|(name, count)| Counted { name, count }).collect();
         Ok(outcome)

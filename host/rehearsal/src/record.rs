@@ -6,9 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use windlass_fleeting::{Demand, Incident, IncidentKind, Offer, Pool, Scenario, Time};
-use windlass_lifecycle::{
-    Entry, Journal, Operation, OperationFilter, OperationKind, OperationState, Phase, Requester,
-};
+use windlass_lifecycle::{Entry, Journal, Operation, OperationFilter, OperationKind, OperationState, Phase, Requester};
 
 pub(crate) const HOUR: u64 = 3_600_000;
 /// The longest job of a scenario, in seconds.
@@ -202,15 +200,13 @@ pub fn recorded(
                 lived += removed.saturating_sub(operation.created_at);
                 jobs.push(((operation.created_at - start) / 1_000, length.clamp(1, LONGEST_JOB)));
             }
-            (_, ended) => match failure_class(operation) {
-                Some(class) => {
-                    failures += 1;
-                    let ended = ended.filter(|_| class != OUT_OF_STOCK).unwrap_or(operation.created_at);
-                    lived += ended.saturating_sub(operation.created_at);
-                }
-                // It was called off.
-                None => {}
-            },
+            (_, ended) => {
+                // Without a class it was called off.
+                let Some(class) = failure_class(operation) else { continue };
+                failures += 1;
+                let ended = ended.filter(|_| class != OUT_OF_STOCK).unwrap_or(operation.created_at);
+                lived += ended.saturating_sub(operation.created_at);
+            }
         }
     }
     if jobs.is_empty() {
@@ -430,6 +426,9 @@ mod tests {
 
     #[test]
     fn a_journal_without_creations_makes_no_scenario() {
-        assert_eq!(recorded(&[operation(3, "cleanup-server", 31, json!({}))], &|_| Vec::new(), START, START + HOUR), None);
+        assert_eq!(
+            recorded(&[operation(3, "cleanup-server", 31, json!({}))], &|_| Vec::new(), START, START + HOUR),
+            None
+        );
     }
 }

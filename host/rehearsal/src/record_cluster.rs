@@ -221,8 +221,7 @@ impl Course {
     }
 
     fn observed(&self) -> Vec<(&'static str, f64)> {
-        let counts =
-            [("failed_operations", self.failed), ("repairs", self.repairs), ("not_ready", self.not_ready)];
+        let counts = [("failed_operations", self.failed), ("repairs", self.repairs), ("not_ready", self.not_ready)];
         let mut observed: Vec<_> = counts.map(|(name, count)| (name, count as f64)).into();
         let creation = self.waited.first().filter(|_| self.is_created);
         observed.extend(creation.map(|waited| ("ready_create", waited.as_secs_f64())));
@@ -337,5 +336,68 @@ impl Hooks {
         };
         let [decommission, configure, start] = [Stage::Decommission, Stage::Configure, Stage::Start].map(conduct);
         ClusterConduct { decommission, configure, start, ..ClusterConduct::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_cluster::Counts;
+
+    use super::*;
+
+    const MINUTE: u64 = 60_000;
+
+    fn operation(
+        kind: OperationKind,
+        (before, wanted): (u32, u32),
+        began: u64,
+        state: OperationState,
+    ) -> ClusterOperation {
+        let mut operation = ClusterOperation::begun(kind, Stage::Validate, "a-host", began * MINUTE);
+        operation.counts = [("web".parse().unwrap(), Counts { before, wanted })].into();
+        (operation.state, operation.ended_at) = (state, Some((began + 1) * MINUTE));
+        operation
+    }
+
+    #[test]
+    fn a_cluster_that_is_away_has_no_nodes_and_asking_again_is_a_repair() {
+        use OperationKind::{Create, Scale, Terminate};
+        let operations = [
+            operation(Create, (0, 2), 37, OperationState::Recovered),
+            operation(Create, (0, 2), 48, OperationState::Done),
+            operation(Scale, (2, 4), 60, OperationState::Done),
+            operation(Terminate, (4, 0), 70, OperationState::Done),
+            operation(Create, (0, 2), 90, OperationState::Done),
+        ];
+        let mut course = Course::of(0, Nodes::new(), &operations);
+        course.end(120 * MINUTE);
+        let scales: Vec<_> = course.scales.iter().map(|scale| (scale.at.to_string(), scale.groups["web"])).collect();
+        let expected = [("0s", 0), ("37m", 2), ("1h", 4), ("1h10m", 0), ("1h30m", 2)];
+        assert_eq!(scales, expected.map(|(at, nodes)| (at.to_owned(), nodes)));
+        assert_eq!((course.failed, course.repairs, course.not_ready, course.is_created), (1, 1, 0, false));
+        assert_eq!(course.waited.iter().map(Duration::as_secs).collect::<Vec<_>>(), [720, 60, 60, 60]);
+        assert_eq!(course.repair_every().map(|every| every.to_string()), Some("20m".to_owned()));
+        let course = Course::of(37 * MINUTE, Nodes::new(), &operations[..1]);
+        assert!(course.is_created, "with the scenario");
+        let there = [("web".to_owned(), 4)].into();
+        let course = Course::of(65 * MINUTE, there, &[operation(Scale, (4, 4), 67, OperationState::Done)]);
+        assert_eq!((course.scales.len(), course.repairs, course.changes.len()), (1, 1, 0));
+    }
+
+    #[test]
+    fn what_the_stage_validate_lacks_is_read_from_its_words() {
+        let event = |what| ClusterEvent { sequence: 1, cluster: "farm".parse().unwrap(), operation: 1, at: 5, what };
+        let failed = |stage, reason: &str| ClusterEventKind::NodeFailed {
+            stage,
+            step: "ask Scaleway".to_owned(),
+            node: "web".to_owned(),
+            reason: reason.to_owned(),
+        };
+        let words = "groups.web.types: fr-par-1 has no DEV1-S and no DEV1-M left";
+        let lacks = event(failed(Stage::Validate, words));
+        let (zone, types) = lacking(&lacks).unwrap();
+        assert_eq!((zone, types.collect::<Vec<_>>()), ("fr-par-1", vec!["DEV1-S", "DEV1-M"]));
+        assert!(lacking(&event(failed(Stage::Servers, words))).is_none());
+        assert!(lacking(&event(failed(Stage::Validate, "groups.web.types: no"))).is_none());
     }
 }

@@ -115,7 +115,8 @@ const HIDDEN_MACS: &str = "hours = 4\nstarts_at = '2026-08-03T09:00:00'\ntime_zo
 
 #[test]
 fn the_rehearsal_of_recorded_macs_is_within_5_percent() {
-    let jobs: Vec<(u64, u64)> = (0..60).map(|number| (number * 210 + number * 37 % 90, 400 + number * 53 % 400)).collect();
+    let jobs: Vec<(u64, u64)> =
+        (0..60).map(|number| (number * 210 + number * 37 % 90, 400 + number * 53 % 400)).collect();
     let price = |scenario: &mut Scenario| scenario.offers.iter_mut().for_each(|it| it.hourly_price = Some(0.1));
     let (_, scenario, rehearsal) = recorded_and_rehearsed(macs(20), &jobs, HIDDEN_MACS, 4, price);
     assert_eq!(scenario.pools.iter().map(|pool| pool.hosts).collect::<Vec<_>>(), [6]);
@@ -132,7 +133,8 @@ const HIDDEN_CLUSTER: &str = "hours = 12\nstarts_at = '2026-08-03T09:00:00'\ntim
 
 #[test]
 fn the_rehearsal_of_a_recorded_cluster_is_within_5_percent() {
-    let scale = |number: u64| format!("[[scale]]\nat = '{}m'\ngroups = {{ web = {} }}\n", 20 * number, 2 + number * 5 % 7);
+    let scale =
+        |number: u64| format!("[[scale]]\nat = '{}m'\ngroups = {{ web = {} }}\n", 20 * number, 2 + number * 5 % 7);
     let hidden = HIDDEN_CLUSTER.to_owned() + &(1..36).map(scale).collect::<String>();
     let hidden = Scenario::parse_for_clusters(&hidden).unwrap();
     let arm = farm("['DEV1-S']", HOOKS);

@@ -61,7 +61,8 @@ pub use provisioner::Provisioner;
 use scaler::Scaler;
 use scenario::is_about;
 pub use scenario::{
-    ClusterConduct, Demand, HookConduct, Incident, IncidentKind, Offer, Pool, Scale, Scenario, ScenarioError, Stock, Time,
+    ClusterConduct, Demand, HookConduct, Incident, IncidentKind, Offer, Pool, Scale, Scenario, ScenarioError, Stock,
+    Time,
 };
 pub use setting::{SettingError, SettingKey};
 use story::{Counters, Story};
