@@ -101,7 +101,7 @@ pub async fn recorded_cluster(
     });
     let mut observed = vec![("server_hours", thousandths(hours(lived.sum()))), ("failures", f64::from(failed))];
     observed.extend(course.observed());
-    if course.is_created {
+    if !is_there {
         observed.push(("creations", f64::from(created)));
     }
     let Some(starts_at) = i64::try_from(start).ok().and_then(|start| Timestamp::from_millisecond(start).ok()) else {
@@ -109,7 +109,7 @@ pub async fn recorded_cluster(
     };
     let (offers, incidents) = places.offers_and_incidents(start, to);
     let mut conduct = hooks.conduct();
-    (conduct.exists, conduct.repair_every) = (!course.is_created, course.repair_every());
+    (conduct.exists, conduct.repair_every) = (true, course.repair_every());
     let length = u32::try_from(length).unwrap_or(u32::MAX);
     Ok(Some(Scenario {
         demand: Vec::new(),
@@ -133,13 +133,10 @@ fn wanted_by(operation: &ClusterOperation) -> Nodes {
     operation.counts.iter().map(|(group, counts)| (group.to_string(), counts.wanted)).collect()
 }
 
-/// What its operator asked for, and what came of it. A termination scales it to nothing, and a later creation from
-/// there.
+/// What its operator asked for, and what came of it. A termination scales it to nothing, and a creation from there.
 struct Course {
-    /// Whether it was created when the scenario begins.
-    is_created: bool,
     scales: Vec<Scale>,
-    /// The creation and each scaling: when it was wanted, and how long it took until it was there.
+    /// Each scaling: when it was wanted, and how long it took until it was there.
     changes: Vec<(u64, Option<u64>)>,
     waited: Vec<Duration>,
     not_ready: usize,
@@ -152,15 +149,9 @@ struct Course {
 
 impl Course {
     fn of(start: u64, there: Nodes, operations: &[ClusterOperation]) -> Self {
-        let first = operations.first().filter(|first| there.is_empty() || first.kind == OperationKind::Create);
-        let is_created = first.is_some_and(|first| first.began_at < start + 1_000);
-        let mut wanted = match first {
-            Some(first) if is_created => wanted_by(first),
-            Some(first) => wanted_by(first).into_keys().map(|group| (group, 0)).collect(),
-            None => there,
-        };
+        let mut wanted: Nodes = operations.iter().flat_map(wanted_by).map(|(group, _)| (group, 0)).collect();
+        wanted.extend(there);
         let mut course = Self {
-            is_created,
             scales: vec![Scale { at: Time::default(), groups: wanted.clone() }],
             changes: Vec::new(),
             waited: Vec::new(),
@@ -172,27 +163,26 @@ impl Course {
         };
         // The end of the last operation where it failed, and whether it was a repair.
         let mut failed: Option<(u64, bool)> = None;
-        for (index, operation) in operations.iter().enumerate() {
+        for operation in operations {
             let is_terminated = operation.kind == OperationKind::Terminate;
             let mut asked = wanted.clone();
             match is_terminated {
                 true => asked.values_mut().for_each(|count| *count = 0),
                 false => asked.extend(wanted_by(operation)),
             }
-            let is_repair = asked == wanted && !(index == 0 && is_created);
+            let is_repair = asked == wanted;
             if !is_repair {
+                // At 0s is what the scenario begins with.
+                let at = Time(Duration::from_secs(((operation.began_at - start + 500) / 1_000).max(1)));
+                course.scales.push(Scale { at, groups: asked.clone() });
                 course.changes.push((operation.began_at, None));
+                wanted = asked;
             } else if !is_terminated {
                 course.repairs += 1;
                 if let Some((ended, was_repair)) = failed {
                     let pauses = if was_repair { &mut course.pauses_again } else { &mut course.pauses };
                     pauses.push(operation.began_at.saturating_sub(ended));
                 }
-            }
-            if asked != wanted {
-                let at = Time(Duration::from_secs((operation.began_at - start + 500) / 1_000));
-                course.scales.push(Scale { at, groups: asked.clone() });
-                wanted = asked;
             }
             let ended = operation.ended_at.unwrap_or(operation.began_at);
             let has_failed = matches!(operation.state, OperationState::Recovered | OperationState::Failed);
@@ -223,8 +213,6 @@ impl Course {
     fn observed(&self) -> Vec<(&'static str, f64)> {
         let counts = [("failed_operations", self.failed), ("repairs", self.repairs), ("not_ready", self.not_ready)];
         let mut observed: Vec<_> = counts.map(|(name, count)| (name, count as f64)).into();
-        let creation = self.waited.first().filter(|_| self.is_created);
-        observed.extend(creation.map(|waited| ("ready_create", waited.as_secs_f64())));
         if !self.waited.is_empty() {
             let WaitTimes { p50_ms, p95_ms, worst_ms } = WaitTimes::of(self.waited.clone());
             let waits = [("ready_p50", p50_ms), ("ready_p95", p95_ms), ("ready_worst", worst_ms)];
@@ -374,11 +362,9 @@ mod tests {
         let scales: Vec<_> = course.scales.iter().map(|scale| (scale.at.to_string(), scale.groups["web"])).collect();
         let expected = [("0s", 0), ("37m", 2), ("1h", 4), ("1h10m", 0), ("1h30m", 2)];
         assert_eq!(scales, expected.map(|(at, nodes)| (at.to_owned(), nodes)));
-        assert_eq!((course.failed, course.repairs, course.not_ready, course.is_created), (1, 1, 0, false));
+        assert_eq!((course.failed, course.repairs, course.not_ready), (1, 1, 0));
         assert_eq!(course.waited.iter().map(Duration::as_secs).collect::<Vec<_>>(), [720, 60, 60, 60]);
         assert_eq!(course.repair_every().map(|every| every.to_string()), Some("20m".to_owned()));
-        let course = Course::of(37 * MINUTE, Nodes::new(), &operations[..1]);
-        assert!(course.is_created, "with the scenario");
         let there = [("web".to_owned(), 4)].into();
         let course = Course::of(65 * MINUTE, there, &[operation(Scale, (4, 4), 67, OperationState::Done)]);
         assert_eq!((course.scales.len(), course.repairs, course.changes.len()), (1, 1, 0));

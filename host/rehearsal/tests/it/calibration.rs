@@ -3,7 +3,7 @@
 
 use serde_json::json;
 use windlass_fleeting::{Outcome, Scenario};
-use windlass_rehearsal::{Calibrated, Figure, NamedArm, Rehearsal, recorded_cluster, recorded_from, with_jobs};
+use windlass_rehearsal::{Calibrated, ClusterArm, Figure, NamedArm, Rehearsal, recorded_cluster, recorded_from, with_jobs};
 
 use crate::clusters::{HOOKS, farm};
 use crate::macs::macs;
@@ -109,48 +109,73 @@ fn recorded_boots_take_as_long_as_they_did() {
     );
 }
 
-/// A pool that is not known, in which wipes take long and some hosts break.
+/// A pool whose size nobody knows, and wipes that take their time.
 const HIDDEN_MACS: &str = "hours = 4\nstarts_at = '2026-08-03T09:00:00'\ntime_zone = 'UTC'\n\
-    [[pool]]\nhosts = 6\n[[offer]]\ntype = 'M4-S'\nhourly_price = 0.1\nreinstall_seconds = [500, 700]\n";
+    [[pool]]\nhosts = 6\n[[offer]]\ntype = 'M4-S'\nhourly_price = 0.1\nreinstall_seconds = [560, 640]\n";
 
 #[test]
 fn the_rehearsal_of_recorded_macs_is_within_5_percent() {
-    let jobs: Vec<(u64, u64)> =
-        (0..60).map(|number| (number * 210 + number * 37 % 90, 400 + number * 53 % 400)).collect();
+    // In each hour more come at once than there are hosts.
+    let job = |number: u64| (number / 16 * 3_600 + number % 16 * 5, 400 + number * 53 % 100);
     let price = |scenario: &mut Scenario| scenario.offers.iter_mut().for_each(|it| it.hourly_price = Some(0.1));
-    let (_, scenario, rehearsal) = recorded_and_rehearsed(macs(20), &jobs, HIDDEN_MACS, 4, price);
+    let jobs: Vec<(u64, u64)> = (0..64).map(job).collect();
+    let (_, scenario, rehearsal) = recorded_and_rehearsed(macs(10), &jobs, HIDDEN_MACS, 4, price);
     assert_eq!(scenario.pools.iter().map(|pool| pool.hosts).collect::<Vec<_>>(), [6]);
     within_5_percent(&rehearsal, &scenario, &["wait_p50", "wait_p95", "cost", "server_hours"]);
 }
 
 /// What the one who rehearses a cluster does not know.
-const HIDDEN_CLUSTER: &str = "hours = 12\nstarts_at = '2026-08-03T09:00:00'\ntime_zone = 'UTC'\n\
+const HIDDEN_CLUSTER: &str = "starts_at = '2026-08-03T09:00:00'\ntime_zone = 'UTC'\n\
     [cluster]\nrepair_every = '10m'\n\
     [cluster.decommission]\nhook_seconds = [20, 40]\n\
-    [cluster.configure]\nhook_seconds = [90, 130]\nfailed_hooks = 0.1\n\
-    [[offer]]\nboot_seconds = [40, 52]\nfailed_boots = 0.03\n\
-    [[incident]]\nkind = 'zone-out-of-stock'\ntype = 'DEV1-S'\nat = '4h10m'\nlasts = '40m'\n";
+    [cluster.configure]\nhook_seconds = [90, 130]\n[[offer]]\nboot_seconds = [40, 52]\n";
 
-#[test]
-fn the_rehearsal_of_a_recorded_cluster_is_within_5_percent() {
+fn observed_farm() -> ClusterArm {
+    farm("['DEV1-S']", &format!("{HOOKS}[hooks.start]\nprogram = {{ command = './none.sh' }}\n"))
+}
+
+/// What happened to a cluster that was scaled every 20 minutes, and what was recorded of it.
+fn recorded_of_cluster(hours: u64, more: &str) -> (windlass_rehearsal::Outcome, Scenario) {
     let scale =
         |number: u64| format!("[[scale]]\nat = '{}m'\ngroups = {{ web = {} }}\n", 20 * number, 2 + number * 5 % 7);
-    let hidden = HIDDEN_CLUSTER.to_owned() + &(1..36).map(scale).collect::<String>();
-    let hidden = Scenario::parse_for_clusters(&hidden).unwrap();
-    let arm = farm("['DEV1-S']", HOOKS);
+    let scales: String = (1..3 * hours).map(scale).collect();
+    let hidden = Scenario::parse_for_clusters(&format!("hours = {hours}\n{HIDDEN_CLUSTER}{more}{scales}")).unwrap();
     let name = "farm".parse().unwrap();
-    let read = async |journal: &_| recorded_cluster(journal, &name, START, START + 12 * HOUR).await.unwrap().unwrap();
-    let (happened, mut scenario) = arm.rehearse_and_read(&hidden, 77, &REHEARSER, read).unwrap();
+    let end = START + hours * HOUR;
+    let read = async |journal: &_| recorded_cluster(journal, &name, START, end).await.unwrap().unwrap();
+    let (happened, scenario) =
+        observed_farm().rehearse_and_read(&hidden, 77, &REHEARSER, read).unwrap();
     for (figure, observed) in &scenario.observed {
         let real = Figure::named(figure).unwrap().of(&happened);
         assert!((real - observed).abs() <= 0.01 * real, "{figure} was {real}: {}", scenario.to_toml().unwrap());
     }
-    scenario.observed.insert("cost".to_owned(), happened.totals.cost);
     assert_eq!(Scenario::parse_for_clusters(&scenario.to_toml().unwrap()).unwrap(), scenario);
-    assert_eq!(scenario.scales.len(), hidden.scales.len() + 1, "and what it was created with");
+    assert_eq!(scenario.scales.len(), hidden.scales.len() + 2, "and its creation from nothing");
+    (happened, scenario)
+}
+
+#[test]
+fn the_rehearsal_of_a_recorded_cluster_is_within_5_percent() {
+    let shortage = "[[incident]]\nkind = 'zone-out-of-stock'\ntype = 'DEV1-S'\nat = '2h30m'\nlasts = '40m'\n";
+    let (happened, mut scenario) = recorded_of_cluster(8, shortage);
+    scenario.observed.insert("cost".to_owned(), happened.totals.cost);
     let [incident] = scenario.incidents.as_slice() else { panic!("{:?}", scenario.incidents) };
-    assert!((245..=265).contains(&(incident.at.0.as_secs() / 60)), "{incident:?}");
-    let arms = [NamedArm { name: "in-force".to_owned(), arm }];
-    let rehearsal = Rehearsal::run(&scenario, &arms, &[1, 2, 3, 4], &[], &REHEARSER, &|| {}).unwrap();
+    assert_eq!((incident.at.0.as_secs() / 60, incident.server_type.as_deref()), (160, Some("DEV1-S")));
+    let arms = [NamedArm { name: "in-force".to_owned(), arm: observed_farm() }];
+    let rehearsal = Rehearsal::run(&scenario, &arms, &[1, 2], &[], &REHEARSER, &|| {}).unwrap();
     within_5_percent(&rehearsal, &scenario, &["ready_p50", "ready_p95", "cost", "server_hours"]);
+}
+
+#[test]
+fn failures_of_a_cluster_are_recorded_as_shares_by_stage_and_place() {
+    let failing = "failed_boots = 0.1\n[cluster.start]\nfailed_hooks = 0.4\n";
+    let (happened, scenario) = recorded_of_cluster(5, failing);
+    let conduct = scenario.cluster.as_ref().unwrap();
+    let told = || format!("{:?}\n{}", happened.cluster, scenario.to_toml().unwrap());
+    let share = conduct.start.as_ref().and_then(|hook| hook.failed_hooks).unwrap_or_default();
+    assert!((0.15..0.65).contains(&share), "{}", told());
+    let (shortest, longest) = conduct.configure.as_ref().and_then(|hook| hook.hook_seconds).unwrap();
+    assert!((86..=134).contains(&shortest) && (86..=134).contains(&longest), "{}", told());
+    assert!(scenario.offers[0].failed_boots.is_some_and(|share| share < 0.3), "{}", told());
+    assert!(conduct.repair_every.is_some_and(|every| (590..=620).contains(&every.0.as_secs())), "{}", told());
 }
