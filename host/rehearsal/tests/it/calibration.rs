@@ -127,7 +127,7 @@ fn the_rehearsal_of_recorded_macs_is_within_5_percent() {
 /// What the one who rehearses a cluster does not know.
 const HIDDEN_CLUSTER: &str = "starts_at = '2026-08-03T09:00:00'\ntime_zone = 'UTC'\n\
     [cluster]\nrepair_every = '10m'\n\
-    [cluster.decommission]\nhook_seconds = [20, 40]\n\
+    [cluster.decommission]\nhook_seconds = [28, 34]\n\
     [cluster.configure]\nhook_seconds = [90, 130]\n[[offer]]\nboot_seconds = [40, 52]\n";
 
 fn observed_farm() -> ClusterArm {
