@@ -181,16 +181,17 @@ pub fn recorded(
     let mut has_orders = false;
     for operation in operations.iter().filter(|operation| operation.kind.acquires()) {
         let Some(machine_type) = wanted_type(operation) else { continue };
-        let entries_of = entries(operation);
         let removed = removed_at(operation, &removals);
-        if operation.kind == OperationKind::AdoptMachine {
-            pools.take_in(operation, machine_type, &entries_of, removed);
+        let is_claim = operation.kind == OperationKind::AdoptMachine;
+        if is_claim {
+            // Also earlier ones: their hosts may still be claimed.
+            pools.take_in(operation, machine_type, &entries(operation), removed);
         }
         if !is_during(&operation) {
             continue;
         }
-        if operation.kind != OperationKind::AdoptMachine {
-            places.take_in(operation, &entries_of);
+        if !is_claim {
+            places.take_in(operation, &entries(operation));
         }
         has_orders |= operation.kind == OperationKind::OrderMachine;
         let removed = removed.unwrap_or(to);
