@@ -21,9 +21,9 @@ pub use configuration::{
 };
 pub use connect::KeyError;
 pub use group::{
-    AdoptError, Arm, CheckedGroup, ClusterConduct, Counted, Course, Demand, Dependencies, Event, Hour, Incident,
-    IncidentKind, Leftover, Limits, Offer, Outcome, Pattern, Pool, PricedPlace, Provisioner, RehearsalError, Rehearser,
-    RunnerFileError, Scale, ScalewayGroup, Scenario, ScenarioError, SettingError, SettingKey, SimulateCommand,
-    SimulateOptions, Simulated, StartError, Stock, Time, Totals, WaitTimes, adopt, check, simulate,
+    AdoptError, Arm, CheckedGroup, ClusterConduct, Counted, Course, Demand, Dependencies, Event, HookConduct, Hour,
+    Incident, IncidentKind, Leftover, Limits, Offer, Outcome, Pattern, Pool, PricedPlace, Provisioner, RehearsalError,
+    Rehearser, RunnerFileError, Scale, ScalewayGroup, Scenario, ScenarioError, SettingError, SettingKey,
+    SimulateCommand, SimulateOptions, Simulated, StartError, Stock, Time, Totals, WaitTimes, adopt, check, simulate,
 };
 pub use observe::{MetricsError, names, start_logging};

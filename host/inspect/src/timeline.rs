@@ -238,6 +238,7 @@ pub fn note_words(name: &str, data: &Value) -> String {
         "abandoned" => with_reason(by("abandoned")),
         "cancelled" => by("cancelled"),
         "started-elsewhere" => "somebody else started the server".to_owned(),
+        "settled" => format!("{} again", text("status").unwrap_or("not busy")),
         "release-decided" => decided(data.get("verdict").map(brief).unwrap_or_default()),
         _ if is_empty(data) => String::new(),
         _ => brief(data),

@@ -17,6 +17,7 @@ use windlass_contract::meant;
 use windlass_fleeting::{ClusterConduct, Counted, RehearsalError, Rehearser, Scale, Scenario, WaitTimes};
 use windlass_lifecycle::{Journal, OperationFilter, OperationKind, OperationState, Requester};
 use windlass_policy::Policies;
+use windlass_policy::slots::provisioning::Stage;
 use windlass_policy::slots::types::FailureClass;
 use windlass_simulator::IMAGE_LABELS;
 
@@ -102,6 +103,22 @@ impl RehearsedArm for ClusterArm {
     }
 
     fn rehearse(&self, scenario: &Scenario, seed: u64, rehearser: &Rehearser) -> Result<Outcome, RehearsalError> {
+        self.rehearse_and_read(scenario, seed, rehearser, async |_| ()).map(|(outcome, ())| outcome)
+    }
+}
+
+impl ClusterArm {
+    /// What comes of it in a scenario with a seed, and what is read from the journal at its end.
+    ///
+    /// # Errors
+    /// As those of [`RehearsedArm::rehearse`].
+    pub fn rehearse_and_read<T>(
+        &self,
+        scenario: &Scenario,
+        seed: u64,
+        rehearser: &Rehearser,
+        read: impl AsyncFnOnce(&Journal) -> T,
+    ) -> Result<(Outcome, T), RehearsalError> {
         let rehearsed = rehearser.rehearse_with(scenario, seed, async |mut course| {
             let Self { specification, policies, notes } = self;
             let name = specification.name.as_str();
@@ -109,7 +126,7 @@ impl RehearsedArm for ClusterArm {
             let store = Arc::new(LogClusterStore::of(lifecycle.journal()));
             let mut options = ClusterOptions::new(lifecycle.clone(), client.clone(), policies, store);
             let conduct = scenario.cluster.clone().unwrap_or_default();
-            let repair_every = conduct.repair_every.map(|every| every.0);
+            let (repair_every, exists) = (conduct.repair_every.map(|every| every.0), conduct.exists);
             options.hooks = Arc::new(AssumedHooks { seed, conduct });
             let clusters = Clusters::new(options);
             let mut problems = self.problems(scenario);
@@ -138,6 +155,7 @@ impl RehearsedArm for ClusterArm {
                 end: scenario.length(),
                 scales: scales.into(),
                 repair_every,
+                exists,
                 whole: None,
                 growth: BTreeMap::new(),
                 failed: BTreeMap::new(),
@@ -152,10 +170,11 @@ impl RehearsedArm for ClusterArm {
             }
             let mut notes = notes.clone();
             notes.extend(operator.refused.iter().cloned());
-            let cluster = operator.outcome(lifecycle.journal())?;
-            Ok((course.outcome(name, lifecycle.journal(), notes, &SIMPLIFIED)?, cluster))
+            let journal = lifecycle.journal();
+            let (cluster, read) = (operator.outcome(journal)?, read(journal).await);
+            Ok((course.outcome(name, journal, notes, &SIMPLIFIED)?, (cluster, read)))
         });
-        rehearsed.map(|(outcome, cluster)| Outcome::of_cluster(outcome, cluster))
+        rehearsed.map(|(outcome, (cluster, read))| (Outcome::of_cluster(outcome, cluster), read))
     }
 }
 
@@ -186,6 +205,8 @@ struct Operator<'c> {
     /// What is still to come, the next one first.
     scales: VecDeque<Scale>,
     repair_every: Option<Duration>,
+    /// Whether its creation is before the scenario.
+    exists: bool,
     /// The cluster as it was wanted when it was whole the last time.
     whole: Option<ClusterSpecification>,
     /// By the number of an operation, for how many nodes more than there were before it began.
@@ -200,6 +221,9 @@ struct Operator<'c> {
 impl Operator<'_> {
     /// From the creation to the termination.
     async fn operate(&mut self) {
+        while let Some(scale) = self.scales.pop_front_if(|scale| scale.at.0.is_zero()) {
+            set_counts(&mut self.wanted, &scale);
+        }
         self.change(Duration::ZERO).await;
         let mut looks_at = self.repair_every;
         loop {
@@ -345,7 +369,8 @@ impl Operator<'_> {
         let mut outcome = self.outcome;
         let more = |number| self.growth.get(number).copied().unwrap_or_default();
         outcome.replaced = created.iter().map(|(number, created)| created.saturating_sub(more(number))).sum();
-        let waited = outcome.changes.iter().map(|change| Duration::from_millis(change.waited_ms));
+        let waited =
+            outcome.changes.iter().skip(usize::from(self.exists)).map(|change| Duration::from_millis(change.waited_ms));
         outcome.ready = WaitTimes::of(waited.collect());
         outcome.failed_operations = self.failed.into_iter().map(|(name, count)| Counted { name, count }).collect();
         Ok(outcome)
@@ -370,9 +395,16 @@ impl RunHooks for AssumedHooks {
         let run = format!("{} {:?} {}", input.operation_number, input.stage, input.attempt);
         let seed = run.bytes().fold(self.seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let (shortest, longest) = self.conduct.hook_seconds.unwrap_or_default();
+        let conduct = &self.conduct;
+        let of_stage = match input.stage {
+            Stage::Decommission => &conduct.decommission,
+            Stage::Configure => &conduct.configure,
+            _ => &conduct.start,
+        };
+        let of_stage = of_stage.clone().unwrap_or_default();
+        let (shortest, longest) = of_stage.hook_seconds.or(conduct.hook_seconds).unwrap_or_default();
         let time = Duration::from_secs(random.random_range(shortest..=longest).into());
-        let fails = random.random_range(0.0..1.0) < self.conduct.failed_hooks.unwrap_or_default();
+        let fails = random.random_range(0.0..1.0) < of_stage.failed_hooks.or(conduct.failed_hooks).unwrap_or_default();
         sleep(time.min(hook.time_limit)).await;
         let problem = match fails {
             _ if time > hook.time_limit => HookProblem::TimedOut(hook.time_limit),

@@ -5,7 +5,7 @@
 //! - [`Rehearsal::run`] rehearses every arm with every seed: runners' groups, or clusters ([`ClusterArm`]).
 //! - [`FIGURES`] are what an [`Outcome`] is measured by; [`Law`]s are conditions on them.
 //! - [`recorded_from`] makes a scenario from the journal of a real group, [`imported`] from a GitLab's jobs, and
-//!   [`with_jobs`] from both.
+//!   [`with_jobs`] from both; [`recorded_cluster`] makes one of a real cluster.
 //! - [`shown`] is what a console shows of a rehearsal that was saved.
 //! - [`scenario_schema`] says what a scenario's file may hold.
 //! - [`Tuning::run`] searches the settings that reach a goal within laws.
@@ -22,6 +22,7 @@ mod law;
 mod outcome;
 mod page;
 mod record;
+mod record_cluster;
 mod run;
 mod saved;
 mod schema;
@@ -36,6 +37,7 @@ pub use import::{ImportError, Imported, imported, with_jobs};
 pub use law::{Law, LawError, LawResult, Violation};
 pub use outcome::{ArmKind, ClusterChange, ClusterOutcome, Outcome};
 pub use record::{recorded, recorded_from};
+pub use record_cluster::{clusters_in, recorded_cluster};
 pub use run::{
     ArmOutcomes, Calibrated, NOT_CALIBRATED, NamedArm, Rehearsal, RehearsalFailure, RehearsedArm, ToldScale,
 };

@@ -136,13 +136,13 @@ impl Rehearsal {
                             tr {
                                 th scope="row" title=(figure.about) { (figure.title) }
                                 @for arm in &self.arms { td.short { (figure.words(mean(arm, figure))) } }
-                                @for arm in others.clone() { td { (difference(arm, figure)) } }
+                                @for arm in others.clone() { td.some { (difference(arm, figure)) } }
                             }
                         }
                         @for ((zone, server_type), of_arms) in self.places() {
                             tr {
                                 th scope="row" { (server_type) " in " (zone) }
-                                @for (hours, cost) in of_arms { td.short { (format!("{hours:.1} h, EUR {cost:.2}")) } }
+                                @for (hours, cost) in of_arms { td { (format!("{hours:.1}\u{a0}h, EUR\u{a0}{cost:.2}")) } }
                                 @for _ in others.clone() { td {} }
                             }
                         }
@@ -175,32 +175,38 @@ impl Rehearsal {
 
     fn plots(&self) -> Markup {
         let of = self.arms.iter().flat_map(|arm| &arm.outcomes).map(Outcome::kind).next();
-        let kinds: [PlotKind; 4] = [
+        let kinds: [PlotKind; 5] = [
             PlotKind {
                 title: "Servers",
-                layers: &[
+                bars: &[
                     ("done", "running", |hour| hour.instances as f64),
                     ("open", "requested or being created", |hour| hour.creating as f64),
                 ],
                 words: |value| format!("{value:.0}"),
-                only: None,
+                only: Some(ArmKind::Group),
+            },
+            PlotKind {
+                title: "Servers",
+                bars: &[("done", "there", |hour| hour.instances as f64)],
+                words: |value| format!("{value:.0}"),
+                only: Some(ArmKind::Cluster),
             },
             PlotKind {
                 title: "Jobs that waited",
                 only: Some(ArmKind::Group),
-                layers: &[("attempt", "waiting", |hour| hour.waiting as f64)],
+                bars: &[("attempt", "waiting", |hour| hour.waiting as f64)],
                 words: |value| format!("{value:.0}"),
             },
             PlotKind {
                 title: "Jobs that came",
                 only: Some(ArmKind::Group),
-                layers: &[("note", "came", |hour| hour.jobs as f64)],
+                bars: &[("note", "came", |hour| hour.jobs as f64)],
                 words: |value| format!("{value:.0}"),
             },
             PlotKind {
                 title: "Cost of each hour",
                 only: None,
-                layers: &[("done", "EUR", |hour| hour.cost)],
+                bars: &[("done", "EUR", |hour| hour.cost)],
                 words: |value| format!("{value:.2}"),
             },
         ];
@@ -232,7 +238,7 @@ impl Rehearsal {
             figure.plot {
                 figcaption {
                     strong { (arm.arm) } " "
-                    span.small { @for (class, name, _) in kind.layers { span.{ "key " (class) } {} (name) " " } }
+                    span.small { @for (class, name, _) in kind.bars { span.{ "key " (class) } {} (name) " " } }
                 }
                 p.highest.small aria-hidden="true" { ((kind.words)(most)) }
                 svg.hours viewBox={ "0 0 " (width) " " (HEIGHT) } preserveAspectRatio="none" role="img"
@@ -240,13 +246,13 @@ impl Rehearsal {
                     title id={ (id) "-title" } { (kind.title) ", " (arm.arm) }
                     desc id={ (id) "-words" } { "At most " ((kind.words)(own)) " in an hour" }
                     @for (position, hour) in outcome.hours.iter().enumerate() {
-                        @let heights: Vec<f64> = kind.layers.iter().map(|(_, _, of)| height(of(hour))).collect();
+                        @let bar_width = (WIDTH - 8) / kind.bars.len();
                         g {
                             title { (self.hour_words(kind, outcome, hour)) }
-                            @for (layer, (class, _, _)) in kind.layers.iter().enumerate() {
-                                @let below: f64 = heights[..layer].iter().sum();
-                                rect.(class) x=(position * WIDTH + 4) y=(HEIGHT - below - heights[layer])
-                                    width=(WIDTH - 8) height=(heights[layer]) {}
+                            @for (bar, (class, _, of)) in kind.bars.iter().enumerate() {
+                                @let height = height(of(hour));
+                                rect.(class) x=(position * WIDTH + 4 + bar * bar_width) y=(HEIGHT - height)
+                                    width=(bar_width) height=(height) {}
                             }
                             rect.hour x=(position * WIDTH) y="0" width=(WIDTH) height=(HEIGHT) {}
                         }
@@ -269,7 +275,7 @@ impl Rehearsal {
     /// The tooltip of an hour: its values, its incidents, and what the group did and why.
     fn hour_words(&self, kind: &PlotKind, outcome: &Outcome, hour: &Hour) -> String {
         let mut words = self.local(hour.at);
-        for (_, name, of) in kind.layers {
+        for (_, name, of) in kind.bars {
             let _ = write!(words, ", {} {name}", (kind.words)(of(hour)));
         }
         let ends = hour.at + 3_600_000;
@@ -302,21 +308,21 @@ impl Rehearsal {
 }
 
 /// Its colour, its name, and its value in an hour.
-type Layer = (&'static str, &'static str, fn(&Hour) -> f64);
+type Bar = (&'static str, &'static str, fn(&Hour) -> f64);
 
-/// What is drawn: its layers, one upon the other.
+/// What is drawn: its bars, one beside the other. They are maxima of different moments, so they do not add up.
 struct PlotKind {
     title: &'static str,
     /// Which arms have it. None: all.
     only: Option<ArmKind>,
-    layers: &'static [Layer],
+    bars: &'static [Bar],
     words: fn(f64) -> String,
 }
 
 impl PlotKind {
     fn most(&self, outcome: &Outcome) -> f64 {
-        let height = |hour: &Hour| self.layers.iter().map(|(_, _, of)| of(hour)).sum::<f64>();
-        outcome.hours.iter().map(height).fold(0.0, f64::max)
+        let heights = outcome.hours.iter().flat_map(|hour| self.bars.iter().map(|(_, _, of)| of(hour)));
+        heights.fold(0.0, f64::max)
     }
 }
 

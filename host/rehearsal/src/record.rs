@@ -1,14 +1,14 @@
 //! A scenario of what a real group did, from its journal. Nothing of it names a server, an owner or a project.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use windlass_fleeting::{Demand, Incident, IncidentKind, Offer, Scenario, Time};
-use windlass_lifecycle::{Entry, Journal, Operation, OperationFilter, OperationKind, OperationState, Phase};
+use windlass_fleeting::{Demand, Incident, IncidentKind, Offer, Pool, Scenario, Time};
+use windlass_lifecycle::{Entry, Journal, Operation, OperationFilter, OperationKind, OperationState, Phase, Requester};
 
-const HOUR: u64 = 3_600_000;
+pub(crate) const HOUR: u64 = 3_600_000;
 /// The longest job of a scenario, in seconds.
 pub(crate) const LONGEST_JOB: u64 = 86_400;
 /// Creations that failed for want of stock within this time of each other are one incident.
@@ -16,22 +16,129 @@ const SAME_INCIDENT: u64 = 15 * 60_000;
 
 /// The step of a creation in which its server boots.
 const WAIT: &str = "wait-until-running";
+/// The step of a release in which its host is wiped.
+const REINSTALL: &str = "reinstall";
+/// The note of a release or an order that its host is no longer busy.
+const SETTLED: &str = "settled";
+pub(crate) const OUT_OF_STOCK: &str = "out-of-stock";
 
 /// A zone with a server type.
-type Place = (String, String);
+pub(crate) type Place = (String, String);
 
 /// What was seen of a place.
 #[derive(Default)]
 struct Seen {
-    /// How long each server took to boot, in milliseconds.
-    took: Vec<u64>,
-    /// Creations that failed, other than for want of stock.
+    /// How long each server took to boot, and each ordered host until it was ready, in milliseconds.
+    boots: Vec<u64>,
+    /// How long each wipe took.
+    wipes: Vec<u64>,
+    /// Creations that failed, other than for want of stock, and hosts that broke.
     failed: usize,
     /// When nothing was left, in milliseconds since 1970.
     out_of_stock: Vec<u64>,
 }
 
+/// What was seen of all places.
+#[derive(Default)]
+pub(crate) struct Places(BTreeMap<Place, Seen>);
+
+impl Places {
+    fn of(&mut self, zone: &str, server_type: &str) -> &mut Seen {
+        self.0.entry((zone.to_owned(), server_type.to_owned())).or_default()
+    }
+
+    /// Nothing was left of a type at this time.
+    pub(crate) fn lacks(&mut self, zone: &str, server_type: &str, at: u64) {
+        self.of(zone, server_type).out_of_stock.push(at);
+    }
+
+    /// Takes in how a creation or an order went, by the entries of its operation.
+    pub(crate) fn take_in(&mut self, creation: &Operation, entries: &[Entry]) {
+        let zone = creation.zone.as_str();
+        let mut server_type = wanted_type(creation).unwrap_or_default();
+        let mut is_short = false;
+        for entry in entries {
+            match entry.phase {
+                Phase::Intent => server_type = entry.data["type"].as_str().unwrap_or(server_type),
+                Phase::Failure if entry.data["failure"]["class"] == OUT_OF_STOCK => {
+                    self.lacks(zone, server_type, entry.at);
+                    is_short = true;
+                }
+                _ => {}
+            }
+        }
+        let seen = self.of(zone, server_type);
+        match (creation.state, creation.ended_at, failure_class(creation)) {
+            (OperationState::Done, Some(ended), _) => match creation.kind {
+                OperationKind::OrderMachine => seen.settle(entries, creation.created_at, |seen| &mut seen.boots),
+                _ => seen.boots.push(boot_time(entries).unwrap_or(ended.saturating_sub(creation.created_at))),
+            },
+            (_, _, Some(OUT_OF_STOCK)) if !is_short => seen.out_of_stock.push(creation.created_at),
+            // It was called off.
+            (_, _, Some(OUT_OF_STOCK | "cancelled") | None) => {}
+            _ => seen.failed += 1,
+        }
+    }
+
+    /// What differs from the simulator, and when nothing was left, until the end of the time that was recorded.
+    pub(crate) fn offers_and_incidents(&self, start: u64, to: u64) -> (Vec<Offer>, Vec<Incident>) {
+        let offers = self.0.iter().filter_map(|(place, seen)| offer(place, seen)).collect();
+        (offers, self.0.iter().flat_map(|(place, seen)| shortages(place, seen, start, to)).collect())
+    }
+}
+
+impl Seen {
+    /// Takes in when a host that was busy from this time on was ready, or broken.
+    fn settle(&mut self, entries: &[Entry], from: u64, times: fn(&mut Self) -> &mut Vec<u64>) {
+        let Some(settled) = entries.iter().find(|entry| entry.step == SETTLED && entry.at >= from) else { return };
+        if settled.data["status"] != "ready" {
+            self.failed += 1;
+        } else if let Some(busy_at) = settled.data["busy-at"].as_u64() {
+            // It was between two listings.
+            times(self).push((busy_at.max(from) + settled.at) / 2 - from);
+        }
+    }
+}
+
+/// Why an operation failed.
+fn failure_class(operation: &Operation) -> Option<&str> {
+    operation.cause.as_ref()?["failure"]["class"].as_str()
+}
+
+/// The first server type that a creation wanted, or the type of the host that a claim or an order wanted.
+fn wanted_type(operation: &Operation) -> Option<&str> {
+    let places = ["/types/0", "/pool/machine_type", "/machine_type"];
+    places.into_iter().find_map(|place| operation.specification.pointer(place)?.as_str())
+}
+
+/// From power-on until the server ran, in milliseconds: what else a creation takes, a rehearsal adds itself.
+fn boot_time(entries: &[Entry]) -> Option<u64> {
+    let at = |phase| entries.iter().rfind(|entry| entry.step == WAIT && entry.phase == phase).map(|entry| entry.at);
+    at(Phase::Outcome)?.checked_sub(at(Phase::Intent)?)
+}
+
+/// When the machine of each operation in it was removed or released, by the id of the operation that did it.
+pub(crate) fn removals(operations: &[Operation]) -> BTreeMap<&str, u64> {
+    let removes =
+        |operation: &&Operation| matches!(operation.kind, OperationKind::CleanupServer | OperationKind::ReleaseMachine);
+    operations.iter().filter(removes).map(|operation| (operation.id.as_str(), operation.created_at)).collect()
+}
+
+/// Until when there was what an operation made, as far as the journal knows.
+pub(crate) fn removed_at(operation: &Operation, removals: &BTreeMap<&str, u64>) -> Option<u64> {
+    removals.get(operation.ended_by.as_ref()?.as_str()).copied()
+}
+
+pub(crate) fn hours(milliseconds: u64) -> f64 {
+    milliseconds as f64 / HOUR as f64
+}
+
+pub(crate) fn thousandths(value: f64) -> f64 {
+    (value * 1_000.0).round() / 1_000.0
+}
+
 /// The scenario of what a group did between two times, in milliseconds since 1970, from its journal. See [`recorded`].
+/// Absent: every group. What clusters did is left out.
 ///
 /// # Errors
 /// The journal cannot be read.
@@ -41,84 +148,144 @@ pub fn recorded_from(
     from: u64,
     to: u64,
 ) -> Result<Option<Scenario>, windlass_lifecycle::Error> {
-    let mut filter = OperationFilter::default();
-    filter.group = group.map(str::to_owned);
-    let operations = journal.operations(&filter)?;
-    let boot = |creation: &Operation| journal.entries(&creation.id).ok().and_then(|entries| boot_time(&entries));
-    Ok(recorded(&operations, &boot, from, to))
-}
-
-/// From power-on until the server ran, in milliseconds: what else a creation takes, a rehearsal adds itself.
-fn boot_time(entries: &[Entry]) -> Option<u64> {
-    let at = |phase| entries.iter().rfind(|entry| entry.step == WAIT && entry.phase == phase).map(|entry| entry.at);
-    at(Phase::Outcome)?.checked_sub(at(Phase::Intent)?)
+    let mut operations = journal.operations(&OperationFilter::default())?;
+    operations.retain(|operation| {
+        let by = operation.requested_by();
+        let of_machine = by.as_ref().and_then(|by| by.group.as_ref()).map(|group| group.as_str());
+        let is_of_cluster = by.as_ref().is_some_and(|by| matches!(by.requester, Requester::Cluster { .. }));
+        !is_of_cluster && group.is_none_or(|group| operation.group == group || of_machine == Some(group))
+    });
+    let entries = |operation: &Operation| journal.entries(&operation.id).unwrap_or_default();
+    Ok(recorded(&operations, &entries, from, to))
 }
 
 /// The scenario of the operations between two times, in milliseconds since 1970. It begins at the full hour before.
-/// `boot` says how long a creation's server took to boot, where that is known.
+/// `entries` are those of an operation.
 ///
-/// Each server that was created is a job, from its creation to its removal: the journal knows no jobs. So it is true of
-/// groups with `max_use_count = 1`. Of a server that is still there the job ends with the scenario. None: no server was
-/// created.
+/// Each server that was created, and each host that was claimed or ordered, is a job, until its removal or release: the
+/// journal knows no jobs. So it is true of groups with `max_use_count = 1`. Of a machine that is still there the job
+/// ends with the scenario. None: there was no machine.
 #[must_use]
 pub fn recorded(
     operations: &[Operation],
-    boot: &dyn Fn(&Operation) -> Option<u64>,
+    entries: &dyn Fn(&Operation) -> Vec<Entry>,
     from: u64,
     to: u64,
 ) -> Option<Scenario> {
     let start = from - from % HOUR;
-    let hours = u32::try_from(to.saturating_sub(start).div_ceil(HOUR)).unwrap_or(u32::MAX);
-    let removed: BTreeMap<&str, u64> = operations
-        .iter()
-        .filter(|operation| operation.kind == OperationKind::CleanupServer)
-        .map(|operation| (operation.id.as_str(), operation.created_at))
-        .collect();
-    let (mut jobs, mut server_hours) = (Vec::new(), 0.0);
-    let mut places: BTreeMap<Place, Seen> = BTreeMap::new();
-    let is_creation = |operation: &&Operation| {
-        operation.kind == OperationKind::CreateServer && (from..to).contains(&operation.created_at)
-    };
-    for creation in operations.iter().filter(is_creation) {
-        let Some(first_type) = creation.specification["types"][0].as_str() else { continue };
-        let seen = places.entry((creation.zone.clone(), first_type.to_owned())).or_default();
-        match (creation.state, creation.ended_at) {
+    let length = u32::try_from(to.saturating_sub(start).div_ceil(HOUR)).unwrap_or(u32::MAX);
+    let removals = removals(operations);
+    let is_during = |operation: &&Operation| (from..to).contains(&operation.created_at);
+    let (mut jobs, mut lived, mut failures) = (Vec::new(), 0, 0);
+    let (mut places, mut pools) = (Places::default(), Pools::default());
+    let mut has_orders = false;
+    for operation in operations.iter().filter(|operation| operation.kind.acquires()) {
+        let Some(machine_type) = wanted_type(operation) else { continue };
+        let removed = removed_at(operation, &removals);
+        let is_claim = operation.kind == OperationKind::AdoptMachine;
+        if is_claim {
+            // Also earlier ones: their hosts may still be claimed.
+            pools.take_in(operation, machine_type, &entries(operation), removed);
+        }
+        if !is_during(&operation) {
+            continue;
+        }
+        if !is_claim {
+            places.take_in(operation, &entries(operation));
+        }
+        has_orders |= operation.kind == OperationKind::OrderMachine;
+        let removed = removed.unwrap_or(to);
+        match (operation.state, operation.ended_at) {
             (OperationState::Done, Some(ended)) => {
-                seen.took.push(boot(creation).unwrap_or_else(|| ended.saturating_sub(creation.created_at)));
-                let removal = creation.ended_by.as_ref().and_then(|by| removed.get(by.as_str()));
-                let removal = removal.copied().unwrap_or(to);
-                let length = removal.saturating_sub(ended) / 1_000;
-                server_hours += removal.saturating_sub(creation.created_at) as f64 / HOUR as f64;
-                jobs.push(((creation.created_at - start) / 1_000, length.clamp(1, LONGEST_JOB)));
+                let length = removed.saturating_sub(ended) / 1_000;
+                lived += removed.saturating_sub(operation.created_at);
+                jobs.push(((operation.created_at - start) / 1_000, length.clamp(1, LONGEST_JOB)));
             }
-            _ => match creation.cause.as_ref().and_then(|cause| cause["failure"]["class"].as_str()) {
-                Some("out-of-stock") => seen.out_of_stock.push(creation.created_at),
-                Some(_) => {
-                    seen.failed += 1;
-                    let ended = creation.ended_at.unwrap_or(creation.created_at);
-                    server_hours += ended.saturating_sub(creation.created_at) as f64 / HOUR as f64;
-                }
-                // It was called off.
-                None => {}
-            },
+            (_, ended) => {
+                // Without a class it was called off.
+                let Some(class) = failure_class(operation) else { continue };
+                failures += 1;
+                let ended = ended.filter(|_| class != OUT_OF_STOCK).unwrap_or(operation.created_at);
+                lived += ended.saturating_sub(operation.created_at);
+            }
         }
     }
     if jobs.is_empty() {
         return None;
     }
+    for release in operations.iter().filter(is_during).filter(|it| it.kind == OperationKind::ReleaseMachine) {
+        let entries = entries(release);
+        let wiped = entries.iter().rfind(|entry| entry.step == REINSTALL && entry.phase == Phase::Intent);
+        if let (Some(wiped), Some((zone, machine_type))) = (wiped, pools.released.get(release.id.as_str())) {
+            places.of(zone, machine_type).settle(&entries, wiped.at, |seen| &mut seen.wipes);
+        }
+    }
     jobs.sort_unstable();
-    let failures = places.values().map(|seen| seen.failed + seen.out_of_stock.len()).sum::<usize>();
-    let observed = [
-        ("server_hours", (server_hours * 1_000.0).round() / 1_000.0),
-        ("creations", (jobs.len() + failures) as f64),
-        ("failures", failures as f64),
-    ];
+    let pools = pools.sizes(from, to);
+    let hosts: u32 = pools.iter().map(|pool| pool.hosts).sum();
+    let observed = match pools.is_empty() {
+        // The journal knows neither the claims that found no host, nor until when an ordered one cost.
+        _ if has_orders => vec![],
+        false => vec![("server_hours", f64::from(hosts) * f64::from(length))],
+        true => vec![
+            ("server_hours", thousandths(hours(lived))),
+            ("creations", (jobs.len() + failures) as f64),
+            ("failures", failures as f64),
+        ],
+    };
     let starts_at = Timestamp::from_millisecond(i64::try_from(start).ok()?).ok()?;
-    let scenario = listed("recorded from a journal", starts_at, hours, jobs);
-    let offers = places.iter().filter_map(|(place, seen)| offer(place, seen)).collect();
-    let incidents = places.iter().flat_map(|(place, seen)| shortages(place, seen, start, to)).collect();
-    let observed = observed.map(|(name, value)| (name.to_owned(), value)).into();
-    Some(Scenario { offers, incidents, observed, ..scenario })
+    let scenario = listed("recorded from a journal", starts_at, length, jobs);
+    let (offers, incidents) = places.offers_and_incidents(start, to);
+    let observed = observed.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    Some(Scenario { offers, pools, incidents, observed, ..scenario })
+}
+
+/// A host of a pool, while it was claimed.
+struct Claim {
+    host: String,
+    began: u64,
+    claimed: u64,
+    released: u64,
+    /// How many hosts the pool had beside those that were claimed.
+    others: u64,
+}
+
+/// The claims of hosts, by pool.
+#[derive(Default)]
+struct Pools<'o> {
+    claims: BTreeMap<Place, Vec<Claim>>,
+    /// By the operation that released it, where a host is.
+    released: BTreeMap<&'o str, Place>,
+}
+
+impl<'o> Pools<'o> {
+    fn take_in(&mut self, claim: &'o Operation, machine_type: &str, entries: &[Entry], released: Option<u64>) {
+        let place = (claim.zone.clone(), machine_type.to_owned());
+        let host = entries.iter().rev().find_map(|entry| entry.resource.as_ref());
+        if let (OperationState::Done, Some(claimed), Some(host)) = (claim.state, claim.ended_at, host) {
+            let others = claim.specification["in_pool"].as_u64().unwrap_or_default();
+            let (host, began, released) = (host.id.clone(), claim.created_at, released.unwrap_or(u64::MAX));
+            self.claims.entry(place.clone()).or_default().push(Claim { host, began, claimed, released, others });
+        }
+        self.released.extend(claim.ended_by.as_ref().map(|by| (by.as_str(), place)));
+    }
+
+    /// As many hosts as there were at once when one was claimed, and at least those that were.
+    fn sizes(&self, from: u64, to: u64) -> Vec<Pool> {
+        let size = |(place, claims): (&Place, &Vec<Claim>)| {
+            let during: Vec<&Claim> = claims.iter().filter(|it| it.began < to && it.released >= from).collect();
+            let used: BTreeSet<&str> = during.iter().map(|claim| claim.host.as_str()).collect();
+            let at_once = during.iter().filter(|claim| claim.began >= from).map(|claim| {
+                let claimed = claims.iter().filter(|it| (it.claimed..it.released).contains(&claim.began)).count();
+                usize::try_from(claim.others).unwrap_or_default() + claimed
+            });
+            let hosts = at_once.max().unwrap_or_default().max(used.len());
+            let (zone, server_type) = place.clone();
+            let hosts = u32::try_from(hosts).unwrap_or(u32::MAX);
+            Pool { zone: Some(zone), server_type: Some(server_type), hosts, age: None }
+        };
+        self.claims.iter().map(size).filter(|pool| pool.hosts > 0).collect()
+    }
 }
 
 /// The scenario of these jobs, in UTC.
@@ -138,20 +305,26 @@ pub(crate) fn percentile<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
     sorted.get((sorted.len() * percent).div_ceil(100).max(1) - 1).copied()
 }
 
-/// How servers of a place started. Times are drawn evenly from the shortest to the longest: so that nine of ten are from
-/// the fifth to the ninety-fifth percentile of those that were seen, the ends are a little beyond.
-fn offer((zone, server_type): &Place, seen: &Seen) -> Option<Offer> {
-    let mut took = seen.took.clone();
+/// The shortest and the longest of these times, in seconds. A rehearsal draws evenly between them: so that nine of ten
+/// are from the fifth to the ninety-fifth percentile of those that were seen, the ends are a little beyond.
+pub(crate) fn span(mut took: Vec<u64>) -> Option<(u32, u32)> {
     took.sort_unstable();
     let (low, high) = (percentile(&took, 5)?, percentile(&took, 95)?);
     let beyond = (high - low) / 18;
     let seconds = |milliseconds: u64| u32::try_from((milliseconds + 500) / 1_000).ok();
-    let failed = seen.failed as f64 / (took.len() + seen.failed).max(1) as f64;
-    Some(Offer {
+    Some((seconds(low.saturating_sub(beyond))?, seconds(high + beyond)?))
+}
+
+/// How servers of a place started, and hosts were wiped.
+fn offer((zone, server_type): &Place, seen: &Seen) -> Option<Offer> {
+    let (boot_seconds, reinstall_seconds) = (span(seen.boots.clone()), span(seen.wipes.clone()));
+    let all = seen.boots.len() + seen.wipes.len() + seen.failed;
+    (boot_seconds.is_some() || reinstall_seconds.is_some()).then(|| Offer {
         zone: Some(zone.clone()),
         server_type: Some(server_type.clone()),
-        boot_seconds: Some((seconds(low.saturating_sub(beyond))?, seconds(high + beyond)?)),
-        failed_boots: (seen.failed > 0).then_some((failed * 1_000.0).round() / 1_000.0),
+        boot_seconds,
+        reinstall_seconds,
+        failed_boots: (seen.failed > 0).then(|| thousandths(seen.failed as f64 / all as f64)),
         ..Offer::default()
     })
 }
@@ -219,7 +392,7 @@ mod tests {
             operation(7, "create-server", 300, json!({"ended_at": START + 301 * MINUTE})),
         ];
         let (from, to) = (START + 5 * MINUTE, START + 110 * MINUTE);
-        let scenario = recorded(&operations, &|_| None, from, to).unwrap();
+        let scenario = recorded(&operations, &|_| Vec::new(), from, to).unwrap();
         assert_eq!(scenario.hours, 2);
         assert_eq!(scenario.demand[0].jobs, [(600, 1_200), (1_200, 89 * 60 + 30)]);
         let offer = &scenario.offers[0];
@@ -241,11 +414,11 @@ mod tests {
         };
         let (intent, done) = (entry(WAIT, "intent", 1_000), entry(WAIT, "outcome", 41_000));
         let other = entry("create-server", "intent", 500);
-        assert_eq!(boot_time(&[other.clone(), intent.clone(), done]), Some(40_000));
-        assert_eq!(boot_time(&[other, intent]), None);
+        assert_eq!(boot_time(&[other.clone(), intent.clone(), done.clone()]), Some(40_000));
+        assert_eq!(boot_time(&[other, intent.clone()]), None);
         let booted = recorded(
             &[operation(1, "create-server", 10, json!({"ended_at": START + 11 * MINUTE}))],
-            &|_| Some(40_000),
+            &|_| vec![intent.clone(), done.clone()],
             START,
             START + HOUR,
         );
@@ -254,6 +427,9 @@ mod tests {
 
     #[test]
     fn a_journal_without_creations_makes_no_scenario() {
-        assert_eq!(recorded(&[operation(3, "cleanup-server", 31, json!({}))], &|_| None, START, START + HOUR), None);
+        assert_eq!(
+            recorded(&[operation(3, "cleanup-server", 31, json!({}))], &|_| Vec::new(), START, START + HOUR),
+            None
+        );
     }
 }

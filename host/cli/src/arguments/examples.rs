@@ -149,6 +149,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "windlass rehearse record --since 7d --group ci",
             "windlass rehearse record --since 7d --group ci --jobs jobs.json",
+            "windlass rehearse record --since 7d --cluster farm",
         ],
     ),
     (

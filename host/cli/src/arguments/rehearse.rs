@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{ArgGroup, Args, Subcommand};
 use clap_complete::engine::ArgValueCandidates;
+use windlass_cluster::ClusterName;
 use windlass_rehearsal::{ArmKind, Figure};
 
 use crate::completion;
@@ -54,7 +55,7 @@ pub(crate) struct Rehearse {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RehearseCommand {
-    /// Write a scenario of what a group did, from the journal of its state directory
+    /// Write a scenario of what a group or a cluster did, from the journal of its state directory
     Record(RecordScenario),
     /// Write a scenario of the jobs that GitLab ran, from its API, a table, or Prometheus
     Import(ImportScenario),
@@ -116,6 +117,10 @@ pub(crate) struct RecordScenario {
     /// Only this group
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::groups))]
     pub(crate) group: Option<String>,
+    /// This cluster; without it and without --group, the only one if no group did anything
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["group", "jobs"],
+        add = ArgValueCandidates::new(completion::clusters))]
+    pub(crate) cluster: Option<ClusterName>,
     /// The jobs that GitLab ran in that time, as for `rehearse import`; without it, each server is a job
     #[arg(long, value_name = "FILE")]
     pub(crate) jobs: Option<PathBuf>,

@@ -58,7 +58,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         }
         Command::Zone(ZoneCommand::List) => catalogue::zones(&Context::load(global)?),
         Command::Rehearse(arguments) => match &arguments.command {
-            Some(RehearseCommand::Record(record)) => rehearse::record(&Context::load(global)?, record),
+            Some(RehearseCommand::Record(record)) => {
+                runtime()?.block_on(rehearse::record(&Context::load(global)?, record))
+            }
             Some(RehearseCommand::Import(import)) => rehearse::import(global.output(), import),
             Some(RehearseCommand::Schema) => rehearse::schema(global.output()),
             Some(RehearseCommand::Tune(tune)) => {

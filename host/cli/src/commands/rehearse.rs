@@ -16,7 +16,7 @@ use windlass_policy::Compiler;
 use windlass_proof::fixture::{ReportedCase, junit};
 use windlass_rehearsal::{
     ArmKind, ArmOutcomes, ClusterArm, Figure, ImportError, Imported, Law, LawError, NOT_CALIBRATED, NamedArm, Parting,
-    Rehearsal, RehearsalFailure, imported, recorded_from, scenario_schema, with_jobs,
+    Rehearsal, RehearsalFailure, clusters_in, imported, recorded_cluster, recorded_from, scenario_schema, with_jobs,
 };
 
 use crate::COMPILE;
@@ -105,22 +105,42 @@ fn save(rehearsal: &Rehearsal, context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `rehearse record`: a scenario of what a group did.
-pub(crate) fn record(context: &Context, arguments: &RecordScenario) -> Result<(), Failure> {
+/// `rehearse record`: a scenario of what a group did, or of what was done with a cluster.
+pub(crate) async fn record(context: &Context, arguments: &RecordScenario) -> Result<(), Failure> {
     let state = context.state_directory()?;
+    let unreadable = |error: String| Failure::usage("the journal cannot be read").because(error);
     let journal = Journal::read_only(&state).map_err(|error| {
-        Failure::usage("the journal cannot be read")
-            .because(error.to_string())
+        unreadable(error.to_string())
             .remedy("name the group's state directory with --state-dir: that of the plugin is STATE_DIR/fleeting/GROUP")
     })?;
     let milliseconds = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let now = milliseconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
     let from = now.saturating_sub(milliseconds(arguments.since));
-    let scenario = recorded_from(&journal, arguments.group.as_deref(), from, now);
-    let scenario = scenario.map_err(|error| Failure::usage("the journal cannot be read").because(error.to_string()))?;
+    let (group, mut cluster) = (arguments.group.as_deref(), arguments.cluster.clone());
+    let mut scenario = None;
+    if cluster.is_none() {
+        scenario = recorded_from(&journal, group, from, now).map_err(|error| unreadable(error.to_string()))?;
+    }
+    if scenario.is_none() && cluster.is_none() && group.is_none() {
+        let clusters = clusters_in(&journal, from, now).map_err(|error| unreadable(error.to_string()))?;
+        if clusters.len() > 1 {
+            return Err(Failure::usage("there are several clusters")
+                .because(Vec::from_iter(clusters).join(", "))
+                .remedy("name one with --cluster"));
+        }
+        cluster = clusters.first().and_then(|name| name.parse().ok());
+    }
+    if let Some(name) = &cluster {
+        let recorded = recorded_cluster(&journal, name, from, now).await;
+        scenario = recorded.map_err(|error| unreadable(error.to_string()))?;
+    }
     let scenario = scenario.ok_or_else(|| {
-        let of_group = arguments.group.as_ref().map(|group| format!(" in the group {group}")).unwrap_or_default();
-        Failure::unknown(format!("no server was created{of_group} in that time"))
+        let what = match (&cluster, group) {
+            (Some(cluster), _) => format!("there was no cluster {cluster} in that time"),
+            (None, Some(group)) => format!("no machine was created or claimed in the group {group} in that time"),
+            (None, None) => "no machine was created or claimed in that time".to_owned(),
+        };
+        Failure::unknown(what)
             .at(state.path().display().to_string())
             .remedy("look back further with --since, or name another state directory with --state-dir")
     })?;

@@ -209,7 +209,7 @@ fn what_does_not_fit_together_of_clusters_and_runners_is_told_with_its_place() {
 fn a_scenario_is_recorded_from_a_journal_and_can_be_rehearsed() {
     let world = World::new("100");
     world.create("2").expect(0);
-    world.run(&["rehearse", "record", "--since", "1h", "--group", "other"]).expect(1).says("no server was created");
+    world.run(&["rehearse", "record", "--since", "1h", "--group", "other"]).expect(1).says("no machine was created");
     let recorded = world.run(&["rehearse", "record", "--since", "1h"]).expect(0).stdout;
     for words in ["type = \"DEV1-S\"", "zone = \"fr-par-1\"", "boot_seconds = ["] {
         assert!(recorded.contains(words), "{words}: {recorded}");
@@ -227,6 +227,31 @@ fn a_scenario_is_recorded_from_a_journal_and_can_be_rehearsed() {
     assert_eq!(line.matches("], [").count(), 1, "two servers are two jobs: {line}");
     folder.write("recorded.toml", &recorded.replace(line, "jobs = [[60, 60]]"));
     folder.run(&["recorded.toml", "--arm", "one=one.json"]).expect(0);
+}
+
+#[test]
+fn a_scenario_is_recorded_from_a_cluster_and_can_be_rehearsed() {
+    let world = World::new("100");
+    let create = |name: &str| {
+        let file = world.write("cluster.yaml", FARM.replace("name: farm", &format!("name: {name}")).as_bytes());
+        world.run(&["cluster", "create", file.to_str().unwrap()]).expect(0);
+    };
+    create("secret");
+    world.run(&["cluster", "scale", "secret", "web=3"]).expect(0);
+    let record = |more: &[&str]| world.run(&[&["rehearse", "record", "--since", "1h"], more].concat());
+    let recorded = record(&[]).expect(0).stdout;
+    for words in ["[[scale]]\nat = \"0s\"", "[scale.groups]\nweb = 3", "boot_seconds = [", "server_hours = "] {
+        assert!(recorded.contains(words), "{words}: {recorded}");
+    }
+    assert!(!recorded.contains("secret"), "{recorded}");
+    let folder = Folder::new();
+    folder.write("recorded.toml", &recorded);
+    let rehearsed = folder.run(&["recorded.toml", "--arm", "farm=farm.yaml"]).expect(0).stdout;
+    assert!(rehearsed.contains("arm farm beside what was observed\n  ready p50: "), "{rehearsed}");
+    record(&["--cluster", "other"]).expect(1).says("there was no cluster other in that time");
+    create("another");
+    record(&[]).expect(2).says("another, secret").says("--cluster");
+    record(&["--cluster", "another"]).expect(0);
 }
 
 #[test]

@@ -58,8 +58,8 @@ use instances::Instances;
 use kind::Direction;
 pub(crate) use places::Place;
 pub use rehearsal::{
-    Arm, ClusterConduct, Counted, Course, Demand, Event, Hour, Incident, IncidentKind, Leftover, Limits, Offer,
-    Outcome, Pattern, Pool, PricedPlace, Provisioner, RehearsalError, Rehearser, Scale, Scenario, ScenarioError,
+    Arm, ClusterConduct, Counted, Course, Demand, Event, HookConduct, Hour, Incident, IncidentKind, Leftover, Limits,
+    Offer, Outcome, Pattern, Pool, PricedPlace, Provisioner, RehearsalError, Rehearser, Scale, Scenario, ScenarioError,
     SettingError, SettingKey, Stock, Time, Totals, WaitTimes,
 };
 pub use runner_file::RunnerFileError;

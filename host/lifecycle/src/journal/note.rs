@@ -12,7 +12,7 @@ use crate::release::Answer;
 
 /// The key under which the word of a note stands in its serialized form.
 const WORD: &str = "note";
-const WORDS: [&str; 10] = [
+const WORDS: [&str; 11] = [
     "undo-begun",
     "look",
     "plan",
@@ -23,6 +23,7 @@ const WORDS: [&str; 10] = [
     CANCELLED,
     "started-elsewhere",
     "release-decided",
+    "settled",
 ];
 
 /// A step that has failed for good: the cause of an undo.
@@ -85,6 +86,13 @@ pub(crate) enum Note {
     StartedElsewhere,
     /// What the release slot answered about the entry's resource, the server of a cleanup.
     ReleaseDecided(Answer),
+    /// The entry's resource, a host that was being wiped, restarted or delivered, was listed with this status, and no
+    /// longer as busy.
+    Settled {
+        status: String,
+        /// When it was listed as busy for the last time, in milliseconds since 1970.
+        busy_at: u64,
+    },
 }
 
 impl Note {
@@ -215,6 +223,7 @@ mod tests {
                 until: Some(5),
                 refused_with: None,
             }),
+            Note::Settled { status: "ready".into(), busy_at: 5 },
         ]
     }
 

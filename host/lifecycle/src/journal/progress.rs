@@ -143,7 +143,12 @@ impl Progress {
             Note::StartedElsewhere => self.started_elsewhere.clone_from(&entry.resource),
             Note::Planned { reasons, .. } => self.add_reasons(reasons),
             Note::ReleaseDecided(answer) => self.add_reasons(answer.reasons()),
-            Note::Looked { .. } | Note::Kept | Note::LeftAlone | Note::TakenUp { .. } | Note::Abandoned { .. } => {}
+            Note::Looked { .. }
+            | Note::Kept
+            | Note::LeftAlone
+            | Note::TakenUp { .. }
+            | Note::Abandoned { .. }
+            | Note::Settled { .. } => {}
         }
     }
 

@@ -49,6 +49,9 @@ const LATE_LOOKS: u32 = 6;
 pub(crate) struct AdoptSpecification {
     pub(crate) pool: Pool,
     pub(crate) claim: ClaimName,
+    /// How many hosts the pool had when it began, without those that were claimed.
+    #[serde(default)]
+    pub(crate) in_pool: usize,
     #[serde(default, skip_serializing_if = "RequestedBy::is_unknown")]
     pub(crate) requested_by: RequestedBy,
 }
@@ -134,8 +137,12 @@ impl Lifecycle {
             return Err(Error::NoEligibleMachine { prefix: pool.prefix.clone(), zone: pool.zone.clone(), counts });
         }
         let policies = shared.pin(requested_by, None);
-        let specification =
-            AdoptSpecification { pool: pool.clone(), claim: claim.clone(), requested_by: requested_by.clone() };
+        let specification = AdoptSpecification {
+            pool: pool.clone(),
+            claim: claim.clone(),
+            in_pool: counts.in_pool,
+            requested_by: requested_by.clone(),
+        };
         let row = json!(specification);
         let (id, active) = shared.begin(OperationKind::AdoptMachine, &group(), &pool.zone, row, &policies).await?;
         let span = tracing::info_span!("adopt-machine", operation = %id, zone = %pool.zone, %claim);

@@ -7,10 +7,16 @@ use windlass_scaleway::types::apple_silicon::{ListServers as ListHosts, Server a
 use windlass_scaleway::types::instance::{ListServers, Server};
 use windlass_scaleway::{Client, Zone};
 
+use super::host::resource;
 use super::listing::Listing;
+use crate::journal::note::Note;
+use crate::journal::{Entry, Operation, OperationKind, Phase};
 use crate::lifecycle::Lifecycle;
 use crate::shared::Shared;
 use crate::{Error, tags};
+
+/// How long it is remembered that a host was busy: a day, in milliseconds.
+const REMEMBERED: u64 = 24 * 3_600 * 1_000;
 
 /// Every host of a zone, at most `age` old; without an age, as they are after this call.
 pub(crate) async fn hosts(shared: &Shared, zone: &Zone, age: Option<Duration>) -> Result<Arc<Listing<Host>>, Error> {
@@ -25,7 +31,42 @@ pub(crate) async fn hosts(shared: &Shared, zone: &Zone, age: Option<Duration>) -
                 .collect())
         }
     };
-    shared.machines.hosts.at_most(&shared.client, &shared.clock, zone, age, api).await
+    let listing = shared.machines.hosts.at_most(&shared.client, &shared.clock, zone, age, api).await?;
+    for (host, busy_at) in settled(shared, &listing) {
+        if let Err(error) = note_settled(shared, zone, host, busy_at, listing.taken_at).await {
+            tracing::warn!(host = host.id, %error, "the journal cannot note that a host is no longer busy");
+        }
+    }
+    Ok(listing)
+}
+
+/// The hosts that were listed as busy before and are not any more, and when they were the last time.
+fn settled<'l>(shared: &Shared, listing: &'l Listing<Host>) -> Vec<(&'l Host, u64)> {
+    let mut busy = shared.machines.busy.lock();
+    busy.retain(|_, at| listing.taken_at.saturating_sub(*at) < REMEMBERED);
+    let mut settled = Vec::new();
+    for host in &listing.machines {
+        if !host.delivered || host.status.is_transient() {
+            let at = busy.entry(host.id.clone()).or_default();
+            *at = listing.taken_at.max(*at);
+        } else if busy.get(&host.id).is_some_and(|at| *at < listing.taken_at) {
+            settled.extend(busy.remove(&host.id).map(|at| (host, at)));
+        }
+    }
+    settled
+}
+
+/// Notes it in the operation that wiped or ordered the host, so that the journal tells how long that takes.
+async fn note_settled(shared: &Shared, zone: &Zone, host: &Host, busy_at: u64, at: u64) -> Result<(), Error> {
+    let newest = shared.journal.operations_of_resource(&host.id)?.into_iter().next();
+    let is_ours = |operation: &Operation| {
+        matches!(operation.kind, OperationKind::ReleaseMachine | OperationKind::OrderMachine)
+            && operation.owner == shared.owner.as_str()
+    };
+    let Some(operation) = newest.filter(is_ours) else { return Ok(()) };
+    let (step, data) = Note::Settled { status: host.status.to_string(), busy_at }.parts();
+    let entry = Entry { sequence: 0, step, phase: Phase::Note, resource: Some(resource(zone, &host.id)), data, at };
+    shared.journal.append(&operation.id, entry).await
 }
 
 impl Lifecycle {

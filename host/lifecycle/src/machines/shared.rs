@@ -1,3 +1,6 @@
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
 use windlass_scaleway::types::apple_silicon;
 use windlass_scaleway::types::instance;
 
@@ -10,4 +13,6 @@ pub(crate) struct Machines {
     pub(super) lock: tokio::sync::Mutex<Option<tokio::time::Instant>>,
     pub(crate) hosts: Listings<apple_silicon::Server>,
     pub(crate) servers: Listings<instance::Server>,
+    /// When hosts were listed as busy for the last time, in milliseconds since 1970, by their ids.
+    pub(super) busy: Mutex<HashMap<String, u64>>,
 }

@@ -10,10 +10,10 @@ use windlass_rehearsal::{ClusterArm, Law, NamedArm, Rehearsal, RehearsalFailure}
 use crate::support::REHEARSER;
 
 const BOOT: &str = "[[offer]]\nboot_seconds = [20, 40]\n";
-const HOOKS: &str = "[hooks.configure]\nprogram = { command = './none.sh' }\n[hooks.decommission]\nprogram = { command = './none.sh' }\n";
+pub(crate) const HOOKS: &str = "[hooks.configure]\nprogram = { command = './none.sh' }\n[hooks.decommission]\nprogram = { command = './none.sh' }\n";
 
 /// Two servers of these types, and more.
-fn farm(types: &str, more: &str) -> ClusterArm {
+pub(crate) fn farm(types: &str, more: &str) -> ClusterArm {
     under(Policies::built_in(), types, more)
 }
 
@@ -64,7 +64,10 @@ fn a_cluster_is_created_scaled_and_terminated_and_its_servers_are_counted() {
     assert!(rehearsal.arms[0].figures.iter().all(|spread| spread.figure != "wait_p95"), "a cluster has no jobs");
     let page = windlass_rehearsal::shown(&rehearsal.to_saved().unwrap()).unwrap().into_string();
     assert!(
-        page.contains("scale to web = 3") && page.contains("creation ready") && !page.contains("Jobs that"),
+        page.contains("scale to web = 3")
+            && page.contains("creation ready")
+            && !page.contains("Jobs that")
+            && !page.contains("being created"),
         "{page}"
     );
     let again = rehearse(SCALE, &[("farm", farm("['DEV1-S']", ""))], "left > 0");

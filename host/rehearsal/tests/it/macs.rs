@@ -7,7 +7,7 @@ use crate::support::{Configuration, configuration, listed, rehearse, scenario, w
 const PRICE: &str = "[[offer]]\ntype = 'M4-S'\nhourly_price = 0.1\n";
 
 /// A wipe after each job, and at most so many hosts.
-fn macs(most: u32) -> Configuration {
+pub(crate) fn macs(most: u32) -> Configuration {
     configuration()
         .with_autoscaler(&format!("max_instances = {most}\nmax_use_count = 1\ninstance_acquire_timeout = '3h'"))
         .with_plugin("kind = 'apple-silicon'\nzone = 'fr-par-1'\nserver_type = 'M4-S'\npool_prefix = 'pool-'")

@@ -15,9 +15,9 @@ use windlass_simulator::Simulator;
 use super::conditions::Conditions;
 use super::day::left;
 use super::meter::Meter;
-use super::outcome::{Limits, Outcome, PricedPlace, SIMPLIFIED, Totals};
+use super::outcome::{Limits, Outcome, SIMPLIFIED, Totals};
 use super::story::{Counters, Story};
-use super::{RehearsalError, Rehearser, Scenario, account, doubtful_prices, milliseconds, start_of};
+use super::{OutcomeParts, RehearsalError, Rehearser, Scenario, account, doubtful_prices, milliseconds, start_of};
 use crate::group::check::{CheckedGroup, Scratch};
 use crate::group::error::StartError;
 use crate::group::places::Place;
@@ -188,51 +188,31 @@ impl<'r> Course<'r> {
         simplified: &[&'static str],
     ) -> Result<Outcome, RehearsalError> {
         let [scaleway, .., costs] = SIMPLIFIED;
-        let Story { failures, removals, events } = Story::read(journal)?;
+        let story = Story::read(journal)?;
         let places: Vec<_> = self.prices.iter().map(|(place, price)| (place.clone(), Some(*price))).collect();
         notes.extend(doubtful_prices(&places, self.scenario));
-        let server_hours = self.meter.server_hours();
-        let Meter { places, mut hours, .. } = self.meter;
-        for (hour, at) in hours.iter_mut().zip((self.starts_at..).step_by(3_600_000)) {
-            hour.at = at;
-        }
-        let failed = failures.iter().map(|counted| counted.count).sum();
-        let created = events.iter().filter(|event| event.what == "create").count() - failed;
+        let failures = story.failures.iter().map(|counted| counted.count).sum();
         let totals = Totals {
-            server_hours,
-            cost: hours.iter().map(|hour| hour.cost).sum(),
-            creations: created,
-            failures: failed,
+            creations: story.events.iter().filter(|event| event.what == "create").count() - failures,
+            failures,
             api_calls: self.simulator.last_sequence() - self.before,
-            policy_failures: self.counters.policy_failures(),
-            brakes: self.counters.brakes(),
             ..Totals::default()
         };
-        let place = |(place, used): (Place, super::meter::Used)| PricedPlace {
-            zone: place.zone.to_string(),
-            hourly_price: self.prices.get(&place).copied().unwrap_or_default(),
-            server_type: place.server_type,
-            server_hours: used.hours,
-            cost: used.cost,
-        };
-        Ok(Outcome {
-            group: name.to_owned(),
+        let parts = OutcomeParts {
+            name: name.to_owned(),
             seed: self.seed,
             starts_at: self.starts_at,
-            time_zone: self.time_zone.iana_name().unwrap_or("UTC").to_owned(),
-            autoscaler: Limits::default(),
-            places: places.into_iter().map(place).collect(),
-            after: hours.pop().unwrap_or_default(),
-            hours,
-            totals,
-            failures,
-            removals,
+            time_zone: self.time_zone,
+            prices: self.prices,
+            limits: Limits::default(),
+            meter: self.meter,
+            story,
             left: left(&self.simulator, None),
             notes,
-            warnings: Vec::new(),
-            simplified: [&[scaleway][..], simplified, &[costs]].concat().into_iter().map(str::to_owned).collect(),
-            events,
-        })
+            simplified: [&[scaleway][..], simplified, &[costs]].concat(),
+            totals,
+        };
+        Ok(parts.outcome(self.counters))
     }
 }
 

@@ -61,7 +61,8 @@ pub use provisioner::Provisioner;
 use scaler::Scaler;
 use scenario::is_about;
 pub use scenario::{
-    ClusterConduct, Demand, Incident, IncidentKind, Offer, Pool, Scale, Scenario, ScenarioError, Stock, Time,
+    ClusterConduct, Demand, HookConduct, Incident, IncidentKind, Offer, Pool, Scale, Scenario, ScenarioError, Stock,
+    Time,
 };
 pub use setting::{SettingError, SettingKey};
 use story::{Counters, Story};
@@ -279,8 +280,37 @@ impl Rehearser {
         if is_of_macs {
             story.add_failed_claims(counters.failed_creations());
         }
-        let reported = OutcomeParts { seed, time_zone, priced, limits, found, story, simplified };
-        Ok((reported.outcome(day, counters), read(&journal)))
+        let (left, idle_share, counts) = (day.left(), day.meter.idle_share(), day.scaler.counts);
+        for (call, (count, last)) in &counts.failed_calls {
+            found.notes.push(format!("failed calls of {call}: {count}; the last error: {last}"));
+        }
+        let totals = Totals {
+            finished: counts.finished,
+            timed_out: counts.timed_out,
+            lost: counts.lost,
+            unfinished: day.unfinished,
+            waited: WaitTimes::of(counts.waited),
+            idle_share,
+            creations: counts.created,
+            failures: counts.failed,
+            api_calls: day.simulator.last_sequence(),
+            ..Totals::default()
+        };
+        let parts = OutcomeParts {
+            name: found.name,
+            seed,
+            starts_at: milliseconds(starts_at),
+            time_zone,
+            prices: priced,
+            limits,
+            meter: day.meter,
+            story,
+            left,
+            notes: found.notes,
+            simplified,
+            totals,
+        };
+        Ok((parts.outcome(counters), read(&journal)))
     }
 
     /// Finds all mistakes of the group, as `check` does, against a simulated Scaleway.
@@ -421,70 +451,63 @@ fn doubtful_prices(places: &[(Place, Option<f64>)], scenario: &Scenario) -> Vec<
     invented.map(|note| note + " (`check` asks Scaleway)").into_iter().chain(unknown).collect()
 }
 
-/// What an outcome is made of, beside the day.
+/// What an outcome is made of.
 struct OutcomeParts {
+    name: String,
     seed: u64,
+    /// Milliseconds since 1970.
+    starts_at: u64,
     time_zone: TimeZone,
-    priced: BTreeMap<Place, f64>,
+    prices: BTreeMap<Place, f64>,
     limits: Limits,
-    found: CheckedGroup,
+    meter: Meter,
     story: Story,
+    left: Vec<Leftover>,
+    notes: Vec<String>,
     simplified: Vec<&'static str>,
+    /// What none of the others knows.
+    totals: Totals,
 }
 
 impl OutcomeParts {
-    fn outcome(self, day: Day, counters: &Counters) -> Outcome {
-        let Self { seed, time_zone, priced, limits, mut found, story, simplified } = self;
-        let (starts_at, left) = (milliseconds(day.starts_at), day.left());
-        let counts = day.scaler.counts;
-        for (call, (count, last)) in &counts.failed_calls {
-            found.notes.push(format!("failed calls of {call}: {count}; the last error: {last}"));
-        }
-        let (server_hours, idle_share) = (day.meter.server_hours(), day.meter.idle_share());
-        let Meter { places, mut hours, .. } = day.meter;
-        for (hour, at) in hours.iter_mut().zip((starts_at..).step_by(3_600_000)) {
+    fn outcome(self, counters: &Counters) -> Outcome {
+        let server_hours = self.meter.server_hours();
+        let Meter { places, mut hours, .. } = self.meter;
+        for (hour, at) in hours.iter_mut().zip((self.starts_at..).step_by(3_600_000)) {
             hour.at = at;
         }
         let totals = Totals {
             jobs: hours.iter().map(|hour| hour.jobs).sum(),
-            finished: counts.finished,
-            timed_out: counts.timed_out,
-            lost: counts.lost,
-            unfinished: day.unfinished,
-            waited: WaitTimes::of(counts.waited),
             server_hours,
-            idle_share,
             cost: hours.iter().map(|hour| hour.cost).sum(),
-            creations: counts.created,
-            failures: counts.failed,
-            api_calls: day.simulator.last_sequence(),
             policy_failures: counters.policy_failures(),
             brakes: counters.brakes(),
+            ..self.totals
         };
         let place = |(place, used): (Place, meter::Used)| PricedPlace {
             zone: place.zone.to_string(),
-            hourly_price: priced.get(&place).copied().unwrap_or_default(),
+            hourly_price: self.prices.get(&place).copied().unwrap_or_default(),
             server_type: place.server_type,
             server_hours: used.hours,
             cost: used.cost,
         };
         Outcome {
-            group: found.name,
-            seed,
-            starts_at,
-            time_zone: time_zone.iana_name().unwrap_or("UTC").to_owned(),
-            autoscaler: limits,
+            group: self.name,
+            seed: self.seed,
+            starts_at: self.starts_at,
+            time_zone: self.time_zone.iana_name().unwrap_or("UTC").to_owned(),
+            autoscaler: self.limits,
             places: places.into_iter().map(place).collect(),
             after: hours.pop().unwrap_or_default(),
             hours,
             totals,
-            failures: story.failures,
-            removals: story.removals,
-            left,
-            notes: found.notes,
+            failures: self.story.failures,
+            removals: self.story.removals,
+            left: self.left,
+            notes: self.notes,
             warnings: Vec::new(),
-            simplified: simplified.into_iter().map(str::to_owned).collect(),
-            events: story.events,
+            simplified: self.simplified.into_iter().map(str::to_owned).collect(),
+            events: self.story.events,
         }
     }
 }

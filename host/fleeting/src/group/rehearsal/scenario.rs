@@ -106,7 +106,7 @@ pub struct Demand {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Scale {
-    /// When, from the start of the scenario on.
+    /// When, from the start of the scenario on. At `0s`: what the cluster is created with.
     pub at: Time,
     /// How many nodes these groups are to have from then on.
     pub groups: BTreeMap<String, u32>,
@@ -120,10 +120,37 @@ pub struct ClusterConduct {
     /// How often the operator runs `windlass cluster refresh`, and repairs a cluster that is in `error`. Absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair_every: Option<Time>,
+    /// Whether the cluster is there before the scenario begins: then the time that its creation takes is not among those
+    /// of `ready_p50`, `ready_p95` and `ready_worst`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exists: bool,
     /// The shortest and the longest time that a hook runs. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hook_seconds: Option<(u32, u32)>,
     /// The share of runs of hooks, from 0 to 1, that fail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
+    pub failed_hooks: Option<f64>,
+    /// The hook of this stage, where it is not like all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decommission: Option<HookConduct>,
+    /// The hook of this stage, where it is not like all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configure: Option<HookConduct>,
+    /// The hook of this stage, where it is not like all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<HookConduct>,
+}
+
+/// How the hook of a stage runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct HookConduct {
+    /// The shortest and the longest time that it runs. Absent: that of all hooks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hook_seconds: Option<(u32, u32)>,
+    /// The share of its runs, from 0 to 1, that fail. Absent: that of all hooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub failed_hooks: Option<f64>,
@@ -440,11 +467,20 @@ impl Scenario {
             if conduct.repair_every.is_some_and(|every| every < MIN_REPAIR) {
                 wrong("cluster.repair_every".into(), format!("must be at least {MIN_REPAIR}"));
             }
-            if conduct.hook_seconds.is_some_and(|span| !is_span(span)) {
-                wrong("cluster.hook_seconds".into(), WRONG_SPAN.into());
-            }
-            if conduct.failed_hooks.is_some_and(|share| !is_share(share)) {
-                wrong("cluster.failed_hooks".into(), WRONG_SHARE.into());
+            let all = HookConduct { hook_seconds: conduct.hook_seconds, failed_hooks: conduct.failed_hooks };
+            let of_stages = [
+                ("", Some(&all)),
+                ("decommission.", conduct.decommission.as_ref()),
+                ("configure.", conduct.configure.as_ref()),
+                ("start.", conduct.start.as_ref()),
+            ];
+            for (stage, hook) in of_stages.into_iter().filter_map(|(stage, hook)| Some((stage, hook?))) {
+                if hook.hook_seconds.is_some_and(|span| !is_span(span)) {
+                    wrong(format!("cluster.{stage}hook_seconds"), WRONG_SPAN.into());
+                }
+                if hook.failed_hooks.is_some_and(|share| !is_share(share)) {
+                    wrong(format!("cluster.{stage}failed_hooks"), WRONG_SHARE.into());
+                }
             }
         }
         for (index, offer) in self.offers.iter().enumerate() {
@@ -651,7 +687,7 @@ mod tests {
     #[test]
     fn what_is_about_clusters_is_refused_for_runners_and_the_other_way_round() {
         let of_clusters = "ready_seconds = 5\n[[scale]]\nat = '30h'\ngroups = {}\n[cluster]\nrepair_every = '1s'\n\
-             hook_seconds = [60, 20]\nfailed_hooks = 2.0\n";
+             hook_seconds = [60, 20]\nfailed_hooks = 2.0\n[cluster.start]\nfailed_hooks = 3.0\n";
         let text = DAY.replace("[[demand]]", &format!("{of_clusters}[[demand]]"));
         let as_clusters = Scenario::parse_for_clusters(&text).unwrap_err().problems().to_vec();
         for place in [
@@ -662,10 +698,11 @@ mod tests {
             "cluster.repair_every: must be at least 10s",
             "cluster.hook_seconds: ",
             "cluster.failed_hooks: ",
+            "cluster.start.failed_hooks: ",
         ] {
             assert!(as_clusters.iter().any(|said| said.starts_with(place)), "{place}: {as_clusters:#?}");
         }
-        assert_eq!(as_clusters.len(), 7, "{as_clusters:#?}");
+        assert_eq!(as_clusters.len(), 8, "{as_clusters:#?}");
         let as_runners = problems(&text);
         for place in ["scale: remove it: the arms are runners", "cluster: remove it: "] {
             assert!(as_runners.iter().any(|said| said.starts_with(place)), "{place}: {as_runners:#?}");

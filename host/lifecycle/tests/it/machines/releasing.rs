@@ -84,6 +84,32 @@ fn a_host_of_the_pool_loses_its_claim_is_wiped_and_comes_back_under_a_name_of_th
 }
 
 #[test]
+fn the_journal_tells_how_long_a_wipe_took_and_how_large_the_pool_was() {
+    run(async {
+        let macs = Macs::new(2);
+        let lifecycle = macs.start();
+        let mine = claim("a");
+        let id = adopt(&lifecycle, &mine).await;
+        release(&lifecycle, &release_of(&id, &mine)).await;
+        for _ in 0..=21 {
+            lifecycle.hosts(&zone()).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+        let operations = lifecycle.journal().operations(&OperationFilter::default()).unwrap();
+        let of = |kind| operations.iter().find(|operation| operation.kind == kind).unwrap();
+        assert_eq!(of(OperationKind::AdoptMachine).specification["in_pool"], 2);
+        let entries = lifecycle.journal().entries(&of(OperationKind::ReleaseMachine).id).unwrap();
+        let at = |step: &str| entries.iter().find(|entry| entry.step == step).unwrap().at;
+        let settled: Vec<_> = entries.iter().filter(|entry| entry.step == "settled").collect();
+        let [settled] = settled.as_slice() else { panic!("it is noted once: {settled:#?}") };
+        assert_eq!(settled.data["status"], "ready");
+        assert!((300_000..=1_300_000).contains(&(settled.at - at("reinstall"))), "{entries:#?}");
+        let since = settled.at - settled.data["busy-at"].as_u64().unwrap();
+        assert!((59_000..62_000).contains(&since), "the listing before: {since}");
+    });
+}
+
+#[test]
 fn a_roll_of_three_machines_inside_the_billing_floor_converges() {
     for (requested, refusal) in [
         (None, FloorRefusal::InWords),
