@@ -168,9 +168,10 @@ impl<'plane> Scene<'plane> {
     /// # Errors
     /// When it does not; with its last words.
     pub async fn start(&self, options: &ControllerOptions) -> Result<Controller> {
+        let _turn = compiled::turn().await;
         let mut controller = self.start_unchecked(options).await?;
         controller.healthy().await?;
-        compiled::keep(self.plane.folder(), &self.folder().join(&options.state))?;
+        compiled::keep(&self.folder().join(&options.state))?;
         Ok(controller)
     }
 
