@@ -231,13 +231,15 @@ where
 
 /// Waits until what follows the adoptions is over: statuses and events of ours, and Kubernetes' own garbage collector,
 /// which looks at the owner of each new Secret, a few in a second. Only the hourly look at each Secret goes on (every
-/// 60 listings: here every ten minutes).
+/// 60 listings: here every ten minutes), and that at the policies of objects every ten seconds.
 async fn at_rest(plane: &ControlPlane) -> Result<()> {
     settled("nobody calls the API server", || async {
         let before = api_calls(plane)?;
         tokio::time::sleep(LISTING).await;
         let mut after = api_calls(plane)?;
-        after.retain(|(verb, resource), _| (verb.as_str(), resource.as_str()) != ("GET", "secrets"));
+        after.retain(|(verb, resource), _| {
+            (verb.as_str(), resource.as_str()) != ("GET", "secrets") && !resource.ends_with("policies")
+        });
         let meanwhile = since(&before, &after);
         ensure!(meanwhile.is_empty(), "{}", listed(&meanwhile));
         Ok(())
