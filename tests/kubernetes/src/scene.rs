@@ -297,6 +297,17 @@ impl<'plane> Scene<'plane> {
         .await
     }
 
+    /// Whether the namespace is no more.
+    ///
+    /// # Errors
+    /// While it is there: as it stands.
+    pub async fn namespace_gone(&self) -> Result<()> {
+        match Api::<Namespace>::all(self.client.clone()).get_opt(&self.namespace).await? {
+            None => Ok(()),
+            Some(there) => bail!("the namespace is there: {:#}", json!(there.status)),
+        }
+    }
+
     /// Makes a Cluster of Cluster API over an `ExternalCluster`, whose control plane is this very API server, and the
     /// Secrets that belong to it; waits until Cluster API calls its infrastructure provisioned.
     ///

@@ -216,15 +216,7 @@ async fn a_namespace_that_is_removed_takes_its_machines_and_gives_every_host_bac
     scene.ready_machines(3).await?;
 
     plane.kubectl(User::Admin, &["delete", "namespace", scene.namespace(), "--wait=false"], "")?;
-    eventually("the namespace is gone", || async {
-        let there =
-            plane.kubectl(User::Admin, &["get", "namespace", scene.namespace(), "-o", "jsonpath={.status}"], "");
-        if let Ok(status) = there {
-            anyhow::bail!("{status}");
-        }
-        Ok(())
-    })
-    .await?;
+    eventually("the namespace is gone", || scene.namespace_gone()).await?;
     scene.all_in_pool(3).await?;
     scene.end().await
 }
