@@ -1,34 +1,65 @@
 //! Compiled policies from one state folder for another: a hundred controllers start in a run, and each would compile
 //! the same five for seconds. What they remember is the journal, which is never lent.
 
-use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::LazyLock;
 
 use anyhow::Result;
-use windlass_test_guests::{has_compiled, lend_compiled};
+use parking_lot::Mutex;
+use tempfile::TempDir;
+use tokio::sync::{self, MutexGuard};
+use windlass_test_guests::{has_compiled, lend_compiled, return_compiled};
 
-/// Puts what has been kept in `folder` into a state folder that is new.
-pub(crate) fn lend(folder: &Path, state: &Path) -> Result<()> {
-    let kept = folder.join("compiled");
-    if kept.exists() && !has_compiled(state) {
-        lend_compiled(&kept, state)?;
-    }
-    Ok(())
+use crate::process::remove_at_the_end;
+
+/// The folder of this process, with the guard that removes it, and whether something is kept in it.
+static KEPT: LazyLock<Mutex<Option<Kept>>> = LazyLock::new(Mutex::default);
+
+struct Kept {
+    folder: PathBuf,
+    _remover: Child,
 }
 
-/// Keeps what the first controller that came to work has compiled.
-pub(crate) fn keep(folder: &Path, state: &Path) -> Result<()> {
-    let kept = folder.join("compiled");
-    if kept.exists() || !has_compiled(state) {
+impl Kept {
+    fn new() -> Result<Self> {
+        let folder = TempDir::with_prefix("windlass-compiled-")?.keep();
+        Ok(Self { _remover: remove_at_the_end(&folder)?, folder })
+    }
+}
+
+/// Whoever is to compile for all others, one at a time, until something is kept.
+pub(crate) async fn turn() -> Option<MutexGuard<'static, ()>> {
+    static TURN: sync::Mutex<()> = sync::Mutex::const_new(());
+    let is_kept = || KEPT.lock().is_some();
+    if is_kept() {
+        return None;
+    }
+    let turn = TURN.lock().await;
+    (!is_kept()).then_some(turn)
+}
+
+/// Puts what has been kept into a state folder that is new.
+pub(crate) fn lend(state: &Path) -> Result<()> {
+    match KEPT.lock().as_ref() {
+        Some(kept) if !has_compiled(state) => Ok(lend_compiled(&kept.folder, state)?),
+        _ => Ok(()),
+    }
+}
+
+/// Keeps what a controller has compiled.
+pub(crate) fn keep(state: &Path) -> Result<()> {
+    if !has_compiled(state) {
         return Ok(());
     }
-    let new = folder.join(format!("compiled-{}", uuid::Uuid::new_v4().simple()));
-    lend_compiled(state, &new)?;
-    match std::fs::rename(&new, &kept) {
-        // Another came first.
-        Err(error) if matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists) => {
-            Ok(std::fs::remove_dir_all(&new)?)
+    let mut kept = KEPT.lock();
+    match kept.as_ref() {
+        Some(kept) => Ok(return_compiled(state, &kept.folder)?),
+        None => {
+            let new = Kept::new()?;
+            lend_compiled(state, &new.folder)?;
+            *kept = Some(new);
+            Ok(())
         }
-        renamed => Ok(renamed?),
     }
 }

@@ -93,7 +93,7 @@ impl Controller {
         let (health, metrics) = (free_port()?, free_port()?);
         let state = folder.join(&options.state);
         std::fs::create_dir_all(&state)?;
-        compiled::lend(plane.folder(), &state)?;
+        compiled::lend(&state)?;
         let mut command = Command::new(plane.programs().controller());
         command
             // Nothing of the person who runs the tests may get in: credentials least of all.
@@ -305,6 +305,13 @@ impl Controller {
     #[must_use]
     pub fn log(&self) -> String {
         self.process.written()
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        // Policies that were loaded after its start. What cannot be kept is compiled again.
+        let _ = compiled::keep(&self.state);
     }
 }
 

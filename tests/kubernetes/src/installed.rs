@@ -6,13 +6,15 @@ use kube::core::DynamicObject;
 use kube::{Api, ResourceExt};
 use parking_lot::Mutex;
 use serde_json::json;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 
 use crate::controller::LEASE_NAMESPACE;
 use crate::{ControlPlane, Kind, Programs, User, cluster_api, eventually};
 
 /// Control planes without Cluster API that nobody uses.
 static FREE: Mutex<Vec<ControlPlane>> = Mutex::new(Vec::new());
+/// So many are lent at a time: a start costs more than the wait for one that is there.
+static LENT: Semaphore = Semaphore::const_new(2);
 
 impl ControlPlane {
     /// The one that all tests of this process share, with Cluster API and our manifests in it. `None`, after a visible
@@ -33,13 +35,15 @@ impl ControlPlane {
     }
 
     /// Runs a test on a control plane without Cluster API that it has for itself as long as it runs: one that an earlier
-    /// test had, else a new one. For tests whose controllers watch all namespaces. Their namespaces stay, with nothing in
-    /// them that a controller would work on. After a test that failed the control plane ends.
+    /// test had, else a new one. For tests whose controllers watch all namespaces, or that stop the API server. Their
+    /// namespaces stay, with nothing in them that a controller would work on. After a test that failed the control
+    /// plane ends.
     ///
     /// # Errors
     /// When a new one does not start; that of the test; or when something of it is left.
     pub async fn lend(test: impl AsyncFnOnce(&Self) -> Result<()>) -> Result<()> {
         let Some(programs) = Programs::found() else { return Ok(()) };
+        let _lent = LENT.acquire().await?;
         let free = FREE.lock().pop();
         let plane = match free {
             Some(plane) => plane,

@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
+use crate::changes::Changes;
+
 const PAUSE: Duration = Duration::from_millis(100);
 /// Where hooks find what they are told.
 const MOUNT: &str = "/windlass/";
@@ -38,37 +40,45 @@ impl Kubelet {
             // Dropped with this task, and so all pods with it.
             let mut pods_run = JoinSet::new();
             let mut running: HashMap<String, AbortHandle> = HashMap::new();
+            let (mut changes, mut is_missed) = (Changes::of(&pods), false);
             loop {
-                while pods_run.try_join_next().is_some() {}
                 // What fails is tried again: the API server may be restarting.
-                if let Ok(all) = pods.list(&ListParams::default()).await {
-                    running.retain(|uid, task| {
-                        let wanted = all.items.iter().any(|pod| pod.uid().as_ref() == Some(uid) && !is_going(pod));
-                        if !wanted {
-                            task.abort();
+                if is_missed {
+                    tokio::time::sleep(PAUSE).await;
+                } else {
+                    changes.next(PAUSE).await;
+                }
+                while pods_run.try_join_next().is_some() {}
+                let Ok(all) = pods.list(&ListParams::default()).await else {
+                    is_missed = true;
+                    continue;
+                };
+                is_missed = false;
+                running.retain(|uid, task| {
+                    let wanted = all.items.iter().any(|pod| pod.uid().as_ref() == Some(uid) && !is_going(pod));
+                    if !wanted {
+                        task.abort();
+                    }
+                    wanted
+                });
+                for pod in all.items {
+                    let (uid, name) = (pod.uid().unwrap_or_default(), pod.name_any());
+                    if is_going(&pod) {
+                        if !has_ended(&pod) {
+                            is_missed |= set_phase(&pods, &name, "Failed", terminated(KILLED, "")).await.is_err();
                         }
-                        wanted
-                    });
-                    for pod in all.items {
-                        let (uid, name) = (pod.uid().unwrap_or_default(), pod.name_any());
-                        if is_going(&pod) {
-                            if !has_ended(&pod) {
-                                let _ = set_phase(&pods, &name, "Failed", terminated(KILLED, "")).await;
+                    } else if !has_ended(&pod) && !running.contains_key(&uid) {
+                        let (client, pods) = (client.clone(), pods.clone());
+                        let (namespace, folder) = (namespace.clone(), folder.join(&uid));
+                        let run = pods_run.spawn(async move {
+                            while let Err(error) = start(&client, &namespace, &pods, &pod, &folder).await {
+                                eprintln!("kubelet: {name}: {error:#}");
+                                tokio::time::sleep(PAUSE).await;
                             }
-                        } else if !has_ended(&pod) && !running.contains_key(&uid) {
-                            let (client, pods) = (client.clone(), pods.clone());
-                            let (namespace, folder) = (namespace.clone(), folder.join(&uid));
-                            let run = pods_run.spawn(async move {
-                                while let Err(error) = start(&client, &namespace, &pods, &pod, &folder).await {
-                                    eprintln!("kubelet: {name}: {error:#}");
-                                    tokio::time::sleep(PAUSE).await;
-                                }
-                            });
-                            running.insert(uid, run);
-                        }
+                        });
+                        running.insert(uid, run);
                     }
                 }
-                tokio::time::sleep(PAUSE).await;
             }
         });
         Self { task }

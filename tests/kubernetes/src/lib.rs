@@ -18,6 +18,7 @@
 //! Every process dies with the test process, even when that is killed: a guard watches over each ([`Process`]).
 
 mod certificates;
+mod changes;
 mod cluster_api;
 mod clusterctl;
 mod compiled;

@@ -9,6 +9,7 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 
 use crate::Kind;
+use crate::changes::Changes;
 
 const LABEL: &str = "windlass.test/namespace";
 const PAUSE: Duration = Duration::from_millis(200);
@@ -17,24 +18,28 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// same, which becomes ready. Cluster API removes Nodes with their Machines.
 #[derive(Debug)]
 pub struct Nodes {
-    task: JoinHandle<()>,
+    tasks: [JoinHandle<()>; 2],
 }
 
 impl Nodes {
     /// Lets nodes join until this is dropped.
     #[must_use]
     pub fn join(client: Client, namespace: &str) -> Self {
-        let namespace = namespace.to_owned();
-        let task = tokio::spawn(async move {
-            loop {
-                for kind in [Kind::AppleSiliconMachine, Kind::InstanceMachine] {
+        let tasks = [Kind::AppleSiliconMachine, Kind::InstanceMachine].map(|kind| {
+            let (client, namespace) = (client.clone(), namespace.to_owned());
+            let machines: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &kind.resource());
+            tokio::spawn(async move {
+                let mut changes = Changes::of(&machines);
+                loop {
+                    changes.next(PAUSE).await;
                     // What fails is tried again: the API server may be restarting.
-                    let _ = join_those_of(&client, &namespace, kind).await;
+                    while !matches!(join_all(&client, &namespace, &machines).await, Ok(true)) {
+                        tokio::time::sleep(PAUSE).await;
+                    }
                 }
-                tokio::time::sleep(PAUSE).await;
-            }
+            })
         });
-        Self { task }
+        Self { tasks }
     }
 
     /// Adds the Node of a machine of any provider, ready and with these further labels.
@@ -63,7 +68,7 @@ impl Nodes {
             }),
             status: None,
         };
-        // A name that is taken belongs to the machine's former host: its Node goes first.
+        // A name that is taken belongs to the machine's former host: its Node goes first, and who asks again is heard.
         if nodes.create(&PostParams::default(), &node).await.is_err() {
             nodes.delete(&name, &DeleteParams::default()).await?;
             return Ok(());
@@ -117,7 +122,7 @@ impl Nodes {
 
 impl Drop for Nodes {
     fn drop(&mut self) {
-        self.task.abort();
+        self.tasks.iter().for_each(JoinHandle::abort);
     }
 }
 
@@ -125,17 +130,22 @@ fn node_of(namespace: &str, machine: &str) -> String {
     format!("{namespace}-{machine}")
 }
 
-async fn join_those_of(client: &Client, namespace: &str, kind: Kind) -> Result<()> {
-    let machines: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind.resource());
-    let known = Nodes::of(client, namespace).await?;
-    for machine in machines.list(&ListParams::default()).await? {
+/// Adds the Nodes that are missing. `true` when there was none.
+async fn join_all(client: &Client, namespace: &str, machines: &Api<DynamicObject>) -> Result<bool> {
+    let mut machines = machines.list(&ListParams::default()).await?.items;
+    machines.retain(|machine| machine.metadata.deletion_timestamp.is_none());
+    if machines.iter().all(|machine| machine.data["spec"]["providerID"].is_null()) {
+        return Ok(true);
+    }
+    let (known, mut is_complete) = (Nodes::of(client, namespace).await?, true);
+    for machine in machines {
         let Some(provider_id) = machine.data["spec"]["providerID"].as_str() else { continue };
         let there =
             |node: &Node| node.spec.as_ref().is_some_and(|spec| spec.provider_id.as_deref() == Some(provider_id));
-        if machine.metadata.deletion_timestamp.is_some() || known.iter().any(there) {
-            continue;
+        if !known.iter().any(there) {
+            is_complete = false;
+            Nodes::add(client, namespace, &machine.name_any(), provider_id, &[]).await?;
         }
-        Nodes::add(client, namespace, &machine.name_any(), provider_id, &[]).await?;
     }
-    Ok(())
+    Ok(is_complete)
 }

@@ -11,7 +11,7 @@ use kube::{Api, Client};
 use crate::control_plane::free_port;
 use crate::controller::{get, has_ended};
 use crate::process::Process;
-use crate::{ControlPlane, User, eventually};
+use crate::{ControlPlane, User, compiled, eventually};
 
 /// The one container of a Deployment, run on this machine as a kubelet would run it: with the arguments, the
 /// environment, the volumes and the service account that stand in the API server, and nothing else.
@@ -158,7 +158,7 @@ impl Kubelet<'_> {
             let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), self.namespace);
             claims.get(&claim.claim_name).await?;
             std::fs::create_dir_all(&folder)?;
-            return Ok(());
+            return compiled::lend(&folder);
         }
         let Some(source) = &volume.config_map else { bail!("neither a claim nor a ConfigMap: {volume:?}") };
         ensure!(source.items.is_none(), "single keys of a ConfigMap");

@@ -168,9 +168,10 @@ impl<'plane> Scene<'plane> {
     /// # Errors
     /// When it does not; with its last words.
     pub async fn start(&self, options: &ControllerOptions) -> Result<Controller> {
+        let _turn = compiled::turn().await;
         let mut controller = self.start_unchecked(options).await?;
         controller.healthy().await?;
-        compiled::keep(self.plane.folder(), &self.folder().join(&options.state))?;
+        compiled::keep(&self.folder().join(&options.state))?;
         Ok(controller)
     }
 
@@ -294,6 +295,17 @@ impl<'plane> Scene<'plane> {
             }
         })
         .await
+    }
+
+    /// Whether the namespace is no more.
+    ///
+    /// # Errors
+    /// While it is there: as it stands.
+    pub async fn namespace_gone(&self) -> Result<()> {
+        match Api::<Namespace>::all(self.client.clone()).get_opt(&self.namespace).await? {
+            None => Ok(()),
+            Some(there) => bail!("the namespace is there: {:#}", json!(there.status)),
+        }
     }
 
     /// Makes a Cluster of Cluster API over an `ExternalCluster`, whose control plane is this very API server, and the

@@ -5,7 +5,12 @@ use anyhow::{Context, Result};
 
 /// Long enough for a slow, busy machine; nothing is asserted about how much less it takes.
 pub(crate) const LIMIT: Duration = Duration::from_secs(600);
-const PAUSE: Duration = Duration::from_millis(100);
+/// Between the first looks, and between later ones: what takes long may end a moment later, and each look costs the API
+/// server as much as a write.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// A pause is this part of what was waited for already.
+const PART: u32 = 8;
 
 /// Asks until the answer is `Ok`, and gives its value.
 ///
@@ -20,7 +25,7 @@ where
     eventually_within(LIMIT, what, ask).await
 }
 
-/// [`eventually`] with a limit of one's own: so many looks as fit into it, whatever the clock says meanwhile, since a
+/// [`eventually`] with a limit of one's own: so many pauses as fit into it, whatever the clock says meanwhile, since a
 /// machine may stand still for minutes.
 ///
 /// # Errors
@@ -29,10 +34,15 @@ pub async fn eventually_within<T, F>(limit: Duration, what: &str, mut ask: impl 
 where
     F: Future<Output = Result<T>>,
 {
-    for _ in 0..limit.as_millis() / PAUSE.as_millis() {
+    let mut waited = Duration::ZERO;
+    while waited < limit {
         match ask().await {
             Ok(value) => return Ok(value),
-            Err(_) => tokio::time::sleep(PAUSE).await,
+            Err(_) => {
+                let pause = (waited / PART).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+                tokio::time::sleep(pause).await;
+                waited += pause;
+            }
         }
     }
     let last = ask().await;

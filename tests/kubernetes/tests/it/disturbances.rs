@@ -11,7 +11,7 @@ use kube::core::DynamicObject;
 use serde_json::json;
 use windlass_simulator::{Effect, FaultKind, ForcedState};
 use windlass_test_kubernetes::{
-    ControlPlane, Controller, ControllerOptions, Kind, MachineOptions, Moment, Nodes, Programs, Scene, User, eventually,
+    ControlPlane, Controller, ControllerOptions, Kind, MachineOptions, Moment, Nodes, Scene, User, eventually,
 };
 
 /// How often a watch of the controller was interrupted.
@@ -21,10 +21,12 @@ fn interruptions(controller: &Controller) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_api_server_that_restarts_during_adoption_and_release_changes_no_ending() -> Result<()> {
-    // Its own control plane: others must not feel it.
-    let Some(programs) = Programs::found() else { return Ok(()) };
-    let plane = ControlPlane::start(programs, false).await?;
-    let scene = Scene::new(&plane, "restart").await?;
+    // Not the shared control plane: others must not feel it.
+    ControlPlane::lend(restarts).await
+}
+
+async fn restarts(plane: &ControlPlane) -> Result<()> {
+    let scene = Scene::new(plane, "restart").await?;
     scene.scaleway().add_hosts(3, [])?;
     let mut controller = scene.start(&ControllerOptions::default()).await?;
     // Slow enough for the API server to be away while the answer comes.
@@ -216,15 +218,7 @@ async fn a_namespace_that_is_removed_takes_its_machines_and_gives_every_host_bac
     scene.ready_machines(3).await?;
 
     plane.kubectl(User::Admin, &["delete", "namespace", scene.namespace(), "--wait=false"], "")?;
-    eventually("the namespace is gone", || async {
-        let there =
-            plane.kubectl(User::Admin, &["get", "namespace", scene.namespace(), "-o", "jsonpath={.status}"], "");
-        if let Ok(status) = there {
-            anyhow::bail!("{status}");
-        }
-        Ok(())
-    })
-    .await?;
+    eventually("the namespace is gone", || scene.namespace_gone()).await?;
     scene.all_in_pool(3).await?;
     scene.end().await
 }

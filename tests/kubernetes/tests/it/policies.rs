@@ -7,6 +7,7 @@ use futures::{StreamExt, TryStreamExt};
 use kube::ResourceExt;
 use kube::api::{WatchEvent, WatchParams};
 use serde_json::{Value, json};
+use windlass_simulator::AppleSiliconPool;
 use windlass_test_guests::{HOSTILE, RELEASE};
 use windlass_test_kubernetes::{ControlPlane, ControllerOptions, Kind, MachineOptions, Scene, eventually};
 
@@ -321,5 +322,28 @@ async fn who_asks_inside_the_pod_sees_what_was_done_and_decided_and_how_policies
         unknown.contains("there is no operation") && unknown.contains("windlass-controller operations"),
         "{unknown}"
     );
+    scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hosts_get_their_own_system_or_the_default_of_their_type_as_the_setting_says() -> Result<()> {
+    const OWN: &str = "macos-tahoe-26.0";
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let scene = Scene::new(plane, "pool-system").await?;
+    let pool = AppleSiliconPool::new(MachineOptions::POOL, 1, MachineOptions::TYPE)?.with_operating_system(OWN)?;
+    scene.scaleway().simulator().add_apple_silicon_pool(&pool);
+    let system = || scene.scaleway().simulator().resources().apple_silicon_servers[0]["os"]["name"].clone();
+    for (setting, expected) in [("host", OWN), ("type-default", "macos-sequoia-15.6")] {
+        let settings = json!({"policies": {"release": {"settings": {"pool-operating-system": setting}}}});
+        let mut controller = scene.start(&ControllerOptions::configured(settings)).await?;
+        scene.apply(&MachineOptions::default().machine("mac")).await?;
+        scene.ready_machines(1).await?;
+        ensure!(system() == OWN, "{setting}: an adoption changes nothing: {}", system());
+        scene.delete(Kind::AppleSiliconMachine, "mac").await?;
+        scene.gone(Kind::AppleSiliconMachine, "mac").await?;
+        scene.all_in_pool(1).await?;
+        ensure!(system() == expected, "{setting}: {}", system());
+        controller.stop()?;
+    }
     scene.end().await
 }

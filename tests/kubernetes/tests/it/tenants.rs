@@ -419,12 +419,7 @@ async fn a_namespace_removed_while_nobody_works_is_emptied_by_the_next_controlle
     })
     .await?;
     let _controller = scene.start(&ControllerOptions { state: "lost".to_owned(), ..Default::default() }).await?;
-    eventually("the namespace is gone", || async {
-        let there =
-            plane.kubectl(User::Admin, &["get", "namespace", scene.namespace(), "-o", "jsonpath={.status}"], "");
-        there.map_or(Ok(()), |status| Err(anyhow::anyhow!("{status}")))
-    })
-    .await?;
+    eventually("the namespace is gone", || scene.namespace_gone()).await?;
     ensure!(scene.scaleway().instances().is_empty(), "{:#?}", scene.scaleway().instances());
     ensure!(scene.scaleway().host(&host)?.in_pool());
     Ok(())
