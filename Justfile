@@ -253,7 +253,7 @@ _chromium:
 weeks count="10" from="1": _programs
     tests/kubernetes/go/build.sh
     WINDLASS_KUBERNETES_REQUIRED=1 WINDLASS_WEEKS={{ count }} WINDLASS_WEEKS_FROM={{ from }} \
-        cargo test --workspace --test kubernetes -- --nocapture a_week
+        cargo test --workspace --test kubernetes -- --nocapture weeks
 
 # A deployment of Macs on this machine, scaled up, rolled and scaled down. No account needed.
 [group('start')]

@@ -3,8 +3,6 @@
 //! Every test is skipped, with a visible line, where the programs are missing; `just test-kubernetes` builds them and
 //! makes that an error.
 
-// First in the alphabet, and so begun first: it takes longest.
-mod a_week;
 mod asking;
 mod attacks;
 mod classes;
@@ -39,3 +37,4 @@ mod traces;
 mod truth;
 mod versions;
 mod waiting;
+mod weeks;

@@ -59,7 +59,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_tenants_breaks_no_law() -> Result<()> {
+async fn weeks_of_two_tenants_break_no_law() -> Result<()> {
     ControlPlane::lend(async |plane| {
         let from = number("WINDLASS_WEEKS_FROM", 1);
         let mut failed = Vec::new();
