@@ -3,7 +3,9 @@
 
 use serde_json::json;
 use windlass_fleeting::{Outcome, Scenario};
-use windlass_rehearsal::{Calibrated, ClusterArm, Figure, NamedArm, Rehearsal, recorded_cluster, recorded_from, with_jobs};
+use windlass_rehearsal::{
+    Calibrated, ClusterArm, Figure, NamedArm, Rehearsal, recorded_cluster, recorded_from, with_jobs,
+};
 
 use crate::clusters::{HOOKS, farm};
 use crate::macs::macs;
@@ -144,8 +146,7 @@ fn recorded_of_cluster(hours: u64, more: &str) -> (windlass_rehearsal::Outcome, 
     let name = "farm".parse().unwrap();
     let end = START + hours * HOUR;
     let read = async |journal: &_| recorded_cluster(journal, &name, START, end).await.unwrap().unwrap();
-    let (happened, scenario) =
-        observed_farm().rehearse_and_read(&hidden, 77, &REHEARSER, read).unwrap();
+    let (happened, scenario) = observed_farm().rehearse_and_read(&hidden, 77, &REHEARSER, read).unwrap();
     for (figure, observed) in &scenario.observed {
         let real = Figure::named(figure).unwrap().of(&happened);
         assert!((real - observed).abs() <= 0.01 * real, "{figure} was {real}: {}", scenario.to_toml().unwrap());
