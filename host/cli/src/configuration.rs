@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use windlass_inspect::failure::Failure;
 
-use windlass_distribution::{Reference, RegistrySettings, Trust};
+use windlass_distribution::Reference;
 use windlass_lifecycle::{
     Error as NameError, GroupName, ImageChoice, OwnerName, ServerSpecification, SpecificationProblem, VolumeKind,
 };
@@ -363,7 +363,9 @@ fn read_chain(
         // What is wrong in the link already is not in the value.
         match read(&value) {
             Ok(_) => values.push(value),
-            Err(messages) => messages.iter().for_each(|message| add_placed(problems, place, &path, slot, message)),
+            Err(messages) => {
+                messages.iter().for_each(|message| add_placed(problems, place, &path, slot.as_str(), message))
+            }
         }
     }
     // Once more as a whole, for what no single link shows.
@@ -376,7 +378,7 @@ fn read_chain(
             }
             Err(messages) => {
                 let place = value.span().start;
-                messages.iter().for_each(|message| add_placed(problems, place, &path, slot, message));
+                messages.iter().for_each(|message| add_placed(problems, place, &path, slot.as_str(), message));
             }
         }
     }
@@ -385,8 +387,8 @@ fn read_chain(
 
 /// Adds a problem that the policy host has found in one link, which its words place as the only one: the key is named
 /// once, with the link's position.
-fn add_placed(problems: &mut Problems, offset: usize, path: &str, slot: SlotName, words: &str) {
-    let placed = words.strip_prefix(&format!("policies.{slot}")).and_then(|rest| rest.split_once(": "));
+fn add_placed(problems: &mut Problems, offset: usize, path: &str, key: &str, words: &str) {
+    let placed = words.strip_prefix(&format!("policies.{key}")).and_then(|rest| rest.split_once(": "));
     match placed {
         Some((rest, message)) if rest.is_empty() || rest.starts_with(['.', '[']) => {
             problems.add(offset, format!("{path}{rest}"), message);
@@ -397,16 +399,14 @@ fn add_placed(problems: &mut Problems, offset: usize, path: &str, slot: SlotName
 
 /// What all policies share: `trust`, `registries` and `labels`.
 fn read_common(configuration: &mut Configuration, key: &str, value: &Spanned<DeValue<'_>>, problems: &mut Problems) {
-    let policies = std::mem::take(&mut configuration.policies);
-    let read = without_places(value.get_ref()).and_then(|value| match key {
-        "trust" => Trust::from_value(value).map(|trust| policies.clone().with_trust(trust)),
-        "labels" => Policies::read_labels(value).map(|labels| policies.clone().with_labels(labels)),
-        _ => RegistrySettings::from_value(value).map(|registries| policies.clone().with_registries(registries)),
-    });
-    configuration.policies = read.unwrap_or_else(|message| {
-        problems.add(value.span().start, format!("policies.{key}"), message);
-        policies
-    });
+    let read = without_places(value.get_ref()).map_err(|words| vec![words]);
+    match read.and_then(|value| Policies::from_value(serde_json::json!({ key: value }))) {
+        Ok(read) => configuration.policies = std::mem::take(&mut configuration.policies).with_common_of(read),
+        Err(messages) => {
+            let (place, path) = (value.span().start, format!("policies.{key}"));
+            messages.iter().for_each(|message| add_placed(problems, place, &path, key, message));
+        }
+    }
 }
 
 /// The table of one policy as the policy host reads it, with an absolute path.
@@ -556,7 +556,7 @@ mode = "shadow"
         let text = "zone = 'fr-par-x'\nproject = 'shop'\napi_url = 'scaleway'\n[server]\ntags = ['a,b']\n\
             private_networks = ['lan']\nsecurity_group = 'nl-ams-1/x'\nplacement_group = 'web'\nwait = '0s'\n\
             volume_size = '1GB'\nipv4 = 9\n[policies.retry]\nmode = 'watch'\nlimits = { time_ms = 0, memory = 1 }\n\
-            grants = ['']\nsettings = 1\n";
+            grants = ['']\nsettings = 1\n[policies.trust.keys]\nold = 'x'\nnew = 'y'\n[policies.registries]\nhosts = 5\n";
         let failure = parse(text, Path::new("config.toml")).expect_err("invalid");
         for told in [
             "line 1: 'zone' ",
@@ -573,10 +573,13 @@ mode = "shadow"
             "line 12: 'policies.retry.limits' ",
             "line 12: 'policies.retry.grants[0]' ",
             "line 16: 'policies.retry.settings' ",
+            "line 17: 'policies.trust' keys.new: ",
+            "line 20: 'policies.registries' the number 5 must be a table",
         ] {
             assert!(failure.causes.iter().any(|cause| cause.starts_with(told)), "{told}: {:#?}", failure.causes);
         }
-        assert_eq!(failure.causes.len(), 14, "{:#?}", failure.causes);
+        assert_eq!(failure.causes.len(), 16, "{:#?}", failure.causes);
+        assert!(failure.causes.iter().any(|cause| cause.contains("; keys.old: ")), "{:#?}", failure.causes);
     }
 
     #[test]

@@ -42,17 +42,18 @@ impl RegistrySettings {
     /// Reads a table of the configuration.
     ///
     /// # Errors
-    /// A sentence that names the key and what was expected.
+    /// A sentence for each mistake.
     pub fn from_value(value: serde_json::Value) -> Result<RegistrySettings, String> {
         let settings: RegistrySettings = serde_json::from_value(value).map_err(|error| error.to_string())?;
+        let mut wrong = Vec::new();
         for (host, its) in &settings.hosts {
-            if let Some(wrong) = std::iter::once(host).chain(&its.mirrors).find(|name| !is_registry(name)) {
-                return Err(format!("`{wrong}` is not a registry: a host name, with or without a port, and no scheme"));
+            for name in std::iter::once(host).chain(&its.mirrors).filter(|name| !is_registry(name)) {
+                wrong.push(format!("`{name}` is not a registry: a host name, with or without a port, and no scheme"));
             }
             if its.mirrors.len() > MAX_MIRRORS {
-                return Err(format!("{} mirrors of {host}, and at most {MAX_MIRRORS} are allowed", its.mirrors.len()));
+                wrong.push(format!("{} mirrors of {host}, and at most {MAX_MIRRORS} are allowed", its.mirrors.len()));
             }
         }
-        Ok(settings)
+        if wrong.is_empty() { Ok(settings) } else { Err(wrong.join("; ")) }
     }
 }

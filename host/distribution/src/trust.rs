@@ -146,7 +146,7 @@ impl Trust {
     /// Reads a table of the configuration.
     ///
     /// # Errors
-    /// A sentence that names the key and what was expected.
+    /// A sentence for each mistake, with its key and what was expected.
     pub fn from_value(value: serde_json::Value) -> Result<Trust, String> {
         let is_table = |value: Option<&serde_json::Value>| value.is_none_or(serde_json::Value::is_object);
         if !is_table(Some(&value)) || !is_table(value.get("keys")) {
@@ -165,14 +165,18 @@ impl Trust {
                 "`keys` is empty, so no policy could be used; to trust every policy, remove [policies.trust]".into()
             );
         }
-        let mut keys = BTreeMap::new();
+        let (mut keys, mut wrong) = (BTreeMap::new(), Vec::new());
         for (name, text) in &settings.keys {
-            let (id, key) = PublicKey::read(text).map_err(|problem| format!("keys.{name}: {problem}"))?;
-            if let Some((other, _)) = keys.insert(id, (name.clone(), key)) {
-                return Err(format!("keys.{name}: it has the identifier {id}, which {other} has"));
+            match PublicKey::read(text) {
+                Ok((id, key)) => {
+                    if let Some((other, _)) = keys.insert(id, (name.clone(), key)) {
+                        wrong.push(format!("keys.{name}: it has the identifier {id}, which {other} has"));
+                    }
+                }
+                Err(problem) => wrong.push(format!("keys.{name}: {problem}")),
             }
         }
-        Ok(Trust { settings, keys })
+        if wrong.is_empty() { Ok(Trust { settings, keys }) } else { Err(wrong.join("; ")) }
     }
 
     /// The keys that may sign no more.

@@ -313,14 +313,14 @@ impl Policies {
     ///
     /// # Errors
     /// Where it is no list of names, too long a list, or has one twice.
-    pub fn read_labels(value: Value) -> Result<Vec<String>, String> {
+    fn read_labels(value: Value) -> Result<Vec<String>, String> {
         let Value::Array(names) = value else {
             return Err(format!("expected a list of names, found {}", kind(&value)));
         };
         if names.len() > Subject::MAX_LABELS {
             return Err(format!("has {} names, and at most {} are allowed", names.len(), Subject::MAX_LABELS));
         }
-        let mut read: Vec<String> = Vec::with_capacity(names.len());
+        let (mut read, mut wrong): (Vec<String>, Vec<String>) = (Vec::with_capacity(names.len()), Vec::new());
         for (index, name) in names.into_iter().enumerate() {
             match name {
                 Value::String(name)
@@ -328,19 +328,19 @@ impl Policies {
                         || name.len() > MAX_LABEL_LEN
                         || name.contains(|it: char| it == '=' || it.is_whitespace()) =>
                 {
-                    return Err(format!(
+                    wrong.push(format!(
                         "[{index}]: expected the name of a label, of 1 to {MAX_LABEL_LEN} bytes and without spaces and \
                          \"=\", found {name:?}"
                     ));
                 }
                 Value::String(name) if read.contains(&name) => {
-                    return Err(format!("[{index}]: {name:?} is there twice"));
+                    wrong.push(format!("[{index}]: {name:?} is there twice"));
                 }
                 Value::String(name) => read.push(name),
-                other => return Err(format!("[{index}]: expected the name of a label, found {}", kind(&other))),
+                other => wrong.push(format!("[{index}]: expected the name of a label, found {}", kind(&other))),
             }
         }
-        Ok(read)
+        if wrong.is_empty() { Ok(read) } else { Err(wrong.join("; ")) }
     }
 
     /// The names of the labels, annotations and tags that questions may have, in this order.
@@ -363,6 +363,18 @@ impl Policies {
     /// These policies with registries that are reached so.
     pub fn with_registries(mut self, registries: RegistrySettings) -> Policies {
         self.registries = registries;
+        self
+    }
+
+    /// These policies with the trust, registries and labels of others, where these have any.
+    pub fn with_common_of(mut self, others: Policies) -> Policies {
+        self.trust = others.trust.or(self.trust);
+        if others.registries != RegistrySettings::default() {
+            self.registries = others.registries;
+        }
+        if !others.labels.is_empty() {
+            self.labels = others.labels;
+        }
         self
     }
 
@@ -391,7 +403,10 @@ impl Policies {
     fn read(&mut self, key: &str, value: Value) -> Result<(), Vec<String>> {
         let place = |problem: String| vec![format!("policies.{key}: {problem}")];
         match key {
-            TRUST => self.trust = Some(Arc::new(Trust::from_value(value).map_err(place)?)),
+            TRUST => {
+                let read = Trust::from_value(value);
+                self.trust = Some(Arc::new(read.map_err(|problem| place(plain_serde(&problem)))?));
+            }
             REGISTRIES => {
                 let read = RegistrySettings::from_value(value);
                 self.registries = read.map_err(|problem| place(plain_serde(&problem)))?;
@@ -514,6 +529,7 @@ mod tests {
             ("[' team']", "without spaces"),
             ("[7]", "[0]: expected the name"),
             ("['a', 'a']", "[1]: \"a\" is there twice"),
+            ("['', 'a', 7]", "found \"\"; [2]: expected the name"),
         ] {
             let refused = read(&format!("[policies]\nlabels = {labels}")).unwrap_err();
             assert!(refused.contains("policies.labels: ") && refused.contains(why), "{labels}: {refused}");

@@ -352,7 +352,7 @@ fn trust_and_registries_are_read_and_written_as_they_stand() {
     assert_eq!(serde_json::to_value(&policies).unwrap(), value);
     for (wrong, words) in [
         (json!({"truts": {}}), "policies: unknown key `truts`; did you mean `trust`?"),
-        (json!({"trust": {}}), "policies.trust: missing field `keys`"),
+        (json!({"trust": {}}), "policies.trust: the key `keys` is missing"),
         (json!({"registries": {"hosts": {"https://x": {}}}}), "policies.registries: `https://x` is not a registry"),
         (
             json!({"retry": {"path": "oci://x/../y:1"}}),
