@@ -90,7 +90,8 @@ pub fn read_document<T: DeserializeOwned, U>(
     line: &dyn Fn(&Place) -> usize,
     make: impl FnOnce(T) -> Result<U, Vec<Mistake>>,
 ) -> Result<U, Vec<Mistake>> {
-    let mut reader = Reader { document, found: Vec::new(), changed: Vec::new(), taken_out: Vec::new() };
+    let mut reader =
+        Reader { document, found: Vec::new(), changed: Vec::new(), taken_out: Vec::new(), renamed: Vec::new() };
     let mut problems = Vec::new();
     // Each round changes the document.
     while reader.found.len() < MAX_MISTAKES {
@@ -98,10 +99,12 @@ pub fn read_document<T: DeserializeOwned, U>(
             Ok(value) => match make(value) {
                 Ok(made) if reader.found.is_empty() => return Ok(made),
                 Ok(_) => break,
-                Err(wrong) => {
+                Err(mut wrong) => {
                     let is_read =
                         |mistake: &Mistake| !reader.changed.iter().any(|place| place.overlaps(&mistake.place));
-                    problems.extend(wrong.into_iter().filter(is_read));
+                    wrong.retain(is_read);
+                    wrong.iter_mut().for_each(|mistake| reader.place_as_written(mistake));
+                    problems = wrong;
                     break;
                 }
             },
@@ -110,7 +113,7 @@ pub fn read_document<T: DeserializeOwned, U>(
         }
     }
     let mut found: Vec<(usize, String)> =
-        reader.found.into_iter().map(|(place, words)| (line(&place), words)).collect();
+        reader.found.iter().map(|(place, words)| (line(&reader.as_written(place)), words.clone())).collect();
     found.sort_by_key(|(line, _)| *line);
     let found = found.into_iter().map(|(line, words)| on_line(line, words));
     Err(found.chain(problems).collect())
@@ -240,6 +243,8 @@ struct Reader<'t> {
     changed: Vec<Place>,
     /// What could not be read and is no longer there.
     taken_out: Vec<Place>,
+    /// Where something is that has another key now, and where the text has it.
+    renamed: Vec<(Place, Place)>,
 }
 
 impl<'t> Reader<'t> {
@@ -272,6 +277,11 @@ impl<'t> Reader<'t> {
                 self.found.push((Place { is_key: true, ..place.clone() }, telling(&place, words)));
                 self.stand_in::<T>(&missing) || self.take_out(&place)
             }
+            // A key that is itself a value, as a name.
+            _ if place.is_key => {
+                self.found.push((place.clone(), telling(&place, words)));
+                self.stand_in_key::<T>(&place) || self.take_out(&place)
+            }
             _ => {
                 // About what stands in for something, or what holds that.
                 let follows = self.changed.iter().any(|changed| changed.steps.starts_with(&place.steps));
@@ -290,8 +300,55 @@ impl<'t> Reader<'t> {
         let Some((old, value)) = table.remove_entry(key) else { return false };
         if let Some(meant) = nearest(key, valid.iter().copied()).filter(|meant| table.get(*meant).is_none()) {
             table.insert(Spanned::new(old.span(), Cow::Owned(meant.to_owned())), value);
+            let parent = Place { steps: parent.to_vec(), is_key: false };
+            self.renamed.push((parent.key(meant), self.as_written(&parent.key(key))));
         }
         true
+    }
+
+    /// Gives a key that cannot be read a name that can. False: it cannot be read either.
+    fn stand_in_key<T: DeserializeOwned>(&mut self, place: &Place) -> bool {
+        let original = self.document.clone();
+        let Some((Step::Key(key), parent)) = place.steps.split_last() else { return false };
+        let Some(table) = table_at(self.document.get_mut(), parent) else { return false };
+        let name = format!("x{}", self.renamed.len());
+        let Some((old, value)) = table.remove_entry(key.as_str()).filter(|_| table.get(name.as_str()).is_none()) else {
+            self.document = original;
+            return false;
+        };
+        table.insert(Spanned::new(old.span(), Cow::Owned(name.clone())), value);
+        let now = Place { steps: parent.to_vec(), is_key: false }.key(&name);
+        let is_still_wrong = self.read::<T>().err().is_some_and(|error| {
+            Place::find(&self.document, error.span()).is_none_or(|wrong| wrong.is_key && wrong.steps == now.steps)
+        });
+        if is_still_wrong {
+            self.document = original;
+            return false;
+        }
+        let written = self.as_written(&Place { is_key: false, ..place.clone() });
+        self.renamed.push((now, written));
+        true
+    }
+
+    /// The place in the text.
+    fn as_written(&self, place: &Place) -> Place {
+        let mut place = place.clone();
+        if let Some((now, written)) = self.renamed.iter().rev().find(|(now, _)| place.steps.starts_with(&now.steps)) {
+            place.steps.splice(..now.steps.len(), written.steps.iter().cloned());
+        }
+        place
+    }
+
+    /// Gives a mistake its place in the text.
+    fn place_as_written(&self, mistake: &mut Mistake) {
+        for (now, written) in self.renamed.iter().rev() {
+            if let Some(rest) = mistake.place.strip_prefix(&now.to_string())
+                && (rest.is_empty() || rest.starts_with(['.', '[']))
+            {
+                mistake.place = format!("{written}{rest}");
+                return;
+            }
+        }
     }
 
     /// Puts what can be read at a place. False: nothing of what is known can.
@@ -456,7 +513,22 @@ mod tests {
     #[serde(deny_unknown_fields)]
     struct Groups {
         name: String,
-        groups: std::collections::BTreeMap<String, Group>,
+        groups: BTreeMap<Name, Group>,
+    }
+
+    #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+    #[serde(try_from = "String")]
+    struct Name(String);
+
+    impl TryFrom<String> for Name {
+        type Error = String;
+
+        fn try_from(text: String) -> Result<Name, String> {
+            match text.starts_with(|first: char| first.is_ascii_uppercase()) {
+                true => Err(format!("{text} is no small letter")),
+                false => Ok(Name(text)),
+            }
+        }
     }
 
     /// Nobody may be called x, counts are below 10, and a limit is below the count.
@@ -465,7 +537,7 @@ mod tests {
         if read.name == "x" {
             wrong.push(Mistake::new("name", "nobody is called x"));
         }
-        for (name, group) in &read.groups {
+        for (Name(name), group) in &read.groups {
             let Group { zone: Zone, count, limit } = group;
             if *count > 9 {
                 wrong.push(Mistake::new(format!("groups.{name}.count"), "must be below 10"));
@@ -491,13 +563,29 @@ mod tests {
                 "line 5: `b`: the key `zone` is missing",
                 "line 6: `count`: the text \"3\" must be a whole number, 0 or more, without quotes",
                 "line 12: there is no key `colour` here; use one of: zone, count, limit",
-                "name: nobody is called x",
+                "nmae: nobody is called x",
                 "groups.a.count: must be below 10",
                 "groups.c.limit: must not be above the count",
             ]
         );
         assert_eq!(all(""), ["line 1: the key `name` is missing", "line 1: the key `groups` is missing"]);
         assert_eq!(all("name = 'y'\ngroups = 3\n"), ["line 2: `groups`: the number 3 must be a table"]);
+        // What has a wrong key is read under another, and told under its own.
+        assert_eq!(
+            all("name = 'y'\ngruops = 1\n"),
+            [
+                "line 2: there is no key `gruops` here; did you mean `groups`?",
+                "line 2: `groups`: the number 1 must be a table"
+            ]
+        );
+        assert_eq!(
+            all("name = 'y'\n[groups.A]\nzone = 'fr-par-1'\ncount = 12\nlimit = 'x'\n"),
+            [
+                "line 2: `A`: A is no small letter",
+                "line 5: `limit`: the text \"x\" must be a whole number, 0 or more, without quotes",
+                "groups.A.count: must be below 10",
+            ]
+        );
         let right = "name = 'y'\n[groups.a]\nzone = 'fr-par-1'\ncount = 3\n";
         assert_eq!(read_toml(right, checked).unwrap().groups.len(), 1);
     }

@@ -68,18 +68,24 @@ impl Server {
     /// Starts the server again, after [`Server::kill`].
     pub fn run(&mut self) {
         let folder = self.folder.path().to_owned();
-        let mut command = self.command("postgres");
-        command.arg("-D").arg(self.data()).arg("-k").arg(&folder).args(["-c", "listen_addresses="]);
-        command.args(["-c", "max_connections=200", "-c", "shared_buffers=16MB"]);
-        let log = std::fs::File::create(folder.join("log")).unwrap();
-        command.stdout(Stdio::null()).stderr(log);
-        self.child = Some(command.spawn().unwrap());
-        let started = Instant::now();
+        let start = || {
+            let mut command = self.command("postgres");
+            command.arg("-D").arg(self.data()).arg("-k").arg(&folder).args(["-c", "listen_addresses="]);
+            command.args(["-c", "max_connections=200", "-c", "shared_buffers=16MB"]);
+            let log = std::fs::File::create(folder.join("log")).unwrap();
+            command.stdout(Stdio::null()).stderr(log).spawn().unwrap()
+        };
+        let (mut child, started) = (start(), Instant::now());
         while !self.psql("select 1").status.success() {
             let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
             assert!(started.elapsed() < Duration::from_secs(60), "the server does not start: {log}");
             std::thread::sleep(Duration::from_millis(20));
+            // It ends at once while a process of the one that was killed still has its memory.
+            if child.try_wait().unwrap().is_some() {
+                child = start();
+            }
         }
+        self.child = Some(child);
     }
 
     /// Kills every process of the server, as a loss of power does but for what the kernel has.

@@ -181,7 +181,8 @@ fn already_here(context: &Context, state: &StateDirectory, history: Option<&str>
     context.output.result(&json!({ "history": history, "before": history }), || {
         format!(
             "nothing was changed: nothing shows that {} was copied, restored or set back; to take it over all the same: \
-             windlass state take-over --force\n",
+             windlass state take-over --force --state-dir {}\n",
+            state.path().display(),
             state.path().display()
         )
     });
