@@ -119,7 +119,7 @@ def test_an_endless_answer_ends_with_the_time(liar_of, client_of):
             closed.set()
             return CLOSE
 
-    client = client_of(liar_of(drip).path, timeout=0.05)
+    client = client_of(liar_of(drip).path, timeout=1)
     error = expect_own(client)
     assert isinstance(error, TimeoutError) and str(error) == "the call timed out"
     assert closed.wait(PATIENT), "the client has closed the connection"
