@@ -67,8 +67,7 @@ pub fn read_toml<T: DeserializeOwned, U>(
         }
         return Err(lines.into_iter().take(MAX_SYNTAX_MISTAKES).map(|(line, words)| on_line(line, words)).collect());
     }
-    let original = document.clone();
-    read_document(document, &|place| line(place.span_in(original.get_ref())), make)
+    read_document(document, &|_, span| line(span), make)
 }
 
 /// All mistakes in a value of another format, without lines. Empty if there are none, or the value has no form in TOML,
@@ -81,13 +80,14 @@ pub fn mistakes_of<T: DeserializeOwned, U>(
     written.and_then(|text| read_toml(&text, make).err()).unwrap_or_default()
 }
 
-/// Reads a document, whose places have these lines in the text that people know.
+/// Reads a document. `line` gives the line of a place, which also has this span in the document, in the text that people
+/// know.
 ///
 /// # Errors
 /// As those of [`read_toml`].
 pub fn read_document<T: DeserializeOwned, U>(
     document: Spanned<DeTable<'_>>,
-    line: &dyn Fn(&Place) -> usize,
+    line: &dyn Fn(&Place, Option<Range<usize>>) -> usize,
     make: impl FnOnce(T) -> Result<U, Vec<Mistake>>,
 ) -> Result<U, Vec<Mistake>> {
     let mut reader =
@@ -112,8 +112,8 @@ pub fn read_document<T: DeserializeOwned, U>(
             Err(_) => break,
         }
     }
-    let mut found: Vec<(usize, String)> =
-        reader.found.iter().map(|(place, words)| (line(&reader.as_written(place)), words.clone())).collect();
+    let on_its_line = |found: &Found| (line(&reader.as_written(&found.place), found.span.clone()), found.words.clone());
+    let mut found: Vec<(usize, String)> = reader.found.iter().map(on_its_line).collect();
     found.sort_by_key(|(line, _)| *line);
     let found = found.into_iter().map(|(line, words)| on_line(line, words));
     Err(found.chain(problems).collect())
@@ -175,12 +175,7 @@ impl Place {
     /// Whether one of the two holds the other.
     fn overlaps(&self, path: &str) -> bool {
         let own = self.to_string();
-        let holds = |outer: &str, inner: &str| {
-            inner
-                .strip_prefix(outer)
-                .is_some_and(|rest| rest.is_empty() || outer.is_empty() || rest.starts_with(['.', '[']))
-        };
-        holds(&own, path) || holds(path, &own)
+        below(&own, path).is_some() || below(path, &own).is_some()
     }
 
     /// The last key.
@@ -190,28 +185,11 @@ impl Place {
             Step::Item(_) => None,
         })
     }
+}
 
-    fn span_in(&self, document: &DeTable<'_>) -> Option<Range<usize>> {
-        let (Step::Key(key), rest) = self.steps.split_first()? else { return None };
-        let (key, mut value) = document.get_key_value(key.as_str())?;
-        let mut span = if self.is_key && rest.is_empty() { key.span() } else { value.span() };
-        for (number, step) in rest.iter().enumerate() {
-            let is_last_key = self.is_key && number + 1 == rest.len();
-            let (next, next_span) = match (step, value.get_ref()) {
-                (Step::Key(key), DeValue::Table(table)) => {
-                    let (key, value) = table.get_key_value(key.as_str())?;
-                    (value, if is_last_key { key.span() } else { value.span() })
-                }
-                (Step::Item(position), DeValue::Array(items)) => {
-                    let item = items.get(*position)?;
-                    (item, item.span())
-                }
-                _ => return None,
-            };
-            (value, span) = (next, next_span);
-        }
-        Some(span)
-    }
+/// What is left of a path below another one; empty if they are the same. `None`: it is elsewhere.
+fn below<'p>(outer: &str, path: &'p str) -> Option<&'p str> {
+    path.strip_prefix(outer).filter(|rest| rest.is_empty() || outer.is_empty() || rest.starts_with(['.', '[']))
 }
 
 fn find_in_table(table: &DeTable<'_>, span: &Range<usize>) -> Option<Place> {
@@ -234,11 +212,18 @@ fn find_in(value: &Spanned<DeValue<'_>>, span: &Range<usize>) -> Option<Place> {
     inner.or_else(|| (value.span() == *span).then(Place::default))
 }
 
-/// A document of which ever less is wrong.
+/// A mistake that serde found.
+struct Found {
+    place: Place,
+    span: Option<Range<usize>>,
+    words: String,
+}
+
+/// A document that is repaired mistake by mistake.
 struct Reader<'t> {
     document: Spanned<DeTable<'t>>,
-    /// What is told, with its place.
-    found: Vec<(Place, String)>,
+    /// The mistakes to report.
+    found: Vec<Found>,
     /// Where there is no longer what the text says.
     changed: Vec<Place>,
     /// What could not be read and is no longer there.
@@ -252,81 +237,82 @@ impl<'t> Reader<'t> {
         T::deserialize(Deserializer::from(self.document.clone()))
     }
 
-    /// Tells this mistake, if it follows from no other, and changes the document so that it is gone. False: it cannot.
+    /// Reports this mistake, if it follows from no other, and changes the document so that it is gone. False: it cannot.
     fn repair<T: DeserializeOwned>(&mut self, error: &Error) -> bool {
-        let words = error.message();
-        let Some(place) = Place::find(&self.document, error.span()) else {
-            self.found.push((Place::default(), plain_serde(words)));
+        let (words, span) = (error.message(), error.span());
+        let Some(place) = Place::find(&self.document, span.clone()) else {
+            self.found.push(Found { place: Place::default(), span, words: plain_serde(words) });
             return false;
         };
         let names: Vec<&str> = words.split('`').skip(1).step_by(2).collect();
-        let telling = |place: &Place, words: &str| match place.last_key() {
+        let named = match place.last_key() {
             Some(key) => format!("`{key}`: {}", plain_serde(words)),
             None => plain_serde(words),
         };
+        let report = |place: &Place, words| self.found.push(Found { place: place.clone(), span, words });
         match names.split_first() {
             Some((key, valid)) if words.starts_with("unknown field") => {
-                self.found.push((place.clone(), plain_serde(words)));
-                self.rename(&place, key, valid)
+                report(&place, plain_serde(words));
+                self.repair_unknown_key(&place, key, valid)
             }
             Some((key, _)) if words.starts_with("missing field") => {
                 let missing = place.key(key);
                 if self.taken_out.contains(&missing) {
                     return self.take_out(&place);
                 }
-                self.found.push((Place { is_key: true, ..place.clone() }, telling(&place, words)));
+                report(&Place { is_key: true, ..place.clone() }, named);
                 self.stand_in::<T>(&missing) || self.take_out(&place)
             }
             // A key that is itself a value, as a name.
             _ if place.is_key => {
-                self.found.push((place.clone(), telling(&place, words)));
+                report(&place, named);
                 self.stand_in_key::<T>(&place) || self.take_out(&place)
             }
+            // An error about a stand-in, or about what contains one, follows from a mistake that is reported already.
+            _ if self.changed.iter().any(|changed| changed.steps.starts_with(&place.steps)) => self.take_out(&place),
             _ => {
-                // About what stands in for something, or what holds that.
-                let follows = self.changed.iter().any(|changed| changed.steps.starts_with(&place.steps));
-                if !follows {
-                    self.found.push((place.clone(), telling(&place, words)));
-                }
-                (!follows && self.stand_in::<T>(&place)) || self.take_out(&place)
+                report(&place, named);
+                self.stand_in::<T>(&place) || self.take_out(&place)
             }
         }
     }
 
     /// Gives an unknown key the name that was probably meant, or takes it out.
-    fn rename(&mut self, place: &Place, key: &str, valid: &[&str]) -> bool {
+    fn repair_unknown_key(&mut self, place: &Place, key: &str, valid: &[&str]) -> bool {
         let Some((_, parent)) = place.steps.split_last() else { return false };
-        let Some(table) = table_at(self.document.get_mut(), parent) else { return false };
-        let Some((old, value)) = table.remove_entry(key) else { return false };
-        if let Some(meant) = nearest(key, valid.iter().copied()).filter(|meant| table.get(*meant).is_none()) {
-            table.insert(Spanned::new(old.span(), Cow::Owned(meant.to_owned())), value);
-            let parent = Place { steps: parent.to_vec(), is_key: false };
-            self.renamed.push((parent.key(meant), self.as_written(&parent.key(key))));
-        }
-        true
+        nearest(key, valid.iter().copied()).is_some_and(|meant| self.rename(parent, key, meant))
+            || table_at(self.document.get_mut(), parent).is_some_and(|table| table.remove(key).is_some())
     }
 
     /// Gives a key that cannot be read a name that can. False: it cannot be read either.
     fn stand_in_key<T: DeserializeOwned>(&mut self, place: &Place) -> bool {
-        let original = self.document.clone();
         let Some((Step::Key(key), parent)) = place.steps.split_last() else { return false };
-        let Some(table) = table_at(self.document.get_mut(), parent) else { return false };
-        let name = format!("x{}", self.renamed.len());
-        let Some((old, value)) = table.remove_entry(key.as_str()).filter(|_| table.get(name.as_str()).is_none()) else {
-            self.document = original;
+        let (original, name) = (self.document.clone(), format!("x{}", self.renamed.len()));
+        if !self.rename(parent, key, &name) {
             return false;
-        };
-        table.insert(Spanned::new(old.span(), Cow::Owned(name.clone())), value);
-        let now = Place { steps: parent.to_vec(), is_key: false }.key(&name);
+        }
         let is_still_wrong = self.read::<T>().err().is_some_and(|error| {
-            Place::find(&self.document, error.span()).is_none_or(|wrong| wrong.is_key && wrong.steps == now.steps)
+            let is_it =
+                |wrong: Place| wrong.is_key && self.renamed.last().is_some_and(|(now, _)| wrong.steps == now.steps);
+            Place::find(&self.document, error.span()).is_none_or(is_it)
         });
         if is_still_wrong {
             self.document = original;
+            self.renamed.pop();
+        }
+        !is_still_wrong
+    }
+
+    /// Gives a key of a table another name. False: the table has no such key, or has the name already.
+    fn rename(&mut self, parent: &[Step], key: &str, name: &str) -> bool {
+        let Some(table) = table_at(self.document.get_mut(), parent) else { return false };
+        if table.contains_key(name) {
             return false;
         }
-        let written = self.as_written(&Place { is_key: false, ..place.clone() });
-        self.renamed.push((now, written));
+        let Some((old, value)) = table.remove_entry(key) else { return false };
+        table.insert(Spanned::new(old.span(), Cow::Owned(name.to_owned())), value);
+        let parent = Place { steps: parent.to_vec(), is_key: false };
+        self.renamed.push((parent.key(name), self.as_written(&parent.key(key))));
         true
     }
 
@@ -341,14 +327,11 @@ impl<'t> Reader<'t> {
 
     /// Gives a mistake its place in the text.
     fn place_as_written(&self, mistake: &mut Mistake) {
-        for (now, written) in self.renamed.iter().rev() {
-            if let Some(rest) = mistake.place.strip_prefix(&now.to_string())
-                && (rest.is_empty() || rest.starts_with(['.', '[']))
-            {
-                mistake.place = format!("{written}{rest}");
-                return;
-            }
-        }
+        let moved =
+            self.renamed.iter().rev().find_map(|(now, written)| {
+                below(&now.to_string(), &mistake.place).map(|rest| format!("{written}{rest}"))
+            });
+        mistake.place = moved.unwrap_or_else(|| std::mem::take(&mut mistake.place));
     }
 
     /// Puts what can be read at a place. False: nothing of what is known can.

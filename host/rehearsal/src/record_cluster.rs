@@ -304,7 +304,7 @@ impl Hooks {
         }
     }
 
-    /// No more is told of the current run.
+    /// The current run has no further events.
     fn count(&mut self) {
         let Some(run) = self.current.take() else { return };
         let Some(ended) = run.ended else { return };

@@ -1,5 +1,5 @@
-//! Changes of objects as the API server tells them, for those who stand in for programs that watch: what looks again and
-//! again instead is most of what a calm API server does.
+//! Watches objects for the stand-ins of programs that watch. If they polled instead, polling would be most of the load of
+//! an idle API server.
 
 use std::fmt::Debug;
 use std::pin::Pin;

@@ -305,8 +305,7 @@ impl ProgramHook {
         let names = self.environment.keys().chain(&self.pass_environment);
         problems.extend(names.filter_map(|name| problem_of_variable(name)).map(|words| Mistake::new("program", words)));
         if let Some(name) = self.environment.keys().find(|name| self.pass_environment.contains(name)) {
-            problems
-                .push(Mistake::new("program.environment", format!("{name} stands in program.pass_environment, too")));
+            problems.push(Mistake::new("program.environment", format!("{name} is also in program.pass_environment")));
         }
     }
 }

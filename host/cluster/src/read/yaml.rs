@@ -47,7 +47,7 @@ fn all_mistakes(
     drop_nulls(&mut value);
     let same = toml::to_string(&value).ok()?;
     let document = DeTable::parse(&same).ok()?;
-    read_document(document, &|place| line_of(place, text), checked).err()
+    read_document(document, &|place, _| line_of(place, text), checked).err()
 }
 
 /// TOML has no null. A key without a value is a missing one.

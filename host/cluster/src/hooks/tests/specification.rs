@@ -42,7 +42,7 @@ fn what_is_wrong_is_refused_with_the_remedy() {
         ("program = { command = 'a', environment = { 'A-B' = '1' } }".into(), "not a variable name"),
         (
             "program = { command = 'a', environment = { A = '1' }, pass_environment = ['A'] }".into(),
-            "A stands in program.pass_environment, too",
+            "A is also in program.pass_environment",
         ),
         ("time_limit = '10ms'\nprogram = { command = 'a' }".into(), "below 100ms"),
         ("time_limit = '2d'\nprogram = { command = 'a' }".into(), "above a day"),
