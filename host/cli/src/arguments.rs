@@ -402,7 +402,7 @@ pub(crate) struct DeleteServers {
     /// Delete without asking; required if there is no terminal
     #[arg(long, short)]
     pub(crate) yes: bool,
-    /// Delete without asking the release policy, also what it has kept
+    /// Delete without asking the policies that you configured, also what they have kept
     #[arg(long)]
     pub(crate) force: bool,
     /// Maximum number of servers handled in parallel

@@ -140,7 +140,7 @@ pub struct RunArguments {
     /// The kubeconfig file [default: KUBECONFIG, else the pod's service account]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// Configuration with the key `policies`, as YAML or JSON [default: the built-in policies decide]
+    /// Configuration with the keys `policies` and `limits`, as YAML or JSON [default: the built-in policies decide]
     #[arg(long, env = "WINDLASS_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Folder that relative paths of policies start from [default: the folder of the configuration]
