@@ -1,6 +1,6 @@
 //! From one specification to another: what differs, what becomes of it, and how a cluster is brought there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -26,7 +26,8 @@ pub struct ClusterDifference {
     pub changes: Vec<SpecificationChange>,
     /// Nodes that would be made and removed, and hooks that would be run.
     pub plan: ClusterPlan,
-    /// Nodes that serve and were made as the specification said before: they stay as they are until they are replaced.
+    /// Nodes that serve and were made by another specification of their group: they stay as they are until they are
+    /// replaced.
     pub outdated: Vec<String>,
 }
 
@@ -130,16 +131,14 @@ fn merged(stored: &StoredCluster, wanted: &ClusterSpecification) -> Result<Clust
     Ok(merged)
 }
 
-/// The nodes that serve, in groups whose nodes would be made otherwise now.
-fn outdated(cluster: &Cluster, wanted: &ClusterSpecification, nodes: &[Node]) -> Vec<String> {
-    let template = |specification: &ClusterSpecification, group: &NodeGroupName| {
-        let mut group = specification.groups.get(group).cloned()?;
-        group.count = 0;
-        Some(group)
-    };
+/// The nodes that serve, and would be made otherwise now. The cluster's specification does not tell: an `apply` changes
+/// it and replaces no node.
+fn outdated(wanted: &ClusterSpecification, nodes: &[Node]) -> Vec<String> {
+    let digests: BTreeMap<&NodeGroupName, String> =
+        wanted.groups.iter().map(|(name, group)| (name, group.digest())).collect();
     let differs = |node: &&Node| {
-        let now = template(wanted, &node.group);
-        now.is_some() && now != template(&cluster.specification, &node.group)
+        let (made, now) = (&node.template, digests.get(&node.group));
+        now.is_some() && made.is_some() && made.as_ref() != now
     };
     nodes.iter().filter(|node| !node.is_spent()).filter(differs).map(|node| node.name.clone()).collect()
 }
@@ -165,7 +164,7 @@ impl Clusters {
         let merged = merged(&stored, wanted)?;
         self.refuse_same_names(&merged, Some(&stored.cluster.specification)).await?;
         let changes = compare(&stored.cluster.specification, &merged);
-        let outdated = outdated(&stored.cluster, &merged, &stored.nodes);
+        let outdated = outdated(&merged, &stored.nodes);
         let as_wanted = Cluster { specification: merged.clone(), ..stored.cluster };
         let plan = self.plan_of(&as_wanted, stored.nodes, &counts(&merged)).await?;
         let outdated = outdated.into_iter().filter(|node| !plan.remove.contains(node)).collect();

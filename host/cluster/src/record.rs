@@ -180,6 +180,9 @@ pub struct Node {
     pub state: NodeState,
     /// The operation of the journal that makes, or made, its server.
     pub creation: Option<OperationId>,
+    /// The digest of its group, without the count, when its creation began ([`NodeGroup::digest`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
     /// Scaleway's id of its server.
     pub server: Option<String>,
     pub server_type: Option<String>,
@@ -220,6 +223,7 @@ impl Node {
             role: NodeRole::Made,
             state: NodeState::Planned,
             creation: None,
+            template: None,
             server: None,
             server_type: None,
             addresses: Vec::new(),

@@ -181,6 +181,12 @@ impl NodeGroup {
             tags: Vec::new(),
         }
     }
+
+    /// What its nodes are made by: a digest of everything but the count. Of a cloud-init file it knows the path alone.
+    pub(crate) fn digest(&self) -> String {
+        let json = serde_json::to_vec(&Self { count: 0, ..self.clone() }).expect("strings, numbers and lists are JSON");
+        hex::encode(&ring::digest::digest(&ring::digest::SHA256, &json).as_ref()[..16])
+    }
 }
 
 impl ClusterSpecification {

@@ -13,14 +13,15 @@ build() {
     local package=$1 binary=$2 flags=${3:-}
     local stamp wanted
     stamp="$binaries/.$binary.stamp"
-    # Without inlining and debug information they are built in two thirds of the time, and a test does not feel it.
-    local compiled="all=-l -dwarf=false"
-    wanted=$(cat go.mod go.sum | sha256sum; go env GOVERSION GOARCH; echo "$compiled $flags")
+    # Without inlining and debug information they are built in two thirds of the time. Go's own library is inlined: an
+    # API server whose runtime and JSON are not takes a third more of a processor.
+    local compiled=(-gcflags "all=-l -dwarf=false" -gcflags "std=-dwarf=false")
+    wanted=$(cat go.mod go.sum | sha256sum; go env GOVERSION GOARCH; echo "${compiled[*]} $flags")
     if [[ -x "$binaries/$binary" && -f "$stamp" && "$(cat "$stamp")" == "$wanted" ]]; then return; fi
     echo "building $binary ($package)"
     # No cgo: nothing of this machine gets in.
     CGO_ENABLED=0 GOFLAGS='' go build -trimpath -buildvcs=false -mod=readonly \
-        -gcflags "$compiled" -ldflags "-s -w $flags" -o "$binaries/$binary.new" "$package"
+        "${compiled[@]}" -ldflags "-s -w $flags" -o "$binaries/$binary.new" "$package"
     mv "$binaries/$binary.new" "$binaries/$binary"
     printf '%s' "$wanted" >"$stamp"
 }

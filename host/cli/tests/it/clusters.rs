@@ -356,6 +356,25 @@ fn a_specification_that_was_wrong_is_applied_anew_and_repairs_its_cluster() {
 }
 
 #[test]
+fn nodes_that_an_apply_left_as_they_were_are_replaced_by_a_later_one() {
+    let farm = Farm::new();
+    farm.create().expect(0);
+    let text = std::fs::read_to_string(&farm.file).unwrap();
+    let newer = farm.world.write("farm.toml", text.replace("ubuntu_noble", "ubuntu_jammy").as_bytes());
+    let newer = newer.to_str().unwrap();
+    farm.cluster(&["apply", newer]).expect(0).says("farm-web-1 stays as it was made");
+    // The cluster's specification is the newer one from now on.
+    let difference = farm.world.json(&["cluster", "diff", newer]);
+    assert_eq!(difference["difference"]["changes"], serde_json::json!([]));
+    assert_eq!(difference["difference"]["outdated"], serde_json::json!(["farm-db-1", "farm-web-1", "farm-web-2"]));
+    farm.cluster(&["replace", "farm", "farm-web-1", "--yes"]).expect(0);
+    farm.cluster(&["apply", newer, "--replace", "--yes"]).expect(0);
+    assert_eq!(farm.servers(), ["farm-db-2", "farm-web-3", "farm-web-4"]);
+    farm.cluster(&["apply", newer, "--replace", "--yes"]).expect(0).says("is as the specification says");
+    assert_eq!(farm.servers(), ["farm-db-2", "farm-web-3", "farm-web-4"]);
+}
+
+#[test]
 fn a_replacement_stops_at_the_first_failure_and_names_what_serves_on() {
     let farm = Farm::new();
     farm.create().expect(0);

@@ -131,13 +131,11 @@ fn figures() -> String {
         };
         format!("| `{}` | {}{unit} |\n", figure.name, figure.about)
     };
-    let tables =
-        [("runners alone", Some(ArmKind::Group)), ("clusters alone", Some(ArmKind::Cluster)), ("both", None)].map(
-            |(whose, only)| {
-                let rows: String = FIGURES.iter().filter(|figure| figure.only == only).map(row).collect();
-                format!("The figures of {whose}:\n\n| figure | meaning |\n|---|---|\n{rows}")
-            },
-        );
+    let tables = [("runners alone", Some(ArmKind::Group)), ("clusters alone", Some(ArmKind::Cluster)), ("both", None)]
+        .map(|(whose, only)| {
+            let rows: String = FIGURES.iter().filter(|figure| figure.only == only).map(row).collect();
+            format!("The figures of {whose}:\n\n| figure | meaning |\n|---|---|\n{rows}")
+        });
     tables.join("\n")
 }
 

@@ -15,6 +15,7 @@ use crate::failure;
 use crate::name::NodeGroupName;
 use crate::record::{KeptNode, Node, NodeRole, NodeState, OperationKind, Stage};
 use crate::run::{Run, Stop};
+use crate::specification::NodeGroup;
 use crate::stages::see;
 use crate::store::StoreError;
 use crate::trace::Step;
@@ -123,9 +124,11 @@ async fn make_one(
         return Ok(());
     }
     let Some(node) = run.node(name) else { return Ok(()) };
-    let mut specification = {
+    let (mut specification, template) = {
         let book = run.book.lock();
-        book.cluster.specification.server(&node.group, name, cloud_inits.get(&node.group).cloned())
+        let whole = &book.cluster.specification;
+        let template = whole.groups.get(&node.group).map(NodeGroup::digest);
+        (whole.server(&node.group, name, cloud_inits.get(&node.group).cloned()), template)
     };
     specification.types = types;
     specification.requested_by = run.requested_by("");
@@ -141,6 +144,7 @@ async fn make_one(
             |node| {
                 node.state = NodeState::Creating;
                 node.creation = Some(creation);
+                node.template = template;
             },
             None,
         )

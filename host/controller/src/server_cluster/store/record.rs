@@ -133,6 +133,8 @@ fn node(status: &NodeStatus) -> Result<Node, StoreError> {
         server_type: status.server_type.clone(),
         addresses: addresses(&status.addresses)?,
         private_addresses: addresses(&status.private_addresses)?,
+        // Objects are not applied anew: a cluster's templates never change.
+        template: None,
         // Hooks over ssh do not run here.
         ssh_host_key: None,
         decommission_began: status.decommission_began,
