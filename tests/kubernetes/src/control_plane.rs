@@ -251,8 +251,7 @@ impl ControlPlane {
 
     fn start_process(&self, name: &str, command: &mut Command) -> Result<Process> {
         // Go's collector takes a third of what the API server computes; it may keep more garbage.
-        let garbage = if name == "kube-apiserver" { "off" } else { "300" };
-        let command = command.current_dir(&self.folder).env("GOGC", garbage).env("GOMEMLIMIT", "1GiB");
+        let command = command.current_dir(&self.folder).env("GOGC", "400");
         Process::start(name, command, &self.folder.join(format!("{name}.log")))
     }
 

@@ -380,7 +380,7 @@ fn impatient() -> Reader {
 #[test]
 fn operating_does_what_it_says_of_servers_and_of_what_fails() {
     let mut reader = impatient();
-    assert_eq!(reader.follow(&part("docs/operating.md", "## Create, list and delete servers")), 8);
+    assert_eq!(reader.follow(&part("docs/operating.md", "## Create, list and delete servers")), 9);
     assert_eq!(reader.world.resources(), 0);
     assert_eq!(reader.follow(&part("docs/operations.md", "# Operations")), 12);
     assert_eq!(reader.follow(&part("docs/operating.md", "## Configuration")), 4);
