@@ -21,7 +21,7 @@ _default:
 [group('start')]
 demo *arguments:
     @test -x {{ target }}/debug/windlass || echo "Building the command line, most of it wasmtime," \
-        "which runs policies: four to eight minutes from nothing on 2 cores (this machine has {{ num_cpus() }})," \
+        "which runs policies: five to ten minutes from nothing on 2 cores (this machine has {{ num_cpus() }})," \
         "seconds from then on."
     cargo run --package windlass-cli --no-default-features -- demo {{ arguments }}
 
