@@ -22,7 +22,9 @@ pub(crate) fn folded(text: &str, width: usize) -> String {
 fn folded_line(line: &str, width: usize) -> String {
     let plain = anstream::adapter::strip_str(line).to_string();
     let plain = plain.trim_end();
-    if textwrap::core::display_width(plain) <= width || plain.contains("windlass ") {
+    // The state directory has the same name.
+    let has_command = plain.match_indices("windlass ").any(|(at, _)| !plain[..at].ends_with('/'));
+    if textwrap::core::display_width(plain) <= width || has_command {
         return line.to_owned();
     }
     let leading = plain.len() - plain.trim_start().len();
@@ -149,5 +151,6 @@ mod tests {
         assert_eq!(folded(id, 20), "ip\n  d5dbc951-ddd1-4828-a3e8-9e3e919a8d35\n  is left");
         let command = "  try     windlass operation show fail-0nx9rvrcwjay\n";
         assert_eq!(folded(command, 20), command);
+        assert_eq!(folded("/home/ann/windlass can be written", 20), "/home/ann/windlass\n  can be written");
     }
 }
