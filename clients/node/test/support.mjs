@@ -47,11 +47,12 @@ function lendCompiled(state) {
 export class Server {
   static async start(t, wait) {
     const server = new Server();
+    // Hooks run in their order: it has ended before its folder is removed.
+    t.after(() => server.process && server.kill());
     server.folder = newFolder(t);
     server.socket = join(server.folder, "policy.sock");
     server.rules(wait);
     server.configure(join(server.folder, "retry.rules.toml"));
-    t.after(() => server.process?.kill("SIGKILL"));
     await server.start();
     return server;
   }
@@ -96,6 +97,7 @@ export class Server {
 
   /** Ends it without a word. */
   async kill() {
+    if (this.process.exitCode !== null || this.process.signalCode !== null) return;
     const ended = once(this.process, "exit");
     this.process.kill("SIGKILL");
     await ended;
