@@ -703,6 +703,12 @@ pub(crate) struct ListDecisions {
     /// Only decisions in which a policy failed
     #[arg(long)]
     pub(crate) fallbacks: bool,
+    /// Only decisions that remove or wipe something: which policy deleted what, and why
+    #[arg(long)]
+    pub(crate) removals: bool,
+    /// Only decisions of this last period, for example 7d
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) since: Option<Duration>,
     /// Maximum number of results
     #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) limit: u32,

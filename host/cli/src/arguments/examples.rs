@@ -126,7 +126,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("policy push", &["windlass policy push gentle-retry.wasm oci://registry.example/team/gentle-retry:1.0.0"]),
     ("policy pull", &["windlass policy pull oci://registry.example/team/gentle-retry:1.0.0 --out gentle-retry.wasm"]),
     ("policy lock", &["windlass policy lock", "windlass policy lock --update"]),
-    ("decision list", &["windlass decision list"]),
+    ("decision list", &["windlass decision list", "windlass decision list --removals --since 7d"]),
     (
         "decision show",
         &[

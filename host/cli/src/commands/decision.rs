@@ -10,6 +10,7 @@ use windlass_policy::{DecisionFilter, Host, PinnedPolicies, ReplayAgainst};
 use crate::arguments::{DecisionCommand, ListDecisions, LoadOptions, ReplayDecision, ShowDecision};
 use crate::context::Context;
 use crate::policy_file;
+use crate::units::ago;
 
 pub(crate) async fn run(context: &Context, command: DecisionCommand) -> Result<(), Failure> {
     match command {
@@ -23,6 +24,8 @@ async fn list(context: &Context, arguments: &ListDecisions) -> Result<(), Failur
     let mut filter = DecisionFilter::default();
     filter.slot = arguments.slot;
     filter.only_fallbacks = arguments.fallbacks;
+    filter.only_removals = arguments.removals;
+    filter.since_ms = arguments.since.map(ago);
     filter.policy = arguments.policy.clone();
     filter.limit = arguments.limit as usize;
     let state = context.state_directory()?;

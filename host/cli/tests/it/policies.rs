@@ -156,6 +156,24 @@ fn decisions_are_listed_shown_and_replayed() {
 }
 
 #[test]
+fn removals_are_listed_and_what_a_policy_kept_is_not_among_them() {
+    let world = World::new("50");
+    world.create("1").expect(0);
+    let keep = "slot = 'release'\n[[rules]]\nname = 'keep'\nwhen = 'true'\nanswer = 'keep'\n";
+    let file = world.write("keep.rules.toml", keep.as_bytes());
+    world.configure(&format!("[policies.release]\npath = '{}'\n", file.display()));
+    let slots = || {
+        let listed = world.json(&["decision", "list", "--removals", "--since", "7d"]);
+        let slots = listed["decisions"].as_array().unwrap().iter().map(|decision| decision["slot"].as_str().unwrap());
+        slots.map(str::to_owned).collect::<Vec<_>>()
+    };
+    world.run(&["server", "delete", "--yes", "--group", "ci"]).expect(3);
+    assert!(slots().is_empty());
+    world.run(&["server", "delete", "--yes", "--force", "--group", "ci"]).expect(0);
+    assert_eq!(slots(), ["rollback", "release"]);
+}
+
+#[test]
 fn prove_ends_with_1_and_a_fixture_when_a_law_is_violated_and_with_0_when_all_hold() {
     let world = World::new("50");
     let folder = world.home.path().join("found");

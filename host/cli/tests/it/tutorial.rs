@@ -388,7 +388,7 @@ fn operating_does_what_it_says_of_servers_and_of_what_fails() {
 
 #[test]
 fn the_page_about_decisions_does_what_it_says() {
-    assert_eq!(impatient().follow(&part("docs/decisions.md", "# What is decided")), 14);
+    assert_eq!(impatient().follow(&part("docs/decisions.md", "# What is decided")), 15);
 }
 
 #[test]

@@ -5,13 +5,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cap_std::fs::Dir;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{DecisionRecord, FOLDER, LinkRecord, Outcome, SHADOWS, SUFFIX};
 use crate::decision::{DecidedBy, DecisionId};
 use crate::error::Error;
-use crate::slots::SlotName;
+use crate::slots::{SlotName, provisioning, release, rollback, state_mapping};
 use crate::text::one_line;
 use windlass_distribution::files::read_bounded;
 
@@ -36,6 +37,10 @@ pub struct DecisionFilter {
     pub only_fallbacks: bool,
     /// Only those in which a policy of this name was asked.
     pub policy: Option<String>,
+    /// Only those that remove or wipe something ([`DecisionSummary::removes`]).
+    pub only_removals: bool,
+    /// Only those from this instant on, in milliseconds since 1970-01-01T00:00:00Z.
+    pub since_ms: Option<u64>,
     /// At most so many; 0 means all.
     pub limit: usize,
     /// Where pages are read: no further file of the log is read once so many bytes were. Default: 32 MiB.
@@ -120,6 +125,33 @@ impl DecisionSummary {
     /// resort did.
     pub fn deciders(&self) -> impl Iterator<Item = &LinkRecord> {
         self.asked.iter().filter(|link| link.outcome.decides())
+    }
+
+    /// Whether something is removed or wiped by it: a server reaped, a resource or a node deleted, a machine deleted or
+    /// returned to its pool. False where the answer was not kept, or is of another version of the contract.
+    pub fn removes(&self) -> bool {
+        fn is<A: DeserializeOwned>(answer: &Value, removes: impl Fn(A) -> bool) -> bool {
+            A::deserialize(answer).is_ok_and(removes)
+        }
+        match self.slot {
+            SlotName::StateMapping => is(&self.answer, |answers: Vec<state_mapping::Answer>| {
+                use state_mapping::{Action, Verdict};
+                answers.iter().any(|answer| matches!(&answer.verdict, Verdict::Mapped(to) if to.action == Action::Reap))
+            }),
+            SlotName::Rollback => is(&self.answer, |answer: rollback::Answer| match answer.verdict {
+                rollback::Verdict::Plan(steps) => steps.iter().any(|step| step.action == rollback::Action::Delete),
+                rollback::Verdict::Defer => false,
+            }),
+            SlotName::Release => is(&self.answer, |answer: release::Answer| {
+                use release::Verdict;
+                matches!(answer.verdict, Verdict::Terminate | Verdict::ScheduleDeletion | Verdict::ReturnToPool(_))
+            }),
+            SlotName::Provisioning => is(
+                &self.answer,
+                |answer: provisioning::Answer| matches!(answer.verdict, provisioning::Verdict::Recover(recovery) if !recovery.delete.is_empty()),
+            ),
+            SlotName::Retry | SlotName::Placement => false,
+        }
     }
 
     /// Whether a policy failed in it.
@@ -273,7 +305,9 @@ impl DecisionFilter {
 
     pub(super) fn lets_through(&self, decision: &DecisionSummary) -> bool {
         self.slot.is_none_or(|slot| slot == decision.slot)
+            && self.since_ms.is_none_or(|since| decision.at_ms >= since)
             && (!self.only_fallbacks || decision.is_fallback())
+            && (!self.only_removals || decision.removes())
             && self.policy.as_deref().is_none_or(|name| decision.asked.iter().any(|asked| &*asked.policy.name == name))
     }
 }
@@ -286,4 +320,60 @@ pub(super) fn text_of(bytes: Vec<u8>) -> String {
 /// The id at the beginning of a line.
 pub(super) fn id_of(line: &str) -> Option<&str> {
     line.strip_prefix("{\"id\":\"")?.split_once('"').map(|(id, _)| id)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn decision(slot: SlotName, answer: Value) -> DecisionSummary {
+        DecisionSummary {
+            id: DecisionId::of(1_000, 0, 0),
+            at_ms: 1_000,
+            slot,
+            question: Value::Null,
+            answer,
+            reason: None,
+            decided_by: DecidedBy::Keep,
+            asked: Vec::new(),
+            duration_ns: 1,
+            lost_before: 0,
+        }
+    }
+
+    #[test]
+    fn a_removal_is_what_deletes_or_wipes_something() {
+        let step = |action: &str| json!({"verdict": {"plan": [{"resource": 0, "action": action, "after": []}]}, "reason": null});
+        let reported =
+            |action: &str| json!([{"verdict": {"mapped": {"report": "running", "action": action}}, "reason": null}]);
+        let recovery =
+            |delete: Value| json!({"verdict": {"recover": {"delete": delete, "state": "error"}}, "reason": null});
+        let release = |verdict: Value| json!({"verdict": verdict, "reason": null});
+        let cases = [
+            (SlotName::StateMapping, reported("reap"), true),
+            (SlotName::StateMapping, reported("none"), false),
+            (SlotName::Rollback, step("delete"), true),
+            (SlotName::Rollback, step("keep"), false),
+            (SlotName::Release, release(json!("terminate")), true),
+            (SlotName::Release, release(json!("schedule-deletion")), true),
+            (SlotName::Release, release(json!({"return-to-pool": {"operating-system": null}})), true),
+            (SlotName::Release, release(json!("keep")), false),
+            (SlotName::Provisioning, recovery(json!([0])), true),
+            (SlotName::Provisioning, recovery(json!([])), false),
+            (SlotName::Retry, json!({"verdict": "give-up", "reason": null}), false),
+            (SlotName::Rollback, Value::Null, false),
+        ];
+        for (slot, answer, removes) in cases {
+            assert_eq!(decision(slot, answer.clone()).removes(), removes, "{slot}: {answer}");
+        }
+    }
+
+    #[test]
+    fn a_period_begins_with_its_first_instant() {
+        let from = |since_ms| DecisionFilter { since_ms: Some(since_ms), ..DecisionFilter::default() };
+        let decision = decision(SlotName::Retry, Value::Null);
+        assert!(from(1_000).lets_through(&decision) && !from(1_001).lets_through(&decision));
+    }
 }
