@@ -224,6 +224,7 @@ async fn operation(State(console): State<Arc<Console>>, Path(id): Path<String>) 
 struct WhichDecisions {
     slot: Option<String>,
     failed: Option<bool>,
+    removals: Option<bool>,
     policy: Option<String>,
     before: Option<String>,
 }
@@ -234,6 +235,7 @@ async fn decisions(State(console): State<Arc<Console>>, Query(which): Query<Whic
         let mut filter = DecisionFilter::default();
         filter.slot = which.slot.as_deref().and_then(|slot| slot.parse().ok());
         filter.only_fallbacks = which.failed == Some(true);
+        filter.only_removals = which.removals == Some(true);
         filter.policy = which.policy;
         filter.limit = crate::read::PAGE;
         let before = which.before.as_deref().and_then(|id| id.parse().ok());

@@ -19,10 +19,14 @@ pub(crate) fn decisions(page: &DecisionPage, filter: &DecisionFilter) -> Markup 
     if filter.only_fallbacks {
         query.push_str("&failed=true");
     }
+    if filter.only_removals {
+        query.push_str("&removals=true");
+    }
     if let Some(policy) = &filter.policy {
         query.push_str(&format!("&policy={}", encoded(policy)));
     }
-    let of_all = filter.slot.is_none() && !filter.only_fallbacks && filter.policy.is_none();
+    let of_some = filter.only_fallbacks || filter.only_removals || filter.policy.is_some();
+    let of_all = filter.slot.is_none() && !of_some;
     html! {
         h1 { "Decisions" @if let Some(policy) = &filter.policy { " of policy " (policy) } }
         nav.filter aria-label="Slot" {
@@ -33,6 +37,7 @@ pub(crate) fn decisions(page: &DecisionPage, filter: &DecisionFilter) -> Markup 
                 }
             }
             a href="/decisions?failed=true" aria-current=[filter.only_fallbacks.then_some("true")] { "a policy failed" }
+            a href="/decisions?removals=true" aria-current=[filter.only_removals.then_some("true")] { "removals" }
         }
         @if page.decisions.is_empty() {
             @if of_all && page.older.is_none() {

@@ -104,6 +104,9 @@ async fn each_row_names_its_subject_its_verdict_and_its_reason() {
     let page = world.get("/decisions?slot=rollback").await.text;
     assert!(page.contains("resources of create-server of group ci</a>"), "{page}");
     assert!(page.contains("<strong>delete 3</strong>"), "{page}");
+    let removals = world.get("/decisions?removals=true").await.text;
+    let listed = references(&removals).into_iter().filter(|link| link.starts_with("/decisions/")).count();
+    assert!(removals.contains("<strong>delete 3</strong>") && listed == 1, "{removals}");
     let subject = references(&page).into_iter().find(|link| link.starts_with("/search?q=")).unwrap();
     assert!(world.get(&subject).await.text.contains(&id), "{subject}");
     assert!(world.get("/operations?group=nobody").await.text.contains("None of this group here."));
