@@ -1,7 +1,7 @@
-//! Sizes, durations and instants as people write them.
+//! Sizes and durations as people write them.
 
 use std::fmt;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 pub(crate) use windlass_cluster::units::parse_duration;
 pub(crate) use windlass_inspect::words::human_duration;
@@ -31,12 +31,6 @@ impl fmt::Display for Size {
 /// Reads a size, as a cluster's specification does.
 pub(crate) fn parse_size(text: &str) -> Result<Size, String> {
     windlass_lifecycle::parse_size(text).map(Size)
-}
-
-/// The instant so long ago, in milliseconds since 1970.
-pub(crate) fn ago(long: Duration) -> u64 {
-    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since_1970.saturating_sub(long).as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

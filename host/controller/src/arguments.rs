@@ -70,6 +70,12 @@ pub enum Command {
         /// Only decisions in which a policy failed
         #[arg(long, conflicts_with = "decision")]
         fallbacks: bool,
+        /// Only decisions that remove or wipe something: which policy deleted what, and why
+        #[arg(long, conflicts_with = "decision")]
+        removals: bool,
+        /// Only decisions of this last period, for example 7d
+        #[arg(long, value_name = "DURATION", conflicts_with = "decision", value_parser = duration)]
+        since: Option<Duration>,
         /// At most so many
         #[arg(
             long,

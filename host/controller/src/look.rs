@@ -35,11 +35,13 @@ pub fn look(command: &Command) -> Option<u8> {
         let inspector = Inspector { state: &state, output, commands: COMMANDS };
         match command {
             Command::Decisions { decision: Some(decision), .. } => inspector.decision(decision, false),
-            Command::Decisions { slot, policy, fallbacks, limit, .. } => {
+            Command::Decisions { slot, policy, fallbacks, removals, since, limit, .. } => {
                 let mut filter = DecisionFilter::default();
                 filter.slot = *slot;
                 filter.policy = policy.clone();
                 filter.only_fallbacks = *fallbacks;
+                filter.only_removals = *removals;
+                filter.since_ms = since.map(windlass_inspect::text::before_now);
                 filter.limit = *limit as usize;
                 inspector.decisions(inspector.find_decisions(&filter)?, &[]);
                 Ok(())

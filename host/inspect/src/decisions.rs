@@ -38,6 +38,10 @@ impl Inspector<'_> {
         if found.unreadable > 0 {
             self.output.say(&format!("note: {} lines of the log cannot be read and are left out", found.unreadable));
         }
+        if found.is_cut {
+            let count = found.decisions.len();
+            self.output.say(&format!("note: the newest {count} are listed; --limit and --since list others"));
+        }
         let decisions: Vec<Listed> = found.decisions.into_iter().map(Listed::from).collect();
         let mut document = json!({ "decisions": decisions, "unreadable": found.unreadable });
         if !notes.is_empty() {

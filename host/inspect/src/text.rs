@@ -109,6 +109,13 @@ pub fn ago(milliseconds: u64) -> String {
     }
 }
 
+/// The instant so long before now, by this machine's clock, in milliseconds since 1970.
+#[must_use]
+pub fn before_now(long: Duration) -> u64 {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_1970.saturating_sub(long).as_millis()).unwrap_or(u64::MAX)
+}
+
 /// The seconds since an instant, and those until then.
 fn since(milliseconds: u64) -> (u64, u64) {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

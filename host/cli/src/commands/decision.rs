@@ -3,14 +3,13 @@
 mod bulk;
 
 use windlass_inspect::failure::Failure;
-use windlass_inspect::text::printable;
+use windlass_inspect::text::{before_now, printable};
 use windlass_policy::slots::SlotName;
 use windlass_policy::{DecisionFilter, Host, PinnedPolicies, ReplayAgainst};
 
 use crate::arguments::{DecisionCommand, ListDecisions, LoadOptions, ReplayDecision, ShowDecision};
 use crate::context::Context;
 use crate::policy_file;
-use crate::units::ago;
 
 pub(crate) async fn run(context: &Context, command: DecisionCommand) -> Result<(), Failure> {
     match command {
@@ -25,7 +24,7 @@ async fn list(context: &Context, arguments: &ListDecisions) -> Result<(), Failur
     filter.slot = arguments.slot;
     filter.only_fallbacks = arguments.fallbacks;
     filter.only_removals = arguments.removals;
-    filter.since_ms = arguments.since.map(ago);
+    filter.since_ms = arguments.since.map(before_now);
     filter.policy = arguments.policy.clone();
     filter.limit = arguments.limit as usize;
     let state = context.state_directory()?;

@@ -13,7 +13,7 @@ use serde_json::json;
 use windlass_cluster::{ClusterStore, LogClusterStore};
 use windlass_inspect::failure::{Exit, Failure};
 use windlass_inspect::output;
-use windlass_inspect::text::printable;
+use windlass_inspect::text::{before_now, printable};
 use windlass_lifecycle::{Error, Journal, OperationFilter, OperationId, StateDirectory};
 
 use crate::arguments::{self, ClusterCommand, OperationCommand, ServerCommand};
@@ -21,7 +21,6 @@ use crate::context::Context;
 use crate::detached::{self, Kept};
 use crate::interrupt::EndSignals;
 use crate::progress::LOOK_AGAIN;
-use crate::units::ago;
 
 /// How often it is looked whether the operation is in the journal.
 const LOOK_SOON: Duration = Duration::from_millis(50);
@@ -224,7 +223,7 @@ async fn cluster_of(state: &StateDirectory, mark: &str) -> Result<Option<Begun>,
 
 /// Whether an instant is of the last minutes: far longer than a process needs to begin.
 fn is_recent(milliseconds: u64) -> bool {
-    milliseconds >= ago(Duration::from_secs(600))
+    milliseconds >= before_now(Duration::from_secs(600))
 }
 
 /// Nothing goes on: what the process said is said here, each on its stream, and its exit code is ours.

@@ -55,6 +55,9 @@ pub struct DecisionList {
     pub decisions: Vec<DecisionSummary>,
     /// Lines that can't be read: torn by a crash, or written by something else.
     pub unreadable: usize,
+    /// Whether the limit left older lines unread.
+    #[serde(skip)]
+    pub is_cut: bool,
 }
 
 /// Decisions of the log, oldest first, that nobody has parsed yet: many threads can do that.
@@ -206,18 +209,19 @@ impl DecisionReader {
             }
         }
         lines.sort_unstable_by(|one, other| other.0.cmp(one.0));
-        let mut decisions = Vec::new();
+        let (mut decisions, mut is_cut) = (Vec::new(), false);
         for (_, line) in lines {
+            if filter.limit > 0 && decisions.len() == filter.limit {
+                is_cut = true;
+                break;
+            }
             match serde_json::from_str::<DecisionSummary>(line) {
                 Ok(decision) if filter.lets_through(&decision) => decisions.push(decision),
                 Ok(_) => {}
                 Err(_) => unreadable += 1,
             }
-            if filter.limit > 0 && decisions.len() == filter.limit {
-                break;
-            }
         }
-        Ok(DecisionList { decisions, unreadable })
+        Ok(DecisionList { decisions, unreadable, is_cut })
     }
 
     /// Every decision since this instant, in milliseconds since 1970-01-01T00:00:00Z. Holds the whole log in memory as

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use windlass_inspect::failure::Failure;
 use windlass_inspect::output::table;
-use windlass_inspect::text::printable;
+use windlass_inspect::text::{before_now, printable};
 use windlass_inspect::words::counted;
 use windlass_policy::slots::SlotName;
 use windlass_policy::{PinnedPolicies, ReplayAgainst};
@@ -16,11 +16,11 @@ use crate::arguments::ReplayDecision;
 use crate::context::Context;
 use crate::files::read_bounded;
 use crate::policy_file::{self, MAX_COMPONENT_BYTES};
-use crate::units::{ago, human_duration};
+use crate::units::human_duration;
 
 pub(super) fn run(context: &Context, arguments: &ReplayDecision, since: Duration) -> Result<(), Failure> {
     let state = context.state_directory()?;
-    let found = context.inspector(&state).decisions_since(ago(since))?;
+    let found = context.inspector(&state).decisions_since(before_now(since))?;
     if found.unreadable > 0 {
         context.output.say(&format!("note: {} lines of the log cannot be read and are left out", found.unreadable));
     }

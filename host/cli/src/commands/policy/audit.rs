@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use windlass_inspect::audit::{Comparison, Decided};
 use windlass_inspect::failure::Failure;
-use windlass_inspect::text::{bold, printable};
+use windlass_inspect::text::{before_now, bold, printable};
 use windlass_inspect::words::{counted, kind_word};
 use windlass_lifecycle::{GroupName, ListedMachine, MachineReader};
 use windlass_policy::slots::release::MachineKind;
@@ -20,7 +20,6 @@ use crate::commands::lifecycle::lifecycle_failure;
 use crate::context::Context;
 use crate::files::read_bounded;
 use crate::policy_file::{MAX_COMPONENT_BYTES, chain_with, link, slots_of, trial_host};
-use crate::units::ago;
 
 /// The slots whose questions are about what exists, and not about what happens.
 const SLOTS: [SlotName; 2] = [SlotName::Release, SlotName::StateMapping];
@@ -88,7 +87,8 @@ pub(super) async fn run(context: &Context, arguments: &AuditPolicy) -> Result<()
     let ((_context, host, today, then, policy), machines) = tokio::try_join!(loaded, machines)?;
     let (without_price, before, after) = match look.machines() {
         Some(reader) => {
-            let asked = Asked { reader, host: &host, machines: &machines, policy: &policy, now: ago(Duration::ZERO) };
+            let asked =
+                Asked { reader, host: &host, machines: &machines, policy: &policy, now: before_now(Duration::ZERO) };
             asked.decide(slot, &today, &then).await
         }
         None => (0, Vec::new(), Vec::new()),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use windlass_inspect::failure::Failure;
-use windlass_inspect::text::{bold, printable};
+use windlass_inspect::text::{before_now, bold, printable};
 use windlass_policy::{DecisionReader, Link};
 use windlass_proof::diff::{Compared, Difference, diff};
 
@@ -11,7 +11,6 @@ use super::prove::{grouped, name_of, options, shown};
 use crate::arguments::{DiffPolicies, LoadOptions};
 use crate::context::Context;
 use crate::policy_file::{BUILT_IN, link_or_default, load, only_slot, trial_host};
-use crate::units::ago;
 
 /// How many questions each policy is asked by default: some seconds on two cores.
 const QUESTIONS: u64 = 1_000_000;
@@ -28,7 +27,7 @@ pub(super) fn run(context: &Context, arguments: &DiffPolicies) -> Result<(), Fai
         load(&host, slot, &link_or_default(context, slot, &options)?, file)
     };
     let (old, new) = (policy(&arguments.old)?, policy(&arguments.new)?);
-    let since = arguments.since.map_or(0, ago);
+    let since = arguments.since.map_or(0, before_now);
     let recorded = DecisionReader::open(context.state_directory()?.handle())
         .and_then(|log| log.since(since))
         .map_err(|error| Failure::usage("the decision log cannot be read").because(error.to_string()))?;
