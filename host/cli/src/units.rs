@@ -1,7 +1,6 @@
 //! Sizes and durations as people write them.
 
 use std::fmt;
-use std::time::Duration;
 
 pub(crate) use windlass_cluster::units::parse_duration;
 pub(crate) use windlass_inspect::words::human_duration;
@@ -35,6 +34,8 @@ pub(crate) fn parse_size(text: &str) -> Result<Size, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
