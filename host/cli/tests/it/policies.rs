@@ -169,8 +169,12 @@ fn removals_are_listed_and_what_a_policy_kept_is_not_among_them() {
     };
     world.run(&["server", "delete", "--yes", "--group", "ci"]).expect(3);
     assert!(slots().is_empty());
+    world.configure("");
     world.run(&["server", "delete", "--yes", "--force", "--group", "ci"]).expect(0);
-    assert_eq!(slots(), ["rollback", "release"]);
+    assert_eq!(slots(), ["rollback"], "--force does not ask what becomes of the server");
+    world.create("1").expect(0);
+    world.run(&["server", "delete", "--yes", "--group", "ci"]).expect(0);
+    assert_eq!(slots(), ["rollback", "release", "rollback"]);
 }
 
 #[test]
