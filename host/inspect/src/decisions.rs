@@ -12,7 +12,7 @@ use crate::Inspector;
 use crate::explain::{self, Brief, asked_words, shadow_words};
 use crate::failure::Failure;
 use crate::listing::Listing;
-use crate::output::fields;
+use crate::output::{OutputFormat, fields};
 use crate::text::{age, bold, instant, printable};
 use crate::words::{human_duration, kind_word};
 
@@ -38,7 +38,7 @@ impl Inspector<'_> {
         if found.unreadable > 0 {
             self.output.say(&format!("note: {} lines of the log cannot be read and are left out", found.unreadable));
         }
-        if found.is_cut {
+        if found.is_cut && matches!(self.output.format, OutputFormat::Table | OutputFormat::Wide) {
             let count = found.decisions.len();
             self.output.say(&format!("note: the newest {count} are listed; --limit and --since list others"));
         }
