@@ -325,3 +325,17 @@ fn bytes_of_children(process: u32) -> u64 {
     };
     children.iter().flat_map(|children| children.split_whitespace()).filter_map(bytes).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_says_what_is_held() {
+        let page = include_str!("../../../docs/testing.md");
+        for bytes in [MEMORY_BYTES, CHILDREN_BYTES, LOG_BYTES] {
+            assert!(page.contains(&format!("more than {} MiB", bytes >> 20)), "{bytes}");
+        }
+        assert!(page.contains(&format!("at most {LINES} a minute")));
+    }
+}

@@ -149,10 +149,10 @@ impl DecisionSummary {
                 use release::Verdict;
                 matches!(answer.verdict, Verdict::Terminate | Verdict::ScheduleDeletion | Verdict::ReturnToPool(_))
             }),
-            SlotName::Provisioning => is(
-                &self.answer,
-                |answer: provisioning::Answer| matches!(answer.verdict, provisioning::Verdict::Recover(recovery) if !recovery.delete.is_empty()),
-            ),
+            SlotName::Provisioning => is(&self.answer, |answer: provisioning::Answer| match answer.verdict {
+                provisioning::Verdict::Recover(recovery) => !recovery.delete.is_empty(),
+                provisioning::Verdict::Defer => false,
+            }),
             SlotName::Retry | SlotName::Placement => false,
         }
     }
@@ -349,7 +349,10 @@ mod tests {
 
     #[test]
     fn a_removal_is_what_deletes_or_wipes_something() {
-        let step = |action: &str| json!({"verdict": {"plan": [{"resource": 0, "action": action, "after": []}]}, "reason": null});
+        let step = |action: &str| {
+            let step = json!({"resource": 0, "action": action, "after": []});
+            json!({"verdict": {"plan": [step]}, "reason": null})
+        };
         let reported =
             |action: &str| json!([{"verdict": {"mapped": {"report": "running", "action": action}}, "reason": null}]);
         let recovery =
