@@ -43,7 +43,7 @@ impl Holder {
 
     /// Says that it lives.
     pub(crate) fn renew(&self, connection: &mut Connection) {
-        if self.is_lost.load(Ordering::Relaxed) {
+        if self.is_lost() {
             return;
         }
         let renewed = connection.ask(|client| {
@@ -58,6 +58,11 @@ impl Holder {
                 "the shared state cannot be reached; another host may take over what this process does"
             ),
         }
+    }
+
+    /// Whether another process is known to have taken this one for dead.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Relaxed)
     }
 
     fn lose(&self) {

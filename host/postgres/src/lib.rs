@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use windlass_lifecycle::Error;
+use windlass_lifecycle::{Error, GroupName};
 use windlass_lifecycle::log::{Log, SharedLog, SharingHost};
 
 use connection::{Connection, words};
@@ -63,7 +63,30 @@ impl PostgresState {
         environment: &BTreeMap<String, String>,
         host: impl Into<String>,
     ) -> Result<Self, SettingsError> {
-        Ok(Self { settings: Settings::parse(url, environment)?, host: host.into(), reader: Arc::default() })
+        Self::parsed(url, environment, None, host.into())
+    }
+
+    /// The state of a group, which is nobody else's: as [`PostgresState::parse`], in a schema of its own, for example
+    /// `windlass_ci`.
+    ///
+    /// # Errors
+    /// As [`PostgresState::parse`], and where the schema's name is too long.
+    pub fn of_group(
+        url: &str,
+        environment: &BTreeMap<String, String>,
+        group: &GroupName,
+        host: impl Into<String>,
+    ) -> Result<Self, SettingsError> {
+        Self::parsed(url, environment, Some(group), host.into())
+    }
+
+    fn parsed(
+        url: &str,
+        environment: &BTreeMap<String, String>,
+        group: Option<&GroupName>,
+        host: String,
+    ) -> Result<Self, SettingsError> {
+        Ok(Self { settings: Settings::parse(url, environment, group)?, host, reader: Arc::default() })
     }
 
     fn ask<T>(&self, ask: impl Fn(&mut postgres::Client) -> Result<T, postgres::Error>) -> Result<T, Error> {

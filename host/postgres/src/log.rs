@@ -225,6 +225,10 @@ impl Log for PostgresLog {
         Ok(is_taken.then(|| Box::new(held()) as Lease))
     }
 
+    fn is_overtaken(&self) -> bool {
+        self.writing.as_ref().is_some_and(|writing| writing.holder.is_lost())
+    }
+
     fn is_snapshot(&self) -> bool {
         false
     }

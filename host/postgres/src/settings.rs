@@ -12,6 +12,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use url::Url;
+use windlass_lifecycle::GroupName;
 
 /// Where the tables are if the URL does not say.
 const SCHEMA: &str = "windlass";
@@ -79,8 +80,13 @@ impl std::fmt::Debug for Settings {
 }
 
 impl Settings {
-    /// Reads a URL. The password is in it, in `PGPASSWORD`, or in the file that `passfile` or `PGPASSFILE` names.
-    pub(crate) fn parse(text: &str, environment: &BTreeMap<String, String>) -> Result<Self, SettingsError> {
+    /// Reads a URL. The password is in it, in `PGPASSWORD`, or in the file that `passfile` or `PGPASSFILE` names. A
+    /// group has a schema of its own, whose name begins with that of the URL.
+    pub(crate) fn parse(
+        text: &str,
+        environment: &BTreeMap<String, String>,
+        group: Option<&GroupName>,
+    ) -> Result<Self, SettingsError> {
         // As libpq writes a socket's: a user without a host.
         let url = Url::parse(&text.replacen("@/", "@localhost/", 1))
             .map_err(|error| SettingsError::NotUrl(error.to_string()))?;
@@ -128,6 +134,15 @@ impl Settings {
         }
         if host.is_empty() {
             "localhost".clone_into(&mut host);
+        }
+        if let Some(group) = group {
+            // A group's name has no underscore, so no two groups get one schema.
+            let of_group = format!("{schema}_{}", group.as_str().replace('-', "_"));
+            if !is_identifier(&of_group) {
+                let problem = format!("{of_group}, the schema of this group, would have more than 63 bytes");
+                return Err(SettingsError::Parameter { parameter: "schema", value: schema, problem });
+            }
+            schema = of_group;
         }
         let is_socket = host.starts_with('/');
         let mode = mode.unwrap_or(if is_socket { TlsMode::Disable } else { TlsMode::VerifyFull });
@@ -284,7 +299,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Settings, SettingsError> {
-        Settings::parse(text, &BTreeMap::new())
+        Settings::parse(text, &BTreeMap::new(), None)
     }
 
     #[test]
@@ -301,6 +316,19 @@ mod tests {
         assert_eq!(mode("postgres://ops@localhost/state?sslmode=disable"), postgres::config::SslMode::Disable);
         let error = parse("postgres://ops@localhost/state?sslmode=prefer").unwrap_err().to_string();
         assert!(error.contains("verify-full"), "{error}");
+    }
+
+    #[test]
+    fn each_group_has_a_schema_of_its_own_below_that_of_the_url() {
+        let place = |url: &str, group: &str| {
+            let group: GroupName = group.parse().unwrap();
+            Settings::parse(url, &BTreeMap::new(), Some(&group)).map(|settings| settings.place)
+        };
+        let url = "postgres://ops@/state?host=/run";
+        assert_eq!(place(url, "mac-ci").unwrap(), "postgres://ops@/state?host=/run&schema=windlass_mac_ci");
+        let long = format!("{url}&schema={}", "s".repeat(40));
+        let error = place(&long, &"g".repeat(30)).unwrap_err().to_string();
+        assert!(error.contains("more than 63 bytes"), "{error}");
     }
 
     #[test]

@@ -156,22 +156,27 @@ impl ArmOutcomes {
         self.figures.iter().filter_map(|spread| Figure::named(spread.figure))
     }
 
-    /// What its outcomes tell beside figures: notes, and why creations failed.
+    /// What its outcomes tell beside figures: notes, and why creations and operations failed.
     #[must_use]
     pub fn notes(&self) -> BTreeSet<String> {
-        let mut notes = BTreeSet::new();
-        for outcome in &self.outcomes {
-            notes.extend(outcome.notes.iter().cloned());
-            let failed = |counted: &Counted| {
-                format!("seed {}: failed creations: {} ({})", outcome.seed, counted.count, counted.name)
-            };
-            notes.extend(outcome.failures.iter().map(failed));
-            let failed = |counted: &Counted| {
-                format!("seed {}: failed operations: {} ({})", outcome.seed, counted.count, counted.name)
-            };
-            notes.extend(outcome.cluster.iter().flat_map(|cluster| &cluster.failed_operations).map(failed));
-        }
+        let mut notes: BTreeSet<String> = self.outcomes.iter().flat_map(|outcome| outcome.notes.clone()).collect();
+        let operations = |outcome: &'_ Outcome| -> Vec<Counted> {
+            outcome.cluster.as_ref().map(|cluster| cluster.failed_operations.clone()).unwrap_or_default()
+        };
+        notes.extend(self.failed("creations", |outcome| outcome.failures.clone()));
+        notes.extend(self.failed("operations", operations));
         notes
+    }
+
+    /// For each reason, how many failed with each seed.
+    fn failed(&self, what: &str, of: impl Fn(&Outcome) -> Vec<Counted>) -> Vec<String> {
+        let mut seeds: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for outcome in &self.outcomes {
+            for Counted { name, count } in of(outcome) {
+                seeds.entry(name).or_default().push(format!("{count} with seed {}", outcome.seed));
+            }
+        }
+        seeds.iter().map(|(name, seeds)| format!("failed {what} ({name}): {}", seeds.join(", "))).collect()
     }
 }
 

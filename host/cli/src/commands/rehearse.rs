@@ -284,7 +284,7 @@ fn laws(never: &[String], always: &[String]) -> Result<Vec<Law>, Failure> {
     let never = never.iter().map(|text| Law::never(text));
     let always = always.iter().map(|text| Law::always(text));
     never.chain(always).collect::<Result<_, LawError>>().map_err(|error| {
-        Failure::usage(error.to_string()).remedy("a condition is about figures, which docs/rehearse.md lists")
+        Failure::usage(error.to_string()).remedy("a condition is about figures, which docs/rehearse-reference.md lists")
     })
 }
 
@@ -355,7 +355,7 @@ fn words(rehearsal: &Rehearsal) -> String {
     text
 }
 
-/// A row for each figure and a column for each arm.
+/// A row for each figure and a column for each arm. One line names those that are zero in all arms.
 fn figures(rehearsal: &Rehearsal) -> String {
     let mut header = vec!["figure".to_owned()];
     header.extend(rehearsal.arms.iter().map(|arm| printable(&arm.arm)));
@@ -373,7 +373,13 @@ fn figures(rehearsal: &Rehearsal) -> String {
         spread.map_or_else(String::new, |spread| figure.words(spread.mean))
     };
     let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut zero = Vec::new();
     for figure in rehearsal.shown_figures() {
+        let spreads = rehearsal.arms.iter().flat_map(|arm| &arm.figures);
+        if spreads.filter(|spread| spread.figure == figure.name).all(|spread| spread.mean == 0.0) {
+            zero.push(figure.title);
+            continue;
+        }
         let mut row = vec![figure.title.to_owned()];
         row.extend(rehearsal.arms.iter().map(|arm| mean(arm, figure)));
         let differences = rehearsal.differences.iter().filter(|difference| difference.figure == figure.name);
@@ -385,7 +391,8 @@ fn figures(rehearsal: &Rehearsal) -> String {
         row.extend(of_arms.into_iter().map(|(hours, cost)| format!("{hours:.1} h, EUR {cost:.2}")));
         rows.push(row);
     }
-    table(&header, rows)
+    let zero = if zero.is_empty() { String::new() } else { format!("zero: {}\n", zero.join(", ")) };
+    table(&header, rows) + &zero
 }
 
 fn parted(rehearsal: &Rehearsal, first: &str, parting: &Parting) -> String {

@@ -5,12 +5,15 @@ use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use windlass_rehearsal::{ArmKind, FIGURES, Figure, Unit};
-use windlass_test_reference::{hold, repository};
+use windlass_rehearsal::{ArmKind, FIGURES, Figure, Unit, scenario_schema};
+use windlass_test_reference::{cell, hold, repository, wrapped};
 
 use crate::support::{Ran, World, bare, new_home};
 
 const PAGE: &str = "docs/rehearse.md";
+
+/// The last heading of a report.
+const SIMPLIFIED: &str = "What the simulation simplifies:\n";
 
 /// A folder with a small scenario and two arms.
 struct Folder(TempDir);
@@ -65,6 +68,13 @@ impl Folder {
     }
 }
 
+/// The scenario of the example without its incident.
+fn quiet(example: &str) -> String {
+    let (before, _) = example.split_once("[[incident]]").unwrap();
+    let title = |line| if str::starts_with(line, "title") { "title = \"An ordinary Monday morning\"" } else { line };
+    before.lines().map(title).collect::<Vec<_>>().join("\n")
+}
+
 /// The block of a page that follows these words.
 fn block<'p>(page: &'p str, after: &str) -> &'p str {
     let (_, rest) = page.split_once(after).unwrap_or_else(|| panic!("{PAGE} has no {after}"));
@@ -93,7 +103,6 @@ fn the_page_of_rehearsals_shows_what_its_questions_are_answered() {
     folder.write("both.toml", &shop.replace("[\"DEV1-S\"]", "[\"DEV1-S\", \"PLAY2-PICO\"]"));
     folder.write("evening.toml", block(&page, "This is `evening.toml`:"));
     folder.write("search.toml", block(&page, "`search.toml`:"));
-    folder.write("quiet.toml", block(&page, "This is `quiet.toml`:"));
     let four = block(&page, "This is `four.toml`:");
     folder.write("four.toml", four);
     folder.write("six.toml", &four.replace("max_instances = 4", "max_instances = 6"));
@@ -101,24 +110,26 @@ fn the_page_of_rehearsals_shows_what_its_questions_are_answered() {
     let example = std::fs::read_to_string(repository().join("docs/examples/monday.toml")).unwrap();
     assert_eq!(block(&page, "This is `monday.toml`:"), example, "`windlass example monday.toml` prints it, too");
     folder.write("monday.toml", &example);
+    folder.write("quiet.toml", &quiet(&example));
     let prompt = "$ windlass rehearse ";
     let mut parts = page.split(prompt);
     let mut held = parts.next().unwrap().to_owned();
     for (part, code) in parts.zip([1, 0, 1, 1, 1, 0]) {
         let (line, rest) = part.split_once('\n').unwrap();
-        let (_, after) = rest.split_once("```").unwrap();
+        let (shown, after) = rest.split_once("```").unwrap();
         let (arguments, law) = line.split_once(" --never ").unwrap_or((line, ""));
         let law = ["--never", law.trim_matches('\'')];
         let law = if law[1].is_empty() { &[][..] } else { &law };
         let ran = folder.run(&[&arguments.split(' ').collect::<Vec<_>>()[..], law].concat()).expect(code);
         // Without an error, stderr has progress alone.
         let error = if code == 0 { "" } else { &ran.stderr };
-        held += &format!("{prompt}{line}\n{}{error}```{after}", ran.stdout);
+        // Where the page has `...`, it does not show once more what all rehearsals simplify.
+        let (before, simplified) = ran.stdout.split_once(SIMPLIFIED).unwrap();
+        let last = if shown.contains("\n...\n") { "...\n" } else { &format!("{SIMPLIFIED}{simplified}") };
+        held += &format!("{prompt}{line}\n{before}{last}{error}```{after}");
     }
     assert_eq!(held.matches(prompt).count(), 6);
-    let (before, rest) = held.split_once("<!-- table: figures -->\n").unwrap();
-    let (_, after) = rest.split_once("<!-- end -->").unwrap();
-    hold(PAGE, &format!("{before}<!-- table: figures -->\n{}<!-- end -->{after}", figures()));
+    hold(PAGE, &held);
 }
 
 /// All figures, by the arms that have them.
@@ -134,9 +145,51 @@ fn figures() -> String {
     let tables = [("runners alone", Some(ArmKind::Group)), ("clusters alone", Some(ArmKind::Cluster)), ("both", None)]
         .map(|(whose, only)| {
             let rows: String = FIGURES.iter().filter(|figure| figure.only == only).map(row).collect();
-            format!("The figures of {whose}:\n\n| figure | meaning |\n|---|---|\n{rows}")
+            format!("Of {whose}:\n\n| figure | meaning |\n|---|---|\n{rows}")
         });
     tables.join("\n")
+}
+
+/// The keys of a table of scenarios, those that it must have first.
+fn keys(schema: &Value, table: &Value) -> String {
+    let text = |it: &Value| it["description"].as_str().unwrap_or_default().to_owned();
+    let is_required = |key: &str| table["required"].as_array().is_some_and(|keys| keys.contains(&key.into()));
+    let is_table = |it: &Value| it["items"]["$ref"].is_string() || it["additionalProperties"]["type"] == "number";
+    let properties = table["properties"].as_object().unwrap();
+    let mut properties: Vec<_> = properties.iter().filter(|(_, it)| !is_table(it)).collect();
+    properties.sort_by_key(|(key, _)| !is_required(key));
+    let rows = properties.into_iter().map(|(key, property)| {
+        let mut meaning = vec![text(property)];
+        meaning.extend(property["maximum"].as_u64().filter(|_| property["type"] == "integer").map(|most| format!("At most {most}.")));
+        let of = property["$ref"].as_str().map(|of| &schema["$defs"][of.trim_start_matches("#/$defs/")]);
+        let choices = of.and_then(|of| of["oneOf"].as_array()).into_iter().flatten();
+        meaning.extend(choices.map(|choice| format!("`{}`: {}", choice["const"].as_str().unwrap(), text(choice))));
+        let required = if is_required(key) { " (required)" } else { "" };
+        format!("| `{key}`{required} | {} |\n", cell(&meaning.join(" ")))
+    });
+    format!("| key | meaning |\n|---|---|\n{}", rows.collect::<String>())
+}
+
+#[test]
+fn the_page_of_scenarios_is_made_of_the_schema_and_the_figures() {
+    let schema = scenario_schema();
+    let mut page = "# Scenarios and figures\n\n<!-- Generated from the code: just reference -->\n\n\
+        The keys of a [scenario](rehearse.md#write-a-scenario), and the figures of which [laws](rehearse.md#state-laws) speak.\n\n\
+        ## Scenario\n\n"
+        .to_owned();
+    page += &keys(&schema, &schema);
+    for (key, property) in schema["properties"].as_object().unwrap() {
+        let of = property["items"]["$ref"].as_str().or(property["$ref"].as_str()).map(|of| of.trim_start_matches("#/$defs/"));
+        let heading = match (of, property["type"] == "array") {
+            (Some(_), true) => format!("`[[{key}]]`"),
+            (Some(_), false) => format!("`[{key}]`"),
+            (None, _) if property["type"] == "object" => format!("`[{key}]`"),
+            (None, _) => continue,
+        };
+        page += &format!("\n## {heading}\n\n{}\n", wrapped(&cell(property["description"].as_str().unwrap())));
+        page += &of.map(|of| format!("\n{}", keys(&schema, &schema["$defs"][of]))).unwrap_or_default();
+    }
+    hold("docs/rehearse-reference.md", &format!("{page}\n## Figures\n\n{}", figures()));
 }
 
 #[test]
@@ -376,9 +429,9 @@ fn the_schema_of_scenarios_is_published_and_takes_what_is_shipped() {
         validate(&schema, &schema, &scenario, "", &mut found);
         found
     };
-    let blocks = ["`quiet.toml`:", "`evening.toml`:", "`app.toml`:"];
-    let [quiet, evening, app] = blocks.map(|name| block(&page, &format!("This is {name}")));
-    for shipped in [&example, quiet, evening, app, SCENARIO, SCALED] {
+    let quiet = quiet(&example);
+    let [evening, app] = ["`evening.toml`:", "`app.toml`:"].map(|name| block(&page, &format!("This is {name}")));
+    for shipped in [&example, &quiet, evening, app, SCENARIO, SCALED] {
         assert_eq!(mistakes(shipped), [""; 0], "{shipped}");
     }
     let everything = "title = 'all'\nready_seconds = 5\nhours = 1\ntime_zone = 'UTC'\n[[demand]]\njobs = [[0, 60]]\n\
@@ -517,6 +570,6 @@ fn what_is_wrong_with_scenario_arms_and_laws_is_said_with_its_place_and_nothing_
         .says("arm a could not start")
         .says("did you mean DEV1-S?");
     let law = folder.run(&[&["small.toml"][..], &arm, &["--never", "wait_95 > 1"]].concat()).expect(2);
-    law.says("did you mean `wait_p95`?").says("docs/rehearse.md");
+    law.says("did you mean `wait_p95`?").says("docs/rehearse-reference.md");
     folder.run(&["small.toml"]).expect(2).says("--arm");
 }

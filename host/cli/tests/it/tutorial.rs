@@ -499,7 +499,7 @@ fn ready_made_policies_do_what_the_page_says() {
     for guest in [KEEP_UNTIL, MAXIMUM_AGE, NAMESPACE_BUDGET] {
         guest.write_to(&policies).unwrap();
     }
-    assert_eq!(reader.follow(&part("docs/ready-made-policies.md", "# Ready-made policies")), 22);
+    assert_eq!(reader.follow(&part("docs/ready-made-policies.md", "# Ready-made policies")), 16);
 }
 
 #[test]

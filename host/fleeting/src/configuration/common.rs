@@ -1,7 +1,9 @@
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use windlass_console::ServeOptions;
+use windlass_lifecycle::log::SharedLog;
 use windlass_lifecycle::{GroupName, OwnerName};
 use windlass_policy::{Brake, Policies};
 use windlass_scaleway::{Settings, Zone};
@@ -33,6 +35,8 @@ pub struct Common {
     pub delete_on_shutdown: bool,
     /// Where journal, keys, compiled policies and the decision log are kept.
     pub state_directory: PathBuf,
+    /// The database that has the journal instead, so that another host can take the group over.
+    pub shared_state: Option<Arc<dyn SharedLog>>,
     /// The policies of every slot.
     pub policies: Policies,
     /// Where relative paths of policies start.

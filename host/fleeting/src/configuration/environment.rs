@@ -59,6 +59,11 @@ impl ProcessEnvironment {
         }
     }
 
+    /// All of them, for who has variables of its own.
+    pub(super) fn variables(&self) -> &BTreeMap<String, String> {
+        &self.variables
+    }
+
     /// The same for the client's own reading.
     pub(super) fn for_client(&self) -> Environment {
         self.variables.iter().map(|(name, value)| (name.clone(), value.clone())).collect()

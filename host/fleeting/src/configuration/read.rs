@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
+use windlass_lifecycle::log::SharedLog;
 use windlass_lifecycle::{
     AddressKind, AddressPool, CloudInit, ExtraVolume, GroupName, ImageChoice, OwnerName, RootVolume,
     ServerSpecification, SpecificationProblem, VolumeKind,
@@ -15,6 +17,7 @@ use windlass_lifecycle::{
 use windlass_policy::slots::SlotName;
 use windlass_policy::slots::state_mapping::MAX_WATCHED_TAGS;
 use windlass_policy::{Brake, Mistake, Policies, Source};
+use windlass_postgres::PostgresState;
 use windlass_scaleway::{ExplicitSettings, Limits, SecretKey, Settings, Zone};
 
 use super::common::Common;
@@ -150,6 +153,7 @@ fn common(reader: &mut Reader<'_>, kind: Kind) -> CommonKeys {
     let max_leftovers = reader.number("max_leftovers", 0, u64::from(u32::MAX)).and_then(|it| u32::try_from(it).ok());
     let delete_on_shutdown = reader.flag("delete_on_shutdown");
     let state_directory = state_directory(reader);
+    let shared_state = shared_state(reader, group.as_ref());
     let policies = match reader.object.remove("policies") {
         None | Some(Value::Null) => Policies::built_in(),
         Some(value) => match Policies::from_value(value) {
@@ -180,6 +184,7 @@ fn common(reader: &mut Reader<'_>, kind: Kind) -> CommonKeys {
             max_leftovers: max_leftovers.unwrap_or(DEFAULT_MAX_LEFTOVERS),
             delete_on_shutdown,
             state_directory: state_directory?,
+            shared_state,
             policies: policies.clone(),
             policy_folder,
             brake,
@@ -583,7 +588,7 @@ fn watched_tags(reader: &mut Reader<'_>) -> Vec<String> {
 fn state_directory(reader: &mut Reader<'_>) -> Option<PathBuf> {
     match reader.text("state_dir") {
         Some(url) if url.contains("://") => {
-            reader.wrong("state_dir", "it is a URL; write the path of a folder");
+            reader.wrong("state_dir", "it is a URL; write the path of a folder. A database is named with `state`");
             None
         }
         Some(path) if Path::new(&path).is_absolute() => Some(PathBuf::from(path)),
@@ -601,6 +606,18 @@ fn state_directory(reader: &mut Reader<'_>) -> Option<PathBuf> {
                 );
             }
             found
+        }
+    }
+}
+
+fn shared_state(reader: &mut Reader<'_>, group: Option<&GroupName>) -> Option<Arc<dyn SharedLog>> {
+    let url = reader.text_or_variable(&["state"], "WINDLASS_STATE")?;
+    let host = windlass_process::host_name().unwrap_or_else(|| "unknown".to_owned());
+    match PostgresState::of_group(&url, reader.process_environment.variables(), group?, host) {
+        Ok(state) => Some(Arc::new(state)),
+        Err(error) => {
+            reader.wrong("state", error.to_string());
+            None
         }
     }
 }

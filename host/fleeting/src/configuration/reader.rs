@@ -60,6 +60,7 @@ const KEYS: &[&str] = &[
     "secret_key",
     "security_group",
     "server_type",
+    "state",
     "state_dir",
     "suspend",
     "tags",

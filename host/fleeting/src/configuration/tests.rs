@@ -235,7 +235,7 @@ fn everything_that_is_wrong_is_reported_at_once() {
 #[test]
 fn a_url_as_state_directory_is_told_without_its_password() {
     let found = problems(&with(json!({"state_dir": "postgres://ops:hunter2@db.example/windlass"})));
-    assert_eq!(found, ["state_dir: it is a URL; write the path of a folder"]);
+    assert_eq!(found, ["state_dir: it is a URL; write the path of a folder. A database is named with `state`"]);
 }
 
 #[test]

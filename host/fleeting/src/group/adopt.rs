@@ -1,11 +1,12 @@
 //! `adopt`: once, and on purpose, takes over what a state directory knows nothing of, as `adopt = true` has Init do.
 //! Nothing else is begun: what was under way is taken up by the plugin when the runner starts it.
 
-use windlass_lifecycle::{Runtime, RuntimeOptions, StateDirectory};
+use windlass_lifecycle::{Runtime, RuntimeOptions};
 use windlass_policy::{Asker, Compiler};
 use windlass_scaleway::Client;
 
 use super::apple_silicon::Macs;
+use super::claim;
 use super::error::StartError;
 use super::instances::Instances;
 use super::runner_file::{RunnerFile, RunnerFileError};
@@ -48,7 +49,7 @@ pub async fn adopt(
     let configuration = GroupConfiguration::read(json.to_string().as_bytes(), process_environment)?;
     let common: &Common = configuration.as_ref();
     let client = Client::new(common.settings.clone()).map_err(StartError::from)?;
-    let state = StateDirectory::open(&common.folder()).map_err(StartError::from)?;
+    let state = claim::open(common)?;
     // Nothing is judged; but a lifecycle is not opened without policies.
     let mut options = RuntimeOptions::new(client.clone(), state, Asker::Instances);
     options.compiler = compiler;

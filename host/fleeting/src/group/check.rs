@@ -6,6 +6,7 @@ use std::fmt;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, DirBuilder, DirBuilderExt as _};
 use ring::rand::{SecureRandom as _, SystemRandom};
+use windlass_lifecycle::log::SharedLog;
 use windlass_lifecycle::{Runtime, RuntimeOptions, StateDirectory};
 use windlass_policy::{Asker, Compiler};
 use windlass_scaleway::Client;
@@ -142,9 +143,18 @@ async fn check_group(
         Ok(places) => found.facts.extend(costs(&places, size)),
         Err(errors) => found.problems.extend(errors.problems().iter().map(ToString::to_string)),
     }
+    found.problems.extend(common.shared_state.as_ref().and_then(|shared| check_shared(&**shared)));
     if let Err(words) = check_policies(common, client, asker_of(&configuration), compiler).await {
         let words = words.strip_prefix("policies: ").map_or(words.as_str(), |rest| rest);
         found.problems.push(problem("policies", words.to_owned()).to_string());
+    }
+}
+
+/// Whether the database that has the group's journal can be read. Nothing is made there.
+fn check_shared(shared: &dyn SharedLog) -> Option<String> {
+    match shared.read_only() {
+        Ok(_) | Err(windlass_lifecycle::Error::JournalAbsent { .. }) => None,
+        Err(error) => Some(problem("state", Failure::from_error(&error).0).to_string()),
     }
 }
 

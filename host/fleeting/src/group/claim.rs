@@ -1,11 +1,15 @@
-//! A group's folder is worked on by one process, and its servers carry one owner.
+//! A group is worked on by one process, whether a folder or a database has its journal, and its servers carry one owner.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cap_std::fs::{OpenOptions, OpenOptionsExt as _};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
-use windlass_lifecycle::{GroupName, OwnerName, StateDirectory};
+use windlass_lifecycle::log::{Lease, SharingHost};
+use windlass_lifecycle::{GroupName, Lifecycle, OwnerName, StateDirectory};
+use windlass_postgres::LEASE;
 
 use super::error::StartError;
 use crate::configuration::Common;
@@ -17,6 +21,12 @@ const LOCK: &str = "lock";
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 /// Between two tries.
 const LOCK_INTERVAL: Duration = Duration::from_millis(50);
+/// The name of the lock on a group in a database.
+const GROUP: &str = "group";
+/// How much longer than its lease a host of a shared state is waited for. The runner gives a minute to Init.
+const SHARED_MARGIN: Duration = Duration::from_secs(5);
+/// Between two tries.
+const SHARED_INTERVAL: Duration = Duration::from_secs(1);
 /// The longest name of an owner, in bytes (a rule of the lifecycle, checked there again).
 const MAX_OWNER_LEN: usize = 48;
 
@@ -57,9 +67,45 @@ async fn lock(state: &StateDirectory, group: &str) -> Result<Lock, StartError> {
 
 /// The group's folder, for this process alone.
 pub(super) async fn claim(configuration: &Common) -> Result<(StateDirectory, Lock), StartError> {
-    let state = StateDirectory::open(&configuration.folder())?;
+    let state = open(configuration)?;
     let lock = lock(&state, configuration.group.as_str()).await?;
     Ok((state, lock))
+}
+
+/// The group's folder, with the journal in the database that is configured.
+pub(super) fn open(configuration: &Common) -> Result<StateDirectory, StartError> {
+    let state = StateDirectory::open(&configuration.folder())?;
+    Ok(match &configuration.shared_state {
+        Some(shared) => state.with_shared_log(Arc::clone(shared)),
+        None => state,
+    })
+}
+
+/// The group in the state that several hosts share, for this process alone: nothing is done with the group before. A
+/// host that does not say that it lives is waited for until it may be taken for dead; from then on it can write
+/// nothing more. `None` where the folder has the journal, whose lock is enough.
+pub(super) async fn alone(lifecycle: &Lifecycle, configuration: &Common) -> Result<Option<Lease>, StartError> {
+    let Some(shared) = &configuration.shared_state else { return Ok(None) };
+    let log = lifecycle.journal().log();
+    let patience = Instant::now() + LEASE + SHARED_MARGIN;
+    loop {
+        if let Some(lease) = log.lock(GROUP)? {
+            return Ok(Some(lease));
+        }
+        if Instant::now() >= patience {
+            let ours = (windlass_process::host_name(), std::process::id());
+            let is_ours = |host: &SharingHost| (Some(&host.host), host.process) == (ours.0.as_ref(), ours.1);
+            let living = shared.hosts()?.into_iter().filter(|host| host.lives && !is_ours(host));
+            let names: BTreeSet<String> =
+                living.map(|host| format!("{} (process {})", host.host, host.process)).collect();
+            return Err(StartError::Shared {
+                group: configuration.group.to_string(),
+                location: shared.location().to_owned(),
+                hosts: names.into_iter().collect::<Vec<_>>().join(", "),
+            });
+        }
+        tokio::time::sleep(SHARED_INTERVAL).await;
+    }
 }
 
 /// Two groups of one owner must not sweep each other's resources, since each knows only its own journal.

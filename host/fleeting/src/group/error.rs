@@ -32,6 +32,18 @@ pub enum StartError {
          plugin of its former registration still runs: restart the runner", path.display()
     )]
     Locked { group: String, path: PathBuf },
+    /// Another host works on the same group.
+    #[error(
+        "another host has the group {group} in {location}: {hosts}. Stop its runner first; if it is gone, its group can \
+         be taken over half a minute after its last sign of life. Two runners at the same time need a `name` each in \
+         plugin_config"
+    )]
+    Shared {
+        group: String,
+        /// The database.
+        location: String,
+        hosts: String,
+    },
     /// Servers of this group were made by somebody else, or their state directory was lost.
     #[error(
         "plugin_config: name: the state directory {} does not know these servers of the group {group} in {zones}: \

@@ -10,6 +10,7 @@ use futures::future::join_all;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::Instrument as _;
+use windlass_lifecycle::log::Lease;
 use windlass_lifecycle::{Error, Lifecycle, Part, RequestedBy, Requester, SubjectOf, Supervisor, Tasks};
 use windlass_policy::Host;
 use windlass_policy::slots::retry;
@@ -66,7 +67,8 @@ pub(crate) struct Fleet<K: MachineKind> {
     pub(crate) strangers: Mutex<HashSet<String>>,
     pub(crate) looks: Looks,
     pub(crate) tasks: Tasks,
-    /// Held as long as the group lives.
+    /// Held as long as the group lives: that on the group in a shared state, and that on its folder.
+    pub(crate) _lease: Option<Lease>,
     pub(crate) _lock: Lock,
     /// Reloads policies as their files change.
     pub(crate) _watch: Option<windlass_policy::Watch>,
@@ -81,6 +83,8 @@ pub(crate) trait Calls: Any + Send + Sync {
     fn info(&self) -> ProviderInfo;
     /// The group's work beside its calls.
     fn tasks(&self) -> &Tasks;
+    /// Whether another host took the group over.
+    fn is_overtaken(&self) -> bool;
     /// The state of every member, as the policy sees it.
     async fn update(self: Arc<Self>) -> Result<Update, Failure>;
     /// Accepts as many creations as there is room for.
@@ -113,6 +117,10 @@ impl<K: MachineKind> Calls for Fleet<K> {
 
     fn tasks(&self) -> &Tasks {
         &self.tasks
+    }
+
+    fn is_overtaken(&self) -> bool {
+        self.lifecycle.journal().log().is_overtaken()
     }
 
     async fn update(self: Arc<Self>) -> Result<Update, Failure> {

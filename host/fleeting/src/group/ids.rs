@@ -1,37 +1,24 @@
-//! Ids of instances that must survive the process, one in each line of a file.
+//! Ids of instances that must survive the process. The journal keeps them, so that whoever has it has them.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
 
-use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
 use parking_lot::Mutex;
-
-/// More than a group can hold.
-const MAX_FILE_BYTES: usize = 1024 * 1024;
+use windlass_lifecycle::{Error, Journal};
 
 /// See the module.
 pub(crate) struct Ids {
-    directory: Dir,
-    file: &'static str,
+    journal: Journal,
+    name: &'static str,
     ids: Mutex<BTreeSet<String>>,
 }
 
 impl Ids {
-    /// Reads what is known. An unreadable file counts as empty, which the log says.
-    pub(crate) fn open(directory: Dir, file: &'static str) -> Self {
-        let ids = match directory.read_to_string(file) {
-            Ok(text) if text.len() <= MAX_FILE_BYTES => text.lines().map(str::to_owned).collect(),
-            Ok(_) => {
-                tracing::warn!(file, "the list of instances is too long to be ours and is ignored");
-                BTreeSet::new()
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeSet::new(),
-            Err(error) => {
-                tracing::warn!(file, %error, "the list of instances cannot be read and is ignored");
-                BTreeSet::new()
-            }
-        };
-        Self { directory, file, ids: Mutex::new(ids) }
+    /// Reads what is known under this name.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub(crate) fn open(journal: &Journal, name: &'static str) -> Result<Self, Error> {
+        Ok(Self { ids: Mutex::new(journal.list(name)?), journal: journal.clone(), name })
     }
 
     /// Whether the instance is among them.
@@ -43,49 +30,45 @@ impl Ids {
     ///
     /// # Errors
     /// When that cannot be written; then they count for this process only.
-    pub(crate) fn remember<'a>(&self, all: impl IntoIterator<Item = &'a str>) -> std::io::Result<()> {
+    pub(crate) fn remember<'a>(&self, all: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
         let mut ids = self.ids.lock();
         let before = ids.len();
         ids.extend(all.into_iter().map(str::to_owned));
-        if ids.len() > before { self.write(&ids) } else { Ok(()) }
+        if ids.len() > before { self.journal.keep_list(self.name, &ids) } else { Ok(()) }
     }
 
     /// Takes an instance out.
     pub(crate) fn forget(&self, id: &str) {
         let mut ids = self.ids.lock();
         if ids.remove(id)
-            && let Err(error) = self.write(&ids)
+            && let Err(error) = self.journal.keep_list(self.name, &ids)
         {
-            tracing::warn!(file = self.file, %error, "the list of instances cannot be written");
+            tracing::warn!(
+                list = self.name,
+                error = &error as &dyn std::error::Error,
+                "a list of instances cannot be written"
+            );
         }
-    }
-
-    fn write(&self, ids: &BTreeSet<String>) -> std::io::Result<()> {
-        let temporary = format!("{}.new", self.file);
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        let mut file = self.directory.open_with(&temporary, &options)?;
-        for id in ids {
-            writeln!(file, "{id}")?;
-        }
-        file.sync_all()?;
-        self.directory.rename(&temporary, &self.directory, self.file)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use cap_std::ambient_authority;
+    use windlass_lifecycle::{Durability, StateDirectory};
 
     use super::*;
 
     #[test]
     fn what_is_remembered_survives_a_restart() {
         let folder = tempfile::tempdir().unwrap();
-        let open = || Ids::open(Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap(), "suspended");
+        let open = || {
+            let journal = Journal::open(&StateDirectory::open(folder.path()).unwrap(), Durability::Process).unwrap();
+            Ids::open(&journal, "suspended").unwrap()
+        };
         let ids = open();
         ids.remember(["a", "b"]).unwrap();
         ids.forget("a");
+        drop(ids);
         let after = open();
         assert!(!after.holds("a") && after.holds("b"));
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use windlass_lifecycle::log::Lease;
 use windlass_lifecycle::{Error, Lifecycle, Options, RequestedBy, StateDirectory, SupervisorOptions};
 use windlass_policy::Asker;
 use windlass_policy::slots::state_mapping::{ServerState, StateDetail};
@@ -42,6 +43,8 @@ pub(crate) struct Opened {
     pub(crate) known: Ids,
     /// Members that this start took over.
     pub(crate) taken_over: Vec<String>,
+    /// The group is this process's, in a state that several hosts share.
+    pub(crate) lease: Option<Lease>,
 }
 
 /// What a kind begins with.

@@ -107,7 +107,12 @@ impl ScalewayGroup {
     }
 
     fn fleet(&self) -> Result<&Arc<dyn Calls>, Failure> {
-        self.fleet.get().ok_or_else(|| Failure("the group has not been initialised".to_owned()))
+        let fleet = self.fleet.get().ok_or_else(|| Failure("the group has not been initialised".to_owned()))?;
+        match fleet.is_overtaken() {
+            // The other host's runner has the instances, and may be removing them.
+            true => Err(Failure("another host took this group over: restart the runner".to_owned())),
+            false => Ok(fleet),
+        }
     }
 
     fn turn(&self, instances: Vec<String>, direction: Direction) -> Partial {

@@ -12,7 +12,6 @@ use windlass_scaleway::Client;
 use super::claim::{Lock, claim};
 use super::error::StartError;
 use super::fleet::Fleet;
-use super::ids::Ids;
 use super::kind::{Begun, MachineKind, Opened};
 use super::looks::Looks;
 use super::places::Places;
@@ -144,7 +143,7 @@ async fn begin<K: MachineKind>(
     let Dependencies { client, policies, clock, durability, seed, host } = dependencies;
     let mut options = Options::new(client.clone(), Arc::clone(&policies), state.clone());
     (options.host, options.clock, options.durability, options.seed) = (host, clock, durability, seed);
-    let Opened { lifecycle, known, .. } = K::open(&configuration, options, Some(&learned)).await?;
+    let Opened { lifecycle, known, lease, .. } = K::open(&configuration, options, Some(&learned)).await?;
     let Begun { kind, book, left, known_zones, places } =
         K::begin(&configuration, &connector, &state, &lifecycle, learned)?;
     let mut zones = configuration.as_ref().zones.clone();
@@ -173,19 +172,11 @@ async fn begin<K: MachineKind>(
         strangers: Mutex::default(),
         looks: Looks::default(),
         tasks: Tasks::default(),
+        _lease: lease,
         _lock: lock,
         _watch: watch,
         _console: console,
     });
     fleet.tasks.spawn(K::work(Arc::clone(&fleet), left));
     Ok(fleet)
-}
-
-/// A list of instances in the group's folder.
-pub(super) fn ids(state: &StateDirectory, file: &'static str) -> Result<Ids, StartError> {
-    let directory = state
-        .handle()
-        .try_clone()
-        .map_err(|source| windlass_lifecycle::Error::StateDirectory { path: state.path().to_owned(), source })?;
-    Ok(Ids::open(directory, file))
 }

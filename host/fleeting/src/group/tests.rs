@@ -3,6 +3,7 @@
 pub(super) mod asking;
 mod leftovers;
 mod registry;
+mod shared;
 pub(super) mod unwritable;
 mod zones;
 
@@ -99,6 +100,7 @@ async fn try_start(
             max_leftovers: 10,
             delete_on_shutdown: false,
             state_directory: folder.to_owned(),
+            shared_state: None,
             policies: Policies::default(),
             policy_folder: PathBuf::from("."),
             brake: Brake::default(),

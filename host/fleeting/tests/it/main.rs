@@ -5,5 +5,6 @@
 mod checking;
 mod console;
 mod plugin;
+mod sharing;
 mod simulating;
 mod traces;

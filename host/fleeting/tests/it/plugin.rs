@@ -54,6 +54,8 @@ pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Opti
 pub(crate) struct Plugin {
     child: Child,
     pub(crate) simulator: Simulator,
+    /// The simulator's.
+    url: String,
     folder: TempDir,
     channel: Channel,
     said: Arc<Mutex<String>>,
@@ -78,6 +80,20 @@ impl Plugin {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let serving = simulator.clone();
         tokio::spawn(async move { serving.serve(listener).await });
+        Self::start_at(simulator, url, variables).await
+    }
+
+    /// Another one over the same Scaleway, on a host of its own.
+    pub(crate) async fn start_beside(&self, variables: &[(&str, &str)]) -> Self {
+        Self::start_at(self.simulator.clone(), self.url.clone(), variables).await
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    async fn start_at(simulator: Simulator, url: String, variables: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_fleeting-plugin-scaleway"))
             .env_clear()
@@ -107,7 +123,7 @@ impl Plugin {
         };
         let channel =
             Endpoint::from_static("http://plugin").connect_with_connector(tower::service_fn(connect)).await.unwrap();
-        Self { child, simulator, folder, channel, said }
+        Self { child, simulator, url, folder, channel, said }
     }
 
     pub(crate) fn calls(&self) -> InstanceGroupClient<Channel> {

@@ -40,8 +40,10 @@ use crate::state_directory::StateDirectory;
 
 const OPERATIONS: &[&str] = &[OPERATION];
 /// The families of streams that hold what was done.
-pub(crate) const FAMILIES: &[&str] = OPERATIONS;
+pub(crate) const FAMILIES: &[&str] = &[OPERATION, LIST];
 const OPERATION: &str = "operation";
+/// Ids that a host keeps beside the operations.
+const LIST: &str = "list";
 /// The one stream that says which history the log is of.
 const HISTORY: &str = "history";
 /// The stream of the owner's name, in a log that hosts share.
@@ -260,6 +262,26 @@ impl Journal {
             Some(_) => Ok(owner.clone()),
             None => Ok(self.owner()?.unwrap_or_else(|| owner.clone())),
         }
+    }
+
+    /// The ids that a host keeps under this name, beside the operations. They move with the journal.
+    ///
+    /// # Errors
+    /// [`Error::JournalRead`].
+    pub fn list(&self, name: &str) -> Result<BTreeSet<String>, Error> {
+        let all = vec![Condition::is("id", name)];
+        let found = self.log.streams(&Query { families: &[LIST], all, ..Query::default() })?;
+        let ids = found.first().and_then(|stream| stream.document.get("ids")).and_then(Value::as_array);
+        Ok(ids.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect())
+    }
+
+    /// Keeps these ids under this name, and no others.
+    ///
+    /// # Errors
+    /// [`Error::JournalWrite`].
+    pub fn keep_list(&self, name: &str, ids: &BTreeSet<String>) -> Result<(), Error> {
+        let change = Change::of(LIST, name, Target::Any).set([("ids", json!(ids))]);
+        self.log.append_at_once(&[change]).map(drop)
     }
 
     fn history_field(&self, field: &str) -> Result<Option<Value>, Error> {

@@ -68,6 +68,11 @@ pub trait Log: fmt::Debug + Send + Sync {
     /// Takes a lock that one process at a time holds. `None` where another one does.
     fn lock(&self, name: &str) -> Result<Option<Lease>, Error>;
 
+    /// Whether another process took this one for dead, so that it can write nothing more.
+    fn is_overtaken(&self) -> bool {
+        false
+    }
+
     /// Which streams changed since a mark that an earlier call gave, and the mark of now. [`Changed::Unknown`] where any
     /// may have: a log need not notice what others write.
     fn changed_since(&self, _: Option<u64>) -> (u64, Changed) {

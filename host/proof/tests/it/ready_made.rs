@@ -1,5 +1,5 @@
 //! The ready-made policies keep their laws about the first questions of the bounds that `docs/ready-made-policies.md`
-//! names: the page has the whole proofs.
+//! names: that page, and the files of laws, have the whole proofs.
 
 use std::path::{Path, PathBuf};
 

@@ -31,13 +31,13 @@ use windlass_scaleway::types::apple_silicon::Server as Host;
 use windlass_scaleway::{Client, Zone};
 
 use super::book::Book;
-use super::claim::owner_of_group;
+use super::claim::{alone, owner_of_group};
 use super::entry::{Entry, Event, Phase};
 use super::error::StartError;
 use super::fleet::Fleet;
+use super::ids::Ids;
 use super::kind::{Begun, Machine, MachineKind, Opened};
 use super::places::Place;
-use super::start::ids;
 use crate::configuration::{AppleSiliconConfiguration, ConfigurationErrors};
 use crate::protocol::{ConnectInfo, ConnectorConfig, Failure};
 use check::{Learned, check};
@@ -119,10 +119,11 @@ impl MachineKind for Macs {
         options.limits.machine_interval = LISTING_SERVES;
         let state = options.state_directory.clone();
         let lifecycle = Lifecycle::open(options)?;
+        let lease = alone(&lifecycle, common).await?;
         lifecycle.check_history()?;
-        let known = ids(&state, takeover::FILE)?;
+        let known = Ids::open(lifecycle.journal(), takeover::LIST)?;
         let taken_over = takeover::settle(common, &lifecycle, &state, &known, &names)?;
-        Ok(Opened { lifecycle, known, taken_over })
+        Ok(Opened { lifecycle, known, taken_over, lease })
     }
 
     fn begin(

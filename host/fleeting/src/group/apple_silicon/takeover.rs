@@ -9,8 +9,8 @@ use crate::group::ids::Ids;
 
 /// Hexadecimal digits of the owner's mark in names.
 const MARK_BYTES: usize = 3;
-/// The file with the claims of this state directory that hosts carry.
-pub(super) const FILE: &str = "claimed";
+/// The list of claims of this state that hosts carry.
+pub(super) const LIST: &str = "claimed";
 /// Hexadecimal digits of the rest of a name.
 const UNIQUE_DIGITS: usize = 12;
 
@@ -63,10 +63,7 @@ pub(super) fn settle(
         None => Err(strange(false, &unknown)),
         Some(true) => {
             tracing::warn!(hosts = ?unknown, "taking over, as `adopt` says");
-            known.remember(unknown.iter().copied()).map_err(|source| windlass_lifecycle::Error::StateDirectory {
-                path: state.path().join(FILE),
-                source,
-            })?;
+            known.remember(unknown.iter().copied())?;
             Ok(unknown.into_iter().map(str::to_owned).collect())
         }
     }

@@ -29,13 +29,13 @@ use windlass_policy::slots::state_mapping::{ServerState, StateDetail};
 use windlass_scaleway::types::instance as scaleway;
 use windlass_scaleway::{Client, Zone};
 
+use super::claim::alone;
 use super::entry::{Entry, Phase};
 use super::error::StartError;
 use super::fleet::Fleet;
 use super::ids::Ids;
 use super::kind::{Begun, Direction, Machine, MachineKind, Opened};
 use super::places::Place;
-use super::start::ids;
 use crate::configuration::{Configuration, ConfigurationErrors};
 use crate::connect::{Family, KeyPair};
 use crate::protocol::{Capability, ConnectInfo, ConnectorConfig, Failure, Partial};
@@ -115,13 +115,14 @@ impl MachineKind for Instances {
         let members = start::members(&options.client, configuration, &state).await?;
         options.owner = takeover::owner(configuration, &state, &members)?;
         let lifecycle = Lifecycle::open(options)?;
+        let lease = alone(&lifecycle, &configuration.common).await?;
         match learned {
             Some(_) => lifecycle.check_history_in(&configuration.common.zones).await?,
             None => lifecycle.check_history()?,
         }
-        let known = ids(&state, takeover::FILE)?;
+        let known = Ids::open(lifecycle.journal(), takeover::LIST)?;
         let taken_over = takeover::settle(configuration, &lifecycle, &state, &known, &members)?;
-        Ok(Opened { lifecycle, known, taken_over })
+        Ok(Opened { lifecycle, known, taken_over, lease })
     }
 
     fn begin(
@@ -138,7 +139,7 @@ impl MachineKind for Instances {
             family,
             architecture,
             controls: Mutex::default(),
-            suspensions: ids(state, suspend::FILE)?,
+            suspensions: Ids::open(lifecycle.journal(), suspend::LIST)?,
             last_addresses: LastAddresses::default(),
             creating: Semaphore::new(configuration.max_parallel_creates as usize),
             cleaning: Semaphore::new(PARALLEL_CLEANUPS),

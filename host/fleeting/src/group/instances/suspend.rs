@@ -14,9 +14,9 @@ use crate::group::fleet::Fleet;
 use crate::group::kind::Direction;
 use crate::protocol::{Failure, Partial};
 
-/// The file with the ids of suspended instances, kept over a restart: a server that is stopped in place for another
+/// The list of suspended instances, kept over a restart: a server that is stopped in place for another
 /// reason is reaped.
-pub(super) const FILE: &str = "suspended";
+pub(super) const LIST: &str = "suspended";
 /// Looks at a server until it has come to rest: Scaleway takes up to 46 s to stop one in place (recorded).
 const LOOKS: u32 = 60;
 /// Between two looks.

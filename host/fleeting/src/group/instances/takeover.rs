@@ -11,8 +11,8 @@ use crate::group::claim::owner_of_group;
 use crate::group::error::StartError;
 use crate::group::ids::Ids;
 
-/// The file with the ids of instances that were taken over.
-pub(super) const FILE: &str = "adopted";
+/// The list of instances that were taken over.
+pub(super) const LIST: &str = "adopted";
 /// Servers that a message names.
 const MAX_NAMED: usize = 5;
 
@@ -73,9 +73,7 @@ pub(super) fn settle(
         }
         Some(true) => {
             tracing::warn!("taking over, as `adopt` says: {}", named(&unknown));
-            adopted
-                .remember(unknown.iter().map(|member| member.operation.as_str()))
-                .map_err(|source| Error::StateDirectory { path: state.path().join(FILE), source })?;
+            adopted.remember(unknown.iter().map(|member| member.operation.as_str()))?;
             Ok(unknown.into_iter().map(|member| member.operation.to_string()).collect())
         }
     }

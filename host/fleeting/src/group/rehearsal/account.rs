@@ -21,9 +21,18 @@ use crate::protocol::Failure;
 pub(super) const KEY: &str = "00000000-0000-4000-8000-000000000000";
 /// The image that replaces images of the user's own account.
 const IMAGE: &str = "ubuntu_noble";
-/// Keys that identify the user to Scaleway. The simulator needs none of them.
-const CREDENTIALS: [&str; 8] =
-    ["access_key", "endpoint", "organization", "organization_id", "profile", "project", "project_id", "secret_key"];
+/// Keys that identify the user, to Scaleway and to a database. The simulator needs none of them.
+const CREDENTIALS: [&str; 9] = [
+    "access_key",
+    "endpoint",
+    "organization",
+    "organization_id",
+    "profile",
+    "project",
+    "project_id",
+    "secret_key",
+    "state",
+];
 
 /// Removes credentials from a configuration, and gives it a temporary state directory.
 pub(super) fn without_account(plugin_config: &mut Value, state_directory: &str) {
@@ -35,10 +44,12 @@ pub(super) fn without_account(plugin_config: &mut Value, state_directory: &str) 
     }
 }
 
-/// The environment for reading the configuration: without credentials.
-pub(super) fn environment(process_environment: &ProcessEnvironment) -> ProcessEnvironment {
-    let zone = ["SCW_DEFAULT_ZONE", "SCW_DEFAULT_ZONE_FILE"];
-    let kept = zone.into_iter().filter_map(|name| Some((name, process_environment.get(name)?)));
+/// The environment for reading the configuration: without credentials. The zone counts only if the file has none, since
+/// arms may differ by their zones.
+pub(super) fn environment(process_environment: &ProcessEnvironment, plugin_config: &Value) -> ProcessEnvironment {
+    let has_zone = ["zone", "location"].into_iter().any(|key| plugin_config.get(key).is_some_and(|it| !it.is_null()));
+    let zone = ["SCW_DEFAULT_ZONE", "SCW_DEFAULT_ZONE_FILE"].into_iter().filter(|_| !has_zone);
+    let kept = zone.filter_map(|name| Some((name, process_environment.get(name)?)));
     kept.chain([("SCW_SECRET_KEY", KEY)]).collect()
 }
 

@@ -329,7 +329,7 @@ impl Rehearser {
         found.problems.extend(group.contradictions());
         let mut plugin_config = group.plugin_config();
         account::without_account(&mut plugin_config, &scratch.state().path().to_string_lossy());
-        let environment = account::environment(&self.process_environment);
+        let environment = account::environment(&self.process_environment, &plugin_config);
         let mut configuration = match GroupConfiguration::read(plugin_config.to_string().as_bytes(), &environment) {
             Ok(configuration) => configuration,
             Err(errors) => {

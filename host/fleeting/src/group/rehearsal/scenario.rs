@@ -39,42 +39,44 @@ pub struct Scenario {
     /// What it is about, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub title: String,
-    /// For how long jobs come, or a cluster is wanted.
+    /// For how many hours jobs come, or the cluster is wanted.
     #[cfg_attr(test, schemars(range(min = 1, max = MAX_HOURS)))]
     pub hours: u32,
-    /// The full hour at which it begins, in its time zone, like `2026-08-03T08:00:00`. Absent: a Monday's midnight.
+    /// The full hour at which it begins, in its time zone, like `2026-08-03T08:00:00`. Default: midnight of a Monday.
     #[serde(default, deserialize_with = "starts_at", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub starts_at: Option<DateTime>,
-    /// The name of the time zone, like `Europe/Paris`. Absent: that of the runner's first policy which names one, or
+    /// The name of the time zone, like `Europe/Paris`. Default: that of the runner's first policy that names one, or
     /// UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
-    /// From `running` until an instance takes jobs. Absent: 30 with an `instance_ready_command`, otherwise 0.
+    /// Seconds from `running` until an instance takes jobs. Default: 30 with an `instance_ready_command`, otherwise 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_seconds: Option<u32>,
-    /// Which jobs come. Several add up. Only runners have jobs.
+    /// Jobs, drawn by a pattern or listed. Several tables add up. Only for runners.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(test, schemars(length(min = 1)))]
     pub demand: Vec<Demand>,
-    /// What the operator of a cluster asks for. Only clusters are scaled.
+    /// How many nodes the operator of a cluster wants. The cluster is created at the beginning and terminated at the
+    /// end. Only for clusters.
     #[serde(default, rename = "scale", skip_serializing_if = "Vec::is_empty")]
     pub scales: Vec<Scale>,
-    /// How clusters are operated. Only for these.
+    /// How the cluster is operated. Only for clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterConduct>,
-    /// What server types cost, how they boot and how often that fails, where it is not as the simulator has it. The
-    /// last one about a server decides.
+    /// What servers cost and how they boot. Default: as in the simulator. The last table about a server decides each
+    /// key.
     #[serde(default, rename = "offer", skip_serializing_if = "Vec::is_empty")]
     pub offers: Vec<Offer>,
-    /// The hosts that a group of Macs takes and returns. Several add up. Absent: as many as the group may have
-    /// instances.
+    /// The hosts of a group of Macs, under names with its `pool_prefix`. Several tables add up. Default: as many hosts as
+    /// the group may have instances, the smaller one of `max_instances` and `max_size`.
     #[serde(default, rename = "pool", skip_serializing_if = "Vec::is_empty")]
     pub pools: Vec<Pool>,
-    /// What goes wrong.
+    /// What goes wrong for a while. What means nothing to a kind of group is refused.
     #[serde(default, rename = "incident", skip_serializing_if = "Vec::is_empty")]
     pub incidents: Vec<Incident>,
-    /// What was measured when it really happened, by the names of figures: `wait_p95 = 93.0`.
+    /// What was measured when it really happened, by the names of figures, as in `wait_p95 = 93.0`. The report shows it
+    /// beside the first arm.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub observed: BTreeMap<String, f64>,
 }
@@ -84,19 +86,18 @@ pub struct Scenario {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Demand {
-    /// When they come.
+    /// When jobs come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<Pattern>,
-    /// How many come in an hour of the pattern.
+    /// How many jobs come in an hour of the pattern.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(min = 1, max = MAX_JOBS_PER_HOUR)))]
     pub jobs_per_hour: Option<u32>,
-    /// How many minutes a job runs on average: from half of it to one and a half times.
+    /// How many minutes a job runs on average: each runs from half of it to one and a half times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(min = 1, max = MAX_MINUTES)))]
     pub job_minutes: Option<u32>,
-    /// Instead of a pattern, each job: when it comes and how long it runs, both in seconds. These are the same for every
-    /// seed.
+    /// Instead of a pattern, each job: `[[when it comes, how long it runs], ...]`, in seconds. The same for every seed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<(u64, u64)>,
 }
@@ -106,9 +107,10 @@ pub struct Demand {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Scale {
-    /// When, from the start of the scenario on. At `0s`: what the cluster is created with.
+    /// When, like `1h30m` since the start. If another operation is in progress, the operator waits for it. At `0s`: the
+    /// nodes with which the cluster is created.
     pub at: Time,
-    /// How many nodes these groups are to have from then on.
+    /// How many nodes these groups have from then on, as in `{ web = 5 }`.
     pub groups: BTreeMap<String, u32>,
 }
 
@@ -117,27 +119,28 @@ pub struct Scale {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ClusterConduct {
-    /// How often the operator runs `windlass cluster refresh`, and repairs a cluster that is in `error`. Absent: never.
+    /// How often the operator runs `windlass cluster refresh`, and repairs nodes that do not serve with `cluster apply`.
+    /// Default: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair_every: Option<Time>,
-    /// Whether the cluster is there before the scenario begins: then the time that its creation takes is not among those
-    /// of `ready_p50`, `ready_p95` and `ready_worst`.
+    /// `true`: the cluster is there before the scenario begins. Then `ready_p50`, `ready_p95` and `ready_worst` are those
+    /// of the scalings alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exists: bool,
-    /// The shortest and the longest time that a hook runs. Absent: none.
+    /// The shortest and the longest time that a hook runs. Default: no time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hook_seconds: Option<(u32, u32)>,
-    /// The share of runs of hooks, from 0 to 1, that fail.
+    /// The share of runs of hooks, from 0 to 1, that fail. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub failed_hooks: Option<f64>,
-    /// The hook of this stage, where it is not like all.
+    /// `hook_seconds` and `failed_hooks` for the hook of this stage alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decommission: Option<HookConduct>,
-    /// The hook of this stage, where it is not like all.
+    /// `hook_seconds` and `failed_hooks` for the hook of this stage alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configure: Option<HookConduct>,
-    /// The hook of this stage, where it is not like all.
+    /// `hook_seconds` and `failed_hooks` for the hook of this stage alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<HookConduct>,
 }
@@ -147,10 +150,10 @@ pub struct ClusterConduct {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct HookConduct {
-    /// The shortest and the longest time that it runs. Absent: that of all hooks.
+    /// The shortest and the longest time that it runs. Default: that of all hooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hook_seconds: Option<(u32, u32)>,
-    /// The share of its runs, from 0 to 1, that fail. Absent: that of all hooks.
+    /// The share of its runs, from 0 to 1, that fail. Default: that of all hooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub failed_hooks: Option<f64>,
@@ -161,46 +164,48 @@ pub struct HookConduct {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Offer {
-    /// Absent: every zone.
+    /// Default: every zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
-    /// Absent: every type.
+    /// Default: every type.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub server_type: Option<String>,
-    /// Euros.
+    /// In euros. Default: the simulator's price, which a note calls invented if it was never recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hourly_price: Option<f64>,
-    /// `available`, `scarce` or `shortage`.
+    /// What is left of a server type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stock: Option<Stock>,
-    /// The shortest and the longest time from power-on until `running`. Of an ordered Mac: until `ready`.
+    /// The shortest and the longest time from power-on until `running`, as in `[20, 60]`. Of an ordered Mac: until
+    /// `ready`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_seconds: Option<(u32, u32)>,
-    /// Of Macs: the shortest and the longest time from `reinstall` until `ready`, which is that of a wipe.
+    /// Of Macs: the shortest and the longest time from `reinstall` until `ready`, which is that of a wipe. Default:
+    /// `[300, 1200]`, an assumption.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reinstall_seconds: Option<(u32, u32)>,
-    /// The share of servers, from 0 to 1, that stop instead of running. Of Macs: that are broken after a reinstallation,
+    /// The share of servers, from 0 to 1, that stop instead of running. Of Macs: that are broken (`error`) after a wipe,
     /// a restart or an order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub failed_boots: Option<f64>,
 }
 
-/// Hosts of a pool. Their names begin with the `pool_prefix` of the group.
+/// Hosts of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
-    /// Absent: the group's zone.
+    /// Default: the group's zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
-    /// Absent: the group's type.
+    /// Default: the group's type.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub server_type: Option<String>,
-    /// How many.
+    /// How many hosts.
     #[cfg_attr(test, schemars(range(min = 1, max = MAX_HOSTS)))]
     pub hosts: u32,
-    /// How long ago they were delivered. Absent: a day, so that they can be deleted.
+    /// How long ago they were delivered. Default: `24h`, so that they can be deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age: Option<Time>,
 }
@@ -223,23 +228,23 @@ pub enum Stock {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Incident {
-    /// What.
+    /// What goes wrong.
     pub kind: IncidentKind,
-    /// When it begins, from the start of the scenario on.
+    /// When it begins, like `1h30m` since the start.
     pub at: Time,
-    /// How long it lasts.
+    /// For how long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lasts: Option<Time>,
-    /// Absent: every zone.
+    /// Default: every zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
-    /// Absent: every type.
+    /// Default: every type.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub server_type: Option<String>,
-    /// Of `slow-boots`: how many times longer a boot takes.
+    /// Of `slow-boots`: how many times as long a boot takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factor: Option<f64>,
-    /// Of `failing-boots` and `servers-stopped`: the share of servers, from 0 to 1. Of `spot-reclaim`: in an hour.
+    /// Of `failing-boots`, `servers-stopped` and `spot-reclaim`: the share of servers, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub share: Option<f64>,
@@ -253,19 +258,19 @@ pub struct Incident {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum IncidentKind {
-    /// Nothing is left: a creation is answered `out_of_stock`.
+    /// A creation is answered `out_of_stock`. Of Macs an order, so only with `order = true`.
     ZoneOutOfStock,
-    /// Every call is answered 503 by the gateway.
+    /// Every call is answered 503.
     ApiDown,
-    /// Calls above a rate are answered 429.
+    /// Calls above `calls_per_second` are answered 429.
     RateLimited,
-    /// Servers take longer until they run, and Macs until they are reinstalled.
+    /// Boots take `factor` times as long. Of Macs: wipes, restarts and orders.
     SlowBoots,
-    /// A share of servers stops instead of running, and of Macs breaks.
+    /// A `share` of servers stops instead of running. Of Macs: it is broken after a wipe.
     FailingBoots,
-    /// A share of the servers that run is stopped, once. Macs break.
+    /// A `share` of the running servers is stopped, once; `lasts` is not used. Macs break (`error`), in the pool as well.
     ServersStopped,
-    /// In each hour a share of the servers that run is deleted behind our back.
+    /// In each hour, a `share` of the running servers is deleted behind Windlass's back. Not of Macs.
     SpotReclaim,
 }
 
