@@ -1123,8 +1123,8 @@ func (ProvisioningOperation) EnumDescriptor() ([]byte, []int) {
 	return file_windlass_policy_v1_slots_proto_rawDescGZIP(), []int{15}
 }
 
-// Where it failed. `create` goes validate, servers, wait, prepare, configure, start; `scale` goes decommission,
-// resize, configure, start; `terminate` goes decommission, servers.
+// Where it failed. `create` goes validate, servers, wait, prepare, configure, start; `scale` goes validate,
+// decommission, resize, configure, start; `terminate` goes decommission, servers.
 type ProvisioningStage int32
 
 const (

@@ -38,12 +38,13 @@ fn the_page_of_the_exit_codes_is_made_of_the_codes_and_so_is_the_help() {
     let more = "3 also means that only some of several servers were created, that [a policy kept \
         one](decisions.md#who-asks-which-slot), or that a [cancellation](operations.md#cancel-an-operation) came too \
         late. To see unfinished operations, run [`windlass operation list \
-        --open`](operations.md#resume-open-operations). The next command finishes or undoes them.";
+        --open`](operations.md#resume-open-operations). The next `server create`, `server delete` or `sweep` finishes or undoes those on servers.";
     let checks = "| command | exits with 1 if |\n|---|---|\n\
         | `doctor`, `conformance` | a check finds a problem |\n\
         | `policy check` | a rule can never answer |\n\
         | `policy test`, `policy prove` | a fixture fails, a law is violated |\n\
         | `policy verify` | a policy is not trusted |\n\
+        | `rehearse` | a law is violated, or something is left |\n\
         | any with an option `--fail-on-...` | that happens |\n";
     let unusable = "They exit with 2 if their input is unusable.";
     let others = "`windlass-controller` and `fleeting-plugin-scaleway` exit with 0 after a requested stop, with 1 \

@@ -22,8 +22,8 @@ const VERSION: u32 = 1;
 /// How often, and after which pause, a writer tries while another one writes: five seconds together.
 const TRIES: u32 = 500;
 const PAUSE: Duration = Duration::from_millis(10);
-const HEADER: &str =
-    "# The digest of each tag when it was first used. `windlass policy lock --update` looks them up again.\n";
+const HEADER: &str = "# The digest of each tag when it was first used. To have a tag looked up again, remove its entry and restart the\n\
+     # program; for the command line, `windlass policy lock --update` does so.\n";
 
 /// A lock file, which need not be there yet.
 #[derive(Clone, Debug)]

@@ -21,8 +21,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use windlass_lifecycle::{Error, GroupName};
 use windlass_lifecycle::log::{Log, SharedLog, SharingHost};
+use windlass_lifecycle::{Error, GroupName};
 
 use connection::{Connection, words};
 pub use holder::LEASE;

@@ -14,6 +14,9 @@ use tempfile::TempDir;
 
 /// The user and group as whom the server runs where the tests are root's: it refuses to be root.
 const POSTGRES: &str = "postgres";
+/// The folders of a standby's data and socket.
+const STANDBY: &str = "standby";
+const STANDBY_SOCKET: &str = "standby-socket";
 
 /// A server, which ends when it is dropped.
 #[derive(Debug)]
@@ -21,7 +24,22 @@ pub struct Server {
     programs: PathBuf,
     user: Option<(u32, u32)>,
     folder: TempDir,
+    /// The folder of its data, in `folder`.
+    data: &'static str,
     child: Option<Child>,
+}
+
+/// A server that follows another one, in the folder of that one.
+#[derive(Debug)]
+pub struct Standby {
+    child: Child,
+}
+
+impl Drop for Standby {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 impl Server {
@@ -37,11 +55,9 @@ impl Server {
         if let Some((user, group)) = user {
             std::os::unix::fs::chown(folder.path(), Some(user), Some(group)).unwrap();
         }
-        let mut server = Self { programs, user, folder, child: None };
-        let data = server.data();
-        let made = server.command("initdb").args(["-A", "trust", "-U", "windlass", "-N", "-D"]).arg(&data).output();
-        let made = made.unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let mut server = Self { programs, user, folder, data: "data", child: None };
+        let made = server.command("initdb").args(["-A", "trust", "-U", "windlass", "-N", "-D", "data"]).output();
+        succeeded(&made.unwrap());
         server.run();
         Some(server)
     }
@@ -52,12 +68,12 @@ impl Server {
         self.folder.path()
     }
 
-    fn data(&self) -> PathBuf {
-        self.folder.path().join("data")
+    fn command(&self, program: &str) -> Command {
+        self.as_user(Command::new(self.programs.join(program)))
     }
 
-    fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(self.programs.join(program));
+    /// A program as the user of the server.
+    fn as_user(&self, mut command: Command) -> Command {
         command.current_dir(self.folder.path()).env("LC_ALL", "C");
         if let Some((user, group)) = self.user {
             command.uid(user).gid(group);
@@ -67,17 +83,21 @@ impl Server {
 
     /// Starts the server again, after [`Server::kill`].
     pub fn run(&mut self) {
-        let folder = self.folder.path().to_owned();
+        self.child = Some(self.serve(self.data, "."));
+    }
+
+    /// A server with its data and its socket in these folders, once it answers.
+    fn serve(&self, data: &str, socket: &str) -> Child {
+        let (log, socket) = (self.folder.path().join("log"), self.folder.path().join(socket));
         let start = || {
             let mut command = self.command("postgres");
-            command.arg("-D").arg(self.data()).arg("-k").arg(&folder).args(["-c", "listen_addresses="]);
+            command.args(["-D", data, "-c", "listen_addresses=", "-k"]).arg(&socket);
             command.args(["-c", "max_connections=200", "-c", "shared_buffers=16MB"]);
-            let log = std::fs::File::create(folder.join("log")).unwrap();
-            command.stdout(Stdio::null()).stderr(log).spawn().unwrap()
+            command.stdout(Stdio::null()).stderr(std::fs::File::create(&log).unwrap()).spawn().unwrap()
         };
         let (mut child, started) = (start(), Instant::now());
-        while !self.psql("select 1").status.success() {
-            let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
+        while !self.psql_at(&socket, "select 1").status.success() {
+            let log = std::fs::read_to_string(&log).unwrap_or_default();
             assert!(started.elapsed() < Duration::from_secs(60), "the server does not start: {log}");
             std::thread::sleep(Duration::from_millis(20));
             // It ends at once while a process of the one that was killed still has its memory.
@@ -85,21 +105,92 @@ impl Server {
                 child = start();
             }
         }
-        self.child = Some(child);
+        child
+    }
+
+    /// A standby that has what the server has, and follows it. If it is `synchronous`, no commit is acknowledged that it
+    /// lacks.
+    #[must_use]
+    pub fn follow(&self, synchronous: bool) -> Standby {
+        let mut copy = self.command("pg_basebackup");
+        copy.args(["-U", "windlass", "-D", STANDBY, "-R", "-c", "fast", "-h"]).arg(self.folder.path());
+        succeeded(&copy.output().unwrap());
+        let socket = self.folder.path().join(STANDBY_SOCKET);
+        std::fs::create_dir(&socket).unwrap();
+        if let Some((user, group)) = self.user {
+            std::os::unix::fs::chown(&socket, Some(user), Some(group)).unwrap();
+        }
+        let standby = Standby { child: self.serve(STANDBY, STANDBY_SOCKET) };
+        if synchronous {
+            self.execute("alter system set synchronous_standby_names = '*'");
+            self.execute("select pg_reload_conf()");
+        }
+        let state = if synchronous { "sync" } else { "async" };
+        self.until(&format!("select count(*) from pg_stat_replication where sync_state = '{state}'"), "1");
+        standby
+    }
+
+    /// Waits until the standby has every commit.
+    pub fn caught_up(&self, _: &Standby) {
+        self.until("select bool_and(replay_lsn >= pg_current_wal_lsn()) from pg_stat_replication", "t");
+    }
+
+    /// From now on the standby gets nothing more.
+    pub fn cut_off(&self, _: &Standby) {
+        let socket = self.folder.path().join(STANDBY_SOCKET);
+        for statement in ["alter system set primary_conninfo = ''", "select pg_reload_conf()"] {
+            succeeded(&self.psql_at(&socket, statement));
+        }
+        self.until("select count(*) from pg_stat_replication", "0");
+    }
+
+    /// Kills the server. The standby takes its place and its socket.
+    pub fn fail_over(&mut self, standby: Standby) {
+        self.kill();
+        let socket = self.folder.path().join(STANDBY_SOCKET);
+        succeeded(&self.psql_at(&socket, "select pg_promote()"));
+        succeeded(&self.command("pg_ctl").args(["stop", "-m", "fast", "-w", "-D", STANDBY]).output().unwrap());
+        drop(standby);
+        self.data = STANDBY;
+        self.run();
+    }
+
+    fn until(&self, query: &str, answer: &str) {
+        let started = Instant::now();
+        while self.execute(query) != answer {
+            assert!(started.elapsed() < Duration::from_secs(60), "it never came to that: {query} = {answer}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Lets no file of the server grow beyond so many bytes, as a full disk does; `None`: as far as there is room.
+    pub fn limit_files(&self, bytes: Option<u64>) {
+        let limit = bytes.map_or_else(|| "--fsize=unlimited".to_owned(), |bytes| format!("--fsize={bytes}:unlimited"));
+        for process in self.processes() {
+            // A process may have ended meanwhile.
+            let _ = self.as_user(Command::new("prlimit")).args(["--pid", &process, &limit]).output();
+        }
+    }
+
+    /// The server's own process, and those that it has started.
+    fn processes(&self) -> Vec<String> {
+        let Some(child) = &self.child else { return Vec::new() };
+        let postmaster = child.id().to_string();
+        let children = Command::new("pgrep").args(["-P", &postmaster]).output().unwrap();
+        let children = String::from_utf8_lossy(&children.stdout).lines().map(str::to_owned).collect();
+        [vec![postmaster], children].concat()
     }
 
     /// Kills every process of the server, as a loss of power does but for what the kernel has.
     pub fn kill(&mut self) {
-        let Some(mut child) = self.child.take() else { return };
-        let postmaster = child.id().to_string();
+        let Some(child) = &self.child else { return };
         // It starts nothing more, and its processes do not see it end.
         let kill = |signal: &str, process: &str| Command::new("kill").args([signal, process]).status();
-        let _ = kill("-STOP", &postmaster);
-        let children = Command::new("pgrep").args(["-P", &postmaster]).output().unwrap();
-        for process in String::from_utf8_lossy(&children.stdout).lines().chain([postmaster.as_str()]) {
+        let _ = kill("-STOP", &child.id().to_string());
+        for process in self.processes().iter().rev() {
             let _ = kill("-KILL", process);
         }
-        let _ = child.wait();
+        let _ = self.child.take().map(|mut child| child.wait());
     }
 
     /// The URL of a schema of its own.
@@ -126,9 +217,13 @@ impl Server {
     }
 
     fn psql(&self, statement: &str) -> Output {
+        self.psql_at(self.folder.path(), statement)
+    }
+
+    fn psql_at(&self, socket: &Path, statement: &str) -> Output {
         let mut command = self.command("psql");
         command.args(["-X", "-A", "-t", "-U", "windlass", "-d", "postgres", "-c", statement]);
-        command.arg("-h").arg(self.folder.path()).output().unwrap()
+        command.arg("-h").arg(socket).output().unwrap()
     }
 }
 
@@ -136,6 +231,10 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+fn succeeded(output: &Output) {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// The folder of the newest version's programs.

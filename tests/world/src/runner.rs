@@ -74,6 +74,7 @@ pub(crate) async fn start(
             max_leftovers: 10,
             delete_on_shutdown: shape.delete_on_shutdown,
             state_directory,
+            shared_state: None,
             policies: windlass_policy::Policies::default(),
             policy_folder: PathBuf::from("."),
             brake: windlass_policy::Brake::default(),

@@ -2626,8 +2626,8 @@ export const ProvisioningOperationSchema: GenEnum<ProvisioningOperation> = /*@__
   enumDesc(file_windlass_policy_v1_slots, 15);
 
 /**
- * Where it failed. `create` goes validate, servers, wait, prepare, configure, start; `scale` goes decommission,
- * resize, configure, start; `terminate` goes decommission, servers.
+ * Where it failed. `create` goes validate, servers, wait, prepare, configure, start; `scale` goes validate,
+ * decommission, resize, configure, start; `terminate` goes decommission, servers.
  *
  * @generated from enum windlass.policy.v1.ProvisioningStage
  */

@@ -52,8 +52,8 @@ pub mod exports {
                         }
                     }
                 }
-                /// Where it failed. `create` goes validate, servers, wait, prepare, configure, start; `scale` goes decommission,
-                /// resize, configure, start; `terminate` goes decommission, servers.
+                /// Where it failed. `create` goes validate, servers, wait, prepare, configure, start; `scale` goes validate,
+                /// decommission, resize, configure, start; `terminate` goes decommission, servers.
                 #[repr(u8)]
                 #[derive(Debug, Clone, Copy, Eq, Ord, PartialEq, PartialOrd, ::serde::Serialize, ::serde::Deserialize)]
                 #[serde(rename_all = "kebab-case")]

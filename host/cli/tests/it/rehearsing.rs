@@ -160,7 +160,12 @@ fn keys(schema: &Value, table: &Value) -> String {
     properties.sort_by_key(|(key, _)| !is_required(key));
     let rows = properties.into_iter().map(|(key, property)| {
         let mut meaning = vec![text(property)];
-        meaning.extend(property["maximum"].as_u64().filter(|_| property["type"] == "integer").map(|most| format!("At most {most}.")));
+        meaning.extend(
+            property["maximum"]
+                .as_u64()
+                .filter(|_| property["type"] == "integer")
+                .map(|most| format!("At most {most}.")),
+        );
         let of = property["$ref"].as_str().map(|of| &schema["$defs"][of.trim_start_matches("#/$defs/")]);
         let choices = of.and_then(|of| of["oneOf"].as_array()).into_iter().flatten();
         meaning.extend(choices.map(|choice| format!("`{}`: {}", choice["const"].as_str().unwrap(), text(choice))));
@@ -179,7 +184,10 @@ fn the_page_of_scenarios_is_made_of_the_schema_and_the_figures() {
         .to_owned();
     page += &keys(&schema, &schema);
     for (key, property) in schema["properties"].as_object().unwrap() {
-        let of = property["items"]["$ref"].as_str().or(property["$ref"].as_str()).map(|of| of.trim_start_matches("#/$defs/"));
+        let of = property["items"]["$ref"]
+            .as_str()
+            .or(property["$ref"].as_str())
+            .map(|of| of.trim_start_matches("#/$defs/"));
         let heading = match (of, property["type"] == "array") {
             (Some(_), true) => format!("`[[{key}]]`"),
             (Some(_), false) => format!("`[{key}]`"),

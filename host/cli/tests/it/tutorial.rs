@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use windlass_test_guests::{
-    GRACE_FOR_STOPPED, KEEP_NEW_NODES_FOR_INSPECTION, KEEP_UNTIL, KEEP_VOLUMES_FOR_INSPECTION, MAXIMUM_AGE,
-    NAMESPACE_BUDGET, STOCK_AWARE_RETRY,
+    GRACE_FOR_STOPPED, KEEP_UNTIL, KEEP_VOLUMES_FOR_INSPECTION, MAXIMUM_AGE, NAMESPACE_BUDGET, STOCK_AWARE_RETRY,
 };
 
 use crate::distribution::{OTHERS, Registry};
@@ -255,9 +254,6 @@ fn every_command_of_every_page_is_run_or_says_why_it_is_not() {
 #[test]
 fn the_tutorial_of_clusters_does_what_it_says() {
     let mut reader = Reader::new();
-    let policies = reader.folder.join("target/policies");
-    std::fs::create_dir_all(&policies).unwrap();
-    KEEP_NEW_NODES_FOR_INSPECTION.write_to(&policies).unwrap();
     let commands = reader.follow(&part("docs/clusters.md", "## Tutorial"));
     assert!(commands >= 13, "only {commands} commands were found");
     assert_eq!(reader.world.resources(), 0);

@@ -1,10 +1,12 @@
 //! The pages of the documentation that are made of the program's options and of its chart.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use clap::CommandFactory as _;
 use serde_json::Value;
 use windlass_controller::Arguments;
+use windlass_policy::slots::SlotName;
 use windlass_test_reference::{cell, commands, hold, repository, wrapped};
 
 #[test]
@@ -100,6 +102,11 @@ fn the_page_of_the_chart_is_made_of_its_values_and_their_schema() {
         let is_there = entries.iter().any(|entry| entry.path == path);
         assert!(elsewhere || is_there, "values.yaml lacks {}", path.join("."));
     }
+
+    let slots = SlotName::ALL.map(SlotName::as_str);
+    let known: BTreeSet<&str> = slots.into_iter().chain(["trust", "registries", "labels"]).collect();
+    let taken = whole["properties"]["policies"]["properties"].as_object().unwrap();
+    assert!(taken.keys().map(String::as_str).eq(known), "the chart takes the keys of the configuration");
 
     let introduction = "What `--set` and a file of values may hold: `helm install windlass \
         host/controller/deploy/helm/windlass-controller --namespace windlass-system --values FILE`. A value \

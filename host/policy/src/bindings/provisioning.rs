@@ -21,8 +21,8 @@ pub enum Operation {
     Other,
 }
 
-/// Where it failed. `create` goes validate, servers, wait, prepare, configure, start; `scale` goes decommission,
-/// resize, configure, start; `terminate` goes decommission, servers.
+/// Where it failed. `create` goes validate, servers, wait, prepare, configure, start; `scale` goes validate,
+/// decommission, resize, configure, start; `terminate` goes decommission, servers.
 #[derive(Clone, Copy, Hash, Debug, PartialEq, Eq, ComponentType, Lift, Lower, Serialize, Deserialize)]
 #[component(enum)]
 #[repr(u8)]

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error")]
 
 mod cut;
+mod failures;
 mod hosts;
 mod laws;
 mod server;

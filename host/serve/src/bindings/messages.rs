@@ -1434,8 +1434,8 @@ impl ProvisioningOperation {
         }
     }
 }
-/// Where it failed. `create` goes validate, servers, wait, prepare, configure, start; `scale` goes decommission,
-/// resize, configure, start; `terminate` goes decommission, servers.
+/// Where it failed. `create` goes validate, servers, wait, prepare, configure, start; `scale` goes validate,
+/// decommission, resize, configure, start; `terminate` goes decommission, servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum ProvisioningStage {

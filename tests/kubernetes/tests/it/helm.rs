@@ -261,6 +261,10 @@ async fn what_the_chart_renders_without_a_cluster_is_applied_and_shows_no_drift_
     };
     let rendered = render()?;
     ensure!(rendered == render()?, "it renders something else each time");
+    for (policies, expected) in [(Value::Null, "{}"), (json!({"labels": ["team"]}), r#"{"labels":["team"]}"#)] {
+        let rendered = installation.run_helm(&["template"], json!({"policies": policies}))?;
+        ensure!(rendered.contains(&format!("policies: {expected}\n")), "{policies}: {rendered}");
+    }
     let compare = |verb: &str| {
         let arguments = [verb, "--server-side", "--force-conflicts", "--namespace", SYSTEM, "--filename=-"];
         plane.kubectl(User::Admin, &arguments, &rendered)

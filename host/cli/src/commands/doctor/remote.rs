@@ -92,7 +92,7 @@ const PRODUCTS: [Product; 6] = [
     Product {
         check: "rights-iam",
         reads: "quotas of the organization",
-        only_for: Some("quotas in `windlass cluster validate`"),
+        only_for: Some("the check of quotas before a creation"),
         paths: &["/iam/v1alpha1/quota?organization_id={organization}&page_size=1"],
     },
 ];

@@ -11,7 +11,7 @@ pub(super) const SIMPLIFIED: [&str; 5] = [
     "GitLab's taskscaler is rebuilt from the runner's documentation, its provisioner from its source",
     "the runner hears of a job within a second, and knows no request_concurrency, scale_throttle or \
      reservation_throttling",
-    "instance_ready_command takes a fixed time (--ready-seconds), and each job has a fixed length",
+    "instance_ready_command takes a fixed time (--ready-seconds), and each job the time that was drawn for it",
     "costs are the servers' alone, by the second, without volumes, addresses and traffic",
 ];
 
