@@ -520,7 +520,7 @@ pub(crate) struct ResumeOperations {
 
 #[derive(Debug, Args)]
 pub(crate) struct ListOperations {
-    /// Only operations that have not ended
+    /// Only operations that are open, left or unverified
     #[arg(long, conflicts_with = "state")]
     pub(crate) open: bool,
     /// Only operations in these states (repeatable)

@@ -93,7 +93,7 @@ pub enum Command {
         /// The operation's id, as in `status.operation` [default: list all]
         #[arg(value_name = "OPERATION")]
         operation: Option<String>,
-        /// Only operations that have not ended
+        /// Only operations that are open, left or unverified
         #[arg(long, conflicts_with = "operation")]
         open: bool,
         /// At most so many
