@@ -23,7 +23,7 @@ const VERSION: u32 = 1;
 const TRIES: u32 = 500;
 const PAUSE: Duration = Duration::from_millis(10);
 const HEADER: &str = "# The digest of each tag when it was first used. To have a tag looked up again, remove its entry and restart the\n\
-     # program; for the command line, `windlass policy lock --update` does so.\n";
+     # program. For the command line, run `windlass policy lock --update` instead.\n";
 
 /// A lock file, which need not be there yet.
 #[derive(Clone, Debug)]

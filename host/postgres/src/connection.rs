@@ -91,14 +91,15 @@ impl Worker {
             Some((every, mut regularly)) => {
                 let mut due = Instant::now();
                 loop {
-                    let wait = due.saturating_duration_since(Instant::now());
-                    match queue.recv_timeout(wait) {
+                    // Before what waits in the queue: it must not be late for it.
+                    if Instant::now() >= due {
+                        regularly(&mut connection);
+                        due = Instant::now() + every;
+                    }
+                    match queue.recv_timeout(due.saturating_duration_since(Instant::now())) {
                         Ok(job) => job(&mut connection),
                         Err(mpsc::RecvTimeoutError::Disconnected) => return,
-                        Err(mpsc::RecvTimeoutError::Timeout) => {
-                            regularly(&mut connection);
-                            due = Instant::now() + every;
-                        }
+                        Err(mpsc::RecvTimeoutError::Timeout) => {}
                     }
                 }
             }

@@ -98,7 +98,9 @@ impl Holder {
     /// Takes a name that one process at a time holds. False where another one does, which lives.
     pub(crate) fn take(&self, name: &str, client: &mut Client) -> Result<bool, postgres::Error> {
         remove_expired(name, client)?;
-        let taken = "insert into leases (name, holder) values ($1, $2) on conflict (name) do nothing";
+        // A statement that is repeated after a lost answer finds this process's own row.
+        let taken = "insert into leases (name, holder) values ($1, $2) on conflict (name) \
+                     do update set holder = excluded.holder where leases.holder = excluded.holder";
         Ok(client.execute(taken, &[&name, &self.id])? == 1)
     }
 
@@ -136,13 +138,23 @@ pub(crate) fn hosts(client: &mut Client) -> Result<Vec<SharingHost>, postgres::E
     if tables::found(client)? == Found::Nothing {
         return Ok(Vec::new());
     }
-    let all = "select host, process, (extract(epoch from expires_at) * 1000)::bigint, expires_at >= now() \
-               from holders order by expires_at desc, id limit 10000";
-    let host = |row: postgres::Row| SharingHost {
+    let all = format!("{HOST} from holders order by expires_at desc, id limit 10000");
+    Ok(client.query(&all, &[])?.iter().map(host).collect())
+}
+
+/// The process that holds a name.
+pub(crate) fn holder(name: &str, client: &mut Client) -> Result<Option<SharingHost>, postgres::Error> {
+    let of_name = format!("{HOST} from leases join holders on holder = holders.id where name = $1");
+    Ok(client.query_opt(&of_name, &[&name])?.as_ref().map(host))
+}
+
+const HOST: &str = "select host, process, (extract(epoch from expires_at) * 1000)::bigint, expires_at >= now()";
+
+fn host(row: &postgres::Row) -> SharingHost {
+    SharingHost {
         host: row.get(0),
         process: row.get::<_, i32>(1).cast_unsigned(),
         renewed_at: row.get::<_, i64>(2).cast_unsigned().saturating_sub(LEASE_MILLISECONDS),
         lives: row.get(3),
-    };
-    Ok(client.query(all, &[])?.into_iter().map(host).collect())
+    }
 }

@@ -140,6 +140,10 @@ impl SharedLog for PostgresState {
     fn hosts(&self) -> Result<Vec<SharingHost>, Error> {
         outside_of_tasks(|| self.ask(holder::hosts))
     }
+
+    fn holder(&self, lock: &str) -> Result<Option<SharingHost>, Error> {
+        outside_of_tasks(|| self.ask(|client| holder::holder(lock, client)))
+    }
 }
 
 /// The client blocks, and refuses to do so on a thread that runs tasks.

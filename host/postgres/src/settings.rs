@@ -136,7 +136,7 @@ impl Settings {
             "localhost".clone_into(&mut host);
         }
         if let Some(group) = group {
-            // A group's name has no underscore, so no two groups get one schema.
+            // A group's name has no underscore, so no two groups of one URL get the same schema.
             let of_group = format!("{schema}_{}", group.as_str().replace('-', "_"));
             if !is_identifier(&of_group) {
                 let problem = format!("{of_group}, the schema of this group, would have more than 63 bytes");

@@ -209,7 +209,7 @@ pub const FIGURES: [Figure; 30] = [
         Unit::Count,
         true,
         |it| it.totals.creations as f64,
-        "Servers that were created; of a runner with failed creations. Of Macs: claims.",
+        "Servers created. For runners, failed creations count, too. For Macs: claims.",
     ),
     figure(
         "failures",

@@ -59,7 +59,7 @@ impl ProcessEnvironment {
         }
     }
 
-    /// All of them, for who has variables of its own.
+    /// All variables, for the settings of a database.
     pub(super) fn variables(&self) -> &BTreeMap<String, String> {
         &self.variables
     }

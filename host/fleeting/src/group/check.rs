@@ -75,9 +75,7 @@ pub async fn check(
         jobs = jobs.saturating_add(of_group);
         check_group(*group, process_environment, compiler.clone(), &mut found).await;
         if groups.iter().filter(|other| other.name() == group.name()).count() > 1 && !group.name().is_empty() {
-            found
-                .notes
-                .push("another group has the same name: they need a `state_dir` and an `owner` of their own".into());
+            found.notes.push("another group has the same name: give each its own `name`".into());
         }
         checked.push(found);
     }

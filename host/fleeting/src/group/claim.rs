@@ -1,13 +1,12 @@
 //! A group is worked on by one process, whether a folder or a database has its journal, and its servers carry one owner.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cap_std::fs::{OpenOptions, OpenOptionsExt as _};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
-use windlass_lifecycle::log::{Lease, SharingHost};
+use windlass_lifecycle::log::Lease;
 use windlass_lifecycle::{GroupName, Lifecycle, OwnerName, StateDirectory};
 use windlass_postgres::LEASE;
 
@@ -23,7 +22,7 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 const LOCK_INTERVAL: Duration = Duration::from_millis(50);
 /// The name of the lock on a group in a database.
 const GROUP: &str = "group";
-/// How much longer than its lease a host of a shared state is waited for. The runner gives a minute to Init.
+/// How much longer than a lease `alone` waits. The runner gives a minute to Init.
 const SHARED_MARGIN: Duration = Duration::from_secs(5);
 /// Between two tries.
 const SHARED_INTERVAL: Duration = Duration::from_secs(1);
@@ -81,9 +80,8 @@ pub(super) fn open(configuration: &Common) -> Result<StateDirectory, StartError>
     })
 }
 
-/// The group in the state that several hosts share, for this process alone: nothing is done with the group before. A
-/// host that does not say that it lives is waited for until it may be taken for dead; from then on it can write
-/// nothing more. `None` where the folder has the journal, whose lock is enough.
+/// Takes the lock on the group in the database, before anything else is done with the group. Waits until a silent host's
+/// lease has expired; that host can then write nothing more. `None`: the folder has the journal, and its lock is enough.
 pub(super) async fn alone(lifecycle: &Lifecycle, configuration: &Common) -> Result<Option<Lease>, StartError> {
     let Some(shared) = &configuration.shared_state else { return Ok(None) };
     let log = lifecycle.journal().log();
@@ -93,15 +91,11 @@ pub(super) async fn alone(lifecycle: &Lifecycle, configuration: &Common) -> Resu
             return Ok(Some(lease));
         }
         if Instant::now() >= patience {
-            let ours = (windlass_process::host_name(), std::process::id());
-            let is_ours = |host: &SharingHost| (Some(&host.host), host.process) == (ours.0.as_ref(), ours.1);
-            let living = shared.hosts()?.into_iter().filter(|host| host.lives && !is_ours(host));
-            let names: BTreeSet<String> =
-                living.map(|host| format!("{} (process {})", host.host, host.process)).collect();
+            let holder = shared.holder(GROUP)?.map(|host| format!("{} (process {})", host.host, host.process));
             return Err(StartError::Shared {
                 group: configuration.group.to_string(),
                 location: shared.location().to_owned(),
-                hosts: names.into_iter().collect::<Vec<_>>().join(", "),
+                holder: holder.unwrap_or_else(|| "a process that has just ended".to_owned()),
             });
         }
         tokio::time::sleep(SHARED_INTERVAL).await;

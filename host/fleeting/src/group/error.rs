@@ -32,9 +32,9 @@ pub enum StartError {
          plugin of its former registration still runs: restart the runner", path.display()
     )]
     Locked { group: String, path: PathBuf },
-    /// Another host works on the same group.
+    /// Another host works on the same group, or an earlier process of this one is not known to be dead yet.
     #[error(
-        "another host has the group {group} in {location}: {hosts}. Stop its runner first; if it is gone, its group can \
+        "another host has the group {group} in {location}: {holder}. Stop its runner first; if it is gone, its group can \
          be taken over half a minute after its last sign of life. Two runners at the same time need a `name` each in \
          plugin_config"
     )]
@@ -42,7 +42,8 @@ pub enum StartError {
         group: String,
         /// The database.
         location: String,
-        hosts: String,
+        /// The host and its process.
+        holder: String,
     },
     /// Servers of this group were made by somebody else, or their state directory was lost.
     #[error(

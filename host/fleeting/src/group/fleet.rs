@@ -67,7 +67,7 @@ pub(crate) struct Fleet<K: MachineKind> {
     pub(crate) strangers: Mutex<HashSet<String>>,
     pub(crate) looks: Looks,
     pub(crate) tasks: Tasks,
-    /// Held as long as the group lives: that on the group in a shared state, and that on its folder.
+    /// Both locks, held as long as the group lives: on the group in the database, and on its folder.
     pub(crate) _lease: Option<Lease>,
     pub(crate) _lock: Lock,
     /// Reloads policies as their files change.
@@ -184,6 +184,10 @@ impl<K: MachineKind> Calls for Fleet<K> {
     /// Also where members stay, removals are waited for: with its own `delete_instances_on_shutdown`, the runner has
     /// asked for them a moment ago, and ends this process after the answer.
     async fn shutdown(self: Arc<Self>) {
+        if self.is_overtaken() {
+            tracing::warn!("another host has this group now, so nothing is removed");
+            return;
+        }
         let everything = self.common().delete_on_shutdown;
         if everything {
             let all: Vec<String> = self.book.lock().iter().map(|(id, _)| id.clone()).collect();
@@ -199,7 +203,8 @@ impl<K: MachineKind> Calls for Fleet<K> {
             }
             let goes_on = || {
                 let book = self.book.lock();
-                book.is_removing() || everything && book.iter().any(|(_, entry)| entry.phase().is_judged())
+                !self.is_overtaken()
+                    && (book.is_removing() || everything && book.iter().any(|(_, entry)| entry.phase().is_judged()))
             };
             while goes_on() {
                 tokio::time::sleep(SHUTDOWN_INTERVAL).await;

@@ -1,4 +1,4 @@
-//! Ids of instances that must survive the process. The journal keeps them, so that whoever has it has them.
+//! Ids of instances that must survive the process. They are in the journal, so they move with it.
 
 use std::collections::BTreeSet;
 
@@ -10,6 +10,8 @@ pub(crate) struct Ids {
     journal: Journal,
     name: &'static str,
     ids: Mutex<BTreeSet<String>>,
+    /// Held while the list is written, so that nobody waits for the journal who only asks.
+    writing: Mutex<()>,
 }
 
 impl Ids {
@@ -18,7 +20,8 @@ impl Ids {
     /// # Errors
     /// When the journal cannot be read.
     pub(crate) fn open(journal: &Journal, name: &'static str) -> Result<Self, Error> {
-        Ok(Self { ids: Mutex::new(journal.list(name)?), journal: journal.clone(), name })
+        let ids = Mutex::new(journal.list(name)?);
+        Ok(Self { journal: journal.clone(), name, ids, writing: Mutex::default() })
     }
 
     /// Whether the instance is among them.
@@ -29,26 +32,34 @@ impl Ids {
     /// Puts instances among them.
     ///
     /// # Errors
-    /// When that cannot be written; then they count for this process only.
+    /// When that cannot be written; then they are not among them.
     pub(crate) fn remember<'a>(&self, all: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
-        let mut ids = self.ids.lock();
+        let _turn = self.writing.lock();
+        let mut ids = self.ids.lock().clone();
         let before = ids.len();
         ids.extend(all.into_iter().map(str::to_owned));
-        if ids.len() > before { self.journal.keep_list(self.name, &ids) } else { Ok(()) }
+        if ids.len() > before {
+            self.journal.keep_list(self.name, &ids)?;
+            *self.ids.lock() = ids;
+        }
+        Ok(())
     }
 
     /// Takes an instance out.
     pub(crate) fn forget(&self, id: &str) {
-        let mut ids = self.ids.lock();
-        if ids.remove(id)
-            && let Err(error) = self.journal.keep_list(self.name, &ids)
-        {
+        let _turn = self.writing.lock();
+        let mut ids = self.ids.lock().clone();
+        if !ids.remove(id) {
+            return;
+        }
+        if let Err(error) = self.journal.keep_list(self.name, &ids) {
             tracing::warn!(
                 list = self.name,
                 error = &error as &dyn std::error::Error,
                 "a list of instances cannot be written"
             );
         }
+        *self.ids.lock() = ids;
     }
 }
 
@@ -71,5 +82,15 @@ mod tests {
         drop(ids);
         let after = open();
         assert!(!after.holds("a") && after.holds("b"));
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_not_remembered_and_is_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDirectory::open(folder.path()).unwrap();
+        drop(Journal::open(&state, Durability::Process).unwrap());
+        let ids = Ids::open(&Journal::read_only(&state).unwrap(), "suspended").unwrap();
+        assert!(ids.remember(["a"]).is_err() && !ids.holds("a"));
+        assert!(ids.remember(["a"]).is_err());
     }
 }

@@ -43,7 +43,7 @@ pub(crate) struct Opened {
     pub(crate) known: Ids,
     /// Members that this start took over.
     pub(crate) taken_over: Vec<String>,
-    /// The group is this process's, in a state that several hosts share.
+    /// The lock on the group in the database.
     pub(crate) lease: Option<Lease>,
 }
 

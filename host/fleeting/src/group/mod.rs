@@ -110,7 +110,7 @@ impl ScalewayGroup {
         let fleet = self.fleet.get().ok_or_else(|| Failure("the group has not been initialised".to_owned()))?;
         match fleet.is_overtaken() {
             // The other host's runner has the instances, and may be removing them.
-            true => Err(Failure("another host took this group over: restart the runner".to_owned())),
+            true => Err(Failure("another host has this group now: stop this runner".to_owned())),
             false => Ok(fleet),
         }
     }

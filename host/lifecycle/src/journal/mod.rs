@@ -39,10 +39,10 @@ use crate::log::{Change, Condition, Durability, Fence, Lease, Log, LogEntry, Que
 use crate::state_directory::StateDirectory;
 
 const OPERATIONS: &[&str] = &[OPERATION];
-/// The families of streams that hold what was done.
+/// The families of streams that move with the journal.
 pub(crate) const FAMILIES: &[&str] = &[OPERATION, LIST];
 const OPERATION: &str = "operation";
-/// Ids that a host keeps beside the operations.
+/// Ids that are kept beside the operations.
 const LIST: &str = "list";
 /// The one stream that says which history the log is of.
 const HISTORY: &str = "history";
@@ -264,7 +264,7 @@ impl Journal {
         }
     }
 
-    /// The ids that a host keeps under this name, beside the operations. They move with the journal.
+    /// The ids that are kept under this name, beside the operations. They move with the journal.
     ///
     /// # Errors
     /// [`Error::JournalRead`].

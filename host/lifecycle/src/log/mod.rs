@@ -121,6 +121,12 @@ pub trait SharedLog: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`Error::JournalOpen`] when it cannot be reached.
     fn hosts(&self) -> Result<Vec<SharingHost>, Error>;
+
+    /// The process that holds a [lock](Log::lock).
+    ///
+    /// # Errors
+    /// [`Error::JournalOpen`] when it cannot be reached.
+    fn holder(&self, lock: &str) -> Result<Option<SharingHost>, Error>;
 }
 
 /// A process that has a shared log open for writing.

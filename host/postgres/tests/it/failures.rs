@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 use windlass_lifecycle::log::{Change, Query, SharedLog as _, Target};
@@ -40,11 +41,15 @@ async fn a_synchronous_standby_has_all_that_was_acknowledged_at_any_write() {
     let Some(mut server) = Server::start() else { return };
     let log = server.state("s").open().unwrap();
     let standby = server.follow(true);
+    let is_over = Arc::new(AtomicBool::new(false));
     let writer = {
-        let log = Arc::clone(&log);
+        let (log, is_over) = (Arc::clone(&log), Arc::clone(&is_over));
         tokio::spawn(async move {
             let mut acknowledged = Vec::new();
             for number in 0.. {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
                 match log.append(note("a", number)).await {
                     Ok(_) => acknowledged.push(number as u64),
                     Err(_) => break,
@@ -57,6 +62,7 @@ async fn a_synchronous_standby_has_all_that_was_acknowledged_at_any_write() {
         tokio::task::yield_now().await;
     }
     server.fail_over(standby);
+    is_over.store(true, Ordering::Relaxed);
     let (acknowledged, found) = (writer.await.unwrap(), numbers(&*log));
     assert!(acknowledged.len() >= 29, "{acknowledged:?}");
     assert_eq!(found[..acknowledged.len()], acknowledged);
@@ -107,12 +113,13 @@ async fn a_full_disk_refuses_a_write_whole_and_ends_when_there_is_room() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_a_free_connection_is_named_and_used_again_later() {
     let Some(server) = Server::start() else { return };
-    server.execute("create role ops login connection limit 1");
+    server.execute("create role ops login");
     server.execute("grant create on database postgres to ops");
     let url = server.url("o").replace("windlass@", "ops@");
     let state = PostgresState::parse(&url, &BTreeMap::new(), "here").unwrap();
-    // Its lease has the only connection.
     let log = state.open().unwrap();
+    // Its lease has the only connection.
+    server.execute("alter role ops connection limit 1");
     let refused = log.append(note("a", 1)).await.unwrap_err().to_string();
     assert!(refused.contains("too many connections"), "{refused}");
     assert!(state.open().unwrap_err().to_string().contains("too many connections"));

@@ -155,13 +155,15 @@ impl MachineKind for Macs {
     async fn list(fleet: &Fleet<Self>, zone: &Zone) -> Result<Vec<Host>, Error> {
         let hosts = fleet.lifecycle.hosts(zone).await?.machines.clone();
         // What no host carries any more need not be remembered.
+        let mut gone = Vec::new();
         fleet.kind.released.lock().retain(|claim| {
             let is_carried = hosts.iter().any(|host| host.name == *claim);
             if !is_carried {
-                fleet.known.forget(claim);
+                gone.push(claim.clone());
             }
             is_carried
         });
+        gone.iter().for_each(|claim| fleet.known.forget(claim));
         Ok(hosts)
     }
 

@@ -9,7 +9,7 @@ use crate::group::ids::Ids;
 
 /// Hexadecimal digits of the owner's mark in names.
 const MARK_BYTES: usize = 3;
-/// The list of claims of this state that hosts carry.
+/// The list of our claims that hosts still carry.
 pub(super) const LIST: &str = "claimed";
 /// Hexadecimal digits of the rest of a name.
 const UNIQUE_DIGITS: usize = 12;
@@ -48,7 +48,7 @@ pub(super) fn settle(
     let strange = |others: bool, found: &[&str]| StartError::StrangeHosts {
         group: configuration.group.to_string(),
         zone: configuration.first_zone().to_string(),
-        state: state.path().to_owned(),
+        state: state.location(),
         remedy: if others { OF_ANOTHER_OWNER } else { OF_OUR_OWNER },
         found: found.join(", "),
     };

@@ -9,6 +9,7 @@ use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::{Server, ServerAction, ServerState};
 
 use super::Instances;
+use crate::group::book::Book;
 use crate::group::entry::{Event, Phase};
 use crate::group::fleet::Fleet;
 use crate::group::kind::Direction;
@@ -53,6 +54,11 @@ impl Fleet<Instances> {
 
     /// The server to act on, with its zone; none when there is nothing to do.
     fn accept(&self, id: &str, direction: Direction) -> Result<Option<(Zone, String)>, String> {
+        let is_idle = |book: &Book| book.get(id).is_some_and(|entry| matches!(entry.phase(), Phase::Idle { .. }));
+        if direction == Direction::Suspend && is_idle(&self.book.lock()) {
+            // Before the server is stopped: a crash in between never takes it for one that stopped by itself.
+            self.kind.suspensions.remember([id]).map_err(|error| format!("it cannot be noted: {error}"))?;
+        }
         let mut book = self.book.lock();
         let Some(entry) = book.get(id) else { return Err("there is no such instance".to_owned()) };
         let Some(server) = entry.server.clone() else { return Err("it has no server yet".to_owned()) };
@@ -61,11 +67,7 @@ impl Fleet<Instances> {
             (Phase::Suspending, Direction::Suspend) | (Phase::Resuming, Direction::Resume) => return Ok(None),
             (Phase::Idle { suspended: true }, Direction::Suspend) => return Ok(None),
             (Phase::Idle { suspended: false }, Direction::Resume) if entry.runs_for_the_runner() => return Ok(None),
-            (Phase::Idle { .. }, Direction::Suspend) => {
-                // Before the server is stopped: a crash in between never takes it for one that stopped by itself.
-                self.kind.suspensions.remember([id]).map_err(|error| format!("it cannot be noted: {error}"))?;
-                Event::SuspendBegan
-            }
+            (Phase::Idle { .. }, Direction::Suspend) => Event::SuspendBegan,
             (Phase::Idle { .. }, Direction::Resume) => Event::ResumeBegan,
             _ => return Err("something else is being done with it".to_owned()),
         };

@@ -1,4 +1,4 @@
-//! Whose the servers of a group are. A group belongs to one state directory, and so to one host: what its journal does
+//! Whose the servers of a group are. A group belongs to one journal, on which one host works at a time: what it does
 //! not know somebody else made under the same name, on a host that may still work, or a state directory that is lost.
 //! Which of the two it is only people can tell, so Init asks them, and names the host that the servers' tags name.
 
@@ -89,7 +89,7 @@ fn strangers(configuration: &Configuration, state: &StateDirectory, members: Vec
     StartError::Strangers {
         group: configuration.common.group.to_string(),
         zones: zones.into_iter().collect::<Vec<_>>().join(", "),
-        state: state.path().to_owned(),
+        state: state.location(),
         found: named(&members),
     }
 }

@@ -21,6 +21,7 @@ async fn on_host(
         configuration.common.shared_state = Some(Arc::new(state));
         configuration.common.group = name.clone();
         configuration.server.group = name;
+        configuration.common.delete_on_shutdown = true;
     };
     try_start(policies(), simulator, folder, change).await
 }
@@ -33,7 +34,10 @@ async fn a_group_is_taken_over_once_its_host_is_dead_and_never_before() {
     let first = on_host(&server, "host-a", "ci", &simulator, here.path()).await.unwrap();
     let refused = on_host(&server, "host-b", "ci", &simulator, there.path()).await.err().unwrap();
     let words = refused.to_string();
-    assert!(matches!(refused, StartError::Shared { .. }) && words.contains("host-a"), "{words}");
+    assert!(
+        matches!(refused, StartError::Shared { .. }) && words.contains("host-a") && !words.contains("host-b"),
+        "{words}"
+    );
     // Another group of the same database is nobody else's business.
     let other = on_host(&server, "host-b", "other", &simulator, there.path()).await.unwrap();
     other.stop().await;
@@ -47,23 +51,21 @@ async fn a_group_is_taken_over_once_its_host_is_dead_and_never_before() {
         }
     };
     // It notices when it writes, and creates nothing.
-    let _ = first.increase(1).await;
-    while !first.fleet.get().unwrap().is_overtaken() {
-        tokio::task::yield_now().await;
-    }
+    assert!(fleet(&first).known.remember(["a"]).is_err());
     let refused = first.update().await.err().unwrap();
-    assert!(refused.0.contains("another host took this group over"), "{refused:?}");
+    assert!(refused.0.contains("another host has this group now"), "{refused:?}");
     assert!(first.increase(1).await.is_err());
     assert_eq!(simulator.resources().servers.len(), 0);
     assert_eq!(reported(&second).await, []);
+    let began = tokio::time::Instant::now();
+    first.shutdown().await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(1), "it waits for nothing that it cannot do");
     first.stop().await;
     second.stop().await;
     drop(second);
-    let began = tokio::time::Instant::now();
-    let third = on_host(&server, "host-c", "ci", &simulator, here.path()).await;
-    assert!(third.is_err(), "its folder is the first's, which still lives");
-    drop((third, first));
-    let third = on_host(&server, "host-c", "ci", &simulator, here.path()).await.unwrap();
-    assert!(began.elapsed() < Duration::from_secs(30), "the second left in order: nobody waits for it");
-    third.stop().await;
+    let third = on_host(&server, "host-c", "ci", &simulator, here.path()).await.err().unwrap();
+    assert!(matches!(third, StartError::Locked { .. }), "the folder is the first's, which still lives: {third}");
+    drop(first);
+    // The second left in order, so nobody waits for its lease.
+    on_host(&server, "host-c", "ci", &simulator, here.path()).await.unwrap().stop().await;
 }
