@@ -83,14 +83,4 @@ mod tests {
         let after = open();
         assert!(!after.holds("a") && after.holds("b"));
     }
-
-    #[test]
-    fn what_cannot_be_written_is_not_remembered_and_is_tried_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let state = StateDirectory::open(folder.path()).unwrap();
-        drop(Journal::open(&state, Durability::Process).unwrap());
-        let ids = Ids::open(&Journal::read_only(&state).unwrap(), "suspended").unwrap();
-        assert!(ids.remember(["a"]).is_err() && !ids.holds("a"));
-        assert!(ids.remember(["a"]).is_err());
-    }
 }
