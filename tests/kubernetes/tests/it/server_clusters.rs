@@ -792,7 +792,8 @@ async fn a_leader_that_hangs_in_a_scaling_is_overtaken_and_does_no_harm_when_it_
     farm.apply(&[("web", 1)]).await?;
     farm.ready(&["farm-web-1"]).await?;
     farm.scene.scaleway().hold("POST", SERVERS, 1, Moment::After)?;
-    farm.apply(&[("web", 3)]).await?;
+    // One creation: a second one might be frozen between its record and its call, which then comes late.
+    farm.apply(&[("web", 2)]).await?;
     farm.scene.scaleway().held().await?;
     first.freeze()?;
     farm.scene.scaleway().calm();
@@ -800,7 +801,7 @@ async fn a_leader_that_hangs_in_a_scaling_is_overtaken_and_does_no_harm_when_it_
     let status = eventually("the second has ended it and made what is wanted", || async {
         let status = farm.status().await?;
         ensure!(condition(&status, "Ready")["status"] == "True", "{}", brief(&status));
-        ensure!(names(&status["nodes"]).len() == 3, "{}", brief(&status));
+        ensure!(names(&status["nodes"]).len() == 2, "{}", brief(&status));
         Ok(status)
     })
     .await?;
