@@ -98,9 +98,7 @@ impl Holder {
     /// Takes a name that one process at a time holds. False where another one does, which lives.
     pub(crate) fn take(&self, name: &str, client: &mut Client) -> Result<bool, postgres::Error> {
         remove_expired(name, client)?;
-        // A statement that is repeated after a lost answer finds this process's own row.
-        let taken = "insert into leases (name, holder) values ($1, $2) on conflict (name) \
-                     do update set holder = excluded.holder where leases.holder = excluded.holder";
+        let taken = "insert into leases (name, holder) values ($1, $2) on conflict (name) do nothing";
         Ok(client.execute(taken, &[&name, &self.id])? == 1)
     }
 

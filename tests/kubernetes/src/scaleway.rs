@@ -224,6 +224,30 @@ impl Scaleway {
         self.fail(method, path, Some(nth), FaultKind::Delay(HELD), effect)
     }
 
+    /// Lets every such request hang, until [`Scaleway::calm`]; and waits until so many hang that have done what they ask
+    /// for, once `begin` has caused them.
+    ///
+    /// # Errors
+    /// That of `begin`; when fewer come.
+    pub async fn hold_all(
+        &self,
+        method: &str,
+        path: &str,
+        count: usize,
+        begin: impl Future<Output = Result<()>>,
+    ) -> Result<()> {
+        self.fail(method, path, None, FaultKind::Delay(HELD), Effect::After)?;
+        begin.await?;
+        let word = FaultKind::Delay(HELD).to_string();
+        eventually("requests hang", || async {
+            let requests = self.simulator.requests();
+            let held = requests.iter().filter(|it| it.fault.as_ref() == Some(&word) && it.status.is_some()).count();
+            ensure!(held >= count, "{held} of {count}");
+            Ok(())
+        })
+        .await
+    }
+
     /// Waits until a request hangs because of [`Scaleway::hold`], and done what it asked for where that is meant.
     ///
     /// # Errors

@@ -31,6 +31,7 @@ async fn who_was_taken_for_dead_writes_no_more_and_only_then() {
     let (mine, other) = (server.state("s").open().unwrap(), server.state_of("s", "there").open().unwrap());
     let (alive, lock) = (mine.register("1-mine").unwrap(), mine.lock("machines.lock").unwrap());
     assert!(lock.is_some() && other.lives("1-mine"));
+    assert!(mine.lock("machines.lock").unwrap().is_none(), "nor does a second task of this process get it");
     server.execute("update s.holders set expires_at = now() - interval '1 minute'");
     assert!(other.lives("1-mine"), "nobody could renew before the server started");
     server.expire("s");

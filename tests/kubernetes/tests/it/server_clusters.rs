@@ -791,17 +791,15 @@ async fn a_leader_that_hangs_in_a_scaling_is_overtaken_and_does_no_harm_when_it_
     let mut first = farm.scene.start(&one_of_two("first")).await?;
     farm.apply(&[("web", 1)]).await?;
     farm.ready(&["farm-web-1"]).await?;
-    farm.scene.scaleway().hold("POST", SERVERS, 1, Moment::After)?;
-    // One creation: a second one might be frozen between its record and its call, which then comes late.
-    farm.apply(&[("web", 2)]).await?;
-    farm.scene.scaleway().held().await?;
+    // Both creations: one that is frozen between its record and its call would call late.
+    farm.scene.scaleway().hold_all("POST", SERVERS, 2, farm.apply(&[("web", 3)])).await?;
     first.freeze()?;
     farm.scene.scaleway().calm();
     let second = farm.scene.start(&one_of_two("second")).await?;
     let status = eventually("the second has ended it and made what is wanted", || async {
         let status = farm.status().await?;
         ensure!(condition(&status, "Ready")["status"] == "True", "{}", brief(&status));
-        ensure!(names(&status["nodes"]).len() == 2, "{}", brief(&status));
+        ensure!(names(&status["nodes"]).len() == 3, "{}", brief(&status));
         Ok(status)
     })
     .await?;

@@ -15,8 +15,7 @@ use crate::group::fleet::Fleet;
 use crate::group::kind::Direction;
 use crate::protocol::{Failure, Partial};
 
-/// The list of suspended instances, kept over a restart: a server that is stopped in place for another
-/// reason is reaped.
+/// The list of suspended instances, kept over a restart: a server that is stopped in place for another reason is reaped.
 pub(super) const LIST: &str = "suspended";
 /// Looks at a server until it has come to rest: Scaleway takes up to 46 s to stop one in place (recorded).
 const LOOKS: u32 = 60;
