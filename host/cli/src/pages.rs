@@ -38,7 +38,8 @@ fn the_page_of_the_exit_codes_is_made_of_the_codes_and_so_is_the_help() {
     let more = "3 also means that only some of several servers were created, that [a policy kept \
         one](decisions.md#who-asks-which-slot), or that a [cancellation](operations.md#cancel-an-operation) came too \
         late. To see unfinished operations, run [`windlass operation list \
-        --open`](operations.md#resume-open-operations). The next `server create`, `server delete` or `sweep` finishes or undoes operations on servers.";
+        --open`](operations.md#resume-open-operations). The next `server create`, `server delete` or `sweep` finishes \
+        or undoes operations on servers.";
     let checks = "| command | exits with 1 if |\n|---|---|\n\
         | `doctor`, `conformance` | a check finds a problem |\n\
         | `policy check` | a rule can never answer |\n\
