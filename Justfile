@@ -554,7 +554,7 @@ policies: _wasm_target
 [group('generate')]
 reference: _wasm_target
     WINDLASS_BLESS=1 WINDLASS_WRITE_DEFINITIONS=1 cargo test --quiet --workspace --no-fail-fast \
-        --lib --bin windlass --test it -- pages:: the_page_of examples::the_sdk definitions
+        --lib --bin windlass --test it -- pages:: the_page_of the_published_schema examples::the_sdk definitions
 
 # The site of the documentation into target/site: `just site --open`.
 [group('generate')]

@@ -2,8 +2,9 @@
 //! each is put to an API as a question. Must not know command lines or policies.
 //!
 //! # Guide
-//! - [`Probe::all`] are the questions; each has the id under which `docs/assumptions.md` describes the assumption,
-//!   and the code that relies on it names it: `(assumption: <id>)`.
+//! - [`Assumption::all`] are the assumptions. `docs/assumptions.md` is made of them, and the code that relies on one
+//!   names its id: `(assumption: <id>)`.
+//! - [`Probe::all`] are the questions, each about one assumption.
 //! - [`Plan::make`] reads the zone's catalogue, chooses the cheapest server and says what a run [costs](Plan::cost).
 //!   It changes nothing.
 //! - [`Plan::run`] asks, removes what it made, and [reports](Report).
@@ -23,6 +24,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod api;
+mod assumptions;
 mod bench;
 mod catalogue;
 mod fixture;
@@ -33,6 +35,7 @@ mod remove;
 mod run;
 
 pub use api::Kind;
+pub use assumptions::{Assumption, Check, Topic};
 pub use catalogue::{Error, ServerChoice};
 pub use fixture::Fixture;
 pub use plan::{Bounds, Cost, Plan};

@@ -4,6 +4,7 @@ use futures::future::BoxFuture;
 use serde::Serialize;
 
 use crate::api::Stop;
+use crate::assumptions::{Assumption, Check};
 use crate::bench::Bench;
 use crate::fixture::Fixture;
 
@@ -45,16 +46,28 @@ impl Verdict {
 }
 
 pub(crate) type Asked = Result<Verdict, Stop>;
+type Ask = for<'a> fn(&'a mut Bench) -> BoxFuture<'a, Asked>;
 
 /// One question to the API: does it behave as Windlass assumes?
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Probe {
-    /// The assumption's id, as it stands in `docs/assumptions.md` and in the code that relies on it.
+    /// The assumption's id.
     pub id: &'static str,
     /// What is assumed.
     pub title: &'static str,
     /// What it needs, and what therefore is made, paid for and removed.
     pub needs: &'static [Fixture],
     #[serde(skip)]
-    pub(crate) ask: for<'a> fn(&'a mut Bench) -> BoxFuture<'a, Asked>,
+    pub(crate) assumption: &'static Assumption,
+    #[serde(skip)]
+    pub(crate) ask: Ask,
+}
+
+impl Probe {
+    /// For constants: an id of no assumption, or of one that says why it has no probe, does not compile.
+    pub(crate) const fn of(id: &str, needs: &'static [Fixture], ask: Ask) -> Self {
+        let assumption = Assumption::of(id);
+        assert!(matches!(assumption.check, Check::Probe(_)), "the assumption says that it has no probe");
+        Self { id: assumption.id, title: assumption.assumed, needs, assumption, ask }
+    }
 }

@@ -20,6 +20,12 @@ pub struct Answered {
     /// What came of it.
     #[serde(flatten)]
     pub verdict: Verdict,
+    /// What relies on the assumption, if it is broken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relied_on: Option<&'static str>,
+    /// What happens then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub if_wrong: Option<&'static str>,
     /// How long it took.
     pub milliseconds: u64,
 }
@@ -86,7 +92,15 @@ impl Plan {
             });
             tracing::info!(probe = probe.id, verdict = verdict.word(), details = verdict.details(), "asked");
             let milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let answered = Answered { id: probe.id, title: probe.title, verdict, milliseconds };
+            let broken = matches!(verdict, Verdict::Broken { .. }).then_some(probe.assumption);
+            let answered = Answered {
+                id: probe.id,
+                title: probe.title,
+                verdict,
+                relied_on: broken.map(|assumption| assumption.relied_on),
+                if_wrong: broken.map(|assumption| assumption.if_wrong),
+                milliseconds,
+            };
             tell(&answered);
             probes.push(answered);
         }

@@ -49,7 +49,8 @@ pub enum Command {
     /// Convert objects of tuist's controller of Mac minis, read from standard input, to objects of this one, with the
     /// commands that hand each host over without wiping it
     Convert {
-        /// The pool of machines that name none [default: the controller's --pool-prefix]
+        /// The pool to write into machines that name none. Without it they get no `poolPrefix`, so that the pool is the
+        /// controller's --pool-prefix
         #[arg(long, value_name = "PREFIX", value_parser = non_empty)]
         pool_prefix: Option<String>,
         /// The namespace of this controller

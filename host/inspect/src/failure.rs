@@ -206,6 +206,15 @@ impl Failure {
         self
     }
 
+    /// Of a part of a command whose earlier parts have changed something: it cannot say that nothing was touched.
+    #[must_use]
+    pub fn after_changes(mut self) -> Self {
+        if self.exit == Exit::Usage {
+            self.exit = Exit::Undone;
+        }
+        self
+    }
+
     /// What earlier commands had left and this one could not end either: a failure that would say that nothing is left
     /// says that something is.
     #[must_use]
@@ -411,6 +420,12 @@ mod tests {
         assert_eq!(ended(Failure::undone("no"), Aftermath::Left(Vec::new())), Exit::Left);
         assert_eq!(ended(Failure::usage("no"), Aftermath::Open), Exit::Usage);
         assert_eq!(ended(Failure::unknown("no"), Aftermath::Open), Exit::Undone);
+    }
+
+    #[test]
+    fn a_refusal_after_changes_does_not_say_that_nothing_was_touched() {
+        assert_eq!(Failure::usage("no").after_changes().exit, Exit::Undone);
+        assert_eq!(Failure::new(Exit::Left, "no").after_changes().exit, Exit::Left);
     }
 
     #[test]

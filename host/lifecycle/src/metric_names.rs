@@ -14,8 +14,8 @@ pub const FAILURES: &str = "windlass_failures_total";
 pub const LEAKS_FOUND: &str = "windlass_leaks_found_total";
 /// Counter: resources that an undo could not remove.
 pub const LEFT_BEHIND: &str = "windlass_left_behind_total";
-/// Counter `part`, `outcome` (`done`, `failed`, or `busy` where another process does it): parts of the supervisor's
-/// rounds.
+/// Counter `part` (`resume`, `sweep`, `prune`), `outcome` (`done`, `failed`, or `busy` where another process does it):
+/// parts of the supervisor's rounds.
 pub const SUPERVISOR_PARTS: &str = "windlass_supervisor_parts_total";
 /// Histogram `part`: seconds that it took.
 pub const SUPERVISOR_PART_SECONDS: &str = "windlass_supervisor_part_seconds";

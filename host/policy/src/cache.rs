@@ -7,6 +7,7 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cap_std::fs::Dir;
 use serde_json::{Map, Value};
@@ -34,6 +35,8 @@ pub(crate) struct Cache {
     key: Option<StateKey>,
     /// Another state folder's, which is only read.
     lender: Option<Box<Cache>>,
+    /// Whether the log has it that the last entry could not be stored: a full disk is one warning, not one a policy.
+    is_failing: AtomicBool,
 }
 
 /// What a compiled policy is made of.
@@ -53,13 +56,14 @@ impl Cache {
     pub(crate) fn open(state: &Dir) -> Result<Cache, Error> {
         let folder = files::private_folder(state, FOLDER)
             .map_err(|source| Error::StateFolder { what: "open the folder cache".into(), source })?;
-        Ok(Cache { folder, key: StateKey::of(state)?, lender: None })
+        Ok(Cache { folder, key: StateKey::of(state)?, lender: None, is_failing: AtomicBool::new(false) })
     }
 
     /// The same, which also has what this state folder's cache has, if there is one that can be trusted.
     pub(crate) fn borrowing(mut self, state: &Dir) -> Cache {
         let lender = state.open_dir(FOLDER).and_then(|folder| {
-            Ok(StateKey::existing(state)?.map(|key| Cache { folder, key: Some(key), lender: None }))
+            let is_failing = AtomicBool::new(false);
+            Ok(StateKey::existing(state)?.map(|key| Cache { folder, key: Some(key), lender: None, is_failing }))
         });
         match lender {
             Ok(lender) => self.lender = lender.map(Box::new),
@@ -115,8 +119,14 @@ impl Cache {
                 files::write_atomically(&self.folder, &name, &bytes)
             });
         let remove = |name: &OsStr| files::remove(&self.folder, name).map(|()| true);
-        if let Err(error) = stored.and_then(|()| files::cut_to(&self.folder, MAX_CACHE_BYTES, |_| (), remove)) {
-            tracing::warn!(entry = name, %error, "cannot store a compiled policy; it will be compiled at each start");
+        let stored = stored.and_then(|()| files::cut_to(&self.folder, MAX_CACHE_BYTES, |_| (), remove));
+        let was_failing = self.is_failing.swap(stored.is_err(), Ordering::Relaxed);
+        match stored {
+            Err(error) if !was_failing => {
+                tracing::warn!(%error, "cannot store compiled policies; they will be compiled at each start");
+            }
+            Err(error) => tracing::debug!(entry = name, %error, "cannot store a compiled policy"),
+            Ok(_) => {}
         }
     }
 }

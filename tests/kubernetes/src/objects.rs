@@ -91,7 +91,7 @@ pub struct MachineOptions {
 
 impl MachineOptions {
     /// The prefix of the pool of every scene.
-    pub const POOL: &'static str = "pool-";
+    pub const POOL: &'static str = "ci-pool-";
     /// The type of its hosts.
     pub const TYPE: &'static str = "M4-S";
 

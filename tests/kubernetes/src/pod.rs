@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(replaced("--config=/etc/windlass/config.yaml"), "--config=/node/configuration/config.yaml");
         assert_eq!(replaced("--config=/etc/windlass-other/config.yaml"), "--config=/etc/windlass-other/config.yaml");
         assert_eq!(replaced("--metrics-bind-address=0.0.0.0:8080"), "--metrics-bind-address=127.0.0.1:12345");
-        for kept in ["--metrics-bind-address=0.0.0.0:9090", "--pool-prefix=pool-", "--allow-orders"] {
+        for kept in ["--metrics-bind-address=0.0.0.0:9090", "--pool-prefix=ci-pool-", "--allow-orders"] {
             assert_eq!(replaced(kept), kept);
         }
         assert_eq!(in_text("path: /etc/windlass/a.wasm", &mounts), "path: /node/configuration/a.wasm");

@@ -586,11 +586,14 @@ mod tests {
     #[test]
     fn a_past_in_order_passes_and_theft_and_early_wipes_do_not() {
         let (pending, returning) = (format!("{PENDING}1"), format!("{RETURNING}1"));
-        let life = ["pool-1", &pending, "claim-a", &returning, "pool-2", &pending, "claim-b"];
+        let life = ["ci-pool-1", &pending, "claim-a", &returning, "ci-pool-2", &pending, "claim-b"];
         assert!(check_past(&host(&life, &[&returning])).is_ok());
-        assert!(check_past(&host(&["pool-1", &pending, "claim-a", "claim-b"], &[])).is_err(), "taken from its owner");
-        assert!(check_past(&host(&["pool-1", &pending, "claim-a", &pending], &[])).is_err(), "about to be taken");
+        assert!(
+            check_past(&host(&["ci-pool-1", &pending, "claim-a", "claim-b"], &[])).is_err(),
+            "taken from its owner"
+        );
+        assert!(check_past(&host(&["ci-pool-1", &pending, "claim-a", &pending], &[])).is_err(), "about to be taken");
         assert!(check_past(&host(&life, &["claim-a"])).is_err(), "wiped under its owner");
-        assert!(check_past(&host(&life, &["pool-2"])).is_err(), "wiped where anybody could have claimed it");
+        assert!(check_past(&host(&life, &["ci-pool-2"])).is_err(), "wiped where anybody could have claimed it");
     }
 }

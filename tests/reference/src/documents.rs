@@ -1,10 +1,17 @@
 //! Documents for programs: what they have in common, and the schemas that are made of those that were printed.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod notes;
+mod page;
+mod shape;
+
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use windlass_inspect::document::{FORMAT_VERSION, VERBATIM, is_time};
 
+pub use self::notes::{Notes, Parts};
+use self::page::sections;
+use self::shape::{Shape, definition, reference};
 use crate::hold;
 
 /// Milliseconds since 1970 of any time from 2001 to 2100: no duration is as long.
@@ -65,16 +72,12 @@ fn look_at_time(key: &str, value: &Value, place: &str, wrong: &mut Vec<String>) 
 
 /// Documents that were printed, by their names.
 #[derive(Default)]
-pub struct Documents(BTreeMap<String, Shape>);
-
-/// What was seen at a place.
-#[derive(Default)]
-struct Shape {
-    types: BTreeSet<&'static str>,
-    /// Whether it is a time.
-    is_time: bool,
-    fields: BTreeMap<String, Shape>,
-    items: Option<Box<Shape>>,
+pub struct Documents {
+    documents: BTreeMap<String, Shape>,
+    /// What several of them have.
+    parts: BTreeMap<&'static str, Shape>,
+    /// What each may have.
+    common: Shape,
 }
 
 impl Documents {
@@ -86,22 +89,35 @@ impl Documents {
     pub fn add(&mut self, document: &Value) {
         check_document(document);
         let name = document["document"].as_str().unwrap_or_default().to_owned();
-        self.0.entry(name).or_default().see("", document);
+        self.documents.entry(name).or_default().see("", document);
     }
 
     /// The names, in their order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+        self.documents.keys().map(String::as_str)
     }
 
     /// One JSON Schema for all of them.
     pub fn schema(&self, title: &str) -> Value {
-        let schema_of = |(name, shape): (&String, &Shape)| (name.replace(' ', "-"), shape.schema());
-        let definitions: Map<String, Value> = self.0.iter().map(schema_of).collect();
-        let choices = self.0.keys().map(|name| {
-            let reference = format!("#/$defs/{}", name.replace(' ', "-"));
+        self.written(title, false)
+    }
+
+    fn written(&self, title: &str, links: bool) -> Value {
+        let documents = self
+            .documents
+            .iter()
+            .filter(|(name, shape)| shape.part != Some(name.as_str()))
+            .map(|(name, shape)| (name.as_str(), shape));
+        let parts = self.parts.iter().map(|(name, shape)| (*name, shape));
+        let definitions: Map<String, Value> =
+            documents.chain(parts).map(|(name, shape)| (definition(name), shape.schema(links))).collect();
+        let choices = self.documents.keys().map(|name| {
+            let reference = reference(name);
             json!({ "if": { "properties": { "document": { "const": name } } }, "then": { "$ref": reference } })
         });
+        let mut properties = self.common.properties(links);
+        properties.insert("document".to_owned(), json!({ "type": "string" }));
+        properties.insert("format_version".to_owned(), json!({ "const": FORMAT_VERSION }));
         json!({
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "title": title,
@@ -109,10 +125,15 @@ impl Documents {
                 absent or null.",
             "type": "object",
             "required": ["document", "format_version"],
-            "properties": { "document": { "type": "string" }, "format_version": { "const": FORMAT_VERSION } },
+            "properties": properties,
             "allOf": choices.collect::<Vec<_>>(),
             "$defs": definitions,
         })
+    }
+
+    /// The sections of a page about them.
+    pub fn sections(&self) -> String {
+        sections(&self.written("", true))
     }
 
     /// Compares the published schema, by its path in the repository, with the one of these documents.
@@ -124,74 +145,32 @@ impl Documents {
     }
 }
 
-impl Shape {
-    fn see(&mut self, key: &str, value: &Value) {
-        if VERBATIM.contains(&key) {
-            return;
-        }
-        self.is_time = is_time(key);
-        self.types.extend(match value {
-            Value::Null => None,
-            Value::Bool(_) => Some("boolean"),
-            Value::Number(number) => Some(if number.is_f64() { "number" } else { "integer" }),
-            Value::String(_) => Some("string"),
-            Value::Array(items) => {
-                items.iter().for_each(|item| self.items.get_or_insert_default().see("", item));
-                Some("array")
-            }
-            Value::Object(fields) => {
-                fields.iter().for_each(|(key, value)| self.fields.entry(key.clone()).or_default().see(key, value));
-                Some("object")
-            }
-        });
-    }
-
-    fn schema(&self) -> Value {
-        let mut schema = Map::new();
-        if self.is_time {
-            schema.insert("type".to_owned(), json!(["string", "null"]));
-            schema.insert("format".to_owned(), json!("date-time"));
-        } else if !self.types.is_empty() {
-            // Each integer is a number, too.
-            let types = self.types.iter().filter(|kind| **kind != "integer" || !self.types.contains("number"));
-            let types: Vec<&str> = types.copied().chain(["null"]).collect();
-            schema.insert("type".to_owned(), json!(types));
-        }
-        if !self.fields.is_empty() {
-            let fields = self.fields.iter().map(|(key, shape)| (key.clone(), shape.schema()));
-            schema.insert("properties".to_owned(), Value::Object(fields.collect()));
-        }
-        if let Some(items) = &self.items {
-            schema.insert("items".to_owned(), items.schema());
-        }
-        Value::Object(schema)
-    }
-}
-
 /// Where a document contradicts a schema of [`Documents::schema`].
 pub fn contradictions(schema: &Value, document: &Value) -> Vec<String> {
-    let name = document["document"].as_str().unwrap_or_default().replace(' ', "-");
+    let name = definition(document["document"].as_str().unwrap_or_default());
     let mut found = Vec::new();
     match schema["$defs"].get(&name) {
-        Some(definition) => compare(definition, document, "", &mut found),
+        Some(own) => [schema, own].iter().for_each(|own| compare(schema, own, document, "", &mut found)),
         None => found.push(format!("there is no schema of {name}")),
     }
     found
 }
 
-fn compare(schema: &Value, value: &Value, place: &str, found: &mut Vec<String>) {
+fn compare(whole: &Value, schema: &Value, value: &Value, place: &str, found: &mut Vec<String>) {
+    let schema = resolved(whole, schema);
     let kind = match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
         Value::Number(_) => "number",
         Value::String(_) => "string",
         Value::Array(items) => {
-            items.iter().for_each(|item| compare(&schema["items"], item, place, found));
+            items.iter().for_each(|item| compare(whole, &schema["items"], item, place, found));
             "array"
         }
         Value::Object(fields) => {
             for (key, value) in fields {
-                compare(&schema["properties"][key], value, &format!("{place}/{key}"), found);
+                let field = schema["properties"].get(key).unwrap_or(&schema["additionalProperties"]);
+                compare(whole, field, value, &format!("{place}/{key}"), found);
             }
             "object"
         }
@@ -201,6 +180,14 @@ fn compare(schema: &Value, value: &Value, place: &str, found: &mut Vec<String>) 
         && !types.iter().any(|known| known == kind || (is_integer && known == "integer"))
     {
         found.push(format!("{place} is of type {kind}, and its schema has {types:?}"));
+    }
+}
+
+/// What stands at a reference.
+fn resolved<'s>(whole: &'s Value, schema: &'s Value) -> &'s Value {
+    match schema["$ref"].as_str().and_then(|reference| whole.pointer(reference.strip_prefix('#')?)) {
+        Some(definition) => resolved(whole, definition),
+        None => schema,
     }
 }
 

@@ -7,7 +7,7 @@ mod documents;
 use std::path::{Path, PathBuf};
 
 pub use commands::commands;
-pub use documents::{Documents, check_document, contradictions};
+pub use documents::{Documents, Notes, Parts, check_document, contradictions};
 
 /// The repository.
 pub fn repository() -> PathBuf {
@@ -30,7 +30,17 @@ pub fn hold(page: &str, made: &str) {
 
 /// A text in lines of at most 120 columns.
 pub fn wrapped(text: &str) -> String {
+    filled(text, "")
+}
+
+/// An item of a list, in such lines.
+pub fn item(text: &str) -> String {
+    filled(&format!("- {text}"), "  ")
+}
+
+fn filled(text: &str, indent: &str) -> String {
     let options = textwrap::Options::new(120)
+        .subsequent_indent(indent)
         .break_words(false)
         .word_separator(textwrap::WordSeparator::AsciiSpace)
         .word_splitter(textwrap::WordSplitter::NoHyphenation);

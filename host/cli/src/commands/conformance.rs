@@ -4,7 +4,7 @@ use serde::Serialize;
 use windlass_conformance::{Answered, Bounds, Error, Fixture, Plan, Probe, Report, Verdict};
 use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::listing::Listing;
-use windlass_inspect::output::table;
+use windlass_inspect::output::{fields, table};
 use windlass_inspect::text::{green, printable, red, yellow};
 use windlass_lifecycle::Control;
 use windlass_scaleway::Client;
@@ -179,6 +179,14 @@ fn summary_of(report: &Report, summary: &str) -> String {
             vec![answered.id.to_owned(), answered.verdict.word().to_owned(), answered.verdict.details().to_owned()]
         }),
     );
+    for answered in &report.probes {
+        let (Some(relied_on), Some(if_wrong)) = (answered.relied_on, answered.if_wrong) else { continue };
+        let broken = [("broken", answered.id), ("relied on", relied_on), ("if wrong", if_wrong)];
+        text.push_str(&format!("\n{}", fields(&broken.map(|(label, words)| (label, words.to_owned())))));
+    }
+    if report.count("broken") > 0 {
+        text.push('\n');
+    }
     text.push_str(&format!("{summary}; {} resources made and gone, {} left\n", report.removed, report.left.len()));
     text
 }

@@ -32,15 +32,23 @@ fn every_assumption_holds_on_the_simulator_and_nothing_is_left() {
 }
 
 #[test]
-fn a_broken_assumption_is_exit_code_1_with_what_was_seen() {
+fn a_broken_assumption_is_exit_code_1_with_what_was_seen_and_what_it_means() {
     let world = World::new("50");
     world.control("POST", "behaviours", "\"gone-forbidden\"");
     let arguments = ["conformance", "--yes", "--only", "gone-address-answers,tag-filter-addresses"];
     let ran = world.run(&arguments).expect(1).says("BROKEN").says("403 permissions_denied");
     assert!(ran.stdout.contains("1 hold, 1 broken, 0 unknown") && ran.stdout.contains("0 left"), "{}", ran.stdout);
+    let meaning = "\n\nbroken     gone-address-answers\n\
+        relied on  the look at the end of an undo or a cleanup\n\
+        if wrong   each undo and each cleanup ends in \"something is left\"\n\n1 hold, ";
+    assert!(ran.stdout.contains(meaning) && !ran.stdout.contains("look-ups"), "{}", ran.stdout);
     let document = world.run(&[&arguments[..], &["--output", "json"]].concat()).expect(1).json();
     assert_eq!(document["error"]["exit_code"], 1);
-    assert_eq!(document["probes"][1]["verdict"], "broken");
+    let (holds, broken) = (&document["probes"][0], &document["probes"][1]);
+    assert_eq!(broken["verdict"], "broken");
+    assert_eq!(broken["relied_on"], "the look at the end of an undo or a cleanup");
+    assert_eq!(broken["if_wrong"], "each undo and each cleanup ends in \"something is left\"");
+    assert!(holds["relied_on"].is_null() && holds["if_wrong"].is_null(), "{holds}");
     assert_eq!(world.resources(), 0);
 }
 

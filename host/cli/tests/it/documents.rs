@@ -1,18 +1,22 @@
-//! The documents of all commands: the published schema of each, made of what is printed. `just reference` writes it
-//! anew, and `git diff` shows what that changes for scripts.
+//! The documents of all commands: the published schema of each and the page about them, made of what is printed and of
+//! notes. `just reference` writes both anew, and `git diff` shows what that changes for scripts.
+
+mod notes;
 
 use std::sync::LazyLock;
 
 use serde_json::Value;
 use windlass_inspect::document::VERBATIM;
-use windlass_test_reference::{Documents, check_document, contradictions, repository};
+use windlass_test_reference::{Documents, check_document, contradictions, hold, repository, wrapped};
 
+use self::notes::{NOTES, PARTS};
 use crate::abandoning::killed;
 use crate::policies::forgetful;
 use crate::rehearsing;
 use crate::support::{IMPATIENT, Ran, Running, World};
 
 const SCHEMA: &str = "docs/json-output.schema.json";
+const PAGE: &str = "docs/json-documents.md";
 
 const FARM: &str = "
 name = 'farm'
@@ -98,33 +102,12 @@ const SERVING: [&[&str]; 3] = [
     &["policy", "serve", "--listen", "unix:policy.sock"],
 ];
 
-/// Commands whose documents other tests look at alone, or that print none.
-const OTHERS: [&str; 19] = [
-    // What they attach to.
-    "cluster attach",
-    "operation attach",
-    // A file's content.
-    "cluster export",
-    "rehearse import",
-    "rehearse record",
-    "rehearse schema",
-    "report",
-    "completions",
-    // They need a compiler, a registry, a key, or a while.
-    "demo",
-    "policy build",
-    "policy lock",
-    "policy pull",
-    "policy push",
-    "policy sign",
-    "policy verify",
-    // They need an account of their own.
-    "init",
-    "operation cancel",
-    // They need a database.
-    "state hosts",
-    "state migrate",
-];
+/// Lines before a result.
+const LINES: [&str; 2] = ["cluster event", "operation entry"];
+
+/// Commands that print a file's content.
+const FILES: [&str; 6] =
+    ["cluster export", "completions", "rehearse import", "rehearse record", "rehearse schema", "report"];
 
 static PUBLISHED: LazyLock<Value> = LazyLock::new(|| {
     let text = std::fs::read_to_string(repository().join(SCHEMA)).expect("`just reference` writes it");
@@ -138,7 +121,7 @@ pub fn check(document: &Value) {
     let name = document["document"].as_str().expect("it was checked");
     let is_being_written = std::env::var_os("WINDLASS_BLESS").is_some();
     // A command line that could not be read is nobody's.
-    if name != "error" && !OTHERS.contains(&name) && !is_being_written {
+    if name != "error" && !FILES.contains(&name) && !is_being_written {
         let found = contradictions(&PUBLISHED, document);
         assert!(found.is_empty(), "{name}: {found:#?}\n{document}");
     }
@@ -201,19 +184,34 @@ fn the_published_schemas_are_those_of_what_is_printed() {
     for decided in ["--dry-run", "--yes"] {
         documents.add(&halted.json(&["operation", "abandon", killed["id"].as_str().expect("an id"), decided]));
     }
-    documents.hold(SCHEMA, "Documents that windlass prints");
-
+    let mut wrong = documents.describe(PARTS, NOTES);
     let reference = include_str!("../../../../docs/commands.md");
     let commands: Vec<&str> =
         reference.lines().filter_map(|line| line.strip_prefix("## `windlass ")?.strip_suffix('`')).collect();
+    let is_printed = |name: &&str| commands.contains(name) || LINES.contains(name);
+    wrong.extend(
+        documents.names().filter(|name| !is_printed(name)).map(|name| format!("{name}: there is no such command")),
+    );
     for command in &commands {
         let is_group = commands.iter().any(|other| other.starts_with(&format!("{command} ")));
-        let is_known = documents.names().any(|name| name == *command) || OTHERS.contains(command);
-        assert!(
-            is_group || is_known,
-            "{command}: add it to ASKED, or to OTHERS where it prints no document of its own"
-        );
+        let is_known = documents.names().any(|name| name == *command) || FILES.contains(command);
+        if !is_group && !is_known {
+            wrong.push(format!("{command}: add it to ASKED, to NOTES, or to FILES where it prints no document"));
+        }
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+
+    documents.hold(SCHEMA, "Documents that windlass prints");
+    let introduction = "The fields of each document that [`--output json`](json-output.md) writes, besides `document` \
+        and `format_version`. They are the same as in the [JSON Schema](json-output.schema.json). Any field can be \
+        absent or null. `servers[].name` is the field `name` of each item in the list `servers`. `counts.*.before` is \
+        the field `before` of each value in the map `counts`, whose keys are names.";
+    let page = format!(
+        "# JSON documents\n\n<!-- Generated from the code: just reference -->\n\n{}\n{}",
+        wrapped(introduction),
+        documents.sections()
+    );
+    hold(PAGE, &page);
 }
 
 #[test]

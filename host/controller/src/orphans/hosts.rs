@@ -68,8 +68,12 @@ pub(super) async fn look(
             let new = !first_seen.contains_key(&stranded.host);
             let (_, since) = *first_seen.entry(stranded.host.clone()).or_insert_with(|| (zone.clone(), Instant::now()));
             if new {
+                let remedy = match watch.mode {
+                    Orphans::Report => "; reinstall it and give it a name of its pool, or set --orphans=return",
+                    Orphans::Return => "",
+                };
                 let note = format!(
-                    "the host {} in {zone} has the claim {:?}, but no AppleSiliconMachine has that claim",
+                    "the host {} in {zone} has the claim {:?}, but no AppleSiliconMachine has that claim{remedy}",
                     stranded.host, stranded.claim
                 );
                 context.event(&about(watch), true, "OrphanedHost", "Reclaim", &note).await;

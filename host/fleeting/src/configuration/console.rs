@@ -10,7 +10,8 @@ use super::reader::{Reader, kind};
 
 const KEY: &str = "console";
 /// The keys of the table.
-const KEYS: &[&str] = &["allow_hosts", "certificate_file", "client_ca_file", "key_file", "listen", "token_file"];
+pub(super) const KEYS: &[&str] =
+    &["allow_hosts", "certificate_file", "client_ca_file", "key_file", "listen", "token_file"];
 
 /// Where the console is served, and for whom. Nothing is opened yet.
 pub(super) fn console(reader: &mut Reader<'_>) -> Option<ServeOptions> {
@@ -116,7 +117,7 @@ mod tests {
 
     #[test]
     fn the_table_that_the_documents_show_is_read_whole() {
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/gitlab-runner-keys.md");
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/console.md");
         let page = std::fs::read_to_string(page).unwrap();
         let begin = "[runners.autoscaler.plugin_config.console]";
         let (_, table) = page.split_once(begin).unwrap();

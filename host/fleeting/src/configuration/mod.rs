@@ -20,6 +20,8 @@ mod zones;
 #[cfg(test)]
 mod documents;
 #[cfg(test)]
+mod pages;
+#[cfg(test)]
 mod tests;
 
 pub use apple_silicon::{AppleSiliconConfiguration, OperatingSystem};

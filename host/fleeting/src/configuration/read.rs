@@ -45,20 +45,20 @@ const MAX_VOLUME_GB: u64 = 10_000;
 /// The smallest volume beside it, in gigabytes.
 const MIN_EXTRA_VOLUME_GB: u64 = 1;
 /// Volumes beside the root volume at most (Scaleway: 16 volumes; what it takes of a type, it says itself).
-const MAX_EXTRA_VOLUMES: usize = 15;
+pub(super) const MAX_EXTRA_VOLUMES: usize = 15;
 /// What Block Storage offers, in operations per second (SDK).
 const VOLUME_IOPS: [u64; 2] = [5_000, 15_000];
 /// The longest watched tag, in bytes: all of them go into each question to the policy, and into its record.
-const MAX_WATCHED_TAG_LEN: usize = 256;
+pub(super) const MAX_WATCHED_TAG_LEN: usize = 256;
 /// The longest group name that leaves room for the mark of a changed one.
 const MAX_GROUP_LEN: usize = 40;
 
 /// The most calls a second that can be configured: far above what Scaleway takes (assumption: rate-limit).
 const MAX_CALLS_PER_SECOND: u64 = 1_000;
 /// How long the default state-mapping policy gives a server until it runs, in milliseconds (its README).
-const MAPPING_DEADLINE_MS: u64 = 900_000;
+pub(super) const MAPPING_DEADLINE_MS: u64 = 900_000;
 /// How much longer than `create_timeout` that is at least: its default is as much longer than ours.
-const MAPPING_MARGIN_MS: u64 = 300_000;
+pub(super) const MAPPING_MARGIN_MS: u64 = 300_000;
 
 /// Why there is no maximum age. Of what runs on an instance fleeting's protocol says nothing: no call of
 /// `provider.InstanceGroup` tells that a job began or ended, and no state that an Update can tell means "when it is
@@ -635,7 +635,7 @@ fn metrics_address(reader: &mut Reader<'_>, text: &str) -> Option<MetricsAddress
         Err(_) => {
             reader.wrong(
                 "metrics",
-                format!("{text:?} is not an address; write \"127.0.0.1:9252\" or \"unix:/run/windlass/ci.sock\""),
+                format!("{text:?} is not an address; write \"127.0.0.1:9253\" or \"unix:/run/windlass/ci.sock\""),
             );
             None
         }

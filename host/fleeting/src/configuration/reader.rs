@@ -17,7 +17,7 @@ const GIGABYTE: u64 = 1_000_000_000;
 const MAX_WORDS_LEN: usize = 1024;
 
 /// Every key, for the message about one that does not exist.
-const KEYS: &[&str] = &[
+pub(super) const KEYS: &[&str] = &[
     "access_key",
     "adopt",
     "calls_per_second",
@@ -73,6 +73,14 @@ const KEYS: &[&str] = &[
     "zone",
 ];
 
+#[cfg(test)]
+thread_local! {
+    /// Every key that this thread has asked for, whether it was there or not.
+    pub(super) static ASKED: std::cell::RefCell<std::collections::BTreeSet<String>> = const {
+        std::cell::RefCell::new(std::collections::BTreeSet::new())
+    };
+}
+
 /// Takes keys out of the object one by one; what is left at the end is unknown.
 pub(super) struct Reader<'a> {
     pub(super) object: Map<String, Value>,
@@ -87,6 +95,8 @@ impl Reader<'_> {
 
     /// A value that is there. Null and the empty text count as absent, as they do in the other plugins.
     pub(super) fn take(&mut self, key: &str) -> Option<Value> {
+        #[cfg(test)]
+        ASKED.with_borrow_mut(|asked| asked.insert(key.to_owned()));
         self.object.remove(key).filter(|value| !value.is_null() && value.as_str() != Some(""))
     }
 

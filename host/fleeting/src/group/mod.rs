@@ -8,7 +8,7 @@
 //!   a group.
 //! - `rehearsal` runs a group over simulated time.
 //! - `adopt`, `check` and `simulate` are commands that no runner starts; `runner_file` reads its
-//!   configuration for them.
+//!   configuration for them. `gitlab_keys` explains keys of it in the documentation.
 //! - `kind` is what differs between the two kinds of groups: `instances` and `apple_silicon`.
 //! - `closed` are the zones that are closed for good.
 //! - `places` are the zones with their server types: what failed where, and where the policy has instances made.
@@ -23,6 +23,8 @@ mod closed;
 mod entry;
 mod error;
 mod fleet;
+#[cfg(test)]
+pub(crate) mod gitlab_keys;
 mod ids;
 mod instances;
 mod kind;

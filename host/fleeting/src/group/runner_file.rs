@@ -35,7 +35,7 @@ pub(super) struct RunnerFile(Value);
 pub(super) struct Autoscaler<'f>(&'f Value);
 
 /// The other keys of `[runners.autoscaler]`, as GitLab Runner's documentation has them.
-const OTHER_KEYS: [&str; 12] = [
+pub(super) const OTHER_KEYS: [&str; 12] = [
     "plugin",
     "plugin_config",
     "connector_config",
@@ -51,7 +51,7 @@ const OTHER_KEYS: [&str; 12] = [
 ];
 
 /// The keys of `connector_config`.
-const CONNECTOR_KEYS: [&str; 11] = [
+pub(super) const CONNECTOR_KEYS: [&str; 11] = [
     "os",
     "arch",
     "protocol",

@@ -86,6 +86,21 @@ fn a_policy_that_writes_without_end_does_not_fill_the_hosts_log() {
 }
 
 #[test]
+fn compiled_policies_that_cannot_be_stored_are_one_warning() {
+    let state = State::new();
+    let host = state.host();
+    fs::remove_dir_all(state.folder.path().join("cache")).unwrap();
+    let text = heard(Level::WARN, || {
+        for levels in [&[0][..], &[1], &[2]] {
+            let guest = writing(levels);
+            let policies = Policies::built_in().with(SlotName::Retry, Link::bytes(guest.component()));
+            host.configure(&policies).unwrap();
+        }
+    });
+    assert_eq!(text.matches("cannot store").count(), 1, "{text}");
+}
+
+#[test]
 fn a_replay_writes_nothing_to_the_hosts_log() {
     let state = State::new();
     let host = host_with(&state, &writing(&[3]));

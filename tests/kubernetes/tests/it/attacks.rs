@@ -91,7 +91,7 @@ async fn an_editor_of_one_namespace_gets_nothing_of_another_s_machines() -> Resu
         alice.scaleway().add_hosts(3, [])?;
         plane.kubectl(User::Admin, &["create", "-f", "-"], &editor_of(bob.namespace()))?;
         let options = ControllerOptions { all_namespaces: true, ..ControllerOptions::default() }
-            .argument("--pool=pool-")
+            .argument("--pool=ci-pool-")
             .argument(&format!("--pool=private-={}", alice.namespace()));
         let _controller = alice.start(&options).await?;
         // What is wanted: a Mac that is in use, and an instance that runs.

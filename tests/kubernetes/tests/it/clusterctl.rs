@@ -119,7 +119,7 @@ async fn machines_move_to_another_cluster_with_their_hosts_and_nothing_is_wiped(
     let there = Scene::new(&old, "move").await?;
     let here = there.seen_from(&new).await?;
     there.scaleway().add_hosts(5, [])?;
-    set_up(&there, &["WINDLASS_POOL_PREFIX=pool-"])?;
+    set_up(&there, &["WINDLASS_POOL_PREFIX=ci-pool-"])?;
     let mut old_controller = run(&there).await?;
     let _nodes = Nodes::join(there.client().clone(), there.namespace());
     there.cluster("fleet").await?;
@@ -167,7 +167,7 @@ async fn machines_move_to_another_cluster_with_their_hosts_and_nothing_is_wiped(
     ensure!(old_controller.stop()?.success(), "{}", old_controller.log());
     let volume = new.programs().deploy("base/volume.yaml");
     new.kubectl(User::Admin, &["apply", "--server-side", "-f", volume.to_str().context("UTF-8")?], "")?;
-    set_up(&here, &["WINDLASS_POOL_PREFIX=pool-", &format!("WINDLASS_OWNER={owner}")])?;
+    set_up(&here, &["WINDLASS_POOL_PREFIX=ci-pool-", &format!("WINDLASS_OWNER={owner}")])?;
     // Before anything is moved: what the machines have is handed over to those that take their names elsewhere.
     let controller = old.programs().controller();
     let kubeconfig = format!("--kubeconfig={}", old.kubeconfig_file(User::Admin).display());

@@ -109,7 +109,7 @@ async fn the_chart_runs_takes_new_values_and_leaves_hosts_alone_when_it_goes() -
 
     installation.helm("install", json!({"policies": {"release": {"path": "/policies/hostile.wasm"}}}))?;
     let mut pod = installation.run().await?;
-    ensure!(pod.arguments().contains(&"--pool-prefix=pool-".to_owned()), "{:?}", pod.arguments());
+    ensure!(pod.arguments().contains(&"--pool-prefix=ci-pool-".to_owned()), "{:?}", pod.arguments());
     // Zone and pool stand in the chart's values only.
     let mut machine = MachineOptions::default().machine("mac");
     let specification = machine["spec"].as_object_mut().context("a specification")?;

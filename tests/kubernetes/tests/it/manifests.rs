@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use windlass_test_kubernetes::{ControlPlane, User};
 
 /// Whether `user` may do `verb` on `resource`, in `namespace` or everywhere.
@@ -176,8 +176,11 @@ async fn the_api_server_takes_what_the_chart_renders_of_every_value_and_the_sche
     let monitoring = objects(&monitoring, &[])?;
     let rule = &monitoring["PrometheusRule windlass-controller"]["spec"]["groups"][0]["rules"];
     ensure!(rule.as_array().is_some_and(|rules| rules.len() > 10), "{rule}");
-    let monitor = &monitoring["PodMonitor windlass-controller"]["spec"]["selector"]["matchLabels"];
-    ensure!(monitor["control-plane"] == "windlass-controller", "{monitor}");
+    let monitor = &monitoring["PodMonitor windlass-controller"]["spec"];
+    ensure!(monitor["selector"]["matchLabels"]["control-plane"] == "windlass-controller", "{monitor}");
+    let job = &monitor["podMetricsEndpoints"][0]["relabelings"][0];
+    ensure!(*job == json!({"targetLabel": "job", "replacement": "windlass-controller-metrics"}), "{monitor}");
+    ensure!(rule.to_string().contains(r#"up{job=\"windlass-controller-metrics\"}"#), "{rule}");
     the_console_is_as_it_is_wanted(&render, &|yaml| plane.kubectl(User::Admin, &apply, yaml).map(drop))?;
     for wrong in ["--set=extraEnv[0].value=x", "--set=networkPolicy.on=true", "--set=priorityClass=high"] {
         ensure!(render(&[wrong]).is_err(), "{wrong} is taken");

@@ -66,6 +66,7 @@ async fn by_default_orphans_are_reported_and_left_alone() -> Result<()> {
     eventually("an event of the Lease tells of it", || async {
         let events = events_about(&scene, &orphan).await?;
         ensure!(events.len() == 1 && events[0].starts_with("Warning OrphanedHost: "), "{events:?}");
+        ensure!(events[0].contains("give it a name of its pool, or set --orphans=return"), "{events:?}");
         Ok(())
     })
     .await?;
@@ -87,7 +88,7 @@ async fn by_default_orphans_are_reported_and_left_alone() -> Result<()> {
     ensure!(scene.scaleway().changes().is_empty(), "{:?}", scene.scaleway().changes());
 
     // One that somebody deletes, or names anew, is none any more.
-    scene.scaleway().simulator().rename_server(&orphan, "pool-by-hand")?;
+    scene.scaleway().simulator().rename_server(&orphan, "ci-pool-by-hand")?;
     eventually("the metric says so", || async {
         let metrics = controller.metrics().await?;
         ensure!(metrics.contains("windlass_orphaned_hosts{zone=\"fr-par-1\"} 0\n"), "{metrics}");
@@ -164,7 +165,7 @@ async fn a_zone_is_looked_at_when_its_last_machine_is_gone_too() -> Result<()> {
     shows(1).await?;
     scene.delete(Kind::AppleSiliconMachine, "only").await?;
     scene.gone(Kind::AppleSiliconMachine, "only").await?;
-    scene.scaleway().simulator().rename_server(&orphan, "pool-by-hand")?;
+    scene.scaleway().simulator().rename_server(&orphan, "ci-pool-by-hand")?;
     shows(0).await?;
     scene.end().await
 }

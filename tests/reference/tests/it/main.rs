@@ -109,31 +109,6 @@ fn the_page_of_the_metrics_is_made_of_the_names_in_the_code() {
     hold("docs/metrics.md", &page);
 }
 
-/// The words in backticks in the first column of a page's tables.
-fn first_column(page: &str) -> Vec<&str> {
-    let cells = page.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | ")).map(|(first, _)| first);
-    cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect()
-}
-
-#[test]
-fn every_key_of_the_runner_plugin_stands_on_a_page_and_every_key_on_the_page_is_read() {
-    let read = |path: &str| std::fs::read_to_string(repository().join(path)).unwrap();
-    let mut source = String::new();
-    sources(&repository().join("host/fleeting/src/configuration"), &mut source);
-    // The lists of keys, by which one that does not exist is refused.
-    let lists = source.split("const KEYS").skip(1).filter_map(|rest| rest.split_once("= ")?.1.split("];").next());
-    let keys: Vec<&str> = lists.flat_map(|list| list.split('"').skip(1).step_by(2)).collect();
-    assert!(keys.len() > 40, "{keys:?}");
-
-    let (instances, macs) = (read("docs/gitlab-runner-keys.md"), read("docs/gitlab-runner-apple-silicon.md"));
-    let explained = [first_column(&instances), first_column(&macs)].concat();
-    let missing: Vec<_> = keys.iter().filter(|key| !explained.contains(key)).collect();
-    assert!(missing.is_empty(), "no table explains {missing:?}");
-    let own = instances.split("## GitLab's own keys").next().unwrap();
-    let unknown: Vec<_> = first_column(own).into_iter().filter(|key| !keys.contains(key)).collect();
-    assert!(unknown.is_empty(), "the page explains what is not read: {unknown:?}");
-}
-
 #[test]
 fn every_page_stands_once_in_the_contents_of_the_site() {
     let contents = std::fs::read_to_string(repository().join("docs/SUMMARY.md")).unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 use windlass_cluster::{ClusterControl, ClusterDifference, ClusterName, Clusters, ScaleRequest, Takes};
-use windlass_inspect::failure::Failure;
+use windlass_inspect::failure::{Exit, Failure};
 use windlass_inspect::output::{Stream, table_on};
 use windlass_inspect::text::{green, red, yellow};
 
@@ -51,7 +51,8 @@ pub(crate) async fn apply(context: &Context, arguments: &ApplyCluster) -> Result
     if replaced.is_empty() || applied.failure(&name).is_some() {
         return applied.tell(context, &name);
     }
-    replace_all(context, &work, &name, &replaced, arguments.at_a_time).await
+    let replaced = replace_all(context, &work, &name, &replaced, arguments.at_a_time).await;
+    replaced.map_err(|failure| if difference.is_empty() { failure } else { failure.after_changes() })
 }
 
 pub(crate) async fn diff(context: &Context, arguments: &DiffCluster) -> Result<(), Failure> {
@@ -163,7 +164,13 @@ async fn replace_all(
             performed => performed.map(drop),
         };
         if let Err(mut failure) = done {
-            let rest: Vec<&String> = batches[number + 1..].iter().flat_map(|batch| batch.iter()).collect();
+            let was_refused = failure.exit == Exit::Usage;
+            if was_refused && number == 0 {
+                return Err(failure);
+            }
+            let rest = if was_refused { &batches[number..] } else { &batches[number + 1..] };
+            let rest: Vec<&String> = rest.iter().flat_map(|batch| batch.iter()).collect();
+            failure = failure.after_changes();
             if !rest.is_empty() {
                 let rest = rest.into_iter().cloned().collect::<Vec<_>>().join(", ");
                 failure.undone.push(format!("not replaced, and serving as before: {rest}"));

@@ -42,10 +42,10 @@ pub(in crate::group) struct Autoscaling {
     pub(in crate::group) max_instances: u32,
     /// The most jobs at once, by `concurrent` and `limit`.
     pub(super) most_jobs: usize,
-    pub(super) update_interval: Duration,
-    pub(super) update_interval_when_expecting: Duration,
+    pub(in crate::group) update_interval: Duration,
+    pub(in crate::group) update_interval_when_expecting: Duration,
     pub(super) deletion_retry_interval: Duration,
-    pub(super) instance_acquire_timeout: Duration,
+    pub(in crate::group) instance_acquire_timeout: Duration,
     pub(super) failure_threshold: u32,
     /// From `running` until an instance takes its first job.
     pub(super) ready_after: Duration,
