@@ -725,16 +725,13 @@ pub(crate) struct ShowDecision {
 }
 
 #[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("what").required(true)))]
 pub(crate) struct ReplayDecision {
     /// The decision's id
-    #[arg(
-        value_name = "DECISION",
-        required_unless_present = "since",
-        add = ArgValueCandidates::new(completion::decisions)
-    )]
+    #[arg(value_name = "DECISION", group = "what", add = ArgValueCandidates::new(completion::decisions))]
     pub(crate) decision: Option<String>,
     /// All decisions of this last period, for example 24h, grouped by what changes
-    #[arg(long, value_name = "DURATION", conflicts_with = "decision", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", group = "what", value_parser = parse_duration)]
     pub(crate) since: Option<Duration>,
     /// Only decisions of this slot [default with --policy: the slots that it exports]
     #[arg(long, value_name = "SLOT", requires = "since", value_parser = slot_names())]

@@ -15,7 +15,7 @@ use windlass_lifecycle::{
     Error as NameError, GroupName, ImageChoice, OwnerName, ServerSpecification, SpecificationProblem, VolumeKind,
 };
 use windlass_policy::slots::SlotName;
-use windlass_policy::{Policies, plain_toml};
+use windlass_policy::{Policies, plain_toml_at};
 use windlass_scaleway::{InvalidLocation, Zone, check_api_url, check_identifier};
 
 use crate::files::read_text;
@@ -168,6 +168,13 @@ pub(crate) fn load(named: Option<&Path>, environment: &Environment) -> Result<Co
 impl Configuration {
     /// Where the state directory is: as an option or variable says, as the file says, the usual place.
     pub(crate) fn state_path(&self, named: Option<&Path>, environment: &Environment) -> Result<PathBuf, Failure> {
+        if let Some(named) = named.filter(|path| path.starts_with("~")) {
+            return Err(Failure::usage(
+                "the state directory begins with ~, which only a shell reads as the home directory",
+            )
+            .at(named.display().to_string())
+            .remedy("write the whole path with --state-dir or WINDLASS_STATE_DIR"));
+        }
         named
             .map(Path::to_owned)
             .or_else(|| self.state_dir.clone())
@@ -208,7 +215,7 @@ pub(crate) fn parse(text: &str, file: &Path) -> Result<Configuration, Failure> {
         let place = error.span().map_or(0, |span| span.start);
         // The next ones of a line follow from its first; a file with many is no TOML at all.
         if lines.len() < MAX_SYNTAX_ERRORS && lines.insert(problems.line(place)) {
-            problems.add(place, "", plain_toml(error.message()));
+            problems.add(place, "", plain_toml_at(text, error.span(), error.message()));
         }
     }
     let base = std::path::absolute(file).ok().and_then(|path| path.parent().map(Path::to_path_buf)).unwrap_or_default();
@@ -256,7 +263,7 @@ fn failure(file: &Path, problems: &[Problem]) -> Failure {
 fn read<'t>(configuration: &mut Configuration, reader: &mut TableReader<'_, 't>, problems: &mut Problems, base: &Path) {
     configuration.owner =
         reader.checked(problems, "owner", |text| text.parse().map_err(|error: NameError| error.to_string()));
-    configuration.state_dir = reader.text(problems, "state_dir").map(|path| base.join(path));
+    configuration.state_dir = reader.path(problems, "state_dir").map(|path| base.join(path));
     configuration.state =
         reader.checked(problems, "state", |text| match text.split_once("://") {
             Some(("postgres" | "postgresql", _)) => Ok(StateUrl(text.to_owned())),
@@ -413,7 +420,7 @@ fn read_common(configuration: &mut Configuration, key: &str, value: &Spanned<DeV
 fn read_link(table: &DeTable<'_>, path: &str, problems: &mut Problems, base: &Path) -> serde_json::Value {
     let mut reader = TableReader::new(table, path);
     let mut link = serde_json::Map::new();
-    if let Some(file) = reader.text(problems, "path") {
+    if let Some(file) = reader.path(problems, "path") {
         let path = if Reference::is_meant(&file) { file.into() } else { base.join(file).to_string_lossy().into() };
         link.insert("path".to_owned(), path);
     }
@@ -595,6 +602,18 @@ mode = "shadow"
             let reported = causes(&text);
             assert!(reported[0].contains("Write [policies.trust.keys]"), "{keys}: {reported:?}");
         }
+    }
+
+    #[test]
+    fn a_path_that_only_a_shell_understands_is_refused() {
+        let text = "state_dir = '~/windlass'\n[policies.retry]\npath = '~/a.wasm'\n";
+        let failure = parse(text, Path::new("config.toml")).expect_err("invalid");
+        assert!(failure.causes[0].starts_with("line 1: 'state_dir' begins with ~"), "{:?}", failure.causes);
+        assert!(failure.causes[1].starts_with("line 3: 'policies.retry.path' begins with ~"), "{:?}", failure.causes);
+        assert_eq!(failure.causes.len(), 2, "{:?}", failure.causes);
+        let named = Configuration::default().state_path(Some(Path::new("~/windlass")), &Environment::new());
+        assert!(named.expect_err("refused").message.contains("begins with ~"));
+        parse("state_dir = './~/windlass'", Path::new("config.toml")).expect("a folder of that name");
     }
 
     #[test]

@@ -27,6 +27,7 @@ use windlass_policy::slots::SlotName;
 use windlass_policy::{Asker, Capability, Compiler, Error as PolicyError, Host, HostOptions, Source, Watch};
 use windlass_scaleway::{
     Client, ConfigurationError, ExplicitSettings, Limits, SecretKey, Settings, Transport, TransportError, Zone,
+    check_api_url, check_identifier,
 };
 
 use crate::COMPILE;
@@ -108,7 +109,17 @@ impl Context {
 
     /// As [`Context::settings`], without saying anything.
     pub(crate) fn quiet_settings(&self, project: Option<&str>) -> Result<Settings, Failure> {
-        self.load_settings(&self.explicit_settings(project)?).map_err(|error| {
+        let explicit = self.explicit_settings(project)?;
+        let of_project =
+            project.and_then(|id| check_identifier(id).err().map(|problem| format!("--project {id:?} {problem}")));
+        let of_url = self.global.api_url.as_deref().and_then(|url| check_api_url(url).err());
+        // Told by the names of the options, and both at once.
+        let wrong: Vec<String> =
+            of_project.into_iter().chain(of_url.map(|problem| format!("--api-url {problem}"))).collect();
+        if !wrong.is_empty() {
+            return Err(Failure::usage(wrong.join("; ")));
+        }
+        self.load_settings(&explicit).map_err(|error| {
             let failure = Failure::usage(error.to_string());
             match error {
                 ConfigurationError::Missing { .. } => failure.remedy(
@@ -598,16 +609,25 @@ impl Context {
     /// Puts the configured policies in place. Errors name the line of the policy.
     pub(crate) fn configure(&self, host: &Host) -> Result<(), Failure> {
         host.configure(&self.configuration.policies).map_err(|error| {
+            let all = match error {
+                PolicyError::Several(all) => all,
+                one => vec![one],
+            };
             let mut failure = Failure::usage("a configured policy cannot be used; nothing was done");
             if let Some(file) = &self.configuration.file {
-                let line = match &error {
+                let line = |error: &PolicyError| match error {
                     PolicyError::Refused { slot, policy, .. } => self.line_of(*slot, policy),
                     _ => None,
                 };
-                let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
-                failure = failure.at(format!("{}{line}", file.display()));
+                let lines: Vec<String> = all.iter().filter_map(line).map(|line| line.to_string()).collect();
+                let lines = match lines.as_slice() {
+                    [] => String::new(),
+                    [one] => format!(", line {one}"),
+                    several => format!(", lines {}", several.join(", ")),
+                };
+                failure = failure.at(format!("{}{lines}", file.display()));
             }
-            failure.because(error.to_string())
+            all.iter().fold(failure, |failure, error| failure.because(error.to_string()))
         })
     }
 

@@ -37,8 +37,8 @@ fn too_large(what: &str, limit: u64) -> Failure {
 
 /// As [`read_bounded`], for text.
 pub(crate) fn read_text(path: &Path, what: &str, limit: u64) -> Result<String, Failure> {
-    String::from_utf8(read_bounded(path, what, limit)?)
-        .map_err(|_| Failure::usage(format!("cannot read {what}: it is not UTF-8 text")).at(path.display().to_string()))
+    windlass_process::text_of(read_bounded(path, what, limit)?)
+        .map_err(|error| Failure::usage(format!("cannot read {what}: {error}")).at(path.display().to_string()))
 }
 
 /// Standard input, whole, up to `limit` bytes.
@@ -55,6 +55,35 @@ pub(crate) enum Existing {
     /// It stays, and writing fails, also where it appeared meanwhile.
     Keep,
     Replace,
+}
+
+/// Refuses results that would be written over a file that the command reads, or over one another.
+pub(crate) fn refuse_overwriting<'p>(
+    results: &[(&str, Option<&'p Path>)],
+    mut used: Vec<&'p Path>,
+) -> Result<(), Failure> {
+    let mut wrong = Vec::new();
+    for (option, path) in results {
+        let Some(path) = *path else { continue };
+        if used.iter().any(|other| is_same(path, other)) {
+            wrong.push(format!(
+                "{option} {}: the command reads this file, or writes another result to it",
+                path.display()
+            ));
+        }
+        used.push(path);
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let failure = Failure::usage("a result would overwrite a file that the command uses; nothing was written")
+        .remedy("name another file");
+    Err(wrong.into_iter().fold(failure, Failure::because))
+}
+
+/// Whether both name one file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    one == other || one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
 /// Removes a file, where it is there.

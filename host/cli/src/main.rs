@@ -83,7 +83,10 @@ fn main() -> ExitCode {
 fn usage(error: clap::Error) -> ExitCode {
     if !error.use_stderr() {
         return match error.print() {
-            Err(problem) if problem.kind() != std::io::ErrorKind::BrokenPipe => Exit::Unwritten.into(),
+            Err(problem) if problem.kind() != std::io::ErrorKind::BrokenPipe => {
+                output::note(&format!("error: this could not be written on stdout: {problem}\n"));
+                Exit::Unwritten.into()
+            }
             _ => ExitCode::SUCCESS,
         };
     }

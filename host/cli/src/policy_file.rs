@@ -54,6 +54,15 @@ fn trial_folder(context: &Context) -> Result<Dir, Failure> {
     }
 }
 
+/// A policy's file, of a command that needs one.
+pub(crate) fn read_policy(file: &Path) -> Result<Vec<u8>, Failure> {
+    if file == Path::new(BUILT_IN) && !file.exists() {
+        return Err(Failure::usage(format!("{BUILT_IN} is the built-in policy, and this command needs a file"))
+            .remedy("name the file of a policy"));
+    }
+    read_bounded(file, "the policy", MAX_COMPONENT_BYTES)
+}
+
 /// The slots that a policy's file decides: those that a component exports, or the one that rules are for.
 pub(crate) fn slots_of(file: &Path, contents: &[u8]) -> Result<Vec<SlotName>, Failure> {
     match RulesFile::is_named(file) {
@@ -90,7 +99,7 @@ pub(crate) fn rules(file: &Path, contents: &[u8]) -> Result<Option<RulesFile>, F
 
 /// The policy as its file and options say; where they say nothing, as the configuration says for the same file.
 pub(crate) fn link(context: &Context, slot: SlotName, options: &LoadOptions) -> Result<Link, Failure> {
-    let bytes = read_bounded(&options.file, "the policy", MAX_COMPONENT_BYTES)?;
+    let bytes = read_policy(&options.file)?;
     let canonical = options.file.canonicalize().ok();
     let configured = context.configuration.policies.chain(slot).iter().find(|link| match &link.source {
         Source::File(path) => canonical.is_some() && path.canonicalize().ok() == canonical,
@@ -123,7 +132,7 @@ pub(crate) fn only_slot<'f>(
     let Some(file) = files.into_iter().find(|file| *file != Path::new(BUILT_IN)) else {
         return Err(Failure::usage("name the slot with --slot").because("each slot has a built-in default"));
     };
-    let slots = slots_of(file, &read_bounded(file, "the policy", MAX_COMPONENT_BYTES)?)?;
+    let slots = slots_of(file, &read_policy(file)?)?;
     match slots.as_slice() {
         [slot] => Ok(*slot),
         _ => {
@@ -164,7 +173,7 @@ pub(crate) fn json_argument(argument: &str, what: &str) -> Result<Value, Failure
     let (text, place) = if argument == "-" {
         let bytes = read_stdin(what, MAX_JSON_BYTES)?;
         let text =
-            String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{what} is not UTF-8 text")).at("stdin"))?;
+            windlass_process::text_of(bytes).map_err(|error| Failure::usage(format!("{what}, {error}")).at("stdin"))?;
         (text, "stdin".to_owned())
     } else if let Some(file) = argument.strip_prefix('@') {
         (read_text(Path::new(file), what, MAX_JSON_BYTES)?, file.to_owned())

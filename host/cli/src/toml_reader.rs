@@ -3,6 +3,7 @@
 //! The keys that are asked for are the keys that are valid, so the list of valid keys can never drift from the code.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use toml::Spanned;
@@ -120,6 +121,18 @@ impl<'r, 't> TableReader<'r, 't> {
     pub(crate) fn text(&mut self, problems: &mut Problems, key: &'static str) -> Option<String> {
         self.typed(problems, key, |value| match value.as_str() {
             Some("") => Err("is empty; leave the key out instead".to_owned()),
+            Some(text) => Ok(text.to_owned()),
+            None => Err(expected("a text in quotes", value)),
+        })
+    }
+
+    /// A path. Only a shell reads `~` as the home directory: here it would name a folder.
+    pub(crate) fn path(&mut self, problems: &mut Problems, key: &'static str) -> Option<String> {
+        self.typed(problems, key, |value| match value.as_str() {
+            Some("") => Err("is empty; leave the key out instead".to_owned()),
+            Some(text) if Path::new(text).starts_with("~") => {
+                Err("begins with ~, which only a shell reads as the home directory; write the whole path".to_owned())
+            }
             Some(text) => Ok(text.to_owned()),
             None => Err(expected("a text in quotes", value)),
         })

@@ -112,9 +112,15 @@ fn compare(from: &ClusterSpecification, to: &ClusterSpecification) -> Vec<Specif
 /// The specification that a cluster gets: the new one, and those of its groups that it lacks, without nodes.
 fn merged(stored: &StoredCluster, wanted: &ClusterSpecification) -> Result<ClusterSpecification, Error> {
     let old = &stored.cluster.specification;
-    for (place, same) in [("zone", old.zone == wanted.zone), ("project", old.project == wanted.project)] {
-        if !same {
-            let problem = "it cannot be changed: servers do not move; create another cluster";
+    let project = |of: &ClusterSpecification| of.project.clone().unwrap_or_else(|| "the default one".to_owned());
+    for (place, is, wants) in
+        [("zone", old.zone.to_string(), wanted.zone.to_string()), ("project", project(old), project(wanted))]
+    {
+        if is != wants {
+            let problem = format!(
+                "it cannot be changed from {is} to {wants}: servers do not move; write {is}, or give the file another \
+                 name, for another cluster"
+            );
             return Err(InvalidSpecification::new(place, problem).into());
         }
     }

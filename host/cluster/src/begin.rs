@@ -126,8 +126,8 @@ impl Clusters {
     /// configured and started, those that are decommissioned leave. So scaling it to the counts that it has repairs it.
     ///
     /// # Errors
-    /// [`Error::Unknown`], [`Error::UnknownGroup`], [`Error::Node`], [`Error::Busy`], [`Error::Interrupted`]: nothing
-    /// was touched. Otherwise as [`Clusters::create`].
+    /// [`Error::Unknown`], [`Error::UnknownGroup`], [`Error::UnknownNode`], [`Error::Node`], [`Error::Busy`],
+    /// [`Error::Interrupted`]: nothing was touched. Otherwise as [`Clusters::create`].
     pub async fn scale(
         &self,
         name: &ClusterName,

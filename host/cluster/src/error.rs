@@ -47,6 +47,16 @@ pub enum Error {
         /// The groups that there are.
         groups: Vec<String>,
     },
+    /// A scaling names a node that the cluster does not have.
+    #[error("cluster {cluster} has no node \
+        {node}{}", near.as_ref().map(|near| format!("; did you mean {near}?")).unwrap_or_default())]
+    UnknownNode {
+        cluster: String,
+        /// The node that was asked for.
+        node: String,
+        /// The node whose name is most like it.
+        near: Option<String>,
+    },
     /// A scaling names a node that cannot leave.
     #[error("node {node} cannot be removed: {problem}")]
     Node { node: String, problem: String },
@@ -122,6 +132,7 @@ impl Error {
             | Self::Exists { .. }
             | Self::Unknown { .. }
             | Self::UnknownGroup { .. }
+            | Self::UnknownNode { .. }
             | Self::Node { .. }
             | Self::Busy { .. }
             | Self::NotCancellable { .. }

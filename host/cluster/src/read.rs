@@ -10,7 +10,7 @@ use windlass_process::read_text;
 
 use crate::Error;
 use crate::failure::short;
-use crate::specification::{ClusterSpecification, InvalidSpecification};
+use crate::specification::{ClusterSpecification, InvalidSpecification, NodeGroup};
 
 /// A specification of 64 groups is some 30 KiB long.
 const MAX_FILE_LEN: u64 = 1024 * 1024;
@@ -96,9 +96,32 @@ impl ClusterSpecification {
                 let words = format!("{} cannot be read: {error}", file.display());
                 Some(Mistake::new(format!("groups.{name}.cloud_init_file"), words))
             }));
+            let without_use = |group: &&NodeGroup| group.dynamic_address && !group.addresses.is_empty();
+            problems.extend(read.groups.iter().filter(|(_, group)| without_use(group)).map(|(name, _)| {
+                let words = "a dynamic address is for nodes without others: write addresses = [] too, or leave out \
+                             dynamic_address";
+                Mistake::new(format!("groups.{name}.dynamic_address"), words)
+            }));
             problems
         };
-        let mut specification = Self::parse_and(&text, format, check)?;
+        // What the hooks name may be on another machine, so a right specification is not refused for it here. With a
+        // wrong one it is told too.
+        let with_files_of_hooks = |read: &Self| {
+            let mut problems = check(read);
+            for (name, hook) in [
+                ("decommission", &read.hooks.decommission),
+                ("configure", &read.hooks.configure),
+                ("start", &read.hooks.start),
+            ] {
+                let Some(mut hook) = hook.clone() else { continue };
+                hook.resolve(&folder);
+                let within = |Mistake { place, words }| Mistake::new(format!("hooks.{name}.{place}"), words);
+                problems.extend(hook.file_problems().into_iter().map(within));
+            }
+            problems
+        };
+        let mut specification = Self::parse_and(&text, format, &check)
+            .map_err(|first| Self::parse_and(&text, format, with_files_of_hooks).err().unwrap_or(first))?;
         // YAML takes what JSON does not, such as a comma at the end of a list.
         if path.extension().is_some_and(|ending| ending == "json")
             && let Err(error) = serde_json::from_str::<serde_json::Value>(&text)
@@ -259,6 +282,64 @@ mod tests {
         let without = SAME_IN_YAML.replace("image: ubuntu_noble", "image:");
         assert_eq!(all(&without), ["groups.workers.image: it is empty or longer than 128 bytes"]);
         assert_eq!(all("name: farm\n  zone: b\n").len(), 1, "no YAML");
+    }
+
+    #[test]
+    fn what_is_no_yaml_or_has_a_key_twice_is_told_with_its_line_beside_a_wrong_value() {
+        let all = |text: &str| {
+            let error = ClusterSpecification::parse(text, Format::Yaml).unwrap_err();
+            let more = error.also.iter().map(ToString::to_string);
+            std::iter::once(format!("{}: {}", error.place, error.problem)).chain(more).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            all("name: farm\ngroups:\n\tworkers:\n"),
+            ["line 3: the line begins with a tab: indent with spaces"]
+        );
+        assert_eq!(all("name: farm\nname: farm\nzone: fr-par-1\n"), ["line 2: the key `name` is set twice; keep one"]);
+        let both = all("name: farm\nzone: fr-par-1\ngroups:\n  workers:\n    count: one\n   image: x\n");
+        assert_eq!(both.len(), 2, "{both:?}");
+        assert!(both[0].starts_with("line 5: ") && both[1].contains("is not indented as the lines around"), "{both:?}");
+        assert!(all("[1, 2]")[0].starts_with("line 1: a specification is a table"));
+    }
+
+    #[test]
+    fn a_mistake_brings_no_other_ones_with_it() {
+        let all = |text: &str| {
+            let error = ClusterSpecification::parse(text, Format::Toml).unwrap_err();
+            let more = error.also.iter().map(ToString::to_string);
+            std::iter::once(format!("{}: {}", error.place, error.problem)).chain(more).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            all("name = 'farm'\n[groups.a]\ncount = 1\nimage = 'ubuntu_noble'\n"),
+            ["line 1: the key `zone` is missing", "line 2: `a`: the key `types` is missing"]
+        );
+        let found = all(&format!("{GOOD}[hooks.start.webhook]\nurl = 'example.com'\nsecret_env = 'S'\n"));
+        assert!(found.len() == 1 && found[0].contains("it is no URL"), "{found:?}");
+    }
+
+    #[test]
+    fn with_a_wrong_value_the_files_of_all_hooks_are_told_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("farm.toml");
+        let hooks = "[hooks.configure.program]\ncommand = './missing.sh'\nworking_directory = 'nodir'\n\
+            [hooks.decommission.webhook]\nurl = 'https://a.example'\nsecret_file = 'none'\n\
+            [hooks.start.ssh]\ncommand = 'x'\nkey_file = 'none'\n";
+        std::fs::write(&file, format!("{GOOD}{hooks}port = 70000\n")).unwrap();
+        let told = ClusterSpecification::read(&file).unwrap_err().to_string();
+        for place in [
+            "`port`",
+            "hooks.configure.program.command: the hook could not be started: ",
+            "hooks.configure.program.working_directory: ",
+            "hooks.decommission.webhook.secret_file: the hook cannot be signed: ",
+            "hooks.start.ssh.key_file: the hook ",
+        ] {
+            assert!(told.contains(place), "{place}: {told}");
+        }
+        // They may be on another machine.
+        std::fs::write(&file, format!("{GOOD}{hooks}")).unwrap();
+        assert!(ClusterSpecification::read(&file).is_ok());
+        std::fs::write(&file, format!("{GOOD}dynamic_address = true\n")).unwrap();
+        assert!(ClusterSpecification::read(&file).unwrap_err().to_string().contains("write addresses = []"));
     }
 
     #[test]

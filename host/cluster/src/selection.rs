@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use windlass_policy::nearest;
+
 use crate::Error;
 use crate::name::{MAX_INDEX, NodeGroupName};
 use crate::record::{Cluster, Counts, Node, NodeRole};
@@ -50,9 +52,11 @@ pub(crate) fn select(
     }
     for name in request.remove.iter().chain(&request.replace) {
         if !nodes.iter().any(|node| node.name == *name) {
-            return Err(Error::Node {
+            let names = nodes.iter().map(|node| node.name.as_str());
+            return Err(Error::UnknownNode {
+                cluster: cluster.name.to_string(),
                 node: name.clone(),
-                problem: format!("cluster {} has no such node; `windlass cluster status` lists them", cluster.name),
+                near: nearest(name, names).map(str::to_owned),
             });
         }
     }
@@ -233,7 +237,7 @@ mod tests {
         let (cluster, nodes) = cluster(&[("web", 3)]);
         let refused = |asked: ScaleRequest| select_of(&cluster, &nodes, &asked).unwrap_err().to_string();
         assert!(refused(request(&[("wbe", 1)], &[])).contains("it has: web"));
-        assert!(refused(request(&[], &["farm-web-9"])).contains("no such node"));
+        assert!(refused(request(&[], &["farm-web-9"])).contains("no node farm-web-9; did you mean farm-web-"));
         assert!(refused(request(&[("web", 3)], &["farm-web-1"])).contains("lower the count"));
     }
 

@@ -10,6 +10,14 @@ pub enum Error {
     /// The address is seen by others, and nothing keeps them out.
     #[error("{address} is reachable from other machines, so set a token or require client certificates")]
     Unguarded { address: SocketAddr },
+    /// Names by which no request asks for the console.
+    #[error(
+        "allowed hosts that are not names: {hosts}; write a name without scheme, port and path, for example ops.example"
+    )]
+    Hosts {
+        /// Those that are wrong, in quotes.
+        hosts: String,
+    },
     /// A token that can be guessed.
     #[error("the token is too short: it needs at least {least} characters")]
     ShortToken {

@@ -1,6 +1,6 @@
 //! Where a console is served and for whom, as an operator says it: an address, names and files.
 
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -71,8 +71,13 @@ impl ServeOptions {
     /// Checks the access rules, as far as possible without opening a file.
     ///
     /// # Errors
-    /// [`Error::Unguarded`].
+    /// [`Error::Unguarded`], [`Error::Hosts`].
     pub fn check(&self) -> Result<(), Error> {
+        let wrong: Vec<_> =
+            self.allow_hosts.iter().filter(|host| !is_host_name(host)).map(|it| format!("{it:?}")).collect();
+        if !wrong.is_empty() {
+            return Err(Error::Hosts { hosts: wrong.join(", ") });
+        }
         let guarded = self.token_file.is_some() || self.asks_for_certificates();
         match guarded || self.listen.ip().is_loopback() {
             true => Ok(()),
@@ -86,6 +91,16 @@ impl ServeOptions {
         let text = read(path, "the token")?;
         let text = String::from_utf8(text).unwrap_or_default();
         Ok(Some(text.lines().next().unwrap_or_default().trim().to_owned()))
+    }
+}
+
+/// Whether a request can ask for the console by this name: any other would never be found again in its `Host`.
+fn is_host_name(host: &str) -> bool {
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    match address {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => !host.is_empty() && host.bytes().all(is_of_name),
     }
 }
 

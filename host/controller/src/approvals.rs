@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use crate::Error;
 use crate::context::Context;
 use crate::kinds::{AppleSiliconMachine, InstanceMachine, ServerCluster, ServerClusterStatus};
-use crate::kubernetes::{api, connect, for_each};
+use crate::kubernetes::{api, config, connect_to, for_each, words};
 
 /// The name of the ConfigMap.
 pub(crate) const NAME: &str = "windlass-approvals";
@@ -55,13 +55,25 @@ pub async fn print_approvals(
     namespace: Option<&str>,
     controller_namespace: &str,
 ) -> Result<String, Error> {
-    let client = connect(kubeconfig).await?;
+    let config = config(kubeconfig).await?;
+    let server = config.cluster_url.to_string();
+    let client = connect_to(config)?;
+    data_of(&client, namespace, controller_namespace).await.map_err(|error| match error {
+        Error::Kubernetes { source, .. } if matches!(*source, kube::Error::Service(_)) => {
+            let problem = words(&source);
+            Error::Unreachable { server, problem: problem.trim_start_matches("ServiceError: ").to_owned() }
+        }
+        other => other,
+    })
+}
+
+async fn data_of(client: &Client, namespace: Option<&str>, controller_namespace: &str) -> Result<String, Error> {
     // Where clusters of servers are switched off, there is no right to them.
-    let clusters = match list(&client, namespace).await {
+    let clusters = match list(client, namespace).await {
         Err(Error::Kubernetes { source, .. }) if is_forbidden(&source) => Vec::new(),
         clusters => clusters?,
     };
-    let data = entries(&list(&client, namespace).await?, &list(&client, namespace).await?, &clusters);
+    let data = entries(&list(client, namespace).await?, &list(client, namespace).await?, &clusters);
     let metadata = ObjectMeta {
         name: Some(NAME.into()),
         namespace: Some(controller_namespace.to_owned()),

@@ -40,7 +40,7 @@ pub enum Command {
         #[arg(long, value_name = "FILE")]
         kubeconfig: Option<PathBuf>,
         /// The namespace of the machines [default: all]
-        #[arg(long, short)]
+        #[arg(long, short, value_parser = namespace)]
         namespace: Option<String>,
         /// The namespace of the target controller
         #[arg(long, value_name = "NAMESPACE", default_value = "windlass-system", value_parser = namespace)]
@@ -54,7 +54,7 @@ pub enum Command {
         #[arg(long, value_name = "PREFIX", value_parser = non_empty)]
         pool_prefix: Option<String>,
         /// The namespace of this controller
-        #[arg(long, value_name = "NAMESPACE", default_value = "windlass-system", value_parser = non_empty)]
+        #[arg(long, value_name = "NAMESPACE", default_value = "windlass-system", value_parser = namespace)]
         controller_namespace: String,
     },
     /// List decisions, newest first, or show one: question, policies asked, answer, reason
@@ -157,7 +157,7 @@ pub struct RunArguments {
     #[arg(long, env = "WINDLASS_OBJECT_POLICIES", value_enum, default_value_t)]
     pub object_policies: ObjectPolicies,
     /// A registry from which the Policy objects of namespaces may take policies (repeatable) [default: none]
-    #[arg(long, env = "WINDLASS_TENANT_REGISTRIES", value_name = "HOST", value_delimiter = ',')]
+    #[arg(long, env = "WINDLASS_TENANT_REGISTRIES", value_name = "HOST", value_delimiter = ',', value_parser = registry)]
     pub tenant_registry: Vec<String>,
     /// State directory: journal, decision log, compiled policies; must be on a volume that survives the pod
     #[arg(long, env = "WINDLASS_STATE_DIR", value_name = "DIRECTORY", default_value = "/var/lib/windlass")]
@@ -447,6 +447,20 @@ pub(crate) fn is_namespace(text: &str) -> bool {
     (1..=63).contains(&text.len()) && text.bytes().all(is_within) && !text.starts_with('-') && !text.ends_with('-')
 }
 
+/// A registry as references name it: with a scheme or a path it would silently allow nothing.
+fn registry(text: &str) -> Result<String, String> {
+    let of = |host: &str| format!("oci://{host}/policy:1").parse::<windlass_distribution::Reference>();
+    let is_host = |host: &str| !host.contains('/') && of(host).is_ok();
+    if is_host(text) {
+        return Ok(text.to_owned());
+    }
+    // What may be meant as the host in a URL.
+    let host = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let host = host.split_once('/').map_or(host, |(host, _)| host);
+    let instead = if is_host(host) { host } else { "ghcr.io or registry.example.com:5000" };
+    Err(format!("a registry is a host name, with or without a port, and no more: write {instead}"))
+}
+
 fn project(text: &str) -> Result<String, String> {
     match uuid::Uuid::parse_str(text) {
         Ok(_) => Ok(text.to_owned()),
@@ -542,6 +556,11 @@ mod tests {
             (vec!["--namespace", "Team A"], "is not a namespace"),
             (vec!["--controller-namespace", "a_b"], "is not a namespace"),
             (vec!["--allow-project", "web"], "is a UUID"),
+            (vec!["--tenant-registry", "https://ghcr.io/x"], "and no more: write ghcr.io"),
+            (vec!["--tenant-registry", "localhost:5000/"], "write localhost:5000"),
+            (vec!["--tenant-registry", "ghcr io"], "write ghcr.io or"),
+            (vec!["approvals", "--namespace", "Team A"], "is not a namespace"),
+            (vec!["convert", "--controller-namespace", "a_b"], "is not a namespace"),
             (vec!["--webhook-network", "10.1.0.0"], "10.1.0.0/16"),
         ] {
             let error = parse(&arguments).unwrap_err();

@@ -1,11 +1,9 @@
 //! The configuration file: which policies decide, and what each namespace may use.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-use serde_json::{Value, json};
-use windlass_policy::{Policies, mistakes_of, nearest, plain_serde};
+use serde_json::Value;
+use windlass_policy::{Policies, nearest, plain_serde, plain_yaml};
 
 use crate::Error;
 use crate::limits::Limit;
@@ -34,46 +32,59 @@ impl Configuration {
         if length > MAX_BYTES {
             return Err(problem(format!("it has {length} bytes, more than {MAX_BYTES}")));
         }
-        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        let text = windlass_process::read_text(path, MAX_BYTES).map_err(unreadable)?;
         let is_toml = path.extension().is_some_and(|ending| ending == "toml");
         let instead = if is_toml { "; the controller reads YAML or JSON, not TOML" } else { "" };
         Self::parse(&text).map_err(|words| problem(format!("{words}{instead}")))
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let value: Value = serde_norway::from_str(text).map_err(|error| error.to_string())?;
+        let value: Value = serde_norway::from_str(text).map_err(|error| yaml_words(text, &error))?;
         let map = match value {
             Value::Null => return Ok(Self::default()),
             Value::Object(map) => map,
             _ => return Err("expected a mapping with the keys policies and limits".to_owned()),
         };
         let mut configuration = Self::default();
-        let wrong: Vec<String> =
-            map.into_iter().filter_map(|(key, value)| configuration.read_key(&key, value).err()).collect();
-        if wrong.is_empty() { Ok(configuration) } else { Err(wrong.join("; ")) }
+        let wrong = map.into_iter().filter_map(|(key, value)| configuration.read_key(&key, value).err());
+        let wrong: Vec<String> = wrong.flatten().collect();
+        match wrong.as_slice() {
+            [] => Ok(configuration),
+            [one] => Err(one.clone()),
+            several => Err(format!("{} mistakes:\n  {}", several.len(), several.join("\n  "))),
+        }
     }
 
-    fn read_key(&mut self, key: &str, value: Value) -> Result<(), String> {
+    /// Reads what stands under one key, or tells all mistakes in it.
+    fn read_key(&mut self, key: &str, value: Value) -> Result<(), Vec<String>> {
         match key {
-            "policies" => self.policies = Policies::from_value(value).map_err(|wrong| wrong.join("; "))?,
-            "limits" => {
-                self.limits = Vec::deserialize(&value).map_err(|first| {
-                    let all = mistakes_of(&json!({ "limits": value }), Ok::<BTreeMap<String, Vec<Limit>>, _>);
-                    let mut words: Vec<String> = all.into_iter().map(|mistake| mistake.words).collect();
-                    if words.is_empty() {
-                        words.push(plain_serde(&first.to_string()));
-                    }
-                    words.iter().map(|words| format!("limits: {words}")).collect::<Vec<_>>().join("; ")
-                })?;
-            }
+            "policies" => self.policies = Policies::from_value(value)?,
+            "limits" => self.limits = Limit::read_all(&value)?,
             _ => {
-                return Err(match nearest(key, KEYS) {
+                return Err(vec![match nearest(key, KEYS) {
                     Some(meant) => format!("unknown key `{key}`; did you mean `{meant}`?"),
                     None => format!("unknown key `{key}`; the keys are {}", KEYS.join(" and ")),
-                });
+                }]);
             }
         }
         Ok(())
+    }
+}
+
+/// What serde says about a value, in the words of YAML.
+pub(crate) fn in_yaml(words: &str) -> String {
+    let words = plain_serde(words).replace("the table must be", "the mapping must be");
+    words.replace("must be a table", "must be a mapping")
+}
+
+/// What is wrong with a YAML text, with the line and in words for who wrote it.
+pub(crate) fn yaml_words(text: &str, error: &serde_norway::Error) -> String {
+    let at = error.location().map_or(1, |location| location.line());
+    let (line, words) = (format!("line {at}: "), plain_yaml(text, at, &error.to_string()));
+    // The path of the key comes first, where there is one.
+    match words.split_once(": ") {
+        Some((path, rest)) if !path.contains(' ') => format!("{line}`{path}`: {}", in_yaml(rest)),
+        _ => format!("{line}{}", in_yaml(&words)),
     }
 }
 
@@ -107,14 +118,29 @@ mod tests {
         for (text, message) in [
             ("polices: {}", "unknown key `polices`; did you mean `policies`?"),
             ("zone: fr-par-1", "unknown key `zone`; the keys are policies and limits"),
-            ("limits:\n- server: 1", "limits: there is no key `server` here; did you mean `servers`?"),
-            ("limits:\n- namespaces: team", "limits: `namespaces`: the text \"team\" must be a list"),
-            ("limits:\n- macs: -1\n- sevrers: 1", "limits: `macs`: the number -1 must be a whole number"),
-            ("limits:\n- macs: -1\n- sevrers: 1", "; limits: there is no key `sevrers` here; did you mean `servers`?"),
+            ("limits:\n- server: 1", "limits[0]: there is no key `server` here; did you mean `servers`?"),
+            ("limits:\n- namespaces: team", "limits[0]: `namespaces`: the text \"team\" must be a list"),
+            (
+                "limits:\n- macs: -1\n- sevrers: 1",
+                "2 mistakes:\n  limits[0]: `macs`: the number -1 must be a whole number",
+            ),
+            (
+                "limits:\n- macs: -1\n- sevrers: 1",
+                "\n  limits[1]: there is no key `sevrers` here; did you mean `servers`?",
+            ),
+            (
+                "limits:\n- namespaces: [ci, Team_A]",
+                "limits[0]: `namespaces[1]`: \"Team_A\" is not a namespace: its name has",
+            ),
+            ("limits:\n- namespaces: [Team_A]\n  sevrers: 1", "\n  limits[0]: `namespaces[0]`: \"Team_A\""),
+            ("limits:\n- zones: [paris]", "limits[0]: `zones[0]`: "),
+            ("limits:\n- 3", "limits[0]: the number 3 must be a mapping"),
+            ("limits: {servers: 1}", "limits: the mapping must be a list"),
             ("limits:", "limits: this empty value must be a list"),
             ("policies:\n  realese: {}", "policies: unknown key `realese`; did you mean `release`?"),
             ("- a", "expected a mapping"),
-            ("policies: [", "did not find"),
+            ("policies: [", "a closing bracket is missing"),
+            ("limits:\n\t- macs: 1\n", "line 2: the line begins with a tab: indent with spaces"),
         ] {
             let error = Configuration::parse(text).unwrap_err();
             assert!(error.contains(message), "{text}: {error}");
@@ -131,9 +157,12 @@ mod tests {
     fn the_mistakes_of_all_keys_are_reported_at_once() {
         let text = "zone: fr-par-1\nlimits:\n- server: 1\npolicies:\n  realese: {}\n  retry:\n    mode: on\n";
         let error = Configuration::parse(text).unwrap_err();
-        for words in
-            ["unknown key `zone`", "limits: there is no key `server`", "did you mean `release`?", "policies.retry.mode"]
-        {
+        for words in [
+            "unknown key `zone`",
+            "limits[0]: there is no key `server`",
+            "did you mean `release`?",
+            "policies.retry.mode",
+        ] {
             assert!(error.contains(words), "{words}: {error}");
         }
     }

@@ -13,10 +13,12 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use windlass_policy::mistakes_of;
 use windlass_policy::slots::release::Requested;
 
 use crate::Error;
 use crate::approvals;
+use crate::configuration::{in_yaml, yaml_words};
 use crate::kinds::{
     AppleSiliconMachine, AppleSiliconMachineResource, AppleSiliconMachineSpec, AppleSiliconMachineTemplate,
     AppleSiliconMachineTemplateSpec, ControlPlaneEndpoint, ExternalCluster, ExternalClusterSpec, annotations,
@@ -49,7 +51,7 @@ pub fn convert_standard_input(pool_prefix: Option<&str>, controller_namespace: &
     if bytes.len() as u64 > MAX_INPUT {
         return Err(invalid(format!("standard input is larger than {} MiB", MAX_INPUT >> 20)));
     }
-    let text = String::from_utf8(bytes).map_err(|_| invalid("standard input is not UTF-8 text".to_owned()))?;
+    let text = windlass_process::text_of(bytes).map_err(|error| invalid(format!("standard input, {error}")))?;
     convert(&text, pool_prefix, controller_namespace)
 }
 
@@ -114,13 +116,23 @@ fn convert(text: &str, pool_prefix: Option<&str>, controller_namespace: &str) ->
         skipped: BTreeSet::new(),
         problems: Vec::new(),
     };
+    let mut last = String::new();
     for (number, document) in serde_norway::Deserializer::from_str(text).enumerate() {
         match Option::<Object>::deserialize(document) {
             Ok(object) => object.into_iter().for_each(|object| conversion.add(object)),
             Err(error) => {
-                conversion.problems.push(format!("document {}: {error}", number + 1));
+                let words = error.to_string();
                 // The deserializer returns the same YAML error for ever.
-                break;
+                if words == last {
+                    break;
+                }
+                let what = format!("document {}", number + 1);
+                let is_none = words.starts_with("invalid type") && words.contains("expected struct Object");
+                conversion.problems.push(match is_none {
+                    true => format!("{what} is no Kubernetes object: it needs apiVersion, kind and metadata"),
+                    false => format!("{what}: {}", yaml_words(text, &error)),
+                });
+                last = words;
             }
         }
     }
@@ -186,7 +198,7 @@ impl Conversion<'_> {
 
     fn machine(&mut self, object: &Object) -> Result<(), String> {
         let (namespace, name) = (namespace(&object.metadata)?, name(&object.metadata)?);
-        let (mut specification, mut notes) = self.specification(&object.spec)?;
+        let (mut specification, mut notes) = self.specification("spec", &object.spec)?;
         let theirs = path(&object.metadata);
         let id = object.status["serverID"].as_str().filter(|id| !id.is_empty());
         let provider_id = match (specification.provider_id.take(), id) {
@@ -230,7 +242,7 @@ impl Conversion<'_> {
     }
 
     fn template(&mut self, object: &Object) -> Result<(), String> {
-        let (spec, notes) = self.specification(&object.spec["template"]["spec"])?;
+        let (spec, notes) = self.specification("spec.template.spec", &object.spec["template"]["spec"])?;
         let template = AppleSiliconMachineResource { metadata: None, spec };
         let mut ours =
             AppleSiliconMachineTemplate::new(name(&object.metadata)?, AppleSiliconMachineTemplateSpec { template });
@@ -247,8 +259,13 @@ impl Conversion<'_> {
         let endpoint = match endpoint {
             Value::Null => None,
             endpoint => {
-                let read = ControlPlaneEndpoint::deserialize(endpoint);
-                Some(read.map_err(|error| format!("spec.controlPlaneEndpoint: {error}"))?)
+                let wrong = |first: serde_json::Error| {
+                    let all = mistakes_of(endpoint, Ok::<ControlPlaneEndpoint, _>);
+                    let all: Vec<String> = all.into_iter().map(|mistake| mistake.words).collect();
+                    let words = if all.is_empty() { in_yaml(&first.to_string()) } else { all.join("; ") };
+                    format!("spec.controlPlaneEndpoint: {words}")
+                };
+                Some(ControlPlaneEndpoint::deserialize(endpoint).map_err(wrong)?)
             }
         };
         let spec = ExternalClusterSpec { control_plane_endpoint: endpoint, ..ExternalClusterSpec::default() };
@@ -260,10 +277,10 @@ impl Conversion<'_> {
     }
 
     /// The converted specification, and notes about it.
-    fn specification(&self, theirs: &Value) -> Result<(AppleSiliconMachineSpec, String), String> {
+    fn specification(&self, place: &str, theirs: &Value) -> Result<(AppleSiliconMachineSpec, String), String> {
         let empty = Value::Object(Map::new());
         let theirs = if theirs.is_null() { &empty } else { theirs };
-        let theirs = Specification::deserialize(theirs).map_err(|error| format!("spec: {error}"))?;
+        let theirs = Specification::deserialize(theirs).map_err(|error| mistakes(place, theirs, &error))?;
         let mut notes = String::new();
         let own = theirs.adopt_pool_prefix.filter(|prefix| !prefix.is_empty());
         let prefix = own.or_else(|| self.pool_prefix.map(str::to_owned));
@@ -304,6 +321,17 @@ impl Conversion<'_> {
         self.printed += &yaml;
         Ok(())
     }
+}
+
+/// What is wrong in a specification: each of its fields by itself, since none is required.
+fn mistakes(place: &str, theirs: &Value, first: &serde_json::Error) -> String {
+    let wrong = theirs.as_object().into_iter().flatten().filter_map(|(field, value)| {
+        let only = Value::Object(Map::from_iter([(field.clone(), value.clone())]));
+        let error = Specification::deserialize(&only).err()?;
+        Some(format!("{place}.{field}: {}", in_yaml(&error.to_string())))
+    });
+    let wrong: Vec<String> = wrong.collect();
+    if wrong.is_empty() { format!("{place}: {}", in_yaml(&first.to_string())) } else { wrong.join("; ") }
 }
 
 const THEIR_PROVIDER: &str = "scw-applesilicon://";
@@ -523,7 +551,7 @@ metadata: {name: something, namespace: ci}
         };
         let text = machine("a", "{providerID: 'aws:///i-1'}")
             + &machine("b", "{providerID: 'scw-applesilicon://mars-1/x'}")
-            + &machine("c", "{type: [M4-S]}")
+            + &machine("c", "{type: [M4-S], zone: 3}")
             + &machine("d", "{providerID: 'scw-applesilicon://fr-par-3/11111111-1111-4111-8111-111111111111'}")
             + &machine("e", "{providerID: 'scw-applesilicon://fr-par-3/11111111-1111-4111-8111-111111111111'}")
             + &machine("'f; rm'", "{}");
@@ -531,7 +559,7 @@ metadata: {name: something, namespace: ci}
         for said in [
             "ci/a: spec.providerID: \"aws:///i-1\"",
             "ci/b: spec.providerID",
-            "ci/c: spec: ",
+            "ci/c: spec.type: the list must be a text in quotes; spec.zone: the number 3 must be a text in quotes",
             "ci/e: ci/d has the host",
             "metadata.name: \"f; rm\"",
         ] {
@@ -541,6 +569,17 @@ metadata: {name: something, namespace: ci}
             convert("kind: Pod\n", None, "system").unwrap_err().to_string().contains("ScalewayAppleSiliconMachine")
         );
         assert!(convert("", None, "system").is_err());
-        assert!(convert("kind: [", None, "system").unwrap_err().to_string().contains("document 1"));
+        for (text, said) in [
+            ("kind: [", "document 1: line "),
+            ("kind: [", "a closing bracket is missing"),
+            ("foo", "document 1 is no Kubernetes object: it needs apiVersion, kind and metadata"),
+            (
+                "kind: TuistCluster\nmetadata: {name: a, namespace: b}\nspec: {controlPlaneEndpoint: {host: a}}\n",
+                "TuistCluster b/a: spec.controlPlaneEndpoint: the key `port` is missing",
+            ),
+        ] {
+            let error = convert(text, None, "system").unwrap_err().to_string();
+            assert!(error.contains(said), "{text}: {error}");
+        }
     }
 }

@@ -35,6 +35,17 @@ pub enum Error {
         "the API server: {0}; name a kubeconfig by --kubeconfig or KUBECONFIG, or run in a pod with a service account"
     )]
     Kubeconfig(String),
+    /// The API server does not answer.
+    #[error(
+        "the API server {server} cannot be reached: {problem}; check that it runs, and its address in the kubeconfig \
+         (--kubeconfig or KUBECONFIG)"
+    )]
+    Unreachable {
+        /// Its address.
+        server: String,
+        /// What was met.
+        problem: String,
+    },
     /// The API server was asked in vain.
     #[error("{what}: {source}")]
     Kubernetes {

@@ -21,18 +21,29 @@ pub(crate) fn user_agent() -> String {
 
 /// A client of the API server: by a kubeconfig, else as kubectl or a pod finds one.
 pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Client, Error> {
-    let config = match kubeconfig {
+    connect_to(config(kubeconfig).await?)
+}
+
+pub(crate) fn connect_to(config: Config) -> Result<Client, Error> {
+    Client::try_from(config).map_err(|error| Error::Kubeconfig(error.to_string()))
+}
+
+/// How the API server is reached.
+pub(crate) async fn config(kubeconfig: Option<&Path>) -> Result<Config, Error> {
+    // The parser of YAML draws the place below its first line, which names it.
+    let first_line = |words: String| words.lines().next().unwrap_or_default().to_owned();
+    match kubeconfig {
         Some(path) => {
-            let problem =
-                |error: kube::config::KubeconfigError| Error::Kubeconfig(format!("{}: {error}", path.display()));
+            let problem = |error: kube::config::KubeconfigError| {
+                Error::Kubeconfig(format!("{}: {}", path.display(), first_line(error.to_string())))
+            };
             let kubeconfig = kube::config::Kubeconfig::read_from(path).map_err(problem)?;
             Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default())
                 .await
-                .map_err(problem)?
+                .map_err(problem)
         }
-        None => Config::infer().await.map_err(|error| Error::Kubeconfig(error.to_string()))?,
-    };
-    Client::try_from(config).map_err(|error| Error::Kubeconfig(error.to_string()))
+        None => Config::infer().await.map_err(|error| Error::Kubeconfig(first_line(error.to_string()))),
+    }
 }
 
 /// An error of the API server with its causes, of which only the last tells what happened.

@@ -8,11 +8,15 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde::Deserialize;
+use serde_json::Value;
 use windlass_lifecycle::{Lifecycle, Operation, OperationFilter, OperationKind, OperationState, Requester};
+use windlass_policy::{Mistake, mistakes_of};
 use windlass_scaleway::Zone;
 
 use crate::Error;
+use crate::arguments::{NAMESPACE, is_namespace};
 use crate::catalogue::{Catalogue, Product, Types};
+use crate::configuration::in_yaml;
 use crate::server_fields::operation_of;
 
 /// What one namespace may use.
@@ -77,6 +81,49 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl Limit {
+    /// Reads the list of limits, or tells all mistakes in it, each with its place.
+    pub(crate) fn read_all(value: &Value) -> Result<Vec<Self>, Vec<String>> {
+        let Value::Array(items) = value else {
+            let wrong = Vec::<Self>::deserialize(value).err();
+            return Err(wrong.into_iter().map(|wrong| format!("limits: {}", in_yaml(&wrong.to_string()))).collect());
+        };
+        let (mut limits, mut wrong) = (Vec::new(), Vec::new());
+        for (index, item) in items.iter().enumerate() {
+            let mut place = |words: String| wrong.push(format!("limits[{index}]: {words}"));
+            match Self::deserialize(item) {
+                Ok(limit) => {
+                    limit.mistakes().into_iter().for_each(|mistake| place(mistake.words));
+                    limits.push(limit);
+                }
+                Err(first) => {
+                    let checked = |limit: Self| match limit.mistakes() {
+                        none if none.is_empty() => Ok(()),
+                        mistakes => Err(mistakes),
+                    };
+                    let all = mistakes_of(item, checked);
+                    if all.is_empty() {
+                        place(in_yaml(&first.to_string()));
+                    }
+                    all.into_iter().for_each(|mistake| place(mistake.words));
+                }
+            }
+        }
+        if wrong.is_empty() { Ok(limits) } else { Err(wrong) }
+    }
+
+    /// Names that can be nobody's: such a limit would silently hold for nothing, or allow nothing.
+    fn mistakes(&self) -> Vec<Mistake> {
+        let namespaces = self.namespaces.iter().enumerate().filter(|(_, name)| !is_namespace(name));
+        let namespaces = namespaces.map(|(index, name)| {
+            Mistake::new("namespaces", format!("`namespaces[{index}]`: {name:?} is not a namespace: {NAMESPACE}"))
+        });
+        let zones = self.zones.iter().enumerate().filter_map(|(index, name)| {
+            let wrong = name.parse::<Zone>().err()?;
+            Some(Mistake::new("zones", format!("`zones[{index}]`: {wrong}")))
+        });
+        namespaces.chain(zones).collect()
+    }
+
     /// Why a machine may not be there, or not be of any of these types.
     fn refusal(&self, zone: &str, types: &[String]) -> Option<String> {
         if !self.zones.is_empty() && !self.zones.iter().any(|allowed| allowed == zone) {

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use windlass_inspect::failure::{Exit, Failure};
-use windlass_inspect::output::{self, Output};
+use windlass_inspect::failure::Failure;
+use windlass_inspect::output::Output;
 use windlass_inspect::{Commands, Inspector};
 use windlass_lifecycle::{OperationFilter, OperationState, StateDirectory};
 use windlass_policy::DecisionFilter;
@@ -14,7 +14,8 @@ use crate::arguments::{Command, LookArguments};
 const COMMANDS: Commands =
     Commands { operations: "windlass-controller operations", decisions: "windlass-controller decisions" };
 
-/// Answers one of the commands that look; any other is answered by none. Gives the process's exit code.
+/// Answers one of the commands that look; any other is answered by none. Gives the process's exit code, but for a result
+/// that could not be written.
 #[must_use]
 pub fn look(command: &Command) -> Option<u8> {
     let (Command::Decisions { look, .. } | Command::Operations { look, .. } | Command::Policies { look }) = command
@@ -31,7 +32,12 @@ pub fn look(command: &Command) -> Option<u8> {
         _ => "policy status",
     };
     let output = Output { document, format: *format, quiet: false };
-    let result = open(state_dir).and_then(|state| {
+    let asked = match command {
+        Command::Decisions { .. } => "decisions",
+        Command::Operations { .. } => "operations",
+        _ => "policies",
+    };
+    let result = open(state_dir, asked).and_then(|state| {
         let inspector = Inspector { state: &state, output, commands: COMMANDS };
         match command {
             Command::Decisions { decision: Some(decision), .. } => inspector.decision(decision, false),
@@ -59,23 +65,23 @@ pub fn look(command: &Command) -> Option<u8> {
             _ => inspector.policies(),
         }
     });
-    let exit = match result {
-        Ok(()) => output::unwritten().map(|_| Exit::Unwritten),
+    Some(match result {
+        Ok(()) => 0,
         Err(failure) => {
             output.failure(&failure);
-            Some(failure.exit)
+            failure.exit as u8
         }
-    };
-    Some(exit.map_or(0, |exit| exit as u8))
+    })
 }
 
 /// The folder as the controller has it. It is not made where it is missing: then this is another machine or pod.
-fn open(folder: &Path) -> Result<StateDirectory, Failure> {
+fn open(folder: &Path, command: &str) -> Result<StateDirectory, Failure> {
     let place = || folder.display().to_string();
     if !folder.is_dir() {
-        return Err(Failure::usage("there is no such state directory")
-            .at(place())
-            .remedy("kubectl -n NAMESPACE exec deploy/windlass-controller -- windlass-controller operations"));
+        return Err(Failure::usage("there is no such state directory").at(place()).remedy(format!(
+            "kubectl -n NAMESPACE exec deploy/windlass-controller -- windlass-controller {command}, or name the state \
+             directory with --state-dir or WINDLASS_STATE_DIR"
+        )));
     }
     StateDirectory::open(folder)
         .map_err(|error| Failure::usage("the state directory cannot be used").at(place()).caused_by(&error))

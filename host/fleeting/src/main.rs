@@ -1,14 +1,15 @@
 //! `fleeting-plugin-scaleway`: started by GitLab Runner, which names it in `[runners.autoscaler]`.
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use windlass_fleeting::protocol::{EndReason, Handshake, serve};
 use windlass_fleeting::{
-    ProcessEnvironment, RehearsalError, ScalewayGroup, SimulateCommand, SimulateOptions, adopt, bootstrap, check,
-    simulate, start_logging, version,
+    BootstrapError, ProcessEnvironment, RehearsalError, ScalewayGroup, SimulateCommand, SimulateOptions, adopt,
+    bootstrap, check, simulate, start_logging, version,
 };
 use windlass_inspect::document::Document;
 use windlass_policy::{Compiler, compile_for_host, nearest};
@@ -27,7 +28,19 @@ const COMPILE: &str = "compile-policy-for-host";
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match arguments.as_slice() {
+    let code = run(&arguments);
+    match UNWRITTEN.get() {
+        None => code,
+        Some(problem) => {
+            eprintln!("it is done, and its result could not be written on stdout: {problem}");
+            // As `windlass` has it.
+            ExitCode::from(4)
+        }
+    }
+}
+
+fn run(arguments: &[&str]) -> ExitCode {
+    match arguments {
         [] | ["serve"] => serve_the_host(),
         ["serve", ..] => wrong_usage("serve takes no options: plugin_config has them"),
         ["version" | "-version" | "--version"] => {
@@ -39,19 +52,19 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&error),
         },
-        ["bootstrap", rest @ ..] => match bootstrap(rest.first().copied().unwrap_or_default(), version::VERSION) {
-            Ok(folder) => {
-                say(&format!("{}\n", folder.display()));
-                ExitCode::SUCCESS
-            }
-            Err(error) => fail(&error),
-        },
+        ["bootstrap", _, second, ..] => {
+            wrong_usage(&format!("bootstrap takes one repository, and {second:?} is a second one"))
+        }
+        ["bootstrap", rest @ ..] if !matches!(rest, ["-h" | "--help"]) => install(rest.first().copied()),
         ["adopt", rest @ ..] => GroupArguments::read("adopt", rest).map_or_else(|code| code, adopt_group),
         ["check", rest @ ..] => GroupArguments::read("check", rest).map_or_else(|code| code, check_groups),
         ["simulate", rest @ ..] => simulate_group(rest),
-        ["help" | "-help" | "-h" | "--help"] => {
+        ["help" | "-help" | "-h" | "--help"] | ["bootstrap", _] => {
             say(USAGE);
             ExitCode::SUCCESS
+        }
+        [command @ ("version" | "-version" | "--version" | "help" | "-help" | "-h" | "--help"), ..] => {
+            wrong_usage(&format!("{command} takes no argument"))
         }
         [unknown, ..] => wrong_usage(&format!("there is no command {unknown:?}{}", meant(unknown, &COMMANDS))),
     }
@@ -73,9 +86,18 @@ fn wrong_usage(words: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Writes on stdout. A reader that has seen enough, such as `head`, closes it early.
+/// Why stdout could not be written, the first time that it could not.
+static UNWRITTEN: OnceLock<String> = OnceLock::new();
+
+/// Writes on stdout. A reader that has seen enough, such as `head`, closes it early; whatever else goes wrong is kept
+/// for the exit code.
 fn say(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let mut stdout = std::io::stdout().lock();
+    if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        let _ = UNWRITTEN.set(error.to_string());
+    }
 }
 
 const USAGE: &str = "fleeting-plugin-scaleway scales GitLab Runner instances on Scaleway.
@@ -176,6 +198,19 @@ fn with_runtime(command: impl Future<Output = ExitCode>) -> ExitCode {
     }
 }
 
+fn install(repository: Option<&str>) -> ExitCode {
+    match bootstrap(repository.unwrap_or_default(), version::VERSION) {
+        Ok(folder) => {
+            say(&format!("{}\n", folder.display()));
+            ExitCode::SUCCESS
+        }
+        Err(error @ (BootstrapError::NoRepository | BootstrapError::Repository { .. })) => {
+            wrong_usage(&error.to_string())
+        }
+        Err(error) => fail(&error),
+    }
+}
+
 fn check_groups(GroupArguments { group, config }: GroupArguments<'_>) -> ExitCode {
     // What is only a warning at a start, such as a zone that does not answer, is part of the answer here.
     let warnings = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).without_time().with_target(false);
@@ -188,7 +223,7 @@ fn check_groups(GroupArguments { group, config }: GroupArguments<'_>) -> ExitCod
                 let is_good = groups.iter().all(|group| group.problems.is_empty());
                 if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
             }
-            Err(error) => fail(&error),
+            Err(error) => fail_with(config, &error),
         }
     })
 }
@@ -205,7 +240,7 @@ fn adopt_group(GroupArguments { group, config }: GroupArguments<'_>) -> ExitCode
                 say(&format!("taken over: {}\n", taken.join(", ")));
                 ExitCode::SUCCESS
             }
-            Err(error) => fail(&error),
+            Err(error) => fail_with(config, &error),
         }
     })
 }
@@ -242,7 +277,7 @@ fn simulate_group(arguments: &[&str]) -> ExitCode {
             ExitCode::FAILURE
         }
         Err(RehearsalError::Interrupted) => ExitCode::from(130),
-        Err(error) => fail(&error),
+        Err(error) => fail_with(&options.config, &error),
     }
 }
 
@@ -250,6 +285,15 @@ fn simulate_group(arguments: &[&str]) -> ExitCode {
 fn fail(error: &(dyn std::error::Error + 'static)) -> ExitCode {
     eprintln!("{}", windlass_fleeting::protocol::Failure::from_error(error));
     ExitCode::FAILURE
+}
+
+/// The same of a command with this configuration. Where it is the default one and not there, another has to be named.
+fn fail_with(config: &str, error: &(dyn std::error::Error + 'static)) -> ExitCode {
+    let code = fail(error);
+    if config == CONFIG && !Path::new(CONFIG).exists() {
+        eprintln!("name the runner's configuration with --config <file>");
+    }
+    code
 }
 
 fn serve_the_host() -> ExitCode {

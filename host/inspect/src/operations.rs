@@ -90,10 +90,18 @@ impl Inspector<'_> {
     /// # Errors
     /// It is none.
     pub fn operation_id(&self, text: &str) -> Result<OperationId, Failure> {
+        self.refuse_empty(text)?;
         OperationId::parse(text).map_err(|error| {
             let failure = Failure::unknown(format!("there is no operation {text}"));
             failure.because(error.to_string()).remedy(self.commands.operations)
         })
+    }
+
+    fn refuse_empty(&self, text: &str) -> Result<(), Failure> {
+        match text.is_empty() {
+            true => Err(Failure::usage("the operation's id is empty").remedy(self.commands.operations)),
+            false => Ok(()),
+        }
     }
 
     /// Why an operation cannot be shown.
@@ -162,6 +170,7 @@ impl Inspector<'_> {
     /// # Errors
     /// There is none, or the journal cannot be read.
     pub fn operation(&self, text: &str) -> Result<(), Failure> {
+        self.refuse_empty(text)?;
         let id = OperationId::parse(text);
         let unknown = || match &id {
             Ok(id) => self.unknown_operation(id),

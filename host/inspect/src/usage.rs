@@ -17,7 +17,11 @@ pub fn explained<'a>(
 ) -> String {
     let mut program = program.clone();
     program.build();
-    let (path, command) = command_of(&program, arguments);
+    let line: Vec<&str> = arguments.into_iter().collect();
+    let (path, command) = command_of(&program, line.iter().copied());
+    if let Some(place) = variable_of(&error, &line, command.get_arguments().chain(program.get_arguments())) {
+        error.insert(ContextKind::InvalidArg, ContextValue::String(place));
+    }
     let tip = match habit {
         Some(habit) => Some(format!("to do that, run `{habit}`")),
         None => tip(&error, &path, command),
@@ -51,6 +55,27 @@ fn command_of<'p, 'a>(program: &'p Command, arguments: impl IntoIterator<Item = 
         }
     }
     (path, command)
+}
+
+/// Where a wrong value comes from, if that is the variable of an option that does not stand on the line.
+fn variable_of<'p>(error: &clap::Error, line: &[&str], mut options: impl Iterator<Item = &'p Arg>) -> Option<String> {
+    let Some(ContextValue::String(shown)) = error.get(ContextKind::InvalidArg) else { return None };
+    if !matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation) {
+        return None;
+    }
+    // Behind the option stands how its value is called.
+    let option = shown.split([' ', '=', '[']).next()?;
+    let option = options.find(|one| one.get_long().is_some_and(|long| option.strip_prefix("--") == Some(long)))?;
+    let variable = option.get_env().filter(|name| std::env::var_os(name).is_some())?;
+    let is_given = |word: &&str| {
+        let is_short = option.get_short().is_some_and(|short| word.starts_with(&format!("-{short}")));
+        let long = word.strip_prefix("--").map(|rest| rest.split('=').next().unwrap_or_default());
+        is_short || (long.is_some() && long == option.get_long())
+    };
+    if line.iter().any(is_given) {
+        return None;
+    }
+    Some(format!("{} (the variable of {shown})", variable.to_string_lossy()))
 }
 
 fn tip(error: &clap::Error, path: &str, command: &Command) -> Option<String> {
@@ -173,6 +198,23 @@ mod tests {
     fn refusal(line: &str) -> String {
         let error = program().try_get_matches_from(line.split(' ')).expect_err(line);
         anstream::adapter::strip_str(&explained(error, &program(), line.split(' '), None)).to_string()
+    }
+
+    #[test]
+    fn a_wrong_value_of_a_variable_is_told_with_its_name() {
+        // A variable that is set wherever tests run.
+        let limit = Arg::new("limit").long("limit").env("PATH").value_parser(value_parser!(u32));
+        let program = Command::new("run").arg(limit);
+        for (line, expected) in [
+            (&["run"][..], "for 'PATH (the variable of --limit <limit>)': it must be a whole number"),
+            (&["run", "--limit", "x"], "'x' for '--limit <limit>': it must be a whole number"),
+            (&["run", "--limit=x"], "'x' for '--limit <limit>': it must be a whole number"),
+        ] {
+            let error = program.clone().try_get_matches_from(line).expect_err("a path is no number");
+            let words = explained(error, &program, line.iter().copied(), None);
+            let words = anstream::adapter::strip_str(&words).to_string();
+            assert!(words.contains(expected), "{line:?}: {words}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::{
@@ -19,6 +20,10 @@ use crate::{Error, RequestedBy};
 const MAX_CLOUD_INIT_LEN: usize = 128 * 1024;
 /// Addresses, volumes, networks of one server at most: far above what Scaleway allows, so that a slip costs nothing.
 const MAX_PARTS: usize = 16;
+/// Addresses of one kind at most, as `windlass server create` takes them.
+const MAX_ADDRESSES: usize = 5;
+/// What Block Storage offers.
+const OPERATIONS_PER_SECOND: [u32; 2] = [5_000, 15_000];
 /// Addresses that a pool names at most.
 const MAX_POOLED: usize = 1_000;
 /// Tags of one server at most, and bytes of one.
@@ -296,10 +301,11 @@ impl CloudInit {
         &self.0
     }
 
-    /// Why cloud-init would not take it, as far as its first line tells: it knows what it reads by these words. Other
-    /// systems read other things from the same place, so this is nothing to refuse.
+    /// Why cloud-init would not take it, as far as its first line tells: it knows what it reads by these words. Under
+    /// `#cloud-config` there has to be YAML. Other systems read other things from the same place, so this is nothing to
+    /// refuse.
     #[must_use]
-    pub fn doubt(&self) -> Option<&'static str> {
+    pub fn doubt(&self) -> Option<String> {
         const KNOWN: [&str; 12] = [
             "#cloud-config",
             "#cloud-boothook",
@@ -320,11 +326,20 @@ impl CloudInit {
             return None;
         }
         let Ok(text) = std::str::from_utf8(&self.0) else {
-            return Some("it is neither text nor compressed with gzip, so cloud-init ignores it");
+            return Some("it is neither text nor compressed with gzip, so cloud-init ignores it".to_owned());
         };
         let begin: String = text.trim_start().chars().take(32).collect::<String>().to_ascii_lowercase();
         let is_known = KNOWN.iter().any(|word| begin.starts_with(word));
-        (!is_known).then_some("its first line is not `#cloud-config` or `#!/bin/sh`, so cloud-init ignores it")
+        if !is_known {
+            return Some("its first line is not `#cloud-config` or `#!/bin/sh`, so cloud-init ignores it".to_owned());
+        }
+        if !begin.starts_with("#cloud-config") {
+            return None;
+        }
+        let error = serde_norway::from_str::<IgnoredAny>(text).err()?;
+        let line = error.location()?.line();
+        let words = windlass_policy::plain_yaml(text, line, &error.to_string());
+        Some(format!("line {line}: {words}; cloud-init ignores what is not YAML"))
     }
 }
 
@@ -486,6 +501,10 @@ impl ServerSpecification {
                     format!("with the numbers of {count} servers it has {longest} bytes, more than {MAX_NAME_LEN}");
                 problems.add("name", words);
             }
+            // No table could show it, and nobody could type it to name the server.
+            if let Some(control) = name.chars().find(|letter| letter.is_control()) {
+                problems.add("name", format!("it holds the control character {control:?}; leave it out"));
+            }
         }
         self.find_problems_of_image(problems);
         if let Some(pool) = &self.address_pool {
@@ -493,6 +512,12 @@ impl ServerSpecification {
         }
         if self.addresses.len() > MAX_PARTS || self.volumes.len() > MAX_PARTS {
             problems.add("addresses and volumes", format!("at most {MAX_PARTS} of each"));
+        }
+        for (kind, name) in [(AddressKind::Ipv4, "IPv4"), (AddressKind::Ipv6, "IPv6")] {
+            let number = self.addresses.iter().filter(|address| **address == kind).count();
+            if number > MAX_ADDRESSES {
+                problems.add("addresses", format!("{number} of {name} are more than {MAX_ADDRESSES}"));
+            }
         }
         self.find_problems_of_volumes(count, problems);
         let mut networks = BTreeSet::new();
@@ -544,6 +569,13 @@ impl ServerSpecification {
 
     fn find_problems_of_volumes(&self, count: usize, problems: &mut Problems) {
         const NO_OPERATIONS: &str = "operations per second can only be chosen on Block Storage";
+        let wrong_operations = |kind: VolumeKind, operations: Option<u32>| match operations {
+            Some(_) if kind != VolumeKind::Block => Some(NO_OPERATIONS.to_owned()),
+            Some(other) if !OPERATIONS_PER_SECOND.contains(&other) => {
+                Some(format!("operations per second must be 5000 or 15000, found {other}"))
+            }
+            _ => None,
+        };
         let is_wrong = |size: u64| size == 0 || !size.is_multiple_of(512);
         let mut check_block = |field, kind, size: u64| {
             if kind == VolumeKind::Block && size > MAX_BLOCK_BYTES {
@@ -558,8 +590,8 @@ impl ServerSpecification {
                 check_block("volumes", *kind, *size);
             }
         }
-        if self.root_volume.kind != VolumeKind::Block && self.root_volume.operations_per_second.is_some() {
-            problems.add("root_volume", NO_OPERATIONS);
+        if let Some(words) = wrong_operations(self.root_volume.kind, self.root_volume.operations_per_second) {
+            problems.add("root_volume", words);
         }
         if self.root_volume.kind == VolumeKind::Scratch {
             problems.add(
@@ -585,8 +617,8 @@ impl ServerSpecification {
                     if is_wrong(*size) {
                         problems.add("volumes", "a size is no positive multiple of 512 bytes");
                     }
-                    if *kind != VolumeKind::Block && operations_per_second.is_some() {
-                        problems.add("volumes", NO_OPERATIONS);
+                    if let Some(words) = wrong_operations(*kind, *operations_per_second) {
+                        problems.add("volumes", words);
                     }
                 }
                 ExtraVolume::Existing { id } => {
@@ -617,6 +649,9 @@ impl ServerSpecification {
                 "one is empty, longer than {MAX_TAG_LEN} bytes, or holds a comma, which Scaleway's filters cannot ask for"
             );
             problems.add("tags", words);
+        }
+        if self.tags.iter().any(|tag| tag.chars().any(char::is_control)) {
+            problems.add("tags", "one holds a control character, such as a line break; leave it out");
         }
         for tag in self.tags.iter().filter(|tag| tags::is_ours(tag)) {
             problems.add("tags", format!("{tag:?} begins with `{}`, which is reserved", tags::PREFIX));
@@ -734,6 +769,8 @@ mod tests {
         let named = |length: usize, count: usize| problems(count, |it| it.name = Some("n".repeat(length)));
         assert_eq!((named(128, 1), named(126, 9)), (Vec::new(), Vec::new()));
         assert_eq!(named(126, 12), ["name: with the numbers of 12 servers it has 129 bytes, more than 128"]);
+        let found = problems(1, |it| it.name = Some("a\nb".to_owned()));
+        assert_eq!(found, ["name: it holds the control character '\\n'; leave it out"]);
     }
 
     #[test]
@@ -744,6 +781,32 @@ mod tests {
         assert_eq!(found, [format!("volumes: {ID} can be attached to only one server, and 2 servers are requested")]);
         let found = problems(1, |it| it.volumes = vec![volume(), volume()]);
         assert!(found.len() == 1 && found[0].contains("named twice"), "{found:?}");
+    }
+
+    #[test]
+    fn addresses_and_operations_per_second_are_those_that_there_are() {
+        let found = problems(1, |it| {
+            it.addresses = vec![AddressKind::Ipv4; 6];
+            it.root_volume.operations_per_second = Some(7_000);
+            it.volumes = vec![ExtraVolume::New {
+                kind: VolumeKind::Block,
+                size: 20_000_000_000,
+                operations_per_second: Some(6_000),
+            }];
+        });
+        assert_eq!(
+            found,
+            [
+                "addresses: 6 of IPv4 are more than 5",
+                "root_volume: operations per second must be 5000 or 15000, found 7000",
+                "volumes: operations per second must be 5000 or 15000, found 6000",
+            ]
+        );
+        let right = |it: &mut ServerSpecification| {
+            it.addresses = [[AddressKind::Ipv4; 5], [AddressKind::Ipv6; 5]].concat();
+            it.root_volume.operations_per_second = Some(15_000);
+        };
+        assert_eq!(problems(1, right), Vec::<String>::new());
     }
 
     #[test]
@@ -803,15 +866,22 @@ mod tests {
 
     #[test]
     fn what_cloud_init_would_ignore_is_doubted_and_what_it_or_others_read_is_not() {
-        for read in
-            ["#cloud-config\n", "\n #!/bin/sh\n", "## template: jinja\n", "MIME-Version: 1.0", "{\"ignition\": {}}"]
-        {
+        for read in [
+            "#cloud-config\n",
+            "#cloud-config\nusers: [default]\n",
+            "\n #!/bin/sh\n",
+            "## template: jinja\n",
+            "MIME-Version: 1.0",
+            "{\"ignition\": {}}",
+        ] {
             assert_eq!(CloudInit::new(read).doubt(), None, "{read}");
         }
         assert_eq!(CloudInit::new(vec![0x1f, 0x8b]).doubt(), None, "gzip");
         for ignored in ["packages: [docker.io]\n", "# cloud-config\n", "#cloudconfig\n"] {
             assert!(CloudInit::new(ignored).doubt().is_some(), "{ignored}");
         }
+        let broken = CloudInit::new("#cloud-config\npackages: [docker").doubt().unwrap();
+        assert!(broken.starts_with("line ") && broken.contains("the list has no closing ]"), "{broken}");
         let found = problems(1, |it| it.cloud_init = Some(CloudInit::new("")));
         assert!(found.len() == 1 && found[0].contains("it is empty"), "{found:?}");
     }

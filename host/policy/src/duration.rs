@@ -15,9 +15,23 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         Ok(number) => format!("'{number}' lacks a unit: write {number}s, {number}m or {number}h"),
         Err(_) => format!("'{text}' is not a duration: write for example 500ms, 90s, 10m, 1h30m or 7d"),
     };
-    let span: Span = text.trim().parse().map_err(|_| wrong())?;
-    let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|_| wrong())?;
-    Duration::try_from(duration).map_err(|_| wrong())
+    read(text).ok_or_else(|| match is_long(text) {
+        true => format!("'{text}' is too long: at most 175307616h are allowed"),
+        false => wrong(),
+    })
+}
+
+fn read(text: &str) -> Option<Duration> {
+    let span: Span = text.trim().parse().ok()?;
+    let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
+    Duration::try_from(duration).ok()
+}
+
+/// Whether a text of a number and a unit would be a duration if its number were smaller.
+fn is_long(text: &str) -> bool {
+    let is_digit = |char: char| char.is_ascii_digit();
+    let unit = text.trim().trim_start_matches(is_digit);
+    unit.len() < text.trim().len() && !unit.contains(is_digit) && read(&format!("1{unit}")).is_some()
 }
 
 /// The same settings or limits, in which a text of a key that ends in `-ms` or `_ms` has become milliseconds. What is
@@ -39,6 +53,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_number_that_is_too_large_for_its_unit_is_told_as_one() {
+        assert!(parse_duration("9999999999999h").is_err_and(|words| words.contains("is too long")));
+        assert!(parse_duration("9999999999999").is_err_and(|words| words.contains("is not a duration")));
+    }
 
     #[test]
     fn keys_of_milliseconds_take_durations_and_other_keys_keep_their_texts() {

@@ -43,6 +43,10 @@ pub enum Error {
         refusal: Refusal,
     },
 
+    /// Several policies can't be used.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Several(Vec<Error>),
+
     /// A record of the decision log can't be read.
     #[error("decision {id}: {problem}")]
     Record {

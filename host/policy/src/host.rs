@@ -352,7 +352,7 @@ impl Host {
     /// A policy in force whose signer is not trusted any more is suspended, and everything else put in place.
     ///
     /// # Errors
-    /// The first other policy that can't be used, and why. Everything stays as it was.
+    /// Every other policy that can't be used, and why. Everything stays as it was.
     pub fn configure(&self, policies: &Policies) -> Result<(), Error> {
         policies.check().map_err(Error::Configuration)?;
         let _turn = self.inner.loading.lock();
@@ -362,10 +362,13 @@ impl Host {
         };
         let (trust, labels) = (policies.trust().cloned(), policies.labels().into());
         let mut next = Configured { trust, labels, since_ms, ..Configured::default() };
-        let mut revoked = Vec::new();
+        let (mut revoked, mut wrong) = (Vec::new(), Vec::new());
         for slot in SlotName::ALL {
-            if !policies.chain(slot).is_empty() {
-                self.inner.check_asked(slot)?;
+            if !policies.chain(slot).is_empty()
+                && let Err(error) = self.inner.check_asked(slot)
+            {
+                wrong.push(error);
+                continue;
             }
             for link in policies.chain(slot) {
                 let before = known[slot.index()].iter().find(|known| known.link == *link);
@@ -382,9 +385,14 @@ impl Host {
                         revoked.push((known.policy.clone(), error.to_string()));
                         next.slots[slot.index()].push(known.revoked(&error));
                     }
-                    (Err(error), _) => return Err(error),
+                    (Err(error), _) => wrong.push(error),
                 }
             }
+        }
+        match wrong.len() {
+            0 => {}
+            1 => return Err(wrong.remove(0)),
+            _ => return Err(Error::Several(wrong)),
         }
         for (policy, why) in revoked {
             tracing::error!(policy = %policy.identity, why, "a policy is no longer trusted: it is suspended");

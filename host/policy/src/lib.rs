@@ -95,7 +95,7 @@ pub use capability::{CallContext, Capability, CapabilityError, GrantedCapability
 // Which policies decide.
 pub use built_in::component as built_in_component;
 pub use configuration::{Link, Mode, Policies};
-pub use rules::RulesFile;
+pub use rules::{RulesFile, plain_cel};
 pub use scoped::{ScopedPolicies, ScopedPolicy};
 pub use source::Source;
 // Compiling them elsewhere.
@@ -134,6 +134,6 @@ pub use trial::Trial;
 // Words in an error, for all floors above.
 pub use duration::parse_duration;
 pub use mistakes::{Mistake, Place, Step, mistakes_of, read_document, read_toml};
-pub use plain::{plain_serde, plain_toml};
+pub use plain::{plain_serde, plain_toml, plain_toml_at, plain_yaml};
 pub use text::cut;
 pub use windlass_contract::nearest;

@@ -12,7 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer, Error};
 use windlass_contract::nearest;
 
-use crate::plain::{plain_serde, plain_toml};
+use crate::plain::{plain_serde, plain_toml_at};
 
 /// The maximum number of mistakes that are reported of one text.
 const MAX_MISTAKES: usize = 32;
@@ -63,7 +63,7 @@ pub fn read_toml<T: DeserializeOwned, U>(
         let mut lines = BTreeMap::new();
         for error in &errors {
             // The next ones of a line follow from its first.
-            lines.entry(line(error.span())).or_insert_with(|| plain_toml(error.message()));
+            lines.entry(line(error.span())).or_insert_with(|| plain_toml_at(text, error.span(), error.message()));
         }
         return Err(lines.into_iter().take(MAX_SYNTAX_MISTAKES).map(|(line, words)| on_line(line, words)).collect());
     }
@@ -263,13 +263,14 @@ impl<'t> Reader<'t> {
                 report(&Place { is_key: true, ..place.clone() }, named);
                 self.stand_in::<T>(&missing) || self.take_out(&place)
             }
+            // An error about a stand-in, or about what contains one, follows from a mistake that is reported already. It
+            // is at a key where only an inner table is written, as at `start` in [hooks.start.webhook].
+            _ if self.changed.iter().any(|changed| changed.steps.starts_with(&place.steps)) => self.take_out(&place),
             // A key that is itself a value, as a name.
             _ if place.is_key => {
                 report(&place, named);
                 self.stand_in_key::<T>(&place) || self.take_out(&place)
             }
-            // An error about a stand-in, or about what contains one, follows from a mistake that is reported already.
-            _ if self.changed.iter().any(|changed| changed.steps.starts_with(&place.steps)) => self.take_out(&place),
             _ => {
                 report(&place, named);
                 self.stand_in::<T>(&place) || self.take_out(&place)
@@ -339,7 +340,7 @@ impl<'t> Reader<'t> {
         let original = self.document.clone();
         for text in STAND_INS {
             let Ok(value) = DeValue::parse(text) else { continue };
-            if !put(self.document.get_mut(), place, value.into_inner()) {
+            if !put(self.document.get_mut(), place, value.into_inner(), self.changed.len()) {
                 break;
             }
             let is_still_wrong = match self.read::<T>() {
@@ -402,17 +403,18 @@ fn table_at<'d, 't>(table: &'d mut DeTable<'t>, steps: &[Step]) -> Option<&'d mu
     }
 }
 
-/// Puts a value at a place, whose last key need not be there. False: there is no such place.
-fn put<'t>(document: &mut DeTable<'t>, place: &Place, value: DeValue<'t>) -> bool {
+/// Puts a value at a place, whose last key need not be there. `number` differs for each such key. False: there is no such
+/// place.
+fn put<'t>(document: &mut DeTable<'t>, place: &Place, value: DeValue<'t>, number: usize) -> bool {
     if let Some(there) = value_at(document, &place.steps) {
         *there.get_mut() = value;
         return true;
     }
     let Some((Step::Key(key), parent)) = place.steps.split_last() else { return false };
     let Some(table) = table_at(document, parent) else { return false };
-    // It is nowhere in the text. The place is its own, so that an error in it is known.
-    let nowhere = usize::MAX - table.len()..usize::MAX;
-    table.insert(Spanned::new(nowhere.clone(), Cow::Owned(key.clone())), Spanned::new(nowhere, value));
+    // It is nowhere in the text. No other key and no other value has the same span, so that an error in it is known.
+    let nowhere = |offset: usize| usize::MAX - 2 * number - offset..usize::MAX;
+    table.insert(Spanned::new(nowhere(1), Cow::Owned(key.clone())), Spanned::new(nowhere(2), value));
     true
 }
 

@@ -1,5 +1,7 @@
 //! What parsers say about a mistake, in words for the people who made it.
 
+use std::ops::Range;
+
 use windlass_contract::nearest;
 
 /// What the parser of TOML says about a line. Its own words name what it tried last, such as the truth value `false`
@@ -19,6 +21,53 @@ pub fn plain_toml(words: &str) -> String {
     ];
     let plain = PLAIN.iter().find(|(said, _)| words.starts_with(said));
     plain.map_or(words, |(_, plain)| plain).to_owned()
+}
+
+/// As [`plain_toml`], with the name of what a text has twice, which the parser only points at.
+pub fn plain_toml_at(text: &str, place: Option<Range<usize>>, words: &str) -> String {
+    let twice = place.filter(|_| words.starts_with("duplicate key"));
+    let Some((before, key)) = twice.and_then(|key| Some((text.get(..key.start)?, text.get(key)?))) else {
+        return plain_toml(words);
+    };
+    let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+    let line = text.get(line_start..).and_then(|rest| rest.lines().next()).unwrap_or_default().trim();
+    let name = line.trim_start_matches('[').split(']').next().unwrap_or_default();
+    match line {
+        line if line.starts_with("[[") => {
+            format!("[{name}] is begun above as one table: for several, write [[{name}]] there too")
+        }
+        line if line.starts_with('[') => format!("[{name}] is begun above already: put its keys together there"),
+        _ => format!("the key `{}` is set twice; keep one", key.trim()),
+    }
+}
+
+/// What the parser of YAML says about a line of a text, without the place that it names.
+pub fn plain_yaml(text: &str, line: usize, words: &str) -> String {
+    const PLAIN: [(&str, &str); 11] = [
+        ("did not find expected node content", "a value or a closing bracket is missing"),
+        (
+            "did not find expected key",
+            "this line is not indented as the lines around it, or is not written as KEY: VALUE",
+        ),
+        ("did not find expected '-' indicator", "this line is not indented as the items of the list around it"),
+        (
+            "mapping values are not allowed",
+            "this line is indented too far, or its value holds a colon and needs quotes",
+        ),
+        ("could not find expected ':'", "a line is written as KEY: VALUE"),
+        ("did not find expected ',' or ']'", "the list has no closing ], or an item without a comma"),
+        ("did not find expected ',' or '}'", "the table has no closing }, or a value without a comma"),
+        ("found unexpected end of stream", "the text has no closing quote"),
+        ("found character that cannot start", "a value that begins with this character needs quotes"),
+        ("block sequence entries are not allowed", "a list begins on its own line, below its key"),
+        ("found undefined tag handle", "a value that begins with ! needs quotes"),
+    ];
+    let begins_with_tab = |line: &str| line.trim_start_matches(' ').starts_with('\t');
+    if words.starts_with("found ") && text.lines().nth(line.saturating_sub(1)).is_some_and(begins_with_tab) {
+        return "the line begins with a tab: indent with spaces".to_owned();
+    }
+    let said = words.split(" at line ").next().unwrap_or(words);
+    PLAIN.iter().find(|(begin, _)| said.starts_with(begin)).map_or(said, |(_, plain)| plain).to_owned()
 }
 
 /// What serde says about a value that does not fit, whose types are those of this program.
@@ -120,6 +169,24 @@ mod tests {
             let error = toml::de::DeTable::parse(text).expect_err(text);
             let words = plain_toml(error.message());
             assert!(words.contains(expected), "{text}: {words} ({})", error.message());
+        }
+        for (text, expected) in [
+            ("a = 1\nb = 2\na = 2\n", "the key `a` is set twice; keep one"),
+            ("[a]\n[b]\n[a]\n", "[a] is begun above already"),
+            ("[a.b]\n[[a.b]]\n", "write [[a.b]] there too"),
+        ] {
+            let error = toml::de::DeTable::parse(text).expect_err(text);
+            let words = plain_toml_at(text, error.span(), error.message());
+            assert!(words.contains(expected), "{text}: {words} ({})", error.message());
+        }
+        for (text, line, words, expected) in [
+            ("a:\n\tb: 1\n", 2, "found character that cannot start any token at line 2 column 1", "begins with a tab"),
+            ("a: @b\n", 1, "found character that cannot start any token at line 1 column 4", "needs quotes"),
+            ("a: 1\n b\n", 2, "did not find expected key at line 2 column 2, while parsing", "is not indented as"),
+            ("a\n", 1, "something else at line 1 column 2", "something else"),
+        ] {
+            let said = plain_yaml(text, line, words);
+            assert!(said.contains(expected) && !said.contains(" at line "), "{text}: {said}");
         }
         #[derive(Debug, serde::Deserialize)]
         #[allow(dead_code, reason = "only read")]

@@ -13,7 +13,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use windlass_contract::nearest;
 
-use crate::plain::{plain_serde, plain_toml};
+use crate::plain::{plain_serde, plain_toml_at};
 use crate::slot_name::SlotName;
 use crate::source::Source;
 use crate::text::{is_control, short, unknown_key};
@@ -111,7 +111,7 @@ impl RulesFile {
         let line = |offset: usize| line_of(contents, offset);
         let table = DeTable::parse(text).map_err(|error| {
             let line = error.span().map_or(1, |span| line(span.start));
-            vec![format!("line {line}: it is not TOML: {}", short(&plain_toml(error.message())))]
+            vec![format!("line {line}: it is not TOML: {}", short(&plain_toml_at(text, error.span(), error.message())))]
         })?;
         let mut problems = Vec::new();
         let mut slot = None;
@@ -225,17 +225,25 @@ impl RulesFile {
             let (_, line) = rule.keys.iter().find(|(known, _)| known == key)?;
             let name = rule.name.as_ref().map(|(name, _)| format!(" (`{}`)", short(name))).unwrap_or_default();
             let when = self.settings["rules"][position]["when"].as_str().unwrap_or_default();
-            let problem = plain_serde(problem).replace(UNENDED, "it ends where more is expected")
-                + &milliseconds_of(problem)
-                + quotes_for(problem, when);
+            let problem = plain_cel(&plain_serde(problem)) + &milliseconds_of(problem) + quotes_for(problem, when);
             Some((*line, format!("line {line}, rule {}{name}: `{key}`: {problem}", position + 1)))
         };
         place().unwrap_or_else(|| (usize::MAX, words.to_owned()))
     }
 }
 
-/// What the parser of CEL says where a condition is not whole.
-const UNENDED: &str = "mismatched input '<EOF>' expecting expression";
+/// What the parser of CEL says about a condition, without its words for what is missing.
+pub fn plain_cel(words: &str) -> String {
+    let (what, place) = match words.rsplit_once(" (character ") {
+        Some((what, place)) => (what, format!(" (character {place}")),
+        None => (words, String::new()),
+    };
+    match (what.split_once("mismatched input '<EOF>' expecting "), what.split_once(" expecting {")) {
+        (Some((before, _)), _) => format!("{before}it ends where more is expected{place}"),
+        (None, Some((before, _))) => format!("{before}{place}"),
+        (None, None) => words.to_owned(),
+    }
+}
 
 /// What is said besides about a name that does not exist, and is a part of a word with dashes: `out-of-stock`.
 fn quotes_for(problem: &str, when: &str) -> &'static str {

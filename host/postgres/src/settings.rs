@@ -89,7 +89,7 @@ impl Settings {
     ) -> Result<Self, SettingsError> {
         // As libpq writes a socket's: a user without a host.
         let url = Url::parse(&text.replacen("@/", "@localhost/", 1))
-            .map_err(|error| SettingsError::NotUrl(error.to_string()))?;
+            .map_err(|error| SettingsError::NotUrl(not_url(text, &error)))?;
         if !matches!(url.scheme(), "postgres" | "postgresql") {
             return Err(SettingsError::NotUrl(format!("the scheme is `{}`", url.scheme())));
         }
@@ -283,6 +283,20 @@ fn read(parameter: &'static str, path: &Path) -> Result<String, SettingsError> {
     read().map_err(failed)
 }
 
+/// Why a text is no URL. It is not repeated: it may hold a password.
+fn not_url(text: &str, error: &url::ParseError) -> String {
+    match text {
+        _ if text.starts_with(['/', '.', '~']) => {
+            "it is a path; for a directory, use WINDLASS_STATE_DIR or state_dir".to_owned()
+        }
+        _ if !text.contains("://") && text.contains('=') => "write it as a URL, not as key=value".to_owned(),
+        _ => match error {
+            url::ParseError::RelativeUrlWithoutBase => "it does not begin with postgres://".to_owned(),
+            other => other.to_string(),
+        },
+    }
+}
+
 fn is_identifier(text: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
     text.len() <= 63
@@ -334,7 +348,9 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_url_is_named() {
         for (text, part) in [
-            ("/var/lib/windlass", "not a URL"),
+            ("/var/lib/windlass", "for a directory, use WINDLASS_STATE_DIR"),
+            ("host=localhost dbname=x", "not as key=value"),
+            ("state", "does not begin with postgres://"),
             ("mysql://ops@host/state", "`mysql`"),
             ("postgres://ops@host", "name is missing"),
             ("postgres://host/state", "user's name"),

@@ -22,10 +22,21 @@ pub fn read_bounded(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
 /// As [`read_bounded`], for text.
 ///
 /// # Errors
-/// As there, and [`ErrorKind::InvalidData`] when it is not UTF-8.
+/// As there and as [`text_of`].
 pub fn read_text(path: &Path, max_bytes: u64) -> io::Result<String> {
-    let not_text = |_| Error::new(ErrorKind::InvalidData, "it is not UTF-8 text");
-    String::from_utf8(read_bounded(path, max_bytes)?).map_err(not_text)
+    text_of(read_bounded(path, max_bytes)?)
+}
+
+/// The text that these bytes are.
+///
+/// # Errors
+/// [`ErrorKind::InvalidData`] with the line where they are not UTF-8.
+pub fn text_of(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|error| {
+        let right = error.as_bytes().iter().take(error.utf8_error().valid_up_to());
+        let line = right.filter(|byte| **byte == b'\n').count() + 1;
+        Error::new(ErrorKind::InvalidData, format!("line {line}: it is not UTF-8 text"))
+    })
 }
 
 /// Reads everything.
@@ -54,9 +65,9 @@ mod tests {
         std::fs::write(&path, "1234é").unwrap();
         assert_eq!(read_text(&path, 6).unwrap(), "1234é");
         assert_eq!(read_text(&path, 4).unwrap_err().to_string(), "it is larger than 4 bytes");
-        std::fs::write(&path, b"1234\xff").unwrap();
-        assert_eq!(read_text(&path, 6).unwrap_err().to_string(), "it is not UTF-8 text");
-        assert_eq!(read_bounded(&path, 5).unwrap(), b"1234\xff");
+        std::fs::write(&path, b"123\n\xff").unwrap();
+        assert_eq!(read_text(&path, 6).unwrap_err().to_string(), "line 2: it is not UTF-8 text");
+        assert_eq!(read_bounded(&path, 5).unwrap(), b"123\n\xff");
         assert_eq!(read_bounded(folder.path(), 5).unwrap_err().to_string(), "it is a directory");
     }
 

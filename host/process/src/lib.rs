@@ -3,7 +3,7 @@
 
 mod files;
 
-pub use files::{read_bounded, read_text, read_to_limit};
+pub use files::{read_bounded, read_text, read_to_limit, text_of};
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;

@@ -86,7 +86,8 @@ impl Law {
         }
         let program = Program::compile(&text).map_err(|errors| {
             let first = errors.errors.first().map(|error| error.msg.clone());
-            syntax(first.unwrap_or_else(|| errors.to_string()))
+            let words = first.unwrap_or_else(|| errors.to_string());
+            syntax(windlass_policy::plain_cel(words.trim_start_matches("Syntax error: ")))
         })?;
         let mut variables = program.references().variables().into_iter().map(str::to_owned).collect::<Vec<_>>();
         variables.sort();
@@ -142,7 +143,14 @@ impl Law {
         context.add_variable_from_value(FIRST, of_first);
         match self.program.execute(&context) {
             Ok(Value::Bool(met)) => Ok(met),
+            Ok(Value::Int(_) | Value::UInt(_) | Value::Float(_)) => {
+                let text = &self.text;
+                Err(undecided(format!("is a number and not true or false: compare it, as in `{text} > 300`")))
+            }
             Ok(other) => Err(undecided(format!("is {} and not true or false", other.type_of()))),
+            Err(error) if error.to_string().contains("no matching overload") => Err(undecided(
+                "has no value: a figure is a number, and is compared with a number, without quotes".to_owned(),
+            )),
             Err(error) => Err(undecided(format!("has no value: {error}"))),
         }
     }
@@ -205,10 +213,10 @@ mod tests {
     #[test]
     fn what_is_no_condition_on_figures_is_refused_with_what_was_probably_meant() {
         for (text, words) in [
-            ("wait_p95 >", "cannot be read"),
+            ("wait_p95 >", "cannot be read: it ends where more is expected"),
             ("wait_95 > 3", "`wait_95`, which is not a figure; did you mean `wait_p95`?"),
-            ("cost", "is float and not true or false"),
-            ("cost > 'a lot'", "has no value"),
+            ("cost", "is a number and not true or false: compare it, as in `cost > 300`"),
+            ("cost > 'a lot'", "has no value: a figure is a number"),
             ("first.costs > 1", "has no value"),
             ("", "cannot be read"),
         ] {

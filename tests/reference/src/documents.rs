@@ -145,12 +145,12 @@ impl Documents {
     }
 }
 
-/// Where a document contradicts a schema of [`Documents::schema`].
+/// Where a document contradicts a schema of [`Documents::schema`], or has a field that the schema has not.
 pub fn contradictions(schema: &Value, document: &Value) -> Vec<String> {
     let name = definition(document["document"].as_str().unwrap_or_default());
     let mut found = Vec::new();
     match schema["$defs"].get(&name) {
-        Some(own) => [schema, own].iter().for_each(|own| compare(schema, own, document, "", &mut found)),
+        Some(own) => compare_fields(schema, &[schema, resolved(schema, own)], document, "", &mut found),
         None => found.push(format!("there is no schema of {name}")),
     }
     found
@@ -167,11 +167,8 @@ fn compare(whole: &Value, schema: &Value, value: &Value, place: &str, found: &mu
             items.iter().for_each(|item| compare(whole, &schema["items"], item, place, found));
             "array"
         }
-        Value::Object(fields) => {
-            for (key, value) in fields {
-                let field = schema["properties"].get(key).unwrap_or(&schema["additionalProperties"]);
-                compare(whole, field, value, &format!("{place}/{key}"), found);
-            }
+        Value::Object(_) => {
+            compare_fields(whole, &[schema], value, place, found);
             "object"
         }
     };
@@ -180,6 +177,21 @@ fn compare(whole: &Value, schema: &Value, value: &Value, place: &str, found: &mu
         && !types.iter().any(|known| known == kind || (is_integer && known == "integer"))
     {
         found.push(format!("{place} is of type {kind}, and its schema has {types:?}"));
+    }
+}
+
+/// Each field stands in one of the schemas, unless they name none.
+fn compare_fields(whole: &Value, schemas: &[&Value], object: &Value, place: &str, found: &mut Vec<String>) {
+    for (key, value) in object.as_object().into_iter().flatten() {
+        let place = format!("{place}/{key}");
+        let named = schemas.iter().find_map(|schema| schema["properties"].get(key));
+        match named.or(schemas.iter().find_map(|schema| schema.get("additionalProperties"))) {
+            Some(field) => compare(whole, field, value, &place, found),
+            None if schemas.iter().any(|schema| schema["properties"].is_object()) => {
+                found.push(format!("{place} is not in its schema"));
+            }
+            None => {}
+        }
     }
 }
 
@@ -236,8 +248,9 @@ mod tests {
         assert_eq!(row["at"], json!({ "type": ["string", "null"], "format": "date-time" }));
         assert_eq!(schema["$defs"]["test"]["properties"]["counts"], json!({}), "names of users");
         let against = |fields: &Value| contradictions(&schema, &document(fields));
-        assert!(against(&json!({ "rows": [{ "a": null, "b": true }], "counts": 7 })).is_empty());
+        assert!(against(&json!({ "rows": [{ "a": null }], "counts": { "web-1": { "a": 7 } } })).is_empty());
         let wrong = against(&json!({ "rows": [{ "a": "1" }] }));
         assert_eq!(wrong, [r#"/rows/a is of type string, and its schema has [String("number"), String("null")]"#]);
+        assert_eq!(against(&json!({ "rows": [{ "b": true }] })), ["/rows/b is not in its schema"]);
     }
 }

@@ -72,6 +72,7 @@ fn refused(error: Error) -> Failure {
             "--token-file FILE, whose first line has at least {MIN_TOKEN_CHARACTERS} characters: openssl rand -hex \
              32 > FILE; or --client-ca FILE with --tls-certificate and --tls-key"
         )),
+        Error::Hosts { .. } => failure.at("--allow-host"),
         Error::Serve { .. } => failure.remedy("choose another address with --listen; port 0 takes a free one"),
         _ => failure,
     }

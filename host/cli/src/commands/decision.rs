@@ -30,7 +30,13 @@ async fn list(context: &Context, arguments: &ListDecisions) -> Result<(), Failur
     let state = context.state_directory()?;
     let inspector = context.inspector(&state);
     let found = inspector.find_decisions(&filter)?;
-    let notes = if found.decisions.is_empty() { context.other_owners(&state, false).await } else { Vec::new() };
+    let mut notes = if found.decisions.is_empty() { context.other_owners(&state, false).await } else { Vec::new() };
+    if let Some(policy) = arguments.policy.as_ref().filter(|_| found.decisions.is_empty()) {
+        notes.insert(
+            0,
+            format!("no such decision asked a policy {policy}; `windlass policy list` names those that are configured"),
+        );
+    }
     inspector.decisions(found, &notes);
     Ok(())
 }

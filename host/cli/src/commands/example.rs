@@ -48,7 +48,10 @@ pub(crate) fn run(output: Output, arguments: &arguments::Example) -> Result<(), 
         return Ok(());
     };
     let example = EXAMPLES.iter().find(|example| example.name == name).ok_or_else(|| {
-        let near = windlass_policy::nearest(name, EXAMPLES.iter().map(|example| example.name));
+        let without_ending = |example: &str| example.split('.').next() == Some(name.as_str());
+        let names = || EXAMPLES.iter().map(|example| example.name);
+        let near = names().find(|example| without_ending(example));
+        let near = near.or_else(|| windlass_policy::nearest(name, names()));
         let near = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
         Failure::usage(format!("there is no example '{name}'{near}")).remedy("windlass example")
     })?;
@@ -61,10 +64,11 @@ pub(crate) fn run(output: Output, arguments: &arguments::Example) -> Result<(), 
     write_atomically(file, example.text.as_bytes(), existing).map_err(|error| {
         let failure = Failure::usage("the example cannot be written").at(file.display().to_string());
         match error.kind() {
+            _ if file.is_dir() => failure.because("it is a directory").remedy("name a file in it with --out"),
             std::io::ErrorKind::AlreadyExists => {
                 failure.because("the file exists").remedy("name another file with --out, or add --overwrite")
             }
-            _ => failure.because(error.to_string()),
+            _ => failure.because(error.to_string()).remedy("name a file in a folder that you may write"),
         }
     })?;
     let document = json!({ "name": example.name, "about": example.about, "file": file });

@@ -203,8 +203,8 @@ pub(super) fn lifecycle_failure(what: &str, error: &Error) -> Failure {
                      nothing is created, undone, taken over or removed with it",
                 )
                 .remedy(format!(
-                    "windlass state take-over{option}, if nothing uses that history any more; or another \
-                     state directory and another owner"
+                    "windlass state take-over{option}, if nothing uses that history any more (after `state migrate`: \
+                     use the new place, or add --force if it is lost); or another state directory and another owner"
                 ))
         }
         Error::CleanupUnderWay { operation } => {

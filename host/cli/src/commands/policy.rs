@@ -29,10 +29,9 @@ use windlass_proof::fixture::whole_question;
 
 use crate::arguments::{CheckPolicy, InspectPolicy, PolicyCommand, RunPolicy};
 use crate::context::Context;
-use crate::files::read_bounded;
 use crate::policy_file::{
-    MAX_COMPONENT_BYTES, granted, grants_needed, json_argument, link, link_or_default, load, only_slot, rules,
-    slots_of, trial_host, unusable,
+    granted, grants_needed, json_argument, link, link_or_default, load, only_slot, read_policy, rules, slots_of,
+    trial_host, unusable,
 };
 use crate::units::Size;
 
@@ -115,7 +114,7 @@ impl From<&Description> for Described {
 }
 
 fn inspect(context: &Context, arguments: &InspectPolicy) -> Result<(), Failure> {
-    let bytes = read_bounded(&arguments.file, "the policy", MAX_COMPONENT_BYTES)?;
+    let bytes = read_policy(&arguments.file)?;
     let rules = rules(&arguments.file, &bytes)?;
     let examination = match &rules {
         // What evaluates rules is the host's own, imports what every policy may, and says nothing about the file.
@@ -260,7 +259,7 @@ fn check(context: &Context, arguments: &CheckPolicy) -> Result<(), Failure> {
     let slots = match arguments.slot {
         Some(slot) => vec![slot],
         None => {
-            let bytes = read_bounded(file, "the policy", MAX_COMPONENT_BYTES)?;
+            let bytes = read_policy(file)?;
             let slots = slots_of(file, &bytes)?;
             if slots.is_empty() {
                 let all: Vec<&str> = SlotName::ALL.iter().map(|slot| slot.as_str()).collect();

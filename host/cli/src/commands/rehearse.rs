@@ -15,8 +15,8 @@ use windlass_lifecycle::Journal;
 use windlass_policy::Compiler;
 use windlass_proof::fixture::{ReportedCase, junit};
 use windlass_rehearsal::{
-    ArmKind, ArmOutcomes, ClusterArm, Figure, ImportError, Imported, Law, LawError, NOT_CALIBRATED, NamedArm, Parting,
-    Rehearsal, RehearsalFailure, clusters_in, imported, recorded_cluster, recorded_from, scenario_schema, with_jobs,
+    ArmKind, ArmOutcomes, ClusterArm, Figure, ImportError, Imported, Law, NOT_CALIBRATED, NamedArm, Parting, Rehearsal,
+    RehearsalFailure, clusters_in, imported, recorded_cluster, recorded_from, scenario_schema, with_jobs,
 };
 
 use crate::COMPILE;
@@ -24,7 +24,7 @@ use crate::arguments::{ImportScenario, RecordScenario, Rehearse};
 use crate::commands::cluster::specification;
 use crate::configuration;
 use crate::context::Context;
-use crate::files::{Existing, read_text, write_atomically};
+use crate::files::{Existing, read_text, refuse_overwriting, write_atomically};
 
 pub(crate) use tune::run as tune;
 
@@ -38,6 +38,11 @@ const MAX_JOBS_BYTES: u64 = 512 << 20;
 /// `context` has the policies of clusters, and the state directory, in which the rehearsal is saved and which may hold
 /// compiled policies. The rehearsal of a runner needs no valid configuration.
 pub(crate) fn run(output: Output, arguments: &Rehearse, context: Result<Context, Failure>) -> Result<(), Failure> {
+    let mut used: Vec<&Path> =
+        arguments.arms.iter().chain(&arguments.policies).map(|(_, file)| Path::new(file)).collect();
+    used.extend(arguments.scenario.as_deref());
+    used.extend(context.as_ref().ok().and_then(|context| context.configuration.file.as_deref()));
+    refuse_overwriting(&[("--html", arguments.html.as_deref()), ("--junit", arguments.junit.as_deref())], used)?;
     let files = arm_files(arguments)?;
     let of_clusters = are_clusters(&files, &arguments.policies)?;
     let context = if of_clusters || arguments.save { Some(context?) } else { context.ok() };
@@ -281,11 +286,21 @@ fn tunable(name: &str, file: &str, group: Option<&str>) -> Result<NamedArm, Fail
 }
 
 fn laws(never: &[String], always: &[String]) -> Result<Vec<Law>, Failure> {
-    let never = never.iter().map(|text| Law::never(text));
-    let always = always.iter().map(|text| Law::always(text));
-    never.chain(always).collect::<Result<_, LawError>>().map_err(|error| {
-        Failure::usage(error.to_string()).remedy("a condition is about figures, which docs/rehearse-reference.md lists")
-    })
+    let never = never.iter().map(|text| ("--never", Law::never(text)));
+    let always = always.iter().map(|text| ("--always", Law::always(text)));
+    let (mut laws, mut wrong) = (Vec::new(), Vec::new());
+    for (option, law) in never.chain(always) {
+        match law {
+            Ok(law) => laws.push(law),
+            Err(error) => wrong.push(format!("{option}: {error}")),
+        }
+    }
+    if wrong.is_empty() {
+        return Ok(laws);
+    }
+    let failure = Failure::usage("the laws cannot be used")
+        .remedy("a condition is about figures, which docs/rehearse-reference.md lists");
+    Err(wrong.into_iter().fold(failure, Failure::because))
 }
 
 fn failed(failure: RehearsalFailure) -> Failure {

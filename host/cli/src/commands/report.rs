@@ -35,10 +35,14 @@ pub(crate) async fn run(context: &Context, arguments: &arguments::Report) -> Res
         None => print(&text),
         Some(path) => {
             write_atomically(path, text.as_bytes(), Existing::Keep).map_err(|error| {
-                Failure::usage("the report cannot be written")
-                    .at(path.display().to_string())
-                    .because(error.to_string())
-                    .remedy("name a file that is not there yet")
+                let failure = Failure::usage("the report cannot be written").at(path.display().to_string());
+                match error.kind() {
+                    _ if path.is_dir() => failure.because("it is a directory").remedy("name a file in it with --out"),
+                    std::io::ErrorKind::AlreadyExists => {
+                        failure.because("the file exists").remedy("name a file that is not there yet")
+                    }
+                    _ => failure.because(error.to_string()).remedy("name a file in a folder that you may write"),
+                }
             })?;
             context.output.say(&format!("{}: {}", path.display(), counted(report.operations(), "operation")));
         }

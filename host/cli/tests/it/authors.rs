@@ -92,7 +92,7 @@ fn what_is_no_fixture_is_wrong_usage_and_nothing_is_tested() {
     test(&world, &folder, &[]).expect(2).says("line 3: there is no key `expcet` here; did you mean `expect`?");
     let other = r#"{"slot": "release", "expect": {}}"#;
     std::fs::write(folder.join("fixtures/misspelt.json"), other).unwrap();
-    test(&world, &folder, &[]).expect(2).says("does not export `windlass:policy/release");
+    test(&world, &folder, &[]).expect(2).says("misspelt.json: `slot` is release, and the policy decides state-mapping");
     std::fs::write(folder.join("second.wasm"), GRACE_FOR_STOPPED.bytes).unwrap();
     test(&world, &folder, &[]).expect(2).says("several components");
     world.run(&["policy", "test", "missing.wasm"]).expect(2).says("missing.wasm");

@@ -90,7 +90,25 @@ fn options_that_mean_nothing_here_are_refused() {
     ] {
         world.run(arguments).expect(2).says(words);
     }
+    for command in ["show", "cancel"] {
+        world.run(&["operation", command, ""]).expect(2).says("the operation's id is empty");
+    }
     world.run(&["operation", "cancel", "nothere"]).expect(1).says("there is no operation nothere");
+}
+
+#[test]
+fn a_result_that_cannot_be_placed_is_told_with_where_it_can() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().to_str().unwrap();
+    let ran = |arguments: &[&str]| Ran::of(bare(home.path()).args(arguments)).expect(2);
+    ran(&["example", "farm.toml", "--out", folder]).says("it is a directory").says("name a file in it");
+    ran(&["example", "farm"]).says("did you mean 'farm.toml'?");
+    let world = World::new("50");
+    world.create("1").expect(0);
+    let ran = world.run(&["report", "--since", "1h", "--out", folder]).expect(2);
+    ran.says("it is a directory").says("name a file in it");
+    let nowhere = world.run(&["report", "--since", "1h", "--out", "/proc/nowhere/report.html"]).expect(2);
+    nowhere.says("name a file in a folder that you may write");
 }
 
 #[test]
@@ -106,7 +124,7 @@ fn an_unreachable_api_is_told_with_its_call_and_cause() {
     let ran = world.run(&["server", "list", "--api-url", "http://127.0.0.1:1"]).expect(1);
     ran.says("error: the servers cannot be listed").says("GET /instance/v1/zones/fr-par-1/servers");
     let ran = world.run(&["server", "list", "--api-url", "not a url"]).expect(2);
-    ran.says("is not an address like https://api.scaleway.com");
+    ran.says("--api-url is not an address like https://api.scaleway.com");
 }
 
 #[test]

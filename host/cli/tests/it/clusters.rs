@@ -342,7 +342,7 @@ fn a_specification_that_was_wrong_is_applied_anew_and_repairs_its_cluster() {
     assert_eq!(names(&farm.status()), ["farm-db-1", "farm-web-1", "farm-web-2", "farm-web-3"]);
     farm.cluster(&["apply", &more]).expect(0).says("is as the specification says");
     // What cannot be changed is refused, and nodes leave only after a yes.
-    farm.cluster(&["apply", &file(&right.replace("fr-par-1", "fr-par-2"))]).expect(2).says("servers do not move");
+    farm.cluster(&["apply", &file(&right.replace("fr-par-1", "fr-par-2"))]).expect(2).says("from fr-par-1 to fr-par-2");
     let fewer = file(&right.replace("count = 2", "count = 1"));
     farm.cluster(&["apply", &fewer]).expect(2).says("there is no terminal to ask on");
     farm.cluster(&["apply", &fewer, "--yes"]).expect(0);
@@ -386,7 +386,11 @@ fn a_replacement_stops_at_the_first_failure_and_names_what_serves_on() {
     farm.cluster(&["replace", "farm", "farm-web-2", "--yes", "--output", "json"]).expect(0).json();
     assert_eq!(farm.servers(), ["farm-db-1", "farm-web-3", "farm-web-4"]);
     assert_eq!(farm.status()["cluster"]["state"], "active");
-    farm.cluster(&["replace", "farm", "farm-web-9", "--yes"]).expect(2).says("no such node");
+    farm.cluster(&["replace", "farm", "farm-web-9", "--yes"]).expect(1).says("has no node farm-web-9");
+    farm.cluster(&["scale", "farm", "--remove", "farm-web-9", "--yes"]).expect(1).says("has no node farm-web-9");
+    farm.cluster(&["scale", "farm", "wbe=1", "--yes"]).expect(1).says("it has: db, web");
+    let ran = farm.cluster(&["replace", "farm", "--group", "wbe", "--group", "bd", "--yes"]).expect(1);
+    ran.says("cluster farm has no node group wbe, bd; it has: db, web");
 }
 
 #[test]

@@ -66,6 +66,10 @@ fn others_need_the_token() {
     let world = World::new("100");
     let refused = world.run(&["console", "--listen", "0.0.0.0:0"]).expect(2);
     assert!(refused.stderr.contains("--token-file"), "{}", refused.stderr);
+    for wrong in ["http://ops.example:80", "ops.example:80", "*.example", ""] {
+        let ran = world.run(&["console", "--listen", "127.0.0.1:0", "--allow-host", wrong]).expect(2);
+        ran.says(&format!("{wrong:?}")).says("--allow-host").says("for example ops.example");
+    }
     let token = world.home.path().join("token");
     std::fs::write(&token, "short\n").unwrap();
     let token = token.to_str().unwrap();

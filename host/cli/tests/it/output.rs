@@ -236,4 +236,12 @@ fn no_command_succeeds_whose_result_cannot_be_written() {
         assert_eq!(ended.status.code(), Some(4), "{arguments:?} -o {format}\n{said}");
         assert!(said.contains("could not be written on stdout"), "{arguments:?} -o {format}\n{said}");
     }
+    for asked in ["--help", "--version"] {
+        let mut command = world.command(&[asked]);
+        command.stdout(Stdio::from(File::options().write(true).open("/dev/full").unwrap()));
+        let ended = command.output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(4), "{asked}\n{said}");
+        assert!(said.contains("could not be written on stdout"), "{asked}\n{said}");
+    }
 }

@@ -195,6 +195,8 @@ fn prove_ends_with_1_and_a_fixture_when_a_law_is_violated_and_with_0_when_all_ho
     assert_eq!(fixture["expect"]["holds"], "!(verdict == 'wait')");
     assert!(violated.stdout.contains("\"holds\":false"), "{}", violated.stdout);
     prove("verdict == 'wiat'").expect(2).says("did you mean `wait`?");
+    let two = ["policy", "prove", "default", "--slot", "retry", "--never", "", "--always", "verdict == 'wiat'"];
+    world.run(&two).expect(2).says("--never: ").says("it ends where more is expected").says("did you mean `wait`?");
     let wrong = ["policy", "prove", "default", "--slot", "retry", "--bound", "atempt=1"];
     world.run(&wrong).expect(2).says("no `atempt`; did you mean `attempt`?");
     let with_laws = |laws: &[u8]| {
@@ -225,8 +227,14 @@ fn a_check_refuses_what_a_host_would_and_a_test_tells_every_bad_fixture() {
     for (name, fixture) in [("one", "{"), ("two", r#"{"slot": "retries", "expect": {}}"#)] {
         std::fs::write(folder.join(format!("{name}.json")), fixture).unwrap();
     }
+    std::fs::write(folder.join("three.json"), [0xff]).unwrap();
     let (link, folder) = (link.to_str().unwrap(), folder.to_str().unwrap());
-    world.run(&["policy", "test", link, "--fixtures", folder]).expect(2).says("one.json").says("two.json");
+    world
+        .run(&["policy", "test", link, "--fixtures", folder])
+        .expect(2)
+        .says("one.json")
+        .says("two.json")
+        .says("three.json");
 }
 
 #[test]
@@ -276,7 +284,15 @@ fn diff_and_bulk_replay_tell_what_changes_and_fail_when_they_are_asked_to() {
             && defers.contains("no verdict changes"),
         "{defers}"
     );
-    world.run(&["decision", "replay"]).expect(2);
+    world.run(&["decision", "replay"]).expect(2).says("--since");
+    let waits = "slot = 'retry'\n[[rules]]\nwhen = \"failure.class == 'out-of-stock'\"\nanswer = { wait = 60000 }\n";
+    let waits = world.write("waits.rules.toml", waits.as_bytes());
+    let ran = world.run(&["policy", "diff", keeps.to_str().unwrap(), waits.to_str().unwrap()]).expect(2);
+    let ran = ran.says("decide different slots").says("keeps.rules.toml decides rollback");
+    ran.says("waits.rules.toml decides retry");
+    world.run(&["policy", "check", "default"]).expect(2).says("default is the built-in policy");
+    let none = world.run(&["decision", "list", "--policy", "nope"]).expect(0).stdout;
+    assert!(none.contains("no such decision asked a policy nope"), "{none}");
 }
 
 #[test]

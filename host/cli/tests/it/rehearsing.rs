@@ -225,6 +225,9 @@ fn a_violated_law_ends_with_1_and_reports_have_it() {
     let arms = ["--arm", "one=one.json", "--arm", "two=two.json"];
     let reports = ["--junit", "laws.xml", "--html", "page.html", "--output", "json"];
     let ran = folder.run(&[&["small.toml"][..], &arms, &laws, &reports].concat()).expect(1);
+    let wrong = ["--always", "cost < 5 EUR", "--never", "lst > 0"];
+    let refused = folder.run(&[&["small.toml"][..], &arms, &wrong].concat()).expect(2);
+    refused.says("--never: the condition `lst > 0` names `lst`").says("--always: the condition `cost < 5 EUR`");
     let document = ran.json();
     let law = &document["laws"][0];
     assert_eq!((&law["law"], &law["holds"]), (&"never wait_worst > 200".into(), &false.into()));
@@ -260,6 +263,32 @@ fn clusters_are_rehearsed_under_their_policies_and_reports_have_their_laws() {
     let table = run(&[]).expect(0).stdout;
     assert!(table.contains("scale to web = 2 at Mon 09:20") && table.contains("never ready"), "{table}");
     assert!(table.contains("hooks are not run") && !table.contains("taskscaler"), "{table}");
+}
+
+#[test]
+fn no_result_is_written_over_a_file_that_is_read_or_over_another() {
+    let folder = Folder::new();
+    let before = ["small.toml", "one.json", "search.toml"].map(|name| folder.read(name));
+    let arm = ["small.toml", "--arm", "one=one.json"];
+    for (results, told) in [
+        (&["--html", "small.toml", "--junit", "./one.json"][..], &["--html small.toml", "--junit ./one.json"][..]),
+        (&["--html", "new.xml", "--junit", "new.xml"], &["--junit new.xml"]),
+    ] {
+        let ran = folder.run(&[&arm[..], results].concat()).expect(2);
+        for words in told {
+            assert!(ran.stderr.contains(words), "{words}: {}", ran.stderr);
+        }
+    }
+    let tune = ["tune", "small.toml", "--arm", "one=one.json", "--search", "search.toml", "--never", "left > 0"];
+    for (option, file) in [("--html", "one.json"), ("--html", "search.toml"), ("--write", "search.toml")] {
+        let more: &[&str] = if option == "--write" { &["--overwrite"] } else { &[] };
+        folder
+            .run(&[&tune[..], &[option, file], more].concat())
+            .expect(2)
+            .says(&format!("{option} {file}: the command"));
+    }
+    assert_eq!(["small.toml", "one.json", "search.toml"].map(|name| folder.read(name)), before);
+    assert!(!folder.0.path().join("new.xml").exists());
 }
 
 #[test]

@@ -20,6 +20,12 @@ fn servers_are_created_listed_shown_swept_and_deleted() {
     let id = servers[0]["id"].as_str().unwrap();
     let shown = world.json(&["server", "show", id]);
     assert_eq!(shown["server"]["id"], id);
+    let misspelt = format!("{}x", servers[0]["name"].as_str().unwrap());
+    world
+        .run(&["server", "show", &misspelt])
+        .expect(1)
+        .says(&format!("there is no server '{misspelt}'"))
+        .says("did you mean '");
     assert_eq!(shown["volumes"].as_array().unwrap().len(), 1);
     assert_eq!(shown["operations"][0]["state"], "done");
 
@@ -59,6 +65,8 @@ fn what_is_left_of_a_deleted_server_goes_by_name_id_operation_and_group() {
         let again = world.run(&delete).expect(0);
         assert!(again.stdout.contains("is gone already"), "{}", again.stdout);
         world.run(&["server", "delete", "--yes", "--group", "ci"]).expect(0);
+        let ran = world.run(&["server", "delete", "--yes", "nobody", "nowhere"]).expect(1);
+        ran.says("2 servers do not exist").says("there is no server 'nobody'").says("there is no server 'nowhere'");
         world.run(&["server", "delete", "--yes", "nobody"]).expect(1).says("there is no server 'nobody'");
     }
 }

@@ -378,8 +378,13 @@ impl SshHook {
         if self.command.trim().is_empty() || self.command.len() > MAX_WORD_LEN {
             problems.push(Mistake::new("ssh.command", format!("it is empty or longer than {MAX_WORD_LEN} bytes")));
         }
-        if self.user.is_empty() || self.user.len() > 64 || self.user.chars().any(char::is_control) {
-            problems.push(Mistake::new("ssh.user", "it is empty, longer than 64 bytes or not a user name"));
+        if self.user.is_empty()
+            || self.user.len() > 64
+            || self.user.contains(|one: char| one.is_control() || one.is_whitespace())
+        {
+            let words =
+                "it is empty, longer than 64 bytes or not a user name: write one without spaces, for example root";
+            problems.push(Mistake::new("ssh.user", words));
         }
         if self.port == 0 {
             problems.push(Mistake::new("ssh.port", "it is 0"));
@@ -393,7 +398,10 @@ impl SshHook {
         }
         for (number, key) in self.host_keys.iter().take(MAX_WORDS).enumerate() {
             if let Err(problem) = check_public_key(key) {
-                let words = format!("it is no public key of OpenSSH's: {problem}");
+                let words = format!(
+                    "it is no public key of OpenSSH's ({problem}): write the content of a .pub file, for example \
+                     \"ssh-ed25519 AAAA...\""
+                );
                 problems.push(Mistake::new(format!("ssh.host_keys[{number}]"), words));
             }
         }

@@ -48,6 +48,16 @@ pub(super) fn find(program: &ProgramHook) -> Result<PathBuf, HookProblem> {
         })
 }
 
+/// Whether the folder that it is to run in is there.
+pub(super) fn check_folder(program: &ProgramHook) -> Result<(), HookProblem> {
+    match &program.working_directory {
+        Some(folder) if !folder.is_dir() => {
+            Err(HookProblem::NotStarted(format!("there is no folder {}", folder.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The whole environment of the program: names and values.
 pub(super) fn environment(program: &ProgramHook, input: &HookInput) -> Vec<(String, std::ffi::OsString)> {
     let own = |name: &str| std::env::var_os(name).map(|value| (name.to_owned(), value));

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use windlass_policy::Mistake;
 
 use super::destinations::Destinations;
 use super::failure::{HookFailure, HookProblem};
@@ -176,11 +177,34 @@ impl Hook {
     /// The [`HookProblem`] with which a run would begin and end.
     pub fn preflight(&self) -> Result<(), HookProblem> {
         match &self.action {
-            HookAction::Program(program) => program::find(program).map(drop),
+            HookAction::Program(program) => program::find(program).and_then(|_| program::check_folder(program)),
             HookAction::Webhook(webhook) => WebhookSecret::of(webhook).map(drop),
             HookAction::Ssh(ssh) => ssh::identity(ssh).map(drop),
             HookAction::Foreign(_) => Err(not_here()),
         }
+    }
+
+    /// As [`Hook::preflight`]: all that it finds, each with its place within the hook, and nothing of a key that is
+    /// missing or empty, since [`Hook::problems`] tells that.
+    pub(crate) fn file_problems(&self) -> Vec<Mistake> {
+        let found: Vec<(&str, Result<(), HookProblem>)> = match &self.action {
+            HookAction::Program(program) => {
+                let is_named = !program.command.trim().is_empty();
+                let file = if is_named { program::find(program).map(drop) } else { Ok(()) };
+                vec![("program.command", file), ("program.working_directory", program::check_folder(program))]
+            }
+            HookAction::Webhook(webhook) => match (&webhook.secret_file, &webhook.secret_env) {
+                (Some(_), None) => vec![("webhook.secret_file", WebhookSecret::of(webhook).map(drop))],
+                (None, Some(_)) => vec![("webhook.secret_env", WebhookSecret::of(webhook).map(drop))],
+                _ => Vec::new(),
+            },
+            HookAction::Ssh(ssh) => vec![("ssh.key_file", ssh::identity(ssh).map(drop))],
+            HookAction::Foreign(_) => Vec::new(),
+        };
+        let wrong = |(place, result): (&str, Result<(), HookProblem>)| {
+            result.err().map(|problem| Mistake::new(place, format!("the hook {problem}")))
+        };
+        found.into_iter().filter_map(wrong).collect()
     }
 }
 

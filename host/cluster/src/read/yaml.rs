@@ -1,11 +1,12 @@
 //! YAML, and so JSON: all mistakes of a file at once, as TOML has them.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_norway::Value;
 use toml::de::DeTable;
-use windlass_policy::{Mistake, Place, Step, plain_serde, read_document};
+use windlass_policy::{Mistake, Place, Step, plain_serde, plain_yaml, read_document};
 
 use crate::specification::ClusterSpecification;
 
@@ -15,8 +16,22 @@ pub(super) fn read(
 ) -> Result<ClusterSpecification, Vec<Mistake>> {
     match serde_norway::from_str(text) {
         Ok(read) => checked(read),
-        Err(error) => Err(all_mistakes(text, checked).unwrap_or_else(|| vec![first_mistake(&error)])),
+        Err(error) => Err(all_mistakes(text, checked).unwrap_or_else(|| first_mistakes(text, &error))),
     }
+}
+
+/// What ends the reading of a text of which not all mistakes can be known: the mistake at which serde ended, and the one
+/// for which it is no YAML, or sets a key twice.
+fn first_mistakes(text: &str, error: &serde_norway::Error) -> Vec<Mistake> {
+    let twice = Duplicates.deserialize(serde_norway::Deserializer::from_str(text)).err();
+    let mut mistakes = vec![first_mistake(text, error)];
+    let is_same = twice.is_some() && error.to_string().contains("duplicate ");
+    if is_same {
+        mistakes.clear();
+    }
+    mistakes.extend(twice.iter().map(|twice| first_mistake(text, twice)));
+    mistakes.dedup();
+    mistakes
 }
 
 /// Whether it is a YAML document of keys and values. Almost any text is YAML, as one long scalar.
@@ -25,14 +40,17 @@ pub(super) fn has_keys(text: &str) -> bool {
 }
 
 /// The mistake at which serde ends. Enough where the text is no YAML.
-fn first_mistake(error: &serde_norway::Error) -> Mistake {
+fn first_mistake(text: &str, error: &serde_norway::Error) -> Mistake {
     let line = error.location().map_or(1, |location| location.line());
-    let words = error.to_string();
-    let words = words.split(" at line ").next().unwrap_or(&words);
+    let words = plain_yaml(text, line, &error.to_string());
+    if words.ends_with("expected struct ClusterSpecification") {
+        let words = "a specification is a table: write name: farm, and in JSON {\"name\": \"farm\", ...}";
+        return Mistake::new(format!("line {line}"), words);
+    }
     // The path of the key comes first, where there is one.
     let (path, words) = match words.split_once(": ") {
         Some((path, rest)) if !path.contains(' ') => (format!("`{path}`: "), rest),
-        _ => (String::new(), words),
+        _ => (String::new(), words.as_str()),
     };
     Mistake::new(format!("line {line}"), format!("{path}{}", plain_serde(words)))
 }
@@ -68,6 +86,89 @@ fn line_of(place: &Place, text: &str) -> usize {
     let seeker = Seeker { steps: &place.steps, is_key: place.is_key };
     let found = seeker.deserialize(serde_norway::Deserializer::from_str(text));
     found.err().and_then(|error| error.location()).map_or(1, |location| location.line())
+}
+
+/// Ends with an error at the second of two keys of the same name.
+#[derive(Clone, Copy)]
+struct Duplicates;
+
+impl<'de> DeserializeSeed<'de> for Duplicates {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Duplicates {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut names = BTreeSet::new();
+        while map.next_key_seed(NewKey(&mut names))?.is_some() {
+            map.next_value_seed(self)?;
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        while items.next_element_seed(self)?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+}
+
+/// A key that its table does not have yet.
+struct NewKey<'n>(&'n mut BTreeSet<String>);
+
+impl<'de> DeserializeSeed<'de> for NewKey<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for NewKey<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a key")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, key: &str) -> Result<(), E> {
+        match self.0.insert(key.to_owned()) {
+            true => Ok(()),
+            false => Err(E::custom(format!("duplicate field `{key}`"))),
+        }
+    }
 }
 
 /// Ends with an error at a place.

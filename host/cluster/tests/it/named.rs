@@ -333,7 +333,7 @@ fn bad_requests_are_refused_with_a_remedy_and_touch_nothing() {
         assert!(words(clusters.create(specification(&[("x", 1)]), &quiet()).await).contains("already"));
         assert!(words(clusters.scale(&farm(), &scale(&[("wbe", 1)], &[]), &quiet()).await).contains("it has: db, web"));
         let nobody = clusters.scale(&farm(), &scale(&[], &["farm-web-9"]), &quiet()).await;
-        assert!(words(nobody).contains("no such node"));
+        assert!(words(nobody).contains("has no node farm-web-9"));
         assert!(clusters.history(&frm).await.is_err());
         assert_eq!(clusters.cancel(&farm()).await.unwrap(), CalledOff::Nothing);
         assert_eq!(world.simulator.requests().len(), 0);

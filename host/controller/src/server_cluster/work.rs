@@ -135,9 +135,11 @@ fn failed(error: Error) -> Outcome {
             };
             Outcome::Failed { reason, message }
         }
-        Error::Name { .. } | Error::Specification { .. } | Error::UnknownGroup { .. } | Error::Node { .. } => {
-            Outcome::Refused { reason: "Refused", message }
-        }
+        Error::Name { .. }
+        | Error::Specification { .. }
+        | Error::UnknownGroup { .. }
+        | Error::UnknownNode { .. }
+        | Error::Node { .. } => Outcome::Refused { reason: "Refused", message },
         Error::LeftOpen { .. } => Outcome::LeftOpen,
         Error::Exists { .. }
         | Error::Unknown { .. }

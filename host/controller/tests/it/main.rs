@@ -5,7 +5,7 @@
 mod pages;
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 const KEY: &str = "22222222-2222-4222-8222-222222222222";
 
@@ -82,6 +82,10 @@ fn mistakes_in_the_configuration_are_told_with_place_and_remedy_before_anything_
         ("polices: {}\n", vec!["config.yaml", "did you mean `policies`"]),
         ("policies: {release: {path: absent.wasm}}\n", vec!["policies.release", "absent.wasm"]),
         ("policies: {release: {path: text.wasm}}\n", vec!["policies.release", "text.wasm"]),
+        (
+            "policies: {release: {path: absent.wasm}, retry: [{path: gone.wasm}, {path: text.wasm}]}\n",
+            vec!["policies.release", "absent.wasm", "policies.retry", "gone.wasm", "text.wasm"],
+        ),
     ] {
         std::fs::write(&file, text).unwrap();
         let said = refused(&mut controller(folder.path(), &[&format!("--config={}", file.display())]));
@@ -104,5 +108,53 @@ fn options_that_cannot_be_are_refused() {
     ] {
         let said = refused(&mut controller(folder.path(), &arguments));
         assert!(said.contains(part), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn a_broken_kubeconfig_is_told_in_one_line_with_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let broken = folder.path().join("broken");
+    std::fs::write(&broken, "a: [1\nb: 2\n").unwrap();
+    let said = refused(&mut controller(folder.path(), &[&format!("--kubeconfig={}", broken.display())]));
+    let line = said.lines().find(|line| line.contains("failed to parse kubeconfig YAML")).unwrap();
+    assert!(line.contains("broken: ") && line.contains("name a kubeconfig by --kubeconfig"), "{said}");
+}
+
+#[test]
+fn approvals_name_an_api_server_that_does_not_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(controller(folder.path(), &[]));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass-controller"));
+    let kubeconfig = folder.path().join("kubeconfig");
+    let output = command.env_clear().arg("approvals").arg("--kubeconfig").arg(kubeconfig).output().unwrap();
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for part in ["the API server http://127.0.0.1:9/ cannot be reached", "--kubeconfig or KUBECONFIG"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure_and_a_full_disk_is_told() {
+    for arguments in [&["crds"][..], &["--help"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass-controller"));
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = command.env_clear().args(arguments).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{arguments:?}: {}", said(&output));
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = command.stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(4), "{arguments:?}: {}", said(&output));
+        assert!(said(&output).contains("cannot be written to stdout"), "{arguments:?}: {}", said(&output));
+    }
+}
+
+#[test]
+fn a_command_that_looks_names_itself_where_there_is_no_state_directory() {
+    for command in ["decisions", "operations", "policies"] {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_windlass-controller"));
+        let said = refused(program.env_clear().args([command, "--state-dir=/nowhere"]));
+        assert!(said.contains(&format!("-- windlass-controller {command}")), "{said}");
     }
 }

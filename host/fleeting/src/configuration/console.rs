@@ -26,6 +26,10 @@ pub(super) fn console(reader: &mut Reader<'_>) -> Option<ServeOptions> {
     };
     match options.check() {
         Ok(()) => Some(options),
+        Err(error @ Error::Hosts { .. }) => {
+            reader.wrong(KEY, error.to_string());
+            None
+        }
         Err(error) => {
             let remedy =
                 "listen on 127.0.0.1, or name a token_file, or a client_ca_file with certificate_file and key_file";

@@ -306,7 +306,9 @@ fn settings(reader: &mut Reader<'_>, default_zone: Option<&str>) -> (Option<Sett
     explicit.access_key = reader.text_or_variable(&["access_key"], "SCW_ACCESS_KEY");
     explicit.organization_id = reader.text_or_variable(&["organization", "organization_id"], "SCW_ORGANIZATION_ID");
     explicit.project_id = reader.text_or_variable(&["project", "project_id"], "SCW_PROJECT_ID");
-    explicit.zone = zones.first().cloned();
+    // What is wrong with a zone is told already, also where it is the variable's.
+    let any_zone = || zone_is_wrong.then(|| Zone::KNOWN[0].parse().ok()).flatten();
+    explicit.zone = zones.first().cloned().or_else(any_zone);
     explicit.api_url = reader.text_or_variable(&["endpoint"], "SCW_API_URL");
     explicit.limits = calls_per_second(reader);
     explicit.user_agent = Some(format!("fleeting-plugin-scaleway/{}", crate::version::VERSION));

@@ -8,7 +8,7 @@ use cap_std::fs::{Dir, DirBuilder, DirBuilderExt as _};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use windlass_lifecycle::log::SharedLog;
 use windlass_lifecycle::{Runtime, RuntimeOptions, StateDirectory};
-use windlass_policy::{Asker, Compiler};
+use windlass_policy::{Asker, Compiler, Refusal};
 use windlass_scaleway::Client;
 
 use super::apple_silicon::Macs;
@@ -74,8 +74,14 @@ pub async fn check(
         let (mut found, of_group) = runner_keys(&file, *group, checked.is_empty());
         jobs = jobs.saturating_add(of_group);
         check_group(*group, process_environment, compiler.clone(), &mut found).await;
-        if groups.iter().filter(|other| other.name() == group.name()).count() > 1 && !group.name().is_empty() {
-            found.notes.push("another group has the same name: give each its own `name`".into());
+        let namesakes: Vec<_> = groups.iter().filter(|other| other.name() == group.name()).collect();
+        if namesakes.len() > 1 && !group.name().is_empty() {
+            let words = problem("name", "another group has the same name: give each its own `name`").to_string();
+            let folder = |it: &Autoscaler<'_>| it.plugin_config()["state_dir"].clone();
+            // Only one plugin process can have a group's folder.
+            let is_shared = namesakes.iter().filter(|other| folder(other) == folder(group)).count() > 1;
+            let told = if is_shared { &mut found.problems } else { &mut found.notes };
+            told.push(words);
         }
         checked.push(found);
     }
@@ -95,7 +101,9 @@ pub async fn check(
 fn runner_keys(file: &RunnerFile, group: Autoscaler<'_>, is_first: bool) -> (CheckedGroup, u64) {
     let (mut found, mut problems) = (CheckedGroup::of(group.name()), Vec::new());
     let autoscaling = Autoscaling::read(file, group, None, &mut problems);
+    let jobs = u64::from(autoscaling.max_instances).saturating_mul(autoscaling.capacity() as u64);
     found.problems.extend(group.contradictions());
+    found.notes.extend(group.doubts(jobs));
     for problem in problems {
         match problem.place.as_str() {
             "concurrent" if !is_first => {}
@@ -104,7 +112,7 @@ fn runner_keys(file: &RunnerFile, group: Autoscaler<'_>, is_first: bool) -> (Che
             _ => found.problems.push(problem.to_string()),
         }
     }
-    (found, u64::from(autoscaling.max_instances).saturating_mul(autoscaling.capacity() as u64))
+    (found, jobs)
 }
 
 async fn check_group(
@@ -142,10 +150,8 @@ async fn check_group(
         Err(errors) => found.problems.extend(errors.problems().iter().map(ToString::to_string)),
     }
     found.problems.extend(common.shared_state.as_ref().and_then(|shared| check_shared(&**shared)));
-    if let Err(words) = check_policies(common, client, asker_of(&configuration), compiler).await {
-        let words = words.strip_prefix("policies: ").map_or(words.as_str(), |rest| rest);
-        found.problems.push(problem("policies", words.to_owned()).to_string());
-    }
+    let policies = check_policies(common, client, asker_of(&configuration), compiler).await;
+    found.problems.extend(policies.err().unwrap_or_default());
 }
 
 /// Whether the database that has the group's journal can be read. Nothing is made there.
@@ -183,7 +189,10 @@ pub(super) async fn places_of(
 /// How many instances there can be at once: the smaller one of the runner's limit and the plugin's.
 pub(super) fn size(group: Autoscaler<'_>, common: &Common, found: &mut CheckedGroup) -> u32 {
     let most = group.number("max_instances").and_then(|most| u32::try_from(most).ok()).filter(|most| *most > 0);
+    let written = &group.table()["max_instances"];
     match most {
+        // What is wrong with it is told elsewhere.
+        None if !written.is_null() && written.as_u64() != Some(0) => {}
         None => found.notes.push(format!(
             "max_instances is not set, so the runner has no limit of its own: max_size = {} counts",
             common.max_size
@@ -221,8 +230,7 @@ async fn check_policies(
     client: Client,
     asker: Asker,
     compiler: Option<Compiler>,
-) -> Result<(), String> {
-    let words = |error: &(dyn std::error::Error + 'static)| Failure::from_error(error).0;
+) -> Result<(), Vec<String>> {
     let (policies, policy_folder, brake) =
         (common.policies.clone(), common.policy_folder.clone(), common.brake_of_each_zone());
     let lending_dir = Dir::open_ambient_dir(common.folder(), ambient_authority()).ok();
@@ -235,9 +243,20 @@ async fn check_policies(
         Ok(())
     };
     match tokio::task::spawn_blocking(loading).await {
-        Ok(loaded) => loaded.map_err(|error| words(&error)),
-        Err(error) => Err(words(&error)),
+        Ok(loaded) => loaded.map_err(|error| policy_mistakes(&error)),
+        Err(error) => Err(policy_mistakes(&error.into())),
     }
+}
+
+/// Why policies cannot be loaded. Of rules, each mistake.
+pub(super) fn policy_mistakes(error: &StartError) -> Vec<String> {
+    if let StartError::Lifecycle(windlass_lifecycle::Error::Policy(refused)) = error
+        && let windlass_policy::Error::Refused { slot, policy, refusal: Refusal::Rules(mistakes) } = &**refused
+    {
+        return mistakes.iter().map(|mistake| format!("policies.{slot}: {policy}: {mistake}")).collect();
+    }
+    let words = Failure::from_error(error).0;
+    vec![problem("policies", words.strip_prefix("policies: ").unwrap_or(&words)).to_string()]
 }
 
 /// A state directory that is removed at the end.

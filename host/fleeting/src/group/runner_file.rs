@@ -1,7 +1,7 @@
 //! The runner's `config.toml`, as far as this plugin's groups stand in it: for commands, which no runner starts.
 
 use serde_json::{Value, json};
-use windlass_policy::{nearest, plain_toml};
+use windlass_policy::{nearest, plain_toml_at};
 
 use super::rehearsal::{KEYS, POLICY_KEYS};
 use crate::configuration::read_file;
@@ -110,7 +110,8 @@ impl RunnerFile {
         let read: Value = toml::from_str(text).map_err(|error| {
             let before = error.span().map_or("", |span| text.get(..span.start).unwrap_or_default());
             let line = before.matches('\n').count() + 1;
-            RunnerFileError::Invalid(format!("line {line}: {}", plain_toml(error.message())))
+            let words = plain_toml_at(text, error.span(), error.message());
+            RunnerFileError::Invalid(format!("line {line}: {words}"))
         })?;
         Self::checked(read)
     }
@@ -212,6 +213,25 @@ impl<'f> Autoscaler<'f> {
         found.extend(misspelt_keys("connector_config.", &self.table()["connector_config"], &CONNECTOR_KEYS));
         for (position, policy) in self.policies().unwrap_or_default().iter().enumerate() {
             found.extend(misspelt_keys(&format!("policy[{position}]."), policy, &POLICY_KEYS));
+        }
+        found
+    }
+
+    /// Values of the runner's own keys that are probably not meant. `jobs` is how many max_instances has room for; 0: it
+    /// does not say.
+    pub(super) fn doubts(&self, jobs: u64) -> Vec<String> {
+        let mut found = Vec::new();
+        for (position, policy) in self.policies().unwrap_or_default().iter().enumerate() {
+            if let Some(idle) = policy["idle_count"].as_u64().filter(|idle| jobs > 0 && *idle > jobs) {
+                found.push(format!(
+                    "policy[{position}].idle_count = {idle} is more than the {jobs} jobs that max_instances has room \
+                     for, so the group is always full: lower it, or raise max_instances"
+                ));
+            }
+        }
+        let key = self.table()["connector_config"]["key_path"].as_str().filter(|path| !path.is_empty());
+        if let Some(Err(words)) = key.map(read_file) {
+            found.push(format!("connector_config.key_path: {words}. The runner needs it on its own machine"));
         }
         found
     }
@@ -328,6 +348,20 @@ mod tests {
         assert!(missing.ends_with("`plugin-config` is not a key of the runner's"), "{missing}");
         let error = RunnerFile::parse("a = 1\nb = \"x\n").err().unwrap().to_string();
         assert!(error.ends_with("line 2: the text has no closing quote"), "{error}");
+    }
+
+    #[test]
+    fn values_of_the_runners_own_keys_that_are_probably_not_meant_are_told() {
+        let text = "[[runners]]\n[runners.autoscaler]\nplugin = 'scaleway'\n[runners.autoscaler.connector_config]\n\
+            key_path = '/nonexistent/key'\n[[runners.autoscaler.policy]]\nidle_count = 20\n";
+        let file = RunnerFile::parse(text).unwrap();
+        let doubts = file.group(None).unwrap().doubts(10);
+        assert_eq!(doubts.len(), 2, "{doubts:?}");
+        assert!(doubts[0].starts_with("policy[0].idle_count = 20 is more than the 10 jobs"), "{doubts:?}");
+        assert!(doubts[1].starts_with("connector_config.key_path: cannot read /nonexistent/key"), "{doubts:?}");
+        for jobs in [0, 20] {
+            assert_eq!(file.group(None).unwrap().doubts(jobs).len(), 1, "{jobs}");
+        }
     }
 
     #[test]

@@ -118,9 +118,44 @@ fn wrong_usage_is_told_with_the_nearest_word_and_without_the_whole_help() {
         (&["chekc"][..], "there is no command \"chekc\"; did you mean check?"),
         (&["check", "--confg", "a.toml"], "check has no option --confg; did you mean --config?"),
         (&["check", "--config"], "--config needs a file"),
+        (&["version", "extra"], "version takes no argument"),
+        (&["help", "check"], "help takes no argument"),
+        (&["bootstrap"], "bootstrap needs the path of the plugin's repository, for example"),
+        (&["bootstrap", "../plugin"], "\"../plugin\" is not a repository path: "),
+        (&["bootstrap", "a", "b"], "bootstrap takes one repository, and \"b\" is a second one"),
     ] {
         let (code, said) = plugin(arguments);
         assert!(code == Some(2) && said.starts_with(words) && said.lines().count() < 5, "{said}");
+    }
+    // A machine with a runner may have the file.
+    for command in ["check", "simulate", "adopt"] {
+        if std::path::Path::new("/etc/gitlab-runner/config.toml").exists() {
+            break;
+        }
+        let (code, said) = plugin(&[command]);
+        assert!(code == Some(1) && said.starts_with("cannot read /etc/gitlab-runner/config.toml"), "{said}");
+        assert!(said.ends_with("name the runner's configuration with --config <file>\n"), "{said}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_cannot_be_written_is_told_and_the_plugin_ends_with_4() {
+    let operator = Operator::new().await;
+    let file = operator.folder.path().join("config.toml");
+    std::fs::write(&file, group("ci", 1, SERVERS)).unwrap();
+    let file = file.to_str().unwrap();
+    for arguments in [&["version"][..], &["check", file], &["simulate", file, "--hours", "1"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fleeting-plugin-scaleway"));
+        command.args(arguments).env_clear().envs([("SCW_SECRET_KEY", KEY), ("SCW_API_URL", &operator.url)]);
+        command.env("SCW_PROJECT_ID", "7d0e3a4c-0000-4000-8000-000000000001");
+        command.env("HOME", operator.folder.path()).env("TMPDIR", operator.folder.path()).stdin(Stdio::null());
+        command.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());
+        let Output { status, stderr, .. } =
+            tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+        let said = String::from_utf8(stderr).unwrap();
+        assert_eq!(status.code(), Some(4), "{arguments:?}: {said}");
+        assert!(said.contains("it is done, and its result could not be written on stdout: "), "{said}");
     }
 }
 
@@ -141,4 +176,31 @@ async fn a_zone_that_does_not_exist_and_keys_of_the_command_line_are_told_with_w
     assert!(said.contains("no servers in a zone fr-par-9; did you mean fr-par-1?"), "{said}");
     assert!(said.contains("ipv4: there is no such key; did you mean `public_ipv4_disabled`?"), "{said}");
     assert_eq!(said.matches("the keys are ").count(), 1, "{said}");
+    let listed = SERVERS.replace("nl-ams-1", "fr-par-11");
+    let (is_good, said) = operator.check(&group("listed", 1, &listed), &[]).await;
+    assert!(!is_good && said.contains("no servers in a zone fr-par-11; did you mean fr-par-1?"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn groups_of_one_name_are_a_mistake_unless_each_has_its_own_state() {
+    let operator = Operator::new().await;
+    let named = |more: &str| group("ci", 1, &format!("{SERVERS}\n{more}"));
+    let (is_good, said) = operator.check(&[named(""), named("")].concat(), &[]).await;
+    assert!(!is_good && said.matches("  - name: another group has the same name").count() == 2, "{said}");
+    let state = |name: &str| named(&format!("state_dir = '{}'", operator.folder.path().join(name).display()));
+    let (is_good, said) = operator.check(&[state("one"), state("two")].concat(), &[]).await;
+    assert!(is_good && said.matches("  note: name: another group has the same name").count() == 2, "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_mistake_in_rules_has_its_line_and_a_limit_that_is_wrong_is_not_said_to_be_missing() {
+    let operator = Operator::new().await;
+    let rules = operator.folder.path().join("retry.rules.toml");
+    std::fs::write(&rules, "first = 1\nsecond = 2\n").unwrap();
+    let policy = format!("[runners.autoscaler.plugin_config.policies.retry]\npath = '{}'", rules.display());
+    let (_, said) = operator.check(&group("ci", 1, &format!("{SERVERS}\n{policy}")), &[]).await;
+    assert!(said.lines().filter(|line| line.starts_with("  - policies.retry: ")).count() >= 2, "{said}");
+    let limit = group("ci", 1, SERVERS).replace("max_instances = 1", "max_instances = 'ten'");
+    let (_, said) = operator.check(&limit, &[]).await;
+    assert!(said.contains("  - max_instances: ") && !said.contains("max_instances is not set"), "{said}");
 }

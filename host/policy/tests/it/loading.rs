@@ -41,6 +41,15 @@ fn a_file_that_is_no_component_is_named_for_what_it_is() {
 }
 
 #[test]
+fn all_policies_that_cannot_be_used_are_named_at_once() {
+    let (state, folder) = (State::new(), tempfile::tempdir().unwrap());
+    let link = |name: &str| Link::file(folder.path().join(name));
+    let policies = Policies::built_in().with(SlotName::Retry, link("none.wasm"));
+    let error = state.host().configure(&policies.with(SlotName::Release, link("gone.wasm"))).unwrap_err();
+    says(&error.to_string(), &["policies.retry: cannot use", "none.wasm", "policies.release: cannot use", "gone.wasm"]);
+}
+
+#[test]
 fn a_path_that_leads_to_no_regular_file_is_refused_at_once_for_what_it_is() {
     let (reported, refusal_of) = mpsc::channel();
     std::thread::spawn(move || {

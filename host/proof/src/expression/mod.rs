@@ -109,7 +109,7 @@ impl Expression {
         let (ast, _) = reader.condition(text, &scope).map_err(|problem| ExpressionError::Invalid {
             expression: windlass_policy::cut(text.trim(), MAX_QUOTED_BYTES),
             slot,
-            problem,
+            problem: windlass_policy::plain_cel(&problem),
         })?;
         let mut needs = Needs { variables: reader.variables.len(), ..Needs::default() };
         for (position, variable) in reader.variables.into_iter().enumerate() {

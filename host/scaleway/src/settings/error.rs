@@ -26,10 +26,10 @@ pub enum ConfigurationError {
         problem: String,
     },
     /// The configuration file that was asked for cannot be read.
-    #[error("configuration file {path}, named by {named_by}: {source}", path = .path.display())]
+    #[error("configuration file {path}, {named_by}: {source}", path = .path.display())]
     UnreadableFile {
         path: PathBuf,
-        /// Who named it: a variable, an option, or the default place.
+        /// Who named it, in words: `named by SCW_CONFIG_PATH`.
         named_by: &'static str,
         /// Why not.
         source: std::io::Error,
@@ -60,4 +60,20 @@ pub enum ConfigurationError {
          SSL_CERT_FILE)?"
     )]
     HttpClient(String),
+    /// Several of these.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Several(Vec<ConfigurationError>),
+}
+
+impl ConfigurationError {
+    /// All of these errors as one.
+    pub(super) fn of(mut all: Vec<Self>) -> Self {
+        match all.pop() {
+            Some(only) if all.is_empty() => only,
+            last => {
+                all.extend(last);
+                Self::Several(all)
+            }
+        }
+    }
 }

@@ -22,10 +22,10 @@ pub(super) struct ConfigPath {
 /// `$USERPROFILE/.config/scw/config.yaml`.
 pub(super) fn config_path(explicit: Option<&Path>, environment: &Environment) -> Option<ConfigPath> {
     if let Some(path) = explicit {
-        return Some(ConfigPath { path: path.to_owned(), named_by: "the given option", must_exist: true });
+        return Some(ConfigPath { path: path.to_owned(), named_by: "named by the given option", must_exist: true });
     }
     if let Some(path) = environment.get("SCW_CONFIG_PATH") {
-        return Some(ConfigPath { path: path.into(), named_by: "SCW_CONFIG_PATH", must_exist: true });
+        return Some(ConfigPath { path: path.into(), named_by: "named by SCW_CONFIG_PATH", must_exist: true });
     }
     let directory = match (environment.get("XDG_CONFIG_HOME"), environment.get("HOME"), environment.get("USERPROFILE"))
     {
@@ -35,7 +35,7 @@ pub(super) fn config_path(explicit: Option<&Path>, environment: &Environment) ->
     };
     Some(ConfigPath {
         path: directory.join("scw").join("config.yaml"),
-        named_by: "Scaleway's tools",
+        named_by: "where Scaleway's tools keep it",
         must_exist: false,
     })
 }
@@ -104,7 +104,14 @@ pub(super) fn read(place: &ConfigPath) -> Result<Option<ConfigFile>, Configurati
 /// Reads a file, whose links are followed. It is looked at before it is opened: opening a pipe would wait for its other
 /// end.
 fn read_regular(path: &Path) -> io::Result<String> {
-    if !path.metadata()?.is_file() {
+    let metadata = path.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "is a directory: name the file in it, or move it away",
+        ));
+    }
+    if !metadata.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "is not a file"));
     }
     read_text(path, MAX_FILE_BYTES)

@@ -57,6 +57,7 @@ impl Settings {
         let (profile, profile_place) = active_profile(explicit, environment, &place, config, &looked_in_file)?;
         let mut places =
             SettingsPlaces { profile: config_applies.then(|| profile_place.clone()), ..Default::default() };
+        let mut wrong = Vec::new();
         let mut sources = Sources { environment, profile, profile_place, notices: Vec::new() };
 
         let access_key = match &explicit.access_key {
@@ -65,12 +66,12 @@ impl Settings {
                 sources.text(&["SCW_ACCESS_KEY", "SCALEWAY_ACCESS_KEY"], |profile| &profile.access_key, "access_key")
             }
         };
-        let (secret_key, secret_key_place) = match &explicit.secret_key {
-            Some(key) => (key.clone(), super::GIVEN_SECRET_KEY.to_owned()),
-            None => sources.secret_key(&looked_in_file)?,
+        let secret_key = match &explicit.secret_key {
+            Some(key) => Some((key.clone(), super::GIVEN_SECRET_KEY.to_owned())),
+            None => kept(&mut wrong, sources.secret_key(&looked_in_file)),
         };
         places.access_key = place_of(&access_key, explicit.access_key.is_none());
-        let access_key = access_key.map(access_key_checked).transpose()?.flatten();
+        let access_key = kept(&mut wrong, access_key.map(access_key_checked).transpose()).flatten().flatten();
 
         let organization_id = match &explicit.organization_id {
             Some(id) => Some(Found { value: id.clone(), place: "the organization".to_owned() }),
@@ -93,41 +94,47 @@ impl Settings {
             None => {
                 let found = sources.text(&["SCW_DEFAULT_ZONE"], |profile| &profile.default_zone, "default_zone");
                 places.zone = place_of(&found, true);
-                found.map(located::<Zone>).transpose()?
+                kept(&mut wrong, found.map(located::<Zone>).transpose()).flatten()
             }
         };
         let region = match &explicit.region {
             Some(region) => Some(region.clone()),
-            None => sources
-                .text(
+            None => {
+                let found = sources.text(
                     &["SCW_DEFAULT_REGION", "SCW_REGION", "SCALEWAY_REGION"],
                     |profile| &profile.default_region,
                     "default_region",
-                )
-                .map(|found| sources.region(found))
-                .transpose()?,
+                );
+                kept(&mut wrong, found.map(|found| sources.region(found)).transpose()).flatten()
+            }
         };
         let region = region.or_else(|| zone.as_ref().map(Zone::region));
 
         let api_url = match &explicit.api_url {
-            Some(url) => api_url(url, "the given api_url")?,
+            Some(url) => kept(&mut wrong, api_url(url, "the given address of the API (api-url)")),
             None => match sources.text(&["SCW_API_URL"], |profile| &profile.api_url, "api_url") {
                 Some(found) => {
                     places.api_url = Some(found.place.clone());
-                    api_url(&found.value, &found.place)?
+                    kept(&mut wrong, api_url(&found.value, &found.place))
                 }
-                None => api_url(super::DEFAULT_API_URL, "the default")?,
+                None => kept(&mut wrong, api_url(super::DEFAULT_API_URL, "the default")),
             },
         };
         let insecure = match explicit.insecure {
             Some(insecure) => insecure,
-            None => sources.insecure()?,
+            None => kept(&mut wrong, sources.insecure()).unwrap_or_default(),
         };
         let user_agent = match &explicit.user_agent {
             Some(agent) => Some(Found { value: agent.clone(), place: "the given user agent".to_owned() }),
             None => sources.text(&["SCW_USER_AGENT"], |profile| &profile.user_agent, "user_agent"),
         };
-        let user_agent = user_agent.map(user_agent_appended).transpose()?.unwrap_or_else(own_user_agent);
+        let user_agent = kept(&mut wrong, user_agent.map(user_agent_appended).transpose()).flatten();
+        let organization_id = kept(&mut wrong, organization_id.map(identifier).transpose()).flatten();
+        let project_id = kept(&mut wrong, project_id.map(identifier).transpose()).flatten();
+        let (Some((secret_key, secret_key_place)), Some(api_url), true) = (secret_key, api_url, wrong.is_empty())
+        else {
+            return Err(ConfigurationError::of(wrong));
+        };
 
         let mut notices = sources.notices;
         if insecure {
@@ -141,18 +148,23 @@ impl Settings {
             secret_key,
             secret_key_place,
             access_key,
-            organization_id: organization_id.map(identifier).transpose()?,
-            project_id: project_id.map(identifier).transpose()?,
+            organization_id,
+            project_id,
             region,
             zone,
             api_url,
             insecure,
-            user_agent,
+            user_agent: user_agent.unwrap_or_else(own_user_agent),
             limits: explicit.limits.unwrap_or_default(),
             notices,
             places,
         })
     }
+}
+
+/// What was read; an error is kept beside the others, so that all are told at once.
+fn kept<T>(wrong: &mut Vec<ConfigurationError>, read: Result<T, ConfigurationError>) -> Option<T> {
+    read.map_err(|error| wrong.push(error)).ok()
 }
 
 fn place_of<T>(found: &Option<Found<T>>, looked: bool) -> Option<String> {

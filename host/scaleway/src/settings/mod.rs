@@ -158,7 +158,7 @@ impl Settings {
     /// # Errors
     /// When it is no `http` or `https` address, or holds credentials, a query or a fragment.
     pub fn with_api_url(mut self, api_url: &str) -> Result<Self, ConfigurationError> {
-        self.api_url = load::api_url(api_url, "the given api_url")?;
+        self.api_url = load::api_url(api_url, "the given address of the API (api-url)")?;
         Ok(self)
     }
 

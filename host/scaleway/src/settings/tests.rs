@@ -254,6 +254,8 @@ fn a_bad_file_is_refused_with_its_place_and_without_its_content() {
         assert!(matches!(error, ConfigurationError::InvalidFile { .. }), "{text:?}: {message}");
         assert!(message.contains("config.yaml") && !message.contains("SECRETSECRET"), "{message}");
     }
+    let message = Home::with("secret_key: SECRETSECRET\ndefault_zone: fr-paris").load(&[]).unwrap_err().to_string();
+    assert!(message.contains("`secret_key` in") && message.contains("; `default_zone` in"), "{message}");
     // YAML takes this one for a text, and it is refused as a key.
     let message = Home::with("secret_key: SECRETSECRET").load(&[]).unwrap_err().to_string();
     assert!(message.starts_with("`secret_key` in the top level of") && !message.contains("SECRETSECRET"), "{message}");
@@ -287,7 +289,7 @@ fn what_is_no_file_is_not_opened() {
     let home = Home::empty();
     std::fs::create_dir_all(home.path().join(".config/scw/config.yaml")).unwrap();
     let message = home.load(&[("SCW_SECRET_KEY", KEY_A)]).unwrap_err().to_string();
-    assert!(message.ends_with("is not a file"), "{message}");
+    assert!(message.contains("where Scaleway's tools keep it: is a directory"), "{message}");
 
     let pipe = home.path().join("pipe");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status();

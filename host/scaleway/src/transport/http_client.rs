@@ -94,7 +94,12 @@ fn classify(error: reqwest::Error) -> TransportError {
             Some(host) => {
                 let words = chain(&error);
                 let words = words.trim_start_matches("error sending request: ");
-                let words = words.trim_start_matches("client error (Connect): ").to_owned();
+                let words = match words.contains("InvalidContentType") {
+                    true => {
+                        "it does not speak TLS: for a server without TLS, write http:// instead of https://".to_owned()
+                    }
+                    false => words.trim_start_matches("client error (Connect): ").to_owned(),
+                };
                 Unreached { host, words }.into()
             }
             None => error.into(),

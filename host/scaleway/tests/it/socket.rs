@@ -119,6 +119,22 @@ async fn a_refused_connection_was_not_sent() {
 }
 
 #[tokio::test]
+async fn https_to_a_server_without_tls_is_told_as_that() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+            while stream.read(&mut [0; 4096]).await.is_ok_and(|count| count > 0) {}
+        }
+    });
+    let client = client(&url, Limits::default());
+    let words = client.instance(&zone()).create_server(&Default::default()).await.unwrap_err().to_string();
+    assert!(words.contains("it does not speak TLS") && words.contains("write http://"), "{words}");
+}
+
+#[tokio::test]
 async fn a_certificate_of_an_unknown_authority_stops_a_call_before_it_is_sent() {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();

@@ -226,10 +226,10 @@ fn endpoint(
         }
     }
     let Some((variable, text)) = variables.of_signal(signal, "ENDPOINT") else { return Ok(None) };
-    let mut url = Url::parse(&text).map_err(|error| wrong(&variable, format!("it is no URL: {error}")))?;
-    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-        return Err(wrong(variable, "it is no http or https URL with a host, for example http://localhost:4318"));
-    }
+    let usable = |url: &Url| matches!(url.scheme(), "http" | "https") && url.host_str().is_some();
+    let Some(mut url) = Url::parse(&text).ok().filter(usable) else {
+        return Err(wrong(variable, "it is no http or https URL with a host: write for example http://localhost:4318"));
+    };
     if variable == "OTEL_EXPORTER_OTLP_ENDPOINT" {
         let path = format!("{}/{}", url.path().trim_end_matches('/'), signal.path());
         url.set_path(&path);

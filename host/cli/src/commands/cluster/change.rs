@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use windlass_cluster::{ClusterControl, ClusterDifference, ClusterName, Clusters, ScaleRequest, Takes};
+use windlass_cluster::{ClusterControl, ClusterDifference, ClusterName, Clusters, Error, ScaleRequest, Takes};
 use windlass_inspect::failure::{Exit, Failure};
 use windlass_inspect::output::{Stream, table_on};
 use windlass_inspect::text::{green, red, yellow};
@@ -17,10 +17,11 @@ use crate::interrupt::CREATING;
 
 pub(crate) async fn apply(context: &Context, arguments: &ApplyCluster) -> Result<(), Failure> {
     let specification = specification::read(&arguments.file)?;
+    let wrong = |error| specification::failure_in(&arguments.file, &error);
     let name = specification.name.clone();
     if arguments.removal.run.dry_run {
         let look = context.clusters_to_look_at()?;
-        let difference = look.clusters.difference(&specification).await.map_err(|error| failure_of(&error))?;
+        let difference = look.clusters.difference(&specification).await.map_err(wrong)?;
         context.output.result(&json!({ "difference": difference }), || {
             format!("{}\n{}", rendered(&difference, Stream::Stdout), plan::rendered(&difference.plan))
         });
@@ -28,7 +29,7 @@ pub(crate) async fn apply(context: &Context, arguments: &ApplyCluster) -> Result
     }
     let work = context.clusters(arguments.removal.run.parallel)?;
     let clusters = &work.clusters;
-    let difference = clusters.difference(&specification).await.map_err(|error| failure_of(&error))?;
+    let difference = clusters.difference(&specification).await.map_err(wrong)?;
     if difference.creates || !difference.plan.make.is_empty() {
         specification::refuse_unknown(clusters, &specification, &arguments.file).await?;
     }
@@ -57,8 +58,9 @@ pub(crate) async fn apply(context: &Context, arguments: &ApplyCluster) -> Result
 
 pub(crate) async fn diff(context: &Context, arguments: &DiffCluster) -> Result<(), Failure> {
     let specification = specification::read(&arguments.file)?;
+    let wrong = |error| specification::failure_in(&arguments.file, &error);
     let look = context.clusters_to_look_at()?;
-    let difference = look.clusters.difference(&specification).await.map_err(|error| failure_of(&error))?;
+    let difference = look.clusters.difference(&specification).await.map_err(wrong)?;
     context.output.result(&json!({ "difference": difference }), || rendered(&difference, Stream::Stdout));
     Ok(())
 }
@@ -118,11 +120,15 @@ pub(crate) async fn replace(context: &Context, arguments: &ReplaceCluster) -> Re
     let work = context.clusters(arguments.removal.run.parallel)?;
     let name = &arguments.name;
     let status = work.clusters.status(name).await.map_err(|error| failure_of(&error))?;
-    for group in &arguments.groups {
-        if !status.cluster.specification.groups.contains_key(group) {
-            return Err(Failure::unknown(format!("cluster {name} has no node group {group}"))
-                .remedy(format!("windlass cluster status {name}")));
-        }
+    let groups = &status.cluster.specification.groups;
+    let unknown: Vec<String> =
+        arguments.groups.iter().filter(|group| !groups.contains_key(*group)).map(ToString::to_string).collect();
+    if !unknown.is_empty() {
+        return Err(failure_of(&Error::UnknownGroup {
+            cluster: name.to_string(),
+            group: unknown.join(", "),
+            groups: groups.keys().map(ToString::to_string).collect(),
+        }));
     }
     let wanted = |node: &&windlass_cluster::Node| {
         arguments.nodes.contains(&node.name) || arguments.groups.contains(&node.group) && !node.is_spent()

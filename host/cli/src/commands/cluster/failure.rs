@@ -23,8 +23,10 @@ fn words_of(error: &Error) -> Failure {
         Error::Exists { name, .. } => {
             Failure::usage(error.to_string()).remedy(format!("windlass cluster status {name}"))
         }
-        Error::Name { .. } | Error::UnknownGroup { .. } => Failure::usage(error.to_string()),
-        Error::Node { .. } => Failure::usage(error.to_string()),
+        Error::UnknownGroup { cluster, .. } | Error::UnknownNode { cluster, .. } => {
+            Failure::unknown(error.to_string()).remedy(format!("windlass cluster status {cluster}"))
+        }
+        Error::Name { .. } | Error::Node { .. } => Failure::usage(error.to_string()),
         Error::Specification(wrong) => {
             let first = Failure::usage("the specification is wrong; nothing was touched")
                 .at(wrong.place.clone())

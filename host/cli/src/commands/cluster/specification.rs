@@ -13,13 +13,16 @@ use crate::context::Context;
 
 /// Reads a specification from a file. Errors name the file.
 pub(crate) fn read(file: &std::path::Path) -> Result<ClusterSpecification, Failure> {
-    ClusterSpecification::read(file).map_err(|error| {
-        let failure = failure_of(&error);
-        match &error {
-            Error::Specification(wrong) => failure.at(format!("{}, {}", file.display(), wrong.place)),
-            _ => failure,
-        }
-    })
+    ClusterSpecification::read(file).map_err(|error| failure_in(file, &error))
+}
+
+/// An error about what a file says, or about what is made of it.
+pub(super) fn failure_in(file: &std::path::Path, error: &Error) -> Failure {
+    let failure = failure_of(error);
+    match error {
+        Error::Specification(wrong) => failure.at(format!("{}, {}", file.display(), wrong.place)),
+        _ => failure,
+    }
 }
 
 /// Refuses a specification that names what does not exist: a type, an image, a program of a hook. What may pass, such

@@ -14,8 +14,7 @@ use windlass_proof::replay::{BulkReplay, replay};
 
 use crate::arguments::ReplayDecision;
 use crate::context::Context;
-use crate::files::read_bounded;
-use crate::policy_file::{self, MAX_COMPONENT_BYTES};
+use crate::policy_file::{self, read_policy};
 use crate::units::human_duration;
 
 pub(super) fn run(context: &Context, arguments: &ReplayDecision, since: Duration) -> Result<(), Failure> {
@@ -30,7 +29,7 @@ pub(super) fn run(context: &Context, arguments: &ReplayDecision, since: Duration
     };
     let mut candidates: Vec<(SlotName, PinnedPolicies)> = Vec::new();
     if let Some(file) = &arguments.policy {
-        let bytes = read_bounded(file, "the policy", MAX_COMPONENT_BYTES)?;
+        let bytes = read_policy(file)?;
         let slots = match arguments.slot {
             Some(slot) => vec![slot],
             None => policy_file::slots_of(file, &bytes)?,

@@ -19,8 +19,9 @@ const FREE_SPACE: &str = "free-space";
 const JOURNAL: &str = "journal";
 
 /// What to do about a history that took place elsewhere.
-pub(super) const TAKE_OVER: &str =
-    "windlass state take-over, if nothing uses that history any more; or name another --state-dir";
+pub(super) const TAKE_OVER: &str = "windlass state take-over, if nothing uses that history any more (after `state \
+                                    migrate`: use the new place, or add --force if it is lost); or name another \
+                                    --state-dir";
 
 /// The checks of this file, in their order.
 pub(super) const CHECKS: [&str; 5] = [CONFIGURATION, POLICIES, STATE_DIRECTORY, FREE_SPACE, JOURNAL];

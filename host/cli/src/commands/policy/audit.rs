@@ -18,8 +18,7 @@ use windlass_scaleway::Zone;
 use crate::arguments::AuditPolicy;
 use crate::commands::lifecycle::lifecycle_failure;
 use crate::context::Context;
-use crate::files::read_bounded;
-use crate::policy_file::{MAX_COMPONENT_BYTES, chain_with, link, slots_of, trial_host};
+use crate::policy_file::{chain_with, link, read_policy, slots_of, trial_host};
 
 /// The slots whose questions are about what exists, and not about what happens.
 const SLOTS: [SlotName; 2] = [SlotName::Release, SlotName::StateMapping];
@@ -144,7 +143,7 @@ fn load(
 
 /// The slot that is asked about: the one that the policy decides, where that is about what exists.
 fn slot_of(file: &Path, wanted: Option<SlotName>) -> Result<SlotName, Failure> {
-    let decided = slots_of(file, &read_bounded(file, "the policy", MAX_COMPONENT_BYTES)?)?;
+    let decided = slots_of(file, &read_policy(file)?)?;
     let names = |slots: &[SlotName]| slots.iter().map(|slot| slot.as_str()).collect::<Vec<_>>().join(", ");
     if let Some(wanted) = wanted.filter(|wanted| !decided.contains(wanted)) {
         return Err(Failure::usage(format!("the policy does not decide the slot {wanted}"))

@@ -1,16 +1,17 @@
 //! `windlass policy diff`: what changes from one policy to another.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use windlass_inspect::failure::Failure;
 use windlass_inspect::text::{before_now, bold, printable};
+use windlass_policy::slots::SlotName;
 use windlass_policy::{DecisionReader, Link};
 use windlass_proof::diff::{Compared, Difference, diff};
 
 use super::prove::{grouped, name_of, options, shown};
 use crate::arguments::{DiffPolicies, LoadOptions};
 use crate::context::Context;
-use crate::policy_file::{BUILT_IN, link_or_default, load, only_slot, trial_host};
+use crate::policy_file::{BUILT_IN, link_or_default, load, only_slot, read_policy, slots_of, trial_host};
 
 /// How many questions each policy is asked by default: some seconds on two cores.
 const QUESTIONS: u64 = 1_000_000;
@@ -18,6 +19,9 @@ const QUESTIONS: u64 = 1_000_000;
 pub(super) fn run(context: &Context, arguments: &DiffPolicies) -> Result<(), Failure> {
     let host = trial_host(context)?;
     let slot = only_slot(arguments.slot, [arguments.new.as_path(), arguments.old.as_path()])?;
+    if arguments.slot.is_none() {
+        refuse_another_slot(slot, [&arguments.old, &arguments.new])?;
+    }
     let policy = |file: &Path| {
         let options = LoadOptions {
             file: file.to_owned(),
@@ -48,6 +52,23 @@ pub(super) fn run(context: &Context, arguments: &DiffPolicies) -> Result<(), Fai
     } else {
         Ok(())
     }
+}
+
+/// Where nobody has named the slot, a file that does not decide it is not what is wrong: the two do not go together.
+fn refuse_another_slot(slot: SlotName, files: [&PathBuf; 2]) -> Result<(), Failure> {
+    let mut decided = Vec::new();
+    for file in files.into_iter().filter(|file| file.as_path() != Path::new(BUILT_IN) && file.is_file()) {
+        decided.push((file, slots_of(file, &read_policy(file)?)?));
+    }
+    if decided.iter().all(|(_, slots)| slots.contains(&slot)) {
+        return Ok(());
+    }
+    let failure = Failure::usage("the two policies decide different slots: there is nothing to compare")
+        .remedy("name two policies of one slot; `default` is the built-in one");
+    Err(decided.iter().fold(failure, |failure, (file, slots)| {
+        let slots: Vec<&str> = slots.iter().map(|slot| slot.as_str()).collect();
+        failure.because(format!("{} decides {}", file.display(), slots.join(", ")))
+    }))
 }
 
 fn rendered(found: &Difference, arguments: &DiffPolicies) -> String {

@@ -16,8 +16,8 @@ use windlass_policy::{Examination, Source};
 
 use crate::arguments::{LockPolicies, PullPolicy, PushPolicy, SignPolicy};
 use crate::context::{Context, Locking};
-use crate::files::{Existing, read_bounded, read_text, write_atomically};
-use crate::policy_file::{MAX_COMPONENT_BYTES, rules, slots_of, unusable};
+use crate::files::{Existing, read_bounded, read_text, refuse_overwriting, write_atomically};
+use crate::policy_file::{MAX_COMPONENT_BYTES, read_policy, rules, slots_of, unusable};
 
 /// A key or a password larger than this is none.
 pub(super) const MAX_KEY_BYTES: u64 = 16 << 10;
@@ -46,7 +46,7 @@ struct Moved {
 
 pub(super) fn push(context: &Context, arguments: &PushPolicy) -> Result<(), Failure> {
     let file = &arguments.file;
-    let contents = read_bounded(file, "the policy", MAX_COMPONENT_BYTES)?;
+    let contents = read_policy(file)?;
     let media_type = if rules(file, &contents)?.is_some() { RULES_MEDIA_TYPE } else { WASM_MEDIA_TYPE };
     let mut artifact = NewArtifact::new(&contents, media_type);
     if media_type == WASM_MEDIA_TYPE {
@@ -78,6 +78,8 @@ pub(super) fn push(context: &Context, arguments: &PushPolicy) -> Result<(), Fail
 
 pub(super) fn pull(context: &Context, arguments: &PullPolicy) -> Result<(), Failure> {
     let reference = &arguments.reference;
+    let used = context.configuration.file.as_deref().into_iter().collect();
+    refuse_overwriting(&[("--out", arguments.out.as_deref())], used)?;
     let artifact = context
         .registries(Locking::Ignored)?
         .fetch(reference, MAX_COMPONENT_BYTES)
@@ -211,7 +213,7 @@ struct Signed {
 
 pub(super) fn sign(context: &Context, arguments: &SignPolicy) -> Result<(), Failure> {
     let file = &arguments.file;
-    let contents = read_bounded(file, "the policy", MAX_COMPONENT_BYTES)?;
+    let contents = read_policy(file)?;
     if rules(file, &contents)?.is_none() {
         slots_of(file, &contents)?;
     }

@@ -29,15 +29,21 @@ pub(super) fn run(context: &Context, arguments: &ProvePolicy) -> Result<(), Fail
     if let Some(file) = &arguments.laws {
         laws.extend(read_laws(file, slot)?);
     }
+    let mut wrong = Vec::new();
     for (keyword, texts, statement) in [
         ("always", &arguments.always, Statement::Always as fn(_) -> _),
         ("never", &arguments.never, Statement::Never),
         ("only-defers-or", &arguments.only_defers_or, Statement::OnlyDefersOr),
     ] {
         for text in texts {
-            let expression = Expression::parse(text, slot).map_err(|error| Failure::usage(error.to_string()))?;
-            laws.push(Law::of_condition(keyword, expression, statement));
+            match Expression::parse(text, slot) {
+                Ok(expression) => laws.push(Law::of_condition(keyword, expression, statement)),
+                Err(error) => wrong.push(format!("--{keyword}: {error}")),
+            }
         }
+    }
+    if !wrong.is_empty() {
+        return Err(wrong.into_iter().fold(Failure::usage("the laws cannot be used"), Failure::because));
     }
     if let Some(file) = &arguments.equivalent {
         let options = LoadOptions { file: file.clone(), settings: None, grants: arguments.load.grants.clone() };

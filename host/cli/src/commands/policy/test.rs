@@ -17,10 +17,10 @@ use windlass_proof::fixture::{self, Case, Cell, Coverage, Fixture, FuelLock, Par
 
 use crate::arguments::TestPolicy;
 use crate::context::Context;
-use crate::files::{read_bounded, read_text};
+use crate::files::read_text;
 use crate::policy_file::{
-    MAX_COMPONENT_BYTES, MAX_JSON_BYTES, granted, grants_needed, json_argument, load, object, offline_trial_host,
-    slots_of, unusable,
+    MAX_JSON_BYTES, granted, grants_needed, json_argument, load, object, offline_trial_host, read_policy, slots_of,
+    unusable,
 };
 
 /// The file of the fuel that cases use, beside the fixtures.
@@ -66,7 +66,7 @@ impl Tested {
 
     /// The policy with its settings, and with all that it imports: nothing is called in a test.
     fn link(&self, arguments: &TestPolicy) -> Result<Link, Failure> {
-        let bytes = read_bounded(&self.file, "the policy", MAX_COMPONENT_BYTES)?;
+        let bytes = read_policy(&self.file)?;
         // Rules import nothing.
         let grants = match RulesFile::is_named(&self.file) {
             true => Vec::new(),
@@ -85,7 +85,7 @@ impl Tested {
 
     /// The slots that the policy decides.
     fn slots(&self) -> Result<Vec<SlotName>, Failure> {
-        let bytes = read_bounded(&self.file, "the policy", MAX_COMPONENT_BYTES)?;
+        let bytes = read_policy(&self.file)?;
         slots_of(&self.file, &bytes)
     }
 
@@ -97,20 +97,29 @@ impl Tested {
         }
     }
 
-    /// The fixtures by name. If any file is invalid, reports all invalid ones, and nothing is tested.
+    /// The fixtures by name. If any file is invalid, or of a slot that the policy does not decide, reports all such
+    /// files, and nothing is tested.
     fn fixtures(&self) -> Result<Vec<(String, Fixture)>, Failure> {
         let mut files = match self.fixtures.is_file() {
             true => vec![self.fixtures.clone()],
             false => files_in(&self.fixtures, ".json")?,
         };
         files.sort();
+        let decided = self.slots()?;
+        // A policy that decides nothing is refused when it is loaded.
+        let is_decided = |slot: SlotName| decided.is_empty() || decided.contains(&slot);
         let (mut fixtures, mut wrong) = (Vec::new(), Vec::new());
         for file in files {
-            let text = read_text(&file, "the fixture", MAX_JSON_BYTES)?;
+            let read = read_text(&file, "the fixture", MAX_JSON_BYTES).map_err(|failure| failure.message.clone());
             let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            match Fixture::parse(&text) {
-                Ok(fixture) => fixtures.push((name, fixture)),
-                Err(error) => wrong.push(format!("{}: {error}", file.display())),
+            match read.and_then(|text| Fixture::parse(&text).map_err(|error| error.to_string())) {
+                Ok(fixture) if is_decided(fixture.slot) => fixtures.push((name, fixture)),
+                Ok(fixture) => {
+                    let decided: Vec<String> = decided.iter().map(ToString::to_string).collect();
+                    let (slot, decided) = (fixture.slot, decided.join(", "));
+                    wrong.push(format!("{}: `slot` is {slot}, and the policy decides {decided}", file.display()));
+                }
+                Err(words) => wrong.push(format!("{}: {words}", file.display())),
             }
         }
         match wrong.as_slice() {

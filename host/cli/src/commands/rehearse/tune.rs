@@ -1,5 +1,7 @@
 //! `windlass rehearse tune`: which settings cost least within laws.
 
+use std::path::{Path, PathBuf};
+
 use windlass_inspect::failure::Failure;
 use windlass_inspect::output::{Output, print, table};
 use windlass_inspect::text::{bold, dim, printable};
@@ -8,7 +10,7 @@ use windlass_rehearsal::{Candidate, Figure, Search, TUNED, TuneFailure, TuneOpti
 use super::{failed, figures, laws, read_scenario, rehearser, tunable};
 use crate::arguments::TuneScenarios;
 use crate::context::Context;
-use crate::files::{Existing, read_text, write_atomically};
+use crate::files::{Existing, read_text, refuse_overwriting, write_atomically};
 
 /// The largest file of settings.
 const MAX_SEARCH_BYTES: u64 = 1 << 20;
@@ -16,6 +18,7 @@ const MAX_SEARCH_BYTES: u64 = 1 << 20;
 const SHOWN: usize = 12;
 
 pub(crate) fn run(output: Output, arguments: &TuneScenarios, context: Option<&Context>) -> Result<(), Failure> {
+    keep_inputs(arguments, context)?;
     let scenarios = arguments.scenarios.iter().map(|file| read_scenario(file, false)).collect::<Result<Vec<_>, _>>()?;
     let (name, file) = &arguments.arm;
     if name == TUNED {
@@ -57,6 +60,18 @@ pub(crate) fn run(output: Output, arguments: &TuneScenarios, context: Option<&Co
     Ok(())
 }
 
+/// The configuration alone may be replaced, with --write and --overwrite: the result is the same with other settings.
+fn keep_inputs(arguments: &TuneScenarios, context: Option<&Context>) -> Result<(), Failure> {
+    let mut used: Vec<&Path> = arguments.scenarios.iter().map(PathBuf::as_path).collect();
+    used.push(&arguments.search);
+    used.extend(context.and_then(|context| context.configuration.file.as_deref()));
+    let write = arguments.write.as_deref();
+    refuse_overwriting(&[("--write", write)], used.clone())?;
+    used.push(Path::new(&arguments.arm.1));
+    used.extend(write);
+    refuse_overwriting(&[("--html", arguments.html.as_deref())], used)
+}
+
 fn search(arguments: &TuneScenarios) -> Result<Search, Failure> {
     let text = read_text(&arguments.search, "the settings to search", MAX_SEARCH_BYTES)?;
     Search::parse(&text).map_err(|error| {
@@ -65,10 +80,11 @@ fn search(arguments: &TuneScenarios) -> Result<Search, Failure> {
     })
 }
 
-fn write(path: &std::path::Path, text: &str, existing: Existing) -> Result<(), Failure> {
+fn write(path: &Path, text: &str, existing: Existing) -> Result<(), Failure> {
     write_atomically(path, text.as_bytes(), existing).map_err(|error| {
         let failure = Failure::usage("the result cannot be written").at(path.display().to_string());
         match error.kind() {
+            _ if path.is_dir() => failure.because("it is a directory").remedy("name a file in it"),
             std::io::ErrorKind::AlreadyExists => {
                 failure.because("the file exists").remedy("name another file with --write, or add --overwrite")
             }

@@ -104,7 +104,13 @@ pub(super) fn known_servers(journal: &Journal, text: &str) -> Result<Vec<KnownSe
     journal.known_servers(text).map_err(|error| lifecycle_failure("the journal cannot be read", &error))
 }
 
-pub(super) fn no_such_server(journal: Option<&Journal>, zone: &Zone, owner: Option<&OwnerName>, text: &str) -> Failure {
+pub(super) fn no_such_server(
+    journal: Option<&Journal>,
+    zone: &Zone,
+    owner: Option<&OwnerName>,
+    listed: &[Machine],
+    text: &str,
+) -> Failure {
     let of_machine = journal.and_then(|journal| journal.operations_of_machine(text).ok()).unwrap_or_default();
     if let Some(Operation { id, kind, state, .. }) = of_machine.first() {
         return Failure::unknown(format!("'{text}' is a Mac, and this command is for servers"))
@@ -114,7 +120,9 @@ pub(super) fn no_such_server(journal: Option<&Journal>, zone: &Zone, owner: Opti
     if text.is_empty() {
         return Failure::usage("the server's name is empty").remedy("windlass server list");
     }
-    let mut failure = Failure::unknown(format!("there is no server '{text}' of ours in {zone}"));
+    let near = windlass_policy::nearest(text, listed.iter().map(|machine| machine.name.as_str()));
+    let near = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+    let mut failure = Failure::unknown(format!("there is no server '{text}' of ours in {zone}{near}"));
     if let Some(owner) = owner {
         failure = failure.because(format!("ours are those that carry the tag windlass-owner={owner}"));
     }

@@ -92,10 +92,10 @@ pub(super) async fn show(context: &Context, arguments: &ShowServer) -> Result<()
         Err(failure) => return show_without_key(context, &arguments.server, failure),
     };
     let text = local_id(&look.zone, &arguments.server)?;
-    let Some(reader) = look.machines() else { return Err(no_such_server(None, &look.zone, None, text)) };
+    let Some(reader) = look.machines() else { return Err(no_such_server(None, &look.zone, None, &[], text)) };
     let machines = machines(reader, &look.zone, None).await;
     let Some(machine) = find(reader, &look.zone, &machines, text).await? else {
-        return show_gone(context, &look, text, machines.err());
+        return show_gone(context, &look, text, machines);
     };
     let machine = &machine;
     let operations = look.journal.as_ref().map(|journal| journal.operations_of_resource(&machine.id)).transpose();
@@ -160,7 +160,7 @@ fn show_without_key(context: &Context, text: &str, failure: Failure) -> Result<(
 }
 
 /// Shows a server that is gone, from the journal. What the journal does not know may be on the list that failed.
-fn show_gone(context: &Context, look: &Look, text: &str, unlisted: Option<Failure>) -> Result<(), Failure> {
+fn show_gone(context: &Context, look: &Look, text: &str, listed: Result<Vec<Machine>, Failure>) -> Result<(), Failure> {
     let zone = &look.zone;
     let known = look.journal.as_ref().map(|journal| known_servers(journal, text)).transpose()?.unwrap_or_default();
     if known.iter().any(|server| server.removal().is_some()) {
@@ -168,8 +168,9 @@ fn show_gone(context: &Context, look: &Look, text: &str, unlisted: Option<Failur
         return Ok(());
     }
     let Some(creation) = known.iter().find_map(|server| server.created_by.as_ref()) else {
-        let unknown = || no_such_server(look.journal.as_ref(), zone, look.owner.as_ref(), text);
-        return Err(unlisted.unwrap_or_else(unknown));
+        let unknown =
+            |listed: Vec<Machine>| no_such_server(look.journal.as_ref(), zone, look.owner.as_ref(), &listed, text);
+        return Err(listed.map_or_else(|unlisted| unlisted, unknown));
     };
     let elsewhere = made_elsewhere(zone, look.owner.as_ref(), creation, text, "show");
     Err(elsewhere.unwrap_or_else(|| {

@@ -78,35 +78,56 @@ impl Subject {
     }
 }
 
-/// What the arguments name, each once: a server that is there, else what the journal knows by that text.
+/// What the arguments name, each once. All that name nothing are told together.
 pub(super) async fn named(
     work: &Work,
     machines: &Result<Vec<Machine>, Failure>,
     texts: &[String],
 ) -> Result<Vec<Subject>, Failure> {
     let mut subjects: Vec<Subject> = Vec::new();
+    let mut unknown: Vec<Failure> = Vec::new();
     for text in texts {
-        let text = local_id(&work.zone, text)?;
-        let subject = match find(work.lifecycle.machine_reader(), &work.zone, machines, text).await {
-            // Only its id selects a server that merely carries our tags. The name may be that of a server which is
-            // gone.
-            Ok(Some(machine)) if machine.id != text && !is_made_by_operation(work, &machine)? => {
-                remembered(work, machines, text).map_err(|_| only_tagged(&machine, text))?
-            }
-            Ok(Some(machine)) => {
-                refuse_former_name(&machine, text)?;
-                Subject::of_machine(work, &machine, None)
-            }
-            Ok(None) => remembered(work, machines, text)?,
-            Err(failure) if failure.exit == Exit::Usage || failure.is_unknown => return Err(failure),
-            // What cannot be read is still to go: its removal tries, and tells what is left.
-            Err(failure) => remembered(work, machines, text).map_err(|_| failure)?,
-        };
-        if !subjects.iter().any(|known| known.id == subject.id) {
-            subjects.push(subject);
+        match named_by(work, machines, text).await {
+            Ok(subject) if subjects.iter().any(|known| known.id == subject.id) => {}
+            Ok(subject) => subjects.push(subject),
+            Err(failure) if failure.is_unknown => unknown.push(failure),
+            Err(failure) => return Err(failure),
         }
     }
-    Ok(subjects)
+    match unknown.as_slice() {
+        [] => Ok(subjects),
+        [one] => Err(one.clone()),
+        several => {
+            let mut all = Failure::unknown(format!("{} servers do not exist; nothing was touched", several.len()));
+            all.causes = several.iter().map(|failure| failure.message.clone()).collect();
+            for cause in several.iter().flat_map(|failure| failure.causes.iter()) {
+                if !all.causes.contains(cause) {
+                    all.causes.push(cause.clone());
+                }
+            }
+            all.remedy = several.iter().find_map(|failure| failure.remedy.clone());
+            Err(all)
+        }
+    }
+}
+
+/// What one text names: a server that is there, else what the journal knows by it.
+async fn named_by(work: &Work, machines: &Result<Vec<Machine>, Failure>, text: &str) -> Result<Subject, Failure> {
+    let text = local_id(&work.zone, text)?;
+    match find(work.lifecycle.machine_reader(), &work.zone, machines, text).await {
+        // Only its id selects a server that merely carries our tags. The name may be that of a server which is gone.
+        Ok(Some(machine)) if machine.id != text && !is_made_by_operation(work, &machine)? => {
+            remembered(work, machines, text).map_err(|_| only_tagged(&machine, text))
+        }
+        Ok(Some(machine)) => {
+            refuse_former_name(&machine, text)?;
+            Ok(Subject::of_machine(work, &machine, None))
+        }
+        Ok(None) => remembered(work, machines, text),
+        Err(failure) if failure.exit == Exit::Usage || failure.is_unknown => Err(failure),
+        // What cannot be read is still to go: its removal tries, and tells what is left.
+        Err(failure) => remembered(work, machines, text).map_err(|_| failure),
+    }
 }
 
 /// Whether an operation created the server: by its tag or, if somebody removed that, by the journal.
@@ -155,7 +176,8 @@ fn remembered(work: &Work, machines: &Result<Vec<Machine>, Failure>, text: &str)
             let creation = creations.find_map(|server| server.created_by.as_ref());
             let elsewhere = creation.and_then(|one| made_elsewhere(&work.zone, owner, one, text, "delete"));
             let unlisted = || machines.as_ref().err().cloned();
-            let unknown = || no_such_server(Some(work.lifecycle.journal()), &work.zone, owner, text);
+            let listed = machines.as_deref().unwrap_or_default();
+            let unknown = || no_such_server(Some(work.lifecycle.journal()), &work.zone, owner, listed, text);
             Err(elsewhere.or_else(unlisted).unwrap_or_else(unknown))
         }
         1 => Ok(Subject::of_remembered(known.remove(0), &work.zone)),

@@ -178,7 +178,9 @@ async fn a_program_that_is_not_there_or_cannot_run_is_named_with_the_remedy_befo
         assert!(early.to_string().contains(words), "{early}");
     }
     let lost = ProgramHook { working_directory: Some("/no/such/folder".into()), ..ProgramHook::new("true") };
-    let failure = run(hook(HookAction::Program(lost))).await.unwrap_err();
+    let lost = hook(HookAction::Program(lost));
+    assert!(lost.preflight().unwrap_err().to_string().contains("there is no folder /no/such/folder"));
+    let failure = run(lost).await.unwrap_err();
     assert!(failure.to_string().contains("in /no/such/folder"), "{failure}");
 }
 

@@ -60,6 +60,11 @@ fn what_is_wrong_is_refused_with_the_remedy() {
             format!("ssh = {{ command = 'a', key_file = 'k', host_keys = ['{key}'] }}"),
             "host_keys[0]: it is no public key",
         ),
+        ("ssh = { command = 'a', key_file = 'k', user = 'a b' }".into(), "ssh.user: "),
+        (
+            "ssh = { command = 'a', key_file = 'k', host_keys = ['ssh-rsa AAAA'] }".into(),
+            "write the content of a .pub file",
+        ),
     ] {
         let refused = parse(&text).unwrap_err();
         assert!(refused.contains(words), "{text}: {refused}");

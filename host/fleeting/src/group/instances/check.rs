@@ -103,6 +103,10 @@ async fn ask_of(client: &Client, configuration: &Configuration, zone: &Zone) -> 
                 ErrorClass::AuthenticationDenied | ErrorClass::PermissionDenied => {
                     Unchecked::Wrong(vec![problem("secret_key", words(&error))])
                 }
+                // A zone that exists is there again tomorrow; a mistyped one never is.
+                ErrorClass::NotFound if !Zone::KNOWN.contains(&zone.as_str()) => {
+                    Unchecked::Wrong(vec![problem("zone", no_servers_in(zone))])
+                }
                 ErrorClass::NotFound => Unchecked::Silent(problem("zone", no_servers_in(zone))),
                 _ => Unchecked::Silent(problem("endpoint", words(&error))),
             });

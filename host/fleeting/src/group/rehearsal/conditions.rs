@@ -11,6 +11,7 @@ use super::scenario::{Incident, IncidentKind, Scenario, is_about};
 use windlass_policy::Mistake;
 
 use crate::configuration::GroupConfiguration;
+use crate::group::places::Place;
 use crate::group::start::problem;
 
 /// Why what is about orders is refused.
@@ -126,6 +127,25 @@ impl Conditions {
     }
 }
 
+/// Which offers and incidents of a scenario are about none of a group's places. Another arm may have them, so these are
+/// only told.
+pub(super) fn elsewhere(scenario: &Scenario, places: &[(Place, Option<f64>)]) -> Vec<String> {
+    let offers = scenario.offers.iter().enumerate();
+    let offers = offers.map(|(index, it)| (format!("offer[{index}]"), &it.zone, &it.server_type));
+    let incidents = scenario.incidents.iter().enumerate();
+    let incidents = incidents.map(|(index, it)| (format!("incident[{index}]"), &it.zone, &it.server_type));
+    let used: Vec<String> =
+        places.iter().map(|(place, _)| format!("{} in {}", place.server_type, place.zone)).collect();
+    let is_elsewhere = |(_, zone, server_type): &(String, &Option<String>, &Option<String>)| {
+        !places.iter().any(|(place, _)| is_about(zone, server_type, place))
+    };
+    let words = |(what, zone, server_type): (String, &Option<String>, &Option<String>)| {
+        let about: Vec<&str> = [server_type, zone].into_iter().filter_map(Option::as_deref).collect();
+        format!("{what} changes nothing: it is about {}, and the group uses {}", about.join(" in "), used.join(", "))
+    };
+    offers.chain(incidents).filter(is_elsewhere).map(words).collect()
+}
+
 /// What of a scenario means nothing to a group of this kind.
 pub(super) fn meaningless(scenario: &Scenario, configuration: &GroupConfiguration) -> Vec<Mistake> {
     let mut problems = Vec::new();
@@ -169,4 +189,21 @@ pub(super) fn meaningless(scenario: &Scenario, configuration: &GroupConfiguratio
         }
     }
     problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offers_and_incidents_about_what_the_group_does_not_use_are_told() {
+        let text = "hours = 1\n[[demand]]\njobs = [[0, 60]]\n[[offer]]\ntype = 'DEV1-S'\nhourly_price = 0.01\n\
+            [[offer]]\ntype = 'DEV1-XXS'\nhourly_price = 0.01\n[[incident]]\nkind = 'api-down'\nat = '0s'\n\
+            lasts = '1m'\n[[incident]]\nkind = 'zone-out-of-stock'\nzone = 'fr-par-9'\nat = '0s'\nlasts = '1m'\n";
+        let place = Place { zone: "fr-par-1".parse().unwrap(), server_type: "DEV1-S".to_owned() };
+        let told = elsewhere(&Scenario::parse(text).unwrap(), &[(place, None)]);
+        let uses = "and the group uses DEV1-S in fr-par-1";
+        let expected = [("offer[1]", "DEV1-XXS"), ("incident[1]", "fr-par-9")];
+        assert_eq!(told, expected.map(|(what, about)| format!("{what} changes nothing: it is about {about}, {uses}")));
+    }
 }

@@ -104,7 +104,7 @@ impl<'r> Course<'r> {
         let mut options = RuntimeOptions::new(client.clone(), state, Asker::CommandLine);
         options.policies = policies.clone();
         let policies = self.rehearser.load(options).await;
-        let policies = policies.map_err(|words| RehearsalError::wrong("", vec![format!("policies: {words}")]))?;
+        let policies = policies.map_err(|mistakes| RehearsalError::wrong("", mistakes))?;
         let mut options = Options::new(client.clone(), Arc::clone(&policies), self.scratch.state().clone());
         (options.clock, options.seed) = (Clock::simulated(self.starts_at), Some(self.seed));
         options.durability = Durability::Process;

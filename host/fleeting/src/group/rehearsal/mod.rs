@@ -41,11 +41,11 @@ use windlass_policy::{Asker, Compiler, DecisionLogOptions, Host};
 use windlass_scaleway::Client;
 use windlass_simulator::Simulator;
 
-use super::check::{CheckedGroup, Scratch, asker_of, places_of, size};
+use super::check::{CheckedGroup, Scratch, asker_of, places_of, policy_mistakes, size};
 use super::error::StartError;
 use super::places::Place;
 use super::runner_file::{Autoscaler, RunnerFileError};
-use super::start::{problem, refuse_protocol};
+use super::start::refuse_protocol;
 use super::{Dependencies, ScalewayGroup};
 use crate::configuration::{Common, GroupConfiguration, ProcessEnvironment};
 use crate::protocol::{ConnectorConfig, Failure, InstanceGroup as _};
@@ -225,6 +225,7 @@ impl Rehearser {
                 rules.most_jobs
             ));
         }
+        found.notes.extend(conditions::elsewhere(scenario, &places));
         found.notes.extend(doubtful_prices(&places, scenario));
         let price = |(place, price): (Place, Option<f64>)| {
             let price = said_price(scenario, &place).or(price).unwrap_or_default();
@@ -356,15 +357,15 @@ impl Rehearser {
                 Ok(Ready { configuration, connector, client, policies, places, max_instances, found })
             }
             Ok(_) => Err(found.into()),
-            Err(words) => {
-                found.problems.push(problem("policies", words).to_string());
+            Err(mistakes) => {
+                found.problems.extend(mistakes);
                 Err(found.into())
             }
         }
     }
 
     /// Loads the policies as Init would, in a temporary folder.
-    async fn load_policies(&self, common: &Common, client: &Client, asker: Asker) -> Result<Arc<Host>, String> {
+    async fn load_policies(&self, common: &Common, client: &Client, asker: Asker) -> Result<Arc<Host>, Vec<String>> {
         let mut options = RuntimeOptions::new(client.clone(), self.compiled.state().clone(), asker);
         (options.policies, options.policy_folder) = (common.policies.clone(), common.policy_folder.clone());
         options.brake = common.brake_of_each_zone();
@@ -372,7 +373,7 @@ impl Rehearser {
     }
 
     /// Loads policies. The decision log is off, because nobody reads it.
-    async fn load(&self, mut options: RuntimeOptions) -> Result<Arc<Host>, String> {
+    async fn load(&self, mut options: RuntimeOptions) -> Result<Arc<Host>, Vec<String>> {
         options.compiler = self.compiler.clone();
         let mut decision_log = DecisionLogOptions::default();
         decision_log.queue_records = 0;
@@ -380,8 +381,8 @@ impl Rehearser {
         options.lending_dir = self.lending_dir.as_ref().and_then(|state| state.try_clone().ok());
         match tokio::task::spawn_blocking(move || Runtime::build(options)).await {
             Ok(Ok(runtime)) => Ok(runtime.policies),
-            Ok(Err(error)) => Err(Failure::from_error(&error).0),
-            Err(error) => Err(Failure::from_error(&error).0),
+            Ok(Err(error)) => Err(policy_mistakes(&error.into())),
+            Err(error) => Err(policy_mistakes(&error.into())),
         }
     }
 }

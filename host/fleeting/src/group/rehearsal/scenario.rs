@@ -440,12 +440,17 @@ impl Scenario {
                 (Some(_), false) => wrong(place("jobs"), "a pattern draws its own jobs: give one of the two".into()),
                 (None, true) => wrong(place("pattern"), "give a pattern, or jobs".into()),
                 (Some(_), true) => {
-                    let per_hour = demand.jobs_per_hour.unwrap_or(0);
-                    if !(1..=MAX_JOBS_PER_HOUR).contains(&per_hour) {
-                        wrong(place("jobs_per_hour"), format!("must be from 1 to {MAX_JOBS_PER_HOUR}"));
-                    }
-                    if !(1..=MAX_MINUTES).contains(&demand.job_minutes.unwrap_or(0)) {
-                        wrong(place("job_minutes"), format!("must be from 1 to {MAX_MINUTES}"));
+                    for (key, number, most) in [
+                        ("jobs_per_hour", demand.jobs_per_hour, MAX_JOBS_PER_HOUR),
+                        ("job_minutes", demand.job_minutes, MAX_MINUTES),
+                    ] {
+                        match number {
+                            None => wrong(place(key), format!("is missing: a pattern needs it, from 1 to {most}")),
+                            Some(number) if !(1..=most).contains(&number) => {
+                                wrong(place(key), format!("must be from 1 to {most}"));
+                            }
+                            Some(_) => {}
+                        }
                     }
                 }
                 (None, false) => {
@@ -641,8 +646,8 @@ mod tests {
         for place in [
             "time_zone: ",
             "starts_at: must be a full hour",
-            "demand[0].jobs_per_hour: ",
-            "demand[0].job_minutes: ",
+            "demand[0].jobs_per_hour: must be from 1 to 10000",
+            "demand[0].job_minutes: is missing: a pattern needs it, from 1 to 1440",
             "demand[1].pattern: ",
             "demand[2].jobs: one comes after 3600 s",
             "offer[0].zone: ",

@@ -38,7 +38,10 @@ pub enum SettingError {
     #[error("{0:?} is not a key like \"policy[0].idle_count\" or \"plugin_config.zone\"")]
     Syntax(String),
     /// Neither the runner's scaling nor the plugin reads it.
-    #[error("there is no setting {key}{}", .nearest.map(|near| format!("; did you mean {near}?")).unwrap_or_default())]
+    #[error("there is no setting {key}{}", match .nearest {
+        Some(near) => format!("; did you mean {near}?"),
+        None => format!("; write policy[0].KEY, plugin_config.KEY, or one of {}", KEYS.join(", ")),
+    })]
     Unknown {
         key: String,
         /// What was probably meant instead of the last name.
@@ -327,7 +330,11 @@ mod tests {
             ("policy[0].idle_cout", "there is no setting policy[0].idle_cout; did you mean idle_count?"),
             ("max_instance", "did you mean max_instances?"),
             ("plugin_confg.zone", "did you mean plugin_config?"),
-            ("plugin_config", "there is no setting plugin_config"),
+            ("plugin_config", "there is no setting plugin_config; write policy[0].KEY, plugin_config.KEY, or one of "),
+            (
+                "runners.autoscaler.policy.idle_count",
+                "; write policy[0].KEY, plugin_config.KEY, or one of capacity_per_",
+            ),
             ("policy.idle_count", "there is no setting policy.idle_count"),
             ("policy[x].idle_count", "is not a key like"),
             ("", "is not a key like"),
