@@ -171,6 +171,14 @@ test-rpcplugin: _programs _python
     WINDLASS_SIMULATOR={{ target }}/debug/examples/serve \
         {{ python }} -m pytest -q tests/rpcplugin-python
 
+# What OpenTelemetry's own collector makes of our traces, logs and metrics.
+[group('test')]
+test-collector: _programs
+    @command -v go >/dev/null || \
+        { echo "SKIPPED: OpenTelemetry's collector is built with Go: https://go.dev/dl"; exit 0; }; \
+    tests/collector/build.sh {{ target }}/collector/collector && \
+    WINDLASS_COLLECTOR={{ target }}/collector/collector cargo test --workspace --test it -- opentelemetrys_own_collector
+
 # Policies in JavaScript, TypeScript and Python, from `policy new` to their decisions.
 [group('test')]
 test-scripts *arguments: _programs _python

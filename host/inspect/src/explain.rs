@@ -8,7 +8,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use windlass_policy::slots::types::{Failure, Money, Requester, Subject};
-use windlass_policy::slots::{SlotName, placement, provisioning, release, retry, rollback, state_mapping};
+use windlass_policy::slots::{
+    Placement, Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping, placement, provisioning, release,
+    retry, rollback, state_mapping,
+};
 use windlass_policy::{DecidedBy, DecisionRecord, DecisionSummary, FailureKind, LinkRecord, Outcome};
 
 use crate::text::instant;
@@ -45,12 +48,12 @@ impl Brief {
     #[must_use]
     pub fn of(decision: &DecisionSummary) -> Self {
         let (subject, verdict) = match decision.slot {
-            SlotName::StateMapping => in_brief(decision, state_mapping_subject, state_mapping_verdict),
-            SlotName::Retry => in_brief(decision, retry_subject, |q, a| first(retry_answer(q, a))),
-            SlotName::Rollback => in_brief(decision, rollback_subject, rollback_verdict),
-            SlotName::Release => in_brief(decision, release_subject, |q, a| first(release_answer(q, a))),
-            SlotName::Provisioning => in_brief(decision, provisioning_subject, |q, a| first(provisioning_answer(q, a))),
-            SlotName::Placement => in_brief(decision, placement_subject, |q, a| placement_answer(q, a).join("; ")),
+            SlotName::StateMapping => in_brief::<StateMapping>(decision, state_mapping_verdict),
+            SlotName::Retry => in_brief::<Retry>(decision, |q, a| first(retry_answer(q, a))),
+            SlotName::Rollback => in_brief::<Rollback>(decision, rollback_verdict),
+            SlotName::Release => in_brief::<Release>(decision, |q, a| first(release_answer(q, a))),
+            SlotName::Provisioning => in_brief::<Provisioning>(decision, |q, a| first(provisioning_answer(q, a))),
+            SlotName::Placement => in_brief::<Placement>(decision, |q, a| placement_answer(q, a).join("; ")),
         };
         let mut deciders: Vec<String> = decision.deciders().map(decider_words).collect();
         if deciders.is_empty() {
@@ -87,14 +90,15 @@ pub fn rules_by_item(asked: &LinkRecord) -> Vec<String> {
 }
 
 /// The subject and the verdict, as far as they are there and of this version's contract.
-fn in_brief<Q: DeserializeOwned, A: DeserializeOwned>(
+fn in_brief<S: Slot>(
     decision: &DecisionSummary,
-    subject: impl Fn(&Q) -> String,
-    verdict: impl Fn(&Q, &A) -> String,
+    verdict: impl Fn(&S::Question, &S::Answer) -> String,
 ) -> (String, String) {
-    let Ok(question) = read::<Q>(&decision.question, "question") else { return (String::new(), String::new()) };
-    let answer = read::<A>(&decision.answer, "answer");
-    (subject(&question), answer.map_or_else(|_| String::new(), |answer| verdict(&question, &answer)))
+    let Ok(question) = read::<S::Question>(&decision.question, "question") else {
+        return (String::new(), String::new());
+    };
+    let answer = read::<S::Answer>(&decision.answer, "answer");
+    (S::topic(&question).words, answer.map_or_else(|_| String::new(), |answer| verdict(&question, &answer)))
 }
 
 fn first(lines: Vec<String>) -> String {
@@ -275,11 +279,6 @@ fn state_mapping_question(question: &state_mapping::Question) -> Vec<String> {
     )]
 }
 
-fn state_mapping_subject(question: &state_mapping::Question) -> String {
-    let servers = counted(question.servers.len(), "server");
-    format!("{servers}{} in {}", of_group(question.subject.group.as_ref()), question.zone)
-}
-
 /// How many are reported as what, and how many are removed.
 fn state_mapping_verdict(_: &state_mapping::Question, answers: &Vec<state_mapping::Answer>) -> String {
     use state_mapping::{Action, Report, Verdict};
@@ -367,10 +366,6 @@ fn retry_question(question: &retry::Question) -> Vec<String> {
     .collect()
 }
 
-fn retry_subject(question: &retry::Question) -> String {
-    format!("{} of {}{}", question.step, question.operation, of_group(question.subject.group.as_ref()))
-}
-
 fn retry_answer(_: &retry::Question, answer: &retry::Answer) -> Vec<String> {
     vec![match answer.verdict {
         retry::Verdict::Defer => "no policy decided".to_owned(),
@@ -403,11 +398,6 @@ fn rollback_question(question: &rollback::Question) -> Vec<String> {
         format!("- {}{state}, {ours}, known by {}", resource_words(resource), kind_word(&resource.evidence))
     })));
     lines
-}
-
-fn rollback_subject(question: &rollback::Question) -> String {
-    let resources = counted(question.resources.len(), "resource");
-    format!("{resources} of {}{}", question.operation, of_group(question.subject.group.as_ref()))
 }
 
 /// How many resources what is done with.
@@ -484,11 +474,6 @@ fn activity_lines(machine: &release::Machine) -> Vec<String> {
     lines
 }
 
-fn release_subject(question: &release::Question) -> String {
-    let machine = &question.machine;
-    format!("{} {} in {}", kind_word(&machine.kind), machine.name, machine.zone)
-}
-
 fn ordinal(number: u32) -> String {
     let ending = match (number % 10, number % 100) {
         (_, 11..=13) => "th",
@@ -545,15 +530,6 @@ fn provisioning_question(question: &provisioning::Question) -> Vec<String> {
     lines
 }
 
-fn provisioning_subject(question: &provisioning::Question) -> String {
-    format!(
-        "cluster {}: {} at {}",
-        cluster_name(&question.subject),
-        kind_word(&question.operation),
-        kind_word(&question.stage)
-    )
-}
-
 fn provisioning_answer(question: &provisioning::Question, answer: &provisioning::Answer) -> Vec<String> {
     let provisioning::Verdict::Recover(recovery) = &answer.verdict else { return vec!["no policy decided".to_owned()] };
     let state = kind_word(&recovery.state);
@@ -607,10 +583,6 @@ fn price_words(price: &Money) -> String {
     let fraction = fraction.trim_end_matches('0');
     let fraction = if fraction.is_empty() { String::new() } else { format!(".{fraction}") };
     format!("{}{fraction} {} an hour", price.micros / MICROS, price.currency)
-}
-
-fn placement_subject(question: &placement::Question) -> String {
-    format!("{}{}", counted_long(question.wanted.into(), "server"), of_group(question.subject.group.as_ref()))
 }
 
 fn placement_answer(question: &placement::Question, answer: &placement::Answer) -> Vec<String> {

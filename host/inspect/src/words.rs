@@ -6,6 +6,7 @@ use serde_json::Value;
 use windlass_lifecycle::{Operation, OperationState, Report};
 use windlass_policy::slots::types;
 use windlass_policy::{LinkStatus, Mode};
+pub use windlass_policy::{counted, kind_word};
 
 use crate::text::age;
 
@@ -24,17 +25,6 @@ pub fn human_duration(duration: Duration) -> String {
         3600..=86_399 => two(seconds / 3600, "h", seconds % 3600 / 60, "min"),
         _ => two(seconds / 86_400, "d", seconds % 86_400 / 3600, "h"),
     }
-}
-
-/// `1 server`, `2 servers`.
-pub fn counted(count: usize, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{plural}")
-}
-
-/// A word of the contract, as JSON writes it.
-pub fn kind_word(kind: &impl serde::Serialize) -> String {
-    serde_json::to_value(kind).ok().and_then(|kind| kind.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 /// A failure in one line: Scaleway's words, then status, type and call.

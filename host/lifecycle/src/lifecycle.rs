@@ -428,7 +428,7 @@ impl Shared {
             .map_err(|error| run.unrecorded(error))?;
         if closed {
             active.ended(state.as_str());
-            run.trace.closed(state, cause.map(cause_words).as_deref());
+            run.closed(state, cause.map(cause_words).as_deref());
             run.event(EventKind::Closed { state });
         }
         Ok(closed)

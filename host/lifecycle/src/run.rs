@@ -25,7 +25,7 @@ use crate::identifier::{GroupName, OperationId};
 use crate::journal::note::Note;
 use crate::journal::progress::Progress;
 use crate::journal::step::Step;
-use crate::journal::{Entry, Operation, OperationKind, Phase, ResourceName};
+use crate::journal::{Entry, Operation, OperationKind, OperationState, Phase, ResourceName};
 use crate::retry::Attempts;
 use crate::shared::Shared;
 use crate::stop::Stop;
@@ -223,6 +223,11 @@ impl Run {
     /// What policies said about its decisions, as far as its log can be read.
     pub(crate) fn reasons(&self) -> Vec<String> {
         self.progress().map(|progress| progress.reasons).unwrap_or_default()
+    }
+
+    /// Its trace ends: it is closed in the journal.
+    pub(crate) fn closed(&self, state: OperationState, why: Option<&str>) {
+        self.trace.closed(state, why, || Some((self.shared.journal.operation(&self.id).ok()?, self.effects())));
     }
 
     pub(crate) fn event(&self, what: EventKind) {

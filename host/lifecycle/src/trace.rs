@@ -1,6 +1,7 @@
 //! The spans of an operation and of its steps. They say what the journal says, to whoever listens; where nobody does,
 //! they are none.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 
 use futures::FutureExt as _;
@@ -8,8 +9,10 @@ use parking_lot::Mutex;
 use tracing::field::{Empty, display};
 use tracing::{Instrument as _, Span};
 
+use crate::aftermath::Effects;
 use crate::identifier::{GroupName, OperationId, OwnerName};
-use crate::journal::{Operation, OperationKind, OperationState, ResourceName};
+use crate::journal::{Operation, OperationKind, OperationState, ResourceKind, ResourceName};
+use crate::report::Report;
 use crate::stop::{StepFailure, Stop};
 
 /// The spans of a running operation.
@@ -40,6 +43,13 @@ impl Trace {
             began_at = before.map(|before| before.created_at),
             again = before.is_some_and(|before| before.state != OperationState::Open),
             state = Empty,
+            machine = Empty,
+            report = Empty,
+            removed = Empty,
+            left = Empty,
+            requester = Empty,
+            why = Empty,
+            decisions = Empty,
             error = Empty,
         );
         Self { operation, steps: Mutex::new(Vec::new()) }
@@ -50,14 +60,55 @@ impl Trace {
         self.operation.clone()
     }
 
-    /// The operation is closed in the journal.
-    pub(crate) fn closed(&self, state: OperationState, why: Option<&str>) {
+    /// The operation is closed in the journal. `row` reads it there, with what this process did.
+    pub(crate) fn closed(
+        &self,
+        state: OperationState,
+        why: Option<&str>,
+        row: impl FnOnce() -> Option<(Operation, Effects)>,
+    ) {
+        if self.operation.is_disabled() {
+            return;
+        }
+        if let Some((row, effects)) = row() {
+            self.describe(&row, &effects);
+        }
         self.operation.record("state", state.as_str());
         match (why, state) {
             (Some(why), _) => self.operation.record("error", why),
             (None, OperationState::Left) => self.operation.record("error", "something is left"),
             (None, _) => &self.operation,
         };
+    }
+
+    /// What came of the operation, and who asked for it.
+    fn describe(&self, row: &Operation, effects: &Effects) {
+        let report = Report::of(row);
+        if let Some(report) = &report {
+            self.operation.record("report", report.words());
+            self.operation.record("removed", report.removed.len());
+            self.operation.record("left", report.left.len());
+        }
+        let reported = report.iter().flat_map(|report| {
+            report.removed.iter().chain(&report.kept).chain(report.left.iter().map(|left| &left.resource))
+        });
+        let is_machine =
+            |name: &&ResourceName| matches!(name.kind, ResourceKind::Server | ResourceKind::AppleSiliconServer);
+        let machines = reported.chain(effects.removed()).chain(effects.there()).filter(is_machine);
+        let mut machines: BTreeSet<&str> = machines.map(|machine| machine.id.as_str()).collect();
+        // A sweep may have removed several.
+        if let (Some(machine), true) = (machines.pop_first(), machines.is_empty()) {
+            self.operation.record("machine", machine);
+        }
+        let Some(requested) = row.requested_by() else { return };
+        self.operation.record("requester", display(&requested.requester));
+        if !requested.why.is_empty() {
+            self.operation.record("why", requested.why);
+        }
+        if !requested.decisions.is_empty() {
+            let decisions: Vec<String> = requested.decisions.iter().map(ToString::to_string).collect();
+            self.operation.record("decisions", decisions.join(", "));
+        }
     }
 
     pub(crate) fn begin(&self, step: &str) -> Span {

@@ -8,7 +8,7 @@ use futures::FutureExt as _;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tracing::field::Empty;
+use tracing::field::{Empty, display};
 use tracing::{Instrument as _, Span};
 use windlass_distribution::Trust;
 
@@ -29,6 +29,7 @@ use crate::shadow::{ShadowPlace, Shadows};
 use crate::shares::Shares;
 use crate::slots::{Deferred, OnFailure, Reasons, Slot, SlotName};
 use crate::status::StatusSignal;
+use crate::text::kind_word;
 
 /// How many times as long as a tenant's policy may compute a decision waits for its share.
 const SHARE_TIMES: u64 = 2;
@@ -193,10 +194,18 @@ impl PinnedPolicies {
             "decision",
             slot = S::NAME.as_str(),
             decision = Empty,
+            subject = Empty,
+            group = Empty,
+            cluster = Empty,
+            zone = Empty,
+            machine = Empty,
+            trigger = Empty,
             policy = Empty,
             verdict = Empty,
+            removes = Empty,
             reason = Empty,
             fallbacks = Empty,
+            failures = Empty,
         );
         let circumstances = Circumstances::Live(self);
         let asked = self.ask::<S>(&question, &circumstances).instrument(span.clone()).await;
@@ -210,7 +219,7 @@ impl PinnedPolicies {
             fallbacks: asked.fallbacks,
         };
         if !span.is_disabled() {
-            describe(&span, &decision);
+            describe(&span, &question, &decision);
         }
         // Boxed here, where the question is, so that it is not copied once more on each step to the log.
         let record = Box::new(DecisionRecord {
@@ -283,17 +292,37 @@ struct Asked<S: Slot> {
     duration: Duration,
 }
 
-/// What a trace says of a decision.
-fn describe<S: Slot>(span: &Span, decision: &Decision<S>) {
-    span.record("decision", tracing::field::display(&decision.id));
-    span.record("policy", tracing::field::display(&decision.decided_by));
+/// What a trace and a log say of a decision.
+fn describe<S: Slot>(span: &Span, question: &S::Question, decision: &Decision<S>) {
+    let topic = S::topic(question);
+    span.record("decision", display(&decision.id));
+    span.record("subject", topic.words);
+    let words = [
+        ("group", topic.subject.group.as_deref()),
+        ("cluster", topic.subject.cluster.as_deref()),
+        ("zone", topic.zone),
+        ("machine", topic.machine),
+        ("reason", decision.reason.as_deref()),
+    ];
+    for (field, word) in words {
+        if let Some(word) = word {
+            span.record(field, word);
+        }
+    }
+    if let Some(trigger) = &topic.trigger {
+        span.record("trigger", kind_word(trigger));
+    }
+    span.record("policy", display(&decision.decided_by));
     span.record("verdict", verdict(&decision.answer));
-    if let Some(reason) = &decision.reason {
-        span.record("reason", reason.as_str());
+    let removed = S::removed(question, &decision.answer);
+    if removed > 0 {
+        span.record("removes", removed);
     }
     if !decision.fallbacks.is_empty() {
         let words: Vec<String> = decision.fallbacks.iter().map(ToString::to_string).collect();
         span.record("fallbacks", words.join("; "));
+        let kinds: Vec<String> = decision.fallbacks.iter().map(|fallback| kind_word(&fallback.kind)).collect();
+        span.record("failures", kinds.join(", "));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use serde::Serialize;
 use serde_json::Value;
 use windlass_contract::nearest;
 
@@ -68,6 +69,17 @@ pub fn cut(text: impl Into<String>, longest: usize) -> String {
         text.push('…');
     }
     text
+}
+
+/// `1 server`, `2 servers`.
+pub fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
+/// A word of the contract, as JSON writes it.
+pub fn kind_word(kind: &impl Serialize) -> String {
+    serde_json::to_value(kind).ok().and_then(|kind| kind.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 /// For an error: the text in one line, cut.

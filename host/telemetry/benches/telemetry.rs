@@ -1,5 +1,5 @@
-//! What the spans cost, of a call below a step below an operation: where nothing is exported, and where all is. The
-//! first line is the cost that everybody pays.
+//! What the spans cost: of a call below a step below an operation, and of a decision, where nothing is exported and where
+//! spans, log records or both are. The lines that say `off` are the cost that everybody pays.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -31,6 +31,31 @@ fn with_spans() -> u64 {
     done
 }
 
+/// With the fields that a decision about a listing of an autoscaler's has: the most frequent one.
+fn with_decision() -> u64 {
+    let decision = tracing::trace_span!(
+        target: "windlass_bench",
+        "decision",
+        slot = "state-mapping",
+        decision = Empty,
+        subject = Empty,
+        group = Empty,
+        zone = Empty,
+        policy = Empty,
+        verdict = Empty,
+    );
+    let done = decision.in_scope(work);
+    if !decision.is_disabled() {
+        decision.record("decision", "019b2f3c4d5e-9f8a7b6c-0000002a");
+        decision.record("subject", "3 servers of group ci in fr-par-1");
+        decision.record("group", "ci");
+        decision.record("zone", "fr-par-1");
+        decision.record("policy", "windlass-state-mapping 0.1.0 (0123456789ab)");
+        decision.record("verdict", r#"[{"verdict":{"mapped":{"report":"running","action":"none"}},"reason":null}]"#);
+    }
+    done
+}
+
 fn quickest(mut once: impl FnMut() -> u64) -> Duration {
     let series = (0..SERIES).map(|_| {
         let began = Instant::now();
@@ -42,19 +67,38 @@ fn quickest(mut once: impl FnMut() -> u64) -> Duration {
     series.min().unwrap_or_default()
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let bare = quickest(work);
-    let off = quickest(with_spans);
+type Case = fn() -> u64;
+
+/// The same while all is exported but this.
+fn exported(without: &[&str], once: Case) -> Result<Duration, Box<dyn std::error::Error>> {
     let collector = Collector::start(Behaviour::Takes)?;
-    let settings =
-        Settings::read("bench", "0", |name| (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| collector.endpoint()))?;
+    let settings = Settings::read("bench", "0", |name| match name {
+        "OTEL_EXPORTER_OTLP_ENDPOINT" => Some(collector.endpoint()),
+        name => without.contains(&name).then(|| "none".to_owned()),
+    })?;
     let telemetry = settings.map(Telemetry::with).transpose()?.unwrap_or_default();
     let subscriber = tracing_subscriber::registry().with(telemetry.layer());
-    let on = tracing::subscriber::with_default(subscriber, || quickest(with_spans));
+    let on = tracing::subscriber::with_default(subscriber, || quickest(once));
     telemetry.shutdown(Duration::from_secs(3));
+    Ok(on)
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let bare = quickest(work);
     let ratio = |time: Duration| time.as_secs_f64() / bare.as_secs_f64();
-    println!("three spans around {bare:?} of work");
-    println!("off: {off:?}, {:.3} of the bare work", ratio(off));
-    println!("on:  {on:?}, {:.3} of the bare work", ratio(on));
+    for (what, once) in [("three spans", with_spans as Case), ("a decision", with_decision)] {
+        println!("{what} around {bare:?} of work");
+        let off = quickest(once);
+        println!("off:             {off:?}, {:.3} of the bare work", ratio(off));
+        let exports: [(&str, &[&str]); 3] = [
+            ("spans:           ", &["OTEL_LOGS_EXPORTER"]),
+            ("logs:            ", &["OTEL_TRACES_EXPORTER"]),
+            ("spans and logs:  ", &[]),
+        ];
+        for (name, without) in exports {
+            let on = exported(without, once)?;
+            println!("{name}{on:?}, {:.3} of the bare work", ratio(on));
+        }
+    }
     Ok(())
 }

@@ -5,9 +5,11 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
+use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
@@ -94,6 +96,19 @@ impl Collector {
             .flat_map(|body| ExportTraceServiceRequest::decode(&body[..]).expect("it is OTLP").resource_spans)
             .flat_map(|of_resource| of_resource.scope_spans)
             .flat_map(|of_scope| of_scope.spans)
+            .collect()
+    }
+
+    /// All log records until now, in the order in which they were made.
+    ///
+    /// # Panics
+    /// When what came is no OTLP.
+    #[must_use]
+    pub fn logs(&self) -> Vec<LogRecord> {
+        self.of_path("/v1/logs")
+            .flat_map(|body| ExportLogsServiceRequest::decode(&body[..]).expect("it is OTLP").resource_logs)
+            .flat_map(|of_resource| of_resource.scope_logs)
+            .flat_map(|of_scope| of_scope.log_records)
             .collect()
     }
 

@@ -1,11 +1,12 @@
-//! Traces and metrics as OpenTelemetry's OTLP over HTTP, and metrics as Prometheus reads them. Knows both formats, the
-//! standard `OTEL_*` variables and the names of the spans that the crates open; does not know what an operation is, and
-//! decides nothing.
+//! Traces, logs and metrics as OpenTelemetry's OTLP over HTTP, and metrics as Prometheus reads them. Knows both
+//! formats, the standard `OTEL_*` variables and the names of the spans that the crates open; does not know what an
+//! operation is, and decides nothing.
 //!
 //! # How it is wired
 //! The other crates open spans of `tracing`, as they write log lines: `operation`, `step`, `scaleway_call`, `decision`
-//! and `hook`. A program that calls `Telemetry::start` and adds its layer to the subscriber turns these into OTLP; the
-//! metrics are those of the `metrics` crate. Where no endpoint is set, nothing is started and no span is enabled.
+//! and `hook`. A program that calls `Telemetry::start` and adds its layer to the subscriber turns these into OTLP's
+//! spans, and those of decisions and operations into log records as well; the metrics are those of the `metrics` crate.
+//! Where no endpoint is set, nothing is started and no span is enabled.
 //!
 //! # Guarantees
 //! Nothing here ever waits for the collector but the thread of the export and, within a bound, the end of the process.

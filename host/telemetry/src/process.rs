@@ -28,7 +28,7 @@ pub struct Telemetry {
 impl Telemetry {
     /// Starts the export as the process's environment says (`OTEL_*`). Without an endpoint, nothing is started.
     ///
-    /// `service` and `version` are what traces and metrics carry as `service.name`, unless the environment names
+    /// `service` and `version` are what all that is exported carries as `service.name`, unless the environment names
     /// another, and `service.version`.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Telemetry {
         }
     }
 
-    /// The part of the subscriber that exports spans. `None` where no traces are exported.
+    /// The part of the subscriber that exports spans and log records. `None` where neither is exported.
     #[must_use]
     pub fn layer<S>(&self) -> Option<Box<dyn Layer<S> + Send + Sync>>
     where

@@ -3,14 +3,19 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
+use std::time::Duration;
 
+use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::trace::v1::Span;
+use serde_json::Value;
+use tracing_subscriber::layer::SubscriberExt as _;
 use windlass_telemetry::collector::{Behaviour, Collector, texts};
+use windlass_telemetry::{Settings, Telemetry};
 
-use crate::support::{IMPATIENT, Ran, Running, World, eventually};
+use crate::support::{IMPATIENT, Ran, Running, World, eventually, skipped};
 
 const CREATE: [&str; 8] = ["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble"];
-/// What no span may hold: the world's key, and a header's value.
+/// What no span and no log may hold: the world's key, and a header's value.
 const SECRETS: [&str; 2] = ["11111111-1111-1111-1111-111111111111", "s3cret-value"];
 
 /// A command that exports each span at once.
@@ -37,6 +42,10 @@ fn one<'s>(spans: &'s [Span], name: &str) -> &'s Span {
 
 fn attributes(span: &Span) -> BTreeMap<String, String> {
     texts(&span.attributes)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("{value} is no text"))
 }
 
 /// Each span of a trace but its root stands below another of it.
@@ -105,6 +114,57 @@ fn a_failure_shows_the_decisions_about_it_and_why_it_failed() {
     let step = spans.iter().find(|span| span.span_id == decisions[0].parent_span_id).unwrap();
     assert_eq!(attributes(step)["windlass.step"], "create-server");
     assert!(!of_name(&spans, "decide rollback").is_empty(), "{spans:#?}");
+}
+
+#[test]
+fn the_logs_say_which_policy_deleted_what_and_for_whom_whatever_is_sampled_of_traces() {
+    let world = World::new("100");
+    let rules =
+        "slot = 'release'\n[[rules]]\nname = 'old'\nwhen = 'true'\nanswer = 'terminate'\nreason = 'it is old'\n";
+    let file = world.write("old.rules.toml", rules.as_bytes());
+    world.configure(&format!("[policies.release]\npath = {file:?}\n"));
+    let collector = Collector::start(Behaviour::Takes).unwrap();
+    let exporting = |arguments: &[&str]| {
+        let mut command = exporting(&world, &collector.endpoint(), &[arguments, &["--output", "json"]].concat());
+        Ran::of(command.env("OTEL_TRACES_SAMPLER", "always_off")).expect(0).json()
+    };
+    let server = exporting(&CREATE)["servers"][0].clone();
+    exporting(&["server", "delete", server["id"].as_str().unwrap(), "--yes"]);
+    let logs = collector.logs();
+    let one = |key: &str, value: &str| {
+        let has = |record: &&LogRecord| texts(&record.attributes).get(key).is_some_and(|known| known == value);
+        let found: Vec<&LogRecord> = logs.iter().filter(has).collect();
+        assert_eq!(found.len(), 1, "{key}={value} in {logs:#?}");
+        found[0]
+    };
+    let body = |record: &LogRecord| format!("{:?}", record.body);
+
+    let decision = one("windlass.decision.slot", "release");
+    let listed = world.json(&["decision", "list", "--slot", "release"])["decisions"][0].clone();
+    let said = texts(&decision.attributes);
+    assert_eq!(
+        (&*said["windlass.decision.id"], &*said["windlass.decision.subject"]),
+        (text(&listed["id"]), text(&listed["subject"]))
+    );
+    assert_eq!((&*said["windlass.decision.verdict"], &*said["windlass.decision.trigger"]), ("terminate", "released"));
+    assert!(said["windlass.decision.policy"].starts_with("old.rules.toml "), "{said:?}");
+    assert_eq!((&*said["cloud.resource_id"], &*said["cloud.availability_zone"]), (text(&server["id"]), "fr-par-1"));
+    assert_eq!((&*said["windlass.group"], &*said["windlass.decision.reason"]), ("ci", "it is old"));
+    assert!(body(decision).contains(&format!("decided terminate about {}: it is old", text(&listed["subject"]))));
+
+    let operation = one("windlass.operation.kind", "cleanup-server");
+    let said = texts(&operation.attributes);
+    assert_eq!(operation.trace_id, decision.trace_id, "the decision was made within it");
+    assert_eq!((&*said["windlass.operation.state"], &*said["windlass.operation.left"]), ("done", "0"));
+    assert_ne!(said["windlass.operation.removed"], "0");
+    assert_eq!(said["cloud.resource_id"], text(&server["id"]));
+    assert_eq!(said["windlass.operation.requested_by"], "`windlass server delete`");
+    assert!(body(operation).contains(" ended done, removed "), "{operation:#?}");
+    let said = texts(&one("windlass.operation.kind", "create-server").attributes);
+    assert_eq!((&*said["windlass.operation.state"], &*said["cloud.resource_id"]), ("done", text(&server["id"])));
+
+    assert!(collector.spans().is_empty());
+    holds_no_secret(&collector);
 }
 
 #[test]
@@ -177,6 +237,67 @@ fn no_collector_harms_an_operation() {
         assert!(!ran.json().is_null(), "{endpoint}");
         assert!(!ran.stderr.contains("s3cret-value"), "{endpoint}: {}", ran.stderr);
     }
+}
+
+#[test]
+fn opentelemetrys_own_collector_takes_all_with_the_configurations_of_the_documentation() {
+    let Some(program) = std::env::var_os("WINDLASS_COLLECTOR") else {
+        return skipped("OpenTelemetry's collector takes minutes to build: just test-collector");
+    };
+    let page = include_str!("../../../../docs/telemetry.md");
+    let examples = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let mut configurations: Vec<String> = examples.map(|text| text.replace("localhost:4318", "127.0.0.1:0")).collect();
+    assert_eq!(configurations.len(), 2, "a collector, and a filter of its log records");
+    // Its own metrics would have a fixed port.
+    configurations.push("service: { telemetry: { metrics: { level: none } } }".to_owned());
+    let world = World::new("100");
+    let mut command = Command::new(program);
+    for (number, text) in configurations.iter().enumerate() {
+        let file = world.write(&format!("collector-{number}.yaml"), text.as_bytes());
+        command.arg("--config").arg(format!("file:{}", file.display()));
+    }
+    let collector = Running::start(&mut command);
+    let endpoint = eventually("it listens", || {
+        Some(collector.said().split_once(r#""endpoint": ""#)?.1.split_once('"')?.0.to_owned())
+    });
+    let endpoint = format!("http://{endpoint}");
+    collector.until_it_says("Everything is ready");
+
+    let create = [&CREATE[..], &["--output", "json"]].concat();
+    let server = Ran::of(&mut exporting(&world, &endpoint, &create)).expect(0).json()["servers"][0].clone();
+    let delete = ["server", "delete", text(&server["id"]), "--yes"];
+    Ran::of(&mut exporting(&world, &endpoint, &delete)).expect(0);
+    // What an autoscaler's looks are.
+    let settings = Settings::read("test", "0", |name| match name {
+        "OTEL_EXPORTER_OTLP_ENDPOINT" => Some(endpoint.clone()),
+        "OTEL_METRICS_EXPORTER" => Some("none".to_owned()),
+        _ => None,
+    });
+    let telemetry = Telemetry::with(settings.unwrap().unwrap()).unwrap();
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(telemetry.layer()), || {
+        let decision = |subject: &str, removes: Option<u64>| {
+            let slot = "state-mapping";
+            drop(tracing::trace_span!(target: "windlass_test", "decision", slot, policy = "p", subject, removes));
+        };
+        decision("a look that removes nothing", None);
+        decision("a look that removes a server", Some(1));
+    });
+    telemetry.shutdown(Duration::from_secs(120));
+    collector.signal("TERM");
+    let said = collector.end().expect(0).stderr;
+
+    let records = said.split("LogRecord #").skip(1).map(|rest| rest.split("\n\t{").next().unwrap_or(rest));
+    let records: Vec<&str> = records.collect();
+    let with = |words: &str| records.iter().filter(|record| record.contains(words)).count();
+    assert_eq!(with("windlass.decision.slot: Str(release)"), 1, "{said}");
+    assert_eq!(with("windlass.operation.kind: Str(cleanup-server)"), 1, "{said}");
+    assert_eq!(with("windlass.operation.kind: Str(create-server)"), 1, "{said}");
+    assert!(with(&format!("cloud.resource_id: Str({})", text(&server["id"]))) >= 3, "{said}");
+    assert_eq!((with("a look that removes a server"), with("a look that removes nothing")), (1, 0), "{said}");
+    // Both are spans: only log records are filtered.
+    assert!(said.contains("Name           : cleanup-server"), "{said}");
+    assert_eq!(said.matches("windlass.decision.subject: Str(a look that removes nothing)").count(), 1, "{said}");
+    assert!(said.contains("Name: windlass_scaleway_calls_total"), "{said}");
 }
 
 #[test]

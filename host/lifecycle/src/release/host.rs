@@ -353,7 +353,7 @@ impl<'s> Releasing<'s> {
             };
             self.shared.journal.close(closing).await?;
             active.ended(state.as_str());
-            run.trace.closed(state, why.as_deref());
+            run.closed(state, why.as_deref());
             run.event(EventKind::Closed { state });
         }
         // What earlier askings left open has ended with this one, unless this one has not: then theirs stay, too.

@@ -11,6 +11,7 @@ pub mod retry;
 pub mod rollback;
 pub(crate) mod slot;
 pub mod state_mapping;
+mod topic;
 pub mod types;
 
 pub use placement::Placement;
@@ -21,6 +22,7 @@ pub use rollback::Rollback;
 pub use slot::{Answer, CONTRACT_VERSION, Deferred, Reasons, Slot};
 pub(crate) use slot::{DECIDE, sealed};
 pub use state_mapping::StateMapping;
+pub use topic::Topic;
 
 pub use crate::slot_name::{OnFailure, SlotName};
 

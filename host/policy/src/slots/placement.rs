@@ -1,9 +1,11 @@
 //! Slot `placement`: in which zone, and of which server type, servers are created next (`windlass:policy/placement`).
 
 use super::slot::{Deferred, EXAMPLE_NOW_MS, Slot};
+use super::topic::Topic;
 use super::types::{Failure, FailureClass, Money, Subject};
 pub use crate::bindings::placement::*;
 use crate::slot_name::SlotName;
+use crate::text::counted;
 
 /// The most places that a question may have.
 pub const MAX_PLACES: usize = 64;
@@ -24,6 +26,11 @@ impl Slot for Placement {
     const NAME: SlotName = SlotName::Placement;
     type Question = Question;
     type Answer = Answer;
+
+    fn topic(question: &Question) -> Topic<'_> {
+        let wanted = usize::try_from(question.wanted).unwrap_or(usize::MAX);
+        Topic::of_group(counted(wanted, "server"), &question.subject)
+    }
 
     fn deferred(answer: &Answer) -> Deferred {
         Deferred::whole(answer.verdict == Verdict::Defer)

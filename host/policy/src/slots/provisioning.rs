@@ -1,9 +1,11 @@
 //! Slot `provisioning`: how a cluster recovers when one of its operations failed (`windlass:policy/provisioning`).
 
 use super::slot::{Deferred, EXAMPLE_NOW_MS, Slot};
+use super::topic::Topic;
 use super::types::{Failure, Program, Subject};
 pub use crate::bindings::provisioning::*;
 use crate::slot_name::SlotName;
+use crate::text::kind_word;
 
 /// The slot `provisioning`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -13,6 +15,12 @@ impl Slot for Provisioning {
     const NAME: SlotName = SlotName::Provisioning;
     type Question = Question;
     type Answer = Answer;
+
+    fn topic(question: &Question) -> Topic<'_> {
+        let cluster = question.subject.cluster.as_deref().unwrap_or("?");
+        let (operation, stage) = (kind_word(&question.operation), kind_word(&question.stage));
+        Topic::new(format!("cluster {cluster}: {operation} at {stage}"), &question.subject)
+    }
 
     fn deferred(answer: &Answer) -> Deferred {
         Deferred::whole(answer.verdict == Verdict::Defer)

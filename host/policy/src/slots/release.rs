@@ -1,9 +1,11 @@
 //! Slot `release`: what becomes of a machine that its owner no longer wants (`windlass:policy/release`).
 
 use super::slot::{Deferred, EXAMPLE_NOW_MS, Slot};
+use super::topic::Topic;
 use super::types::{Object, Program, Requester, Subject};
 pub use crate::bindings::release::*;
 use crate::slot_name::{OnFailure, SlotName};
+use crate::text::kind_word;
 
 /// Nothing is known.
 impl Default for Activity {
@@ -40,6 +42,19 @@ impl Slot for Release {
     const NAME: SlotName = SlotName::Release;
     type Question = Question;
     type Answer = Answer;
+
+    fn topic(question: &Question) -> Topic<'_> {
+        let machine = &question.machine;
+        Topic {
+            zone: Some(&machine.zone),
+            machine: Some(&machine.id),
+            trigger: Some(question.trigger),
+            ..Topic::new(
+                format!("{} {} in {}", kind_word(&machine.kind), machine.name, machine.zone),
+                &question.subject,
+            )
+        }
+    }
 
     fn deferred(answer: &Answer) -> Deferred {
         Deferred::whole(answer.verdict == Verdict::Defer)

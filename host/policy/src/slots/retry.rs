@@ -1,6 +1,7 @@
 //! Slot `retry`: whether a failed step is tried again, and when (`windlass:policy/retry`).
 
 use super::slot::{Deferred, EXAMPLE_NOW_MS, Slot};
+use super::topic::Topic;
 use super::types::{Failure, Subject};
 pub use crate::bindings::retry::*;
 use crate::slot_name::SlotName;
@@ -18,6 +19,11 @@ impl Slot for Retry {
     const NAME: SlotName = SlotName::Retry;
     type Question = Question;
     type Answer = Answer;
+
+    fn topic(question: &Question) -> Topic<'_> {
+        let words = format!("{} of {}", question.step, question.operation);
+        Topic { zone: Some(&question.zone), ..Topic::of_group(words, &question.subject) }
+    }
 
     fn deferred(answer: &Answer) -> Deferred {
         Deferred::whole(answer.verdict == Verdict::Defer)

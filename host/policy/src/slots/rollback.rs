@@ -1,9 +1,11 @@
 //! Slot `rollback`: what is undone after a failure, in which order, and what is kept (`windlass:policy/rollback`).
 
 use super::slot::{Deferred, EXAMPLE_NOW_MS, Slot};
+use super::topic::Topic;
 use super::types::{Failure, ResourceKind, Subject};
 pub use crate::bindings::rollback::*;
 use crate::slot_name::SlotName;
+use crate::text::counted;
 
 /// The slot `rollback`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -13,6 +15,11 @@ impl Slot for Rollback {
     const NAME: SlotName = SlotName::Rollback;
     type Question = Question;
     type Answer = Answer;
+
+    fn topic(question: &Question) -> Topic<'_> {
+        let words = format!("{} of {}", counted(question.resources.len(), "resource"), question.operation);
+        Topic::of_group(words, &question.subject)
+    }
 
     fn deferred(answer: &Answer) -> Deferred {
         Deferred::whole(answer.verdict == Verdict::Defer)

@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use wasmtime::component::{ComponentType, Lift, Lower};
 
+use super::topic::Topic;
 use crate::slot_name::{OnFailure, SlotName};
 
 /// The version of the contract, `windlass:policy@...`, that this host speaks: that of the types in here.
@@ -110,6 +111,9 @@ pub trait Slot: sealed::Sealed + Copy + Send + Sync + 'static {
         let _ = question;
         1
     }
+
+    /// What the question is about.
+    fn topic(question: &Self::Question) -> Topic<'_>;
 
     /// The question about these items only. Called for batches, with positions that [`Slot::deferred`] named.
     fn part(question: &Self::Question, items: &[usize]) -> Self::Question {

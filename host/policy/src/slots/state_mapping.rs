@@ -2,9 +2,11 @@
 //! (`windlass:policy/state-mapping`). The one slot whose question is a batch: one answer for each server.
 
 use super::slot::{Deferred, EXAMPLE_NOW_MS, Slot};
+use super::topic::Topic;
 use super::types::Subject;
 pub use crate::bindings::state_mapping::*;
 use crate::slot_name::SlotName;
+use crate::text::counted;
 
 /// Watched tags at most: each server has one bit for each.
 pub const MAX_WATCHED_TAGS: usize = u64::BITS as usize;
@@ -56,6 +58,13 @@ impl Slot for StateMapping {
     const NAME: SlotName = SlotName::StateMapping;
     type Question = Question;
     type Answer = Vec<Answer>;
+
+    fn topic(question: &Question) -> Topic<'_> {
+        let mut topic = Topic::of_group(counted(question.servers.len(), "server"), &question.subject);
+        topic.words.push_str(" in ");
+        topic.words.push_str(&question.zone);
+        Topic { zone: Some(&question.zone), ..topic }
+    }
 
     fn deferred(answers: &Vec<Answer>) -> Deferred {
         let items: Vec<usize> = answers

@@ -1,7 +1,9 @@
-//! Turns the spans of `tracing` into OTLP's.
+//! Turns the spans of `tracing` into OTLP's, and those of decisions and operations into log records as well.
 
 use std::fmt;
 
+use opentelemetry_proto::tonic::logs::v1::LogRecord;
+use opentelemetry_proto::tonic::trace::v1 as otlp;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Dispatch, Metadata, Span, Subscriber};
@@ -15,12 +17,19 @@ use super::settings::Sampler;
 use super::span::{Kind, OpenSpan, SpanContext, Value, now, of_operation, random_span_id, random_trace_id};
 
 /// The layer, with its filter: whatever else logs has one of its own, and sees no more spans than before.
-pub(super) fn layer<S>(queue: Queue, sampler: Sampler) -> Box<dyn Layer<S> + Send + Sync>
+pub(super) fn layer<S>(
+    spans: Option<Queue<otlp::Span>>,
+    logs: Option<Queue<LogRecord>>,
+    sampler: Sampler,
+) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    crate::traceparent::publish(context_of_hook);
-    Box::new(Export { queue, sampler }.with_filter(filter_fn(is_exported)))
+    let traces = spans.is_some();
+    if traces {
+        crate::traceparent::publish(context_of_hook);
+    }
+    Box::new(Export { spans, logs, sampler }.with_filter(filter_fn(move |metadata| is_exported(metadata, traces))))
 }
 
 /// The context of a hook's span, in the subscriber that the span is of.
@@ -33,12 +42,15 @@ fn context_of_hook(span: &Span) -> Option<String> {
     span.with_subscriber(look_up).flatten()
 }
 
-fn is_exported(metadata: &Metadata<'_>) -> bool {
-    metadata.is_span() && metadata.target().starts_with("windlass_") && Kind::of(metadata.name()).is_some()
+fn is_exported(metadata: &Metadata<'_>, traces: bool) -> bool {
+    metadata.is_span()
+        && metadata.target().starts_with("windlass_")
+        && Kind::of(metadata.name()).is_some_and(|kind| traces || kind.is_logged())
 }
 
 struct Export {
-    queue: Queue,
+    spans: Option<Queue<otlp::Span>>,
+    logs: Option<Queue<LogRecord>>,
     sampler: Sampler,
 }
 
@@ -112,10 +124,18 @@ where
         let mut extensions = span.extensions_mut();
         let Some(open) = extensions.remove::<OpenSpan>() else { return };
         let is_root = extensions.remove::<IsRoot>().is_some_and(|root| root.0);
-        if open.context.sampled
-            && let Some(closed) = open.close(is_root)
+        let ended = now().max(open.start);
+        // Whatever the sampler says: it is for traces.
+        if let Some(logs) = &self.logs
+            && let Some(record) = open.log(ended)
         {
-            self.queue.push(closed);
+            logs.push(record);
+        }
+        if let Some(spans) = &self.spans
+            && open.context.sampled
+            && let Some(span) = open.close(is_root, ended)
+        {
+            spans.push(span);
         }
     }
 }

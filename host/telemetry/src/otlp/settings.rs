@@ -7,6 +7,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
 use url::Url;
 
+use super::signal::Signal;
+
 /// A wrong variable. The values of headers and endpoints, which may hold secrets, are never quoted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{variable}: {problem}")]
@@ -20,17 +22,24 @@ pub struct SettingsError {
 /// What is exported, and where.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    pub(crate) traces: Option<Endpoint>,
+    pub(crate) traces: Option<Batched>,
+    pub(crate) logs: Option<Batched>,
     pub(crate) metrics: Option<Endpoint>,
     /// `service.name` first. From `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`.
     pub(crate) resource: Vec<(String, String)>,
     pub(crate) sampler: Sampler,
+    pub(crate) metric_interval: Duration,
+}
+
+/// Where a signal goes that is sent in batches, and how.
+#[derive(Debug, Clone)]
+pub(crate) struct Batched {
+    pub(crate) endpoint: Endpoint,
     pub(crate) queue: usize,
     pub(crate) batch: usize,
     pub(crate) delay: Duration,
-    /// The longest that one batch of spans is tried.
-    pub(crate) span_timeout: Duration,
-    pub(crate) metric_interval: Duration,
+    /// The longest that one batch is tried.
+    pub(crate) timeout: Duration,
 }
 
 /// Where one signal goes.
@@ -66,29 +75,6 @@ impl Sampler {
     }
 }
 
-/// The signals, as the names of variables and of paths have them.
-#[derive(Clone, Copy)]
-enum Signal {
-    Traces,
-    Metrics,
-}
-
-impl Signal {
-    fn variable(self) -> &'static str {
-        match self {
-            Self::Traces => "TRACES",
-            Self::Metrics => "METRICS",
-        }
-    }
-
-    fn path(self) -> &'static str {
-        match self {
-            Self::Traces => "v1/traces",
-            Self::Metrics => "v1/metrics",
-        }
-    }
-}
-
 /// Reads variables. One that is set and empty counts as unset, as the specification has it.
 struct Variables<F>(F);
 
@@ -115,20 +101,10 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
 
 /// An hour, in milliseconds: longer times are mistakes.
 const MAX_MS: u64 = 3_600_000;
-/// More spans than this are not kept in memory, whatever the environment says.
+/// More items than this are not kept in memory, whatever the environment says.
 const MAX_QUEUE: u64 = 1_000_000;
 /// Not supported, and not to be ignored silently: who sets them relies on them.
-const REFUSED: [&str; 9] = [
-    "OTEL_EXPORTER_OTLP_CERTIFICATE",
-    "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
-    "OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE",
-    "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
-    "OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE",
-    "OTEL_EXPORTER_OTLP_METRICS_CLIENT_CERTIFICATE",
-    "OTEL_EXPORTER_OTLP_CLIENT_KEY",
-    "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY",
-    "OTEL_EXPORTER_OTLP_METRICS_CLIENT_KEY",
-];
+const REFUSED: [&str; 3] = ["CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"];
 
 fn wrong(variable: impl Into<String>, problem: impl Into<String>) -> SettingsError {
     SettingsError { variable: variable.into(), problem: problem.into() }
@@ -178,11 +154,13 @@ impl Settings {
             return Ok(None);
         }
         let traces = endpoint(&variables, Signal::Traces)?;
+        let logs = endpoint(&variables, Signal::Logs)?;
         let metrics = endpoint(&variables, Signal::Metrics)?;
-        if traces.is_none() && metrics.is_none() {
+        if traces.is_none() && logs.is_none() && metrics.is_none() {
             return Ok(None);
         }
-        if let Some(refused) = REFUSED.into_iter().find(|name| variables.get(name).is_some()) {
+        let mut of_signals = Signal::ALL.into_iter().flat_map(|signal| REFUSED.map(|name| (signal, name)));
+        if let Some((refused, _)) = of_signals.find_map(|(signal, name)| variables.of_signal(signal, name)) {
             return Err(wrong(refused, "own certificates are not supported: the system's are trusted; unset it"));
         }
         if let Some(value) = variables.get("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE")
@@ -191,22 +169,12 @@ impl Settings {
             let problem = format!("{} is not supported: only cumulative is", quoted(&value));
             return Err(wrong("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", problem));
         }
-        let queue = variables.number("OTEL_BSP_MAX_QUEUE_SIZE", 2_048, 1, MAX_QUEUE)?;
-        let batch = variables.number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", queue.min(512), 1, MAX_QUEUE)?;
-        if batch > queue {
-            let problem = format!("{batch} is more than OTEL_BSP_MAX_QUEUE_SIZE, which is {queue}");
-            return Err(wrong("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", problem));
-        }
-        let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         Ok(Some(Self {
-            traces,
+            traces: batched(&variables, traces, "OTEL_BSP", 5_000)?,
+            logs: batched(&variables, logs, "OTEL_BLRP", 1_000)?,
             metrics,
             resource: resource(&variables, service, version)?,
             sampler: sampler(&variables)?,
-            queue: size(queue),
-            batch: size(batch),
-            delay: variables.milliseconds("OTEL_BSP_SCHEDULE_DELAY", 5_000)?,
-            span_timeout: variables.milliseconds("OTEL_BSP_EXPORT_TIMEOUT", 30_000)?,
             metric_interval: variables.milliseconds("OTEL_METRIC_EXPORT_INTERVAL", 60_000)?,
         }))
     }
@@ -231,7 +199,7 @@ fn endpoint(
         return Err(wrong(variable, "it is no http or https URL with a host: write for example http://localhost:4318"));
     };
     if variable == "OTEL_EXPORTER_OTLP_ENDPOINT" {
-        let path = format!("{}/{}", url.path().trim_end_matches('/'), signal.path());
+        let path = format!("{}/v1/{}", url.path().trim_end_matches('/'), signal.as_str());
         url.set_path(&path);
     }
     if let Some((variable, protocol)) = variables.of_signal(signal, "PROTOCOL")
@@ -253,6 +221,26 @@ fn endpoint(
         None => HeaderMap::new(),
     };
     Ok(Some(Endpoint { url, headers, timeout: Duration::from_millis(timeout) }))
+}
+
+/// How a signal goes to its endpoint. The variables are read also where it does not go anywhere.
+fn batched(
+    variables: &Variables<impl Fn(&str) -> Option<String>>,
+    endpoint: Option<Endpoint>,
+    prefix: &str,
+    delay_ms: u64,
+) -> Result<Option<Batched>, SettingsError> {
+    let name = |name: &str| format!("{prefix}_{name}");
+    let (of_queue, of_batch) = (name("MAX_QUEUE_SIZE"), name("MAX_EXPORT_BATCH_SIZE"));
+    let queue = variables.number(&of_queue, 2_048, 1, MAX_QUEUE)?;
+    let batch = variables.number(&of_batch, queue.min(512), 1, MAX_QUEUE)?;
+    if batch > queue {
+        return Err(wrong(of_batch, format!("{batch} is more than {of_queue}, which is {queue}")));
+    }
+    let delay = variables.milliseconds(&name("SCHEDULE_DELAY"), delay_ms)?;
+    let timeout = variables.milliseconds(&name("EXPORT_TIMEOUT"), 30_000)?;
+    let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    Ok(endpoint.map(|endpoint| Batched { endpoint, queue: size(queue), batch: size(batch), delay, timeout }))
 }
 
 /// `key=value` pairs between commas, percent-encoded. The position tells which one is wrong: its text may be secret.
@@ -361,16 +349,20 @@ mod tests {
         assert!(read(&[]).unwrap().is_none());
         assert!(read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", " ")]).unwrap().is_none());
         assert!(read(&[ENDPOINT, ("OTEL_SDK_DISABLED", "TRUE")]).unwrap().is_none());
-        let none = [("OTEL_TRACES_EXPORTER", "none"), ("OTEL_METRICS_EXPORTER", "none")];
-        assert!(read(&[ENDPOINT, none[0], none[1]]).unwrap().is_none());
+        let none = ["TRACES", "LOGS", "METRICS"].map(|signal| format!("OTEL_{signal}_EXPORTER"));
+        let none = [(&*none[0], "none"), (&*none[1], "none"), (&*none[2], "none")];
+        assert!(read(&[ENDPOINT, none[0], none[1], none[2]]).unwrap().is_none());
         let settings = read(&[ENDPOINT, none[0]]).unwrap().unwrap();
-        assert!(settings.traces.is_none() && settings.metrics.is_some());
+        assert!(settings.traces.is_none() && settings.logs.is_some() && settings.metrics.is_some());
+        let settings = read(&[ENDPOINT, none[1]]).unwrap().unwrap();
+        assert!(settings.traces.is_some() && settings.logs.is_none() && settings.metrics.is_some());
     }
 
     #[test]
     fn each_signal_has_its_path_below_the_common_endpoint_and_its_own_endpoint_whole() {
         let settings = on(&[("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://other:4318/here?k=v")]);
-        assert_eq!(settings.traces.unwrap().url.as_str(), "https://collector.example/base/v1/traces");
+        assert_eq!(settings.traces.unwrap().endpoint.url.as_str(), "https://collector.example/base/v1/traces");
+        assert_eq!(settings.logs.unwrap().endpoint.url.as_str(), "https://collector.example/base/v1/logs");
         assert_eq!(settings.metrics.unwrap().url.as_str(), "http://other:4318/here?k=v");
     }
 
@@ -381,12 +373,26 @@ mod tests {
             ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "authorization=Bearer%20traces"),
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "7000"),
             ("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "8000"),
+            ("OTEL_EXPORTER_OTLP_LOGS_TIMEOUT", "9000"),
+            ("OTEL_BLRP_MAX_QUEUE_SIZE", "7"),
         ]);
-        let (traces, metrics) = (settings.traces.unwrap(), settings.metrics.unwrap());
+        let (traces, logs) = (settings.traces.unwrap(), settings.logs.unwrap());
+        let (traces, metrics) = (&traces.endpoint, settings.metrics.unwrap());
         assert_eq!(traces.headers["authorization"], "Bearer traces");
         assert_eq!(metrics.headers["authorization"], "Bearer general");
         assert_eq!(metrics.headers["x-team"], "ci");
         assert_eq!((traces.timeout.as_secs(), metrics.timeout.as_secs()), (7, 8));
+        assert_eq!((logs.endpoint.timeout.as_secs(), logs.queue, logs.batch), (9, 7, 7));
+        assert_eq!(logs.endpoint.headers["authorization"], "Bearer general");
+    }
+
+    #[test]
+    fn batches_of_spans_and_of_logs_have_the_defaults_of_the_specification() {
+        let settings = on(&[]);
+        let defaults =
+            |batched: Batched| (batched.queue, batched.batch, batched.delay.as_millis(), batched.timeout.as_millis());
+        assert_eq!(defaults(settings.traces.unwrap()), (2_048, 512, 5_000, 30_000));
+        assert_eq!(defaults(settings.logs.unwrap()), (2_048, 512, 1_000, 30_000));
     }
 
     #[test]
@@ -419,6 +425,16 @@ mod tests {
             ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/etc/ca.pem"),
             ("OTEL_TRACES_EXPORTER", "zipkin"),
             ("OTEL_METRICS_EXPORTER", "prometheus"),
+            ("OTEL_LOGS_EXPORTER", "console"),
+            ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "collector:4318"),
+            ("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "a"),
+            ("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "grpc"),
+            ("OTEL_EXPORTER_OTLP_LOGS_COMPRESSION", "gzip"),
+            ("OTEL_EXPORTER_OTLP_LOGS_CLIENT_KEY", "/etc/key.pem"),
+            ("OTEL_BLRP_MAX_QUEUE_SIZE", "-1"),
+            ("OTEL_BLRP_MAX_EXPORT_BATCH_SIZE", "4096"),
+            ("OTEL_BLRP_SCHEDULE_DELAY", "soon"),
+            ("OTEL_BLRP_EXPORT_TIMEOUT", "0"),
             ("OTEL_RESOURCE_ATTRIBUTES", "=x"),
             ("OTEL_TRACES_SAMPLER", "jaeger_remote"),
             ("OTEL_BSP_MAX_QUEUE_SIZE", "0"),

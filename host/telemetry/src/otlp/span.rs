@@ -35,6 +35,11 @@ impl Kind {
         })
     }
 
+    /// Whether a log record is made of its end, too.
+    pub(super) fn is_logged(self) -> bool {
+        matches!(self, Self::Operation | Self::Decision)
+    }
+
     /// The fields that are exported, and as which attributes. What is not named here never leaves the process.
     fn attributes(self) -> &'static [(&'static str, &'static str)] {
         match self {
@@ -45,6 +50,13 @@ impl Kind {
                 ("group", "windlass.group"),
                 ("cluster", "windlass.cluster"),
                 ("zone", "cloud.availability_zone"),
+                ("machine", "cloud.resource_id"),
+                ("report", "windlass.operation.report"),
+                ("removed", "windlass.operation.removed"),
+                ("left", "windlass.operation.left"),
+                ("requester", "windlass.operation.requested_by"),
+                ("why", "windlass.operation.why"),
+                ("decisions", "windlass.operation.decisions"),
             ],
             Self::Step => &[
                 ("step", "windlass.step"),
@@ -62,10 +74,18 @@ impl Kind {
             Self::Decision => &[
                 ("slot", "windlass.decision.slot"),
                 ("decision", "windlass.decision.id"),
+                ("subject", "windlass.decision.subject"),
+                ("group", "windlass.group"),
+                ("cluster", "windlass.cluster"),
+                ("zone", "cloud.availability_zone"),
+                ("machine", "cloud.resource_id"),
+                ("trigger", "windlass.decision.trigger"),
                 ("policy", "windlass.decision.policy"),
                 ("verdict", "windlass.decision.verdict"),
+                ("removes", "windlass.decision.removes"),
                 ("reason", "windlass.decision.reason"),
                 ("fallbacks", "windlass.decision.fallbacks"),
+                ("failures", "windlass.decision.failures"),
             ],
             Self::Hook => &[
                 ("hook", "windlass.hook"),
@@ -167,7 +187,7 @@ impl OpenSpan {
         self.fields.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    fn words(&self, name: &str) -> Option<&str> {
+    pub(super) fn words(&self, name: &str) -> Option<&str> {
         match self.field(name) {
             Some(Value::Text(text)) => Some(text),
             _ => None,
@@ -187,8 +207,14 @@ impl OpenSpan {
         }
     }
 
+    /// What is exported of its fields.
+    pub(super) fn attributes(&self) -> Vec<KeyValue> {
+        let known = self.kind.attributes().iter();
+        known.filter_map(|(field, key)| self.field(field).map(|value| attribute(key, value.clone()))).collect()
+    }
+
     /// Why it failed, where it did.
-    fn failure(&self) -> Option<String> {
+    pub(super) fn failure(&self) -> Option<String> {
         match self.kind {
             Kind::Call => self.words("class").filter(|class| *class != "ok").map(str::to_owned),
             _ => self.words("error").map(str::to_owned),
@@ -197,15 +223,11 @@ impl OpenSpan {
 
     /// What is exported. `None` where it is not to be: a root whose operation has not been closed belongs to whoever
     /// closes it.
-    pub(super) fn close(self, is_root: bool) -> Option<otlp::Span> {
+    pub(super) fn close(self, is_root: bool, ended: u64) -> Option<otlp::Span> {
         if is_root && self.field("state").is_none() {
             return None;
         }
-        let known = self.kind.attributes();
-        let mut attributes: Vec<KeyValue> = known
-            .iter()
-            .filter_map(|(field, key)| self.field(field).map(|value| attribute(key, value.clone())))
-            .collect();
+        let mut attributes = self.attributes();
         let failure = self.failure();
         if let (Kind::Call, Some(class)) = (self.kind, &failure) {
             attributes.push(attribute("error.type", Value::text(class)));
@@ -229,7 +251,7 @@ impl OpenSpan {
             name: self.name(),
             kind: kind as i32,
             start_time_unix_nano: self.start,
-            end_time_unix_nano: now().max(self.start),
+            end_time_unix_nano: ended,
             attributes,
             links: links.into_iter().collect(),
             status: Some(status),

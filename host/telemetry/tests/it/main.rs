@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use metrics::Unit;
+use opentelemetry_proto::tonic::common::v1::any_value;
+use opentelemetry_proto::tonic::logs::v1::{LogRecord, SeverityNumber};
 use opentelemetry_proto::tonic::metrics::v1::{metric, number_data_point};
 use opentelemetry_proto::tonic::trace::v1::{Span, status::StatusCode};
 use tracing::field::Empty;
@@ -59,6 +61,40 @@ fn operation(key: &str, began_at: Option<u64>, again: bool) -> tracing::Span {
         state = Empty,
         error = Empty
     )
+}
+
+fn decision(verdict: &str) -> tracing::Span {
+    span!(
+        "decision",
+        slot = "release",
+        decision = "d-1",
+        subject = "instance ci-1 in fr-par-1",
+        group = "ci",
+        zone = "fr-par-1",
+        machine = "id-1",
+        trigger = "released",
+        policy = "p 1.0",
+        verdict,
+        reason = "unused\nsince noon",
+        fallbacks = Empty,
+        failures = Empty,
+    )
+}
+
+/// What a process exports of logs, with its spans.
+fn logged(more: &[(&str, &str)], work: impl FnOnce()) -> (Vec<LogRecord>, Vec<Span>) {
+    let collector = Collector::start(Behaviour::Takes).unwrap();
+    let telemetry = telemetry(&collector.endpoint(), more);
+    traced(&telemetry, work);
+    telemetry.shutdown(LONG);
+    (collector.logs(), collector.spans())
+}
+
+fn body(record: &LogRecord) -> &str {
+    match &record.body.as_ref().unwrap().value {
+        Some(any_value::Value::StringValue(text)) => text,
+        other => panic!("{other:?}"),
+    }
 }
 
 fn named<'s>(spans: &'s [Span], name: &str) -> &'s Span {
@@ -181,12 +217,121 @@ fn what_is_not_sampled_is_not_exported_and_says_so_to_hooks() {
 }
 
 #[test]
+fn a_decision_is_a_log_record_within_its_trace() {
+    let (logs, spans) = logged(&[], || {
+        operation("owner/ci-1", None, false).in_scope(|| {
+            drop(decision("terminate"));
+            drop(span!("step", step = "delete-server"));
+            decision(r#"{"retry-after":60000}"#)
+                .record("fallbacks", "q 2.0 failed: it trapped")
+                .record("failures", "trap");
+        });
+    });
+    let [first, second] = &logs[..] else { panic!("{logs:#?}") };
+    let spans: Vec<_> = spans.iter().filter(|span| span.name == "decide release").collect();
+    for (record, span) in logs.iter().zip(spans) {
+        assert_eq!((&record.trace_id, &record.span_id), (&span.trace_id, &span.span_id));
+        assert_eq!(record.time_unix_nano, span.end_time_unix_nano);
+        assert_eq!(texts(&record.attributes), texts(&span.attributes));
+        assert_eq!((record.event_name.as_str(), record.flags), ("windlass.decision", 1));
+    }
+    let attributes = texts(&first.attributes);
+    for (key, value) in [
+        ("windlass.decision.subject", "instance ci-1 in fr-par-1"),
+        ("windlass.decision.policy", "p 1.0"),
+        ("windlass.decision.verdict", "terminate"),
+        ("windlass.decision.trigger", "released"),
+        ("windlass.group", "ci"),
+        ("cloud.availability_zone", "fr-par-1"),
+        ("cloud.resource_id", "id-1"),
+    ] {
+        assert_eq!(attributes[key], value, "{key}");
+    }
+    assert_eq!(body(first), "p 1.0 decided terminate about instance ci-1 in fr-par-1: unused since noon");
+    assert_eq!((first.severity_number, first.severity_text.as_str()), (SeverityNumber::Info as i32, "INFO"));
+    assert!(body(second).starts_with("p 1.0 decided retry-after about "), "{}", body(second));
+    assert!(body(second).ends_with(" (q 2.0 failed: it trapped)"), "{}", body(second));
+    assert_eq!((second.severity_number, second.severity_text.as_str()), (SeverityNumber::Warn as i32, "WARN"));
+    assert_eq!(texts(&second.attributes)["windlass.decision.failures"], "trap");
+}
+
+#[test]
+fn an_operation_is_a_log_record_each_time_that_it_is_closed() {
+    let run = |again: bool, end: Option<(&str, Option<&str>)>| {
+        let began = again.then_some(1_000);
+        let (mut logs, _) = logged(&[], || {
+            let operation = span!(
+                "operation",
+                trace = "owner/ci-1",
+                operation = "ci-1",
+                kind = "cleanup-server",
+                began_at = began,
+                again,
+                state = Empty,
+                report = "removed 1 server, nothing is left",
+                removed = 1,
+                requester = "`windlass server delete`",
+                why = "a test",
+                error = Empty,
+            );
+            if let Some((state, error)) = end {
+                operation.record("state", state).record("error", error);
+            }
+        });
+        (logs.pop(), logs.len())
+    };
+    assert_eq!(run(false, None), (None, 0), "it is logged by whoever closes it");
+    let (Some(done), 0) = run(false, Some(("done", None))) else { panic!("not one record") };
+    assert_eq!(
+        body(&done),
+        "cleanup-server ci-1 ended done, removed 1 server, nothing is left, requested by `windlass server delete`: a test"
+    );
+    assert_eq!((done.event_name.as_str(), done.severity_number), ("windlass.operation", SeverityNumber::Info as i32));
+    let attributes = texts(&done.attributes);
+    assert_eq!(attributes["windlass.operation.removed"], "1");
+    assert_eq!(attributes["windlass.operation.requested_by"], "`windlass server delete`");
+    assert!(!attributes.contains_key("error.message"));
+    for state in ["left", "unverified", "failed"] {
+        let (Some(left), 0) = run(true, Some((state, Some("it is gone")))) else { panic!("not one record") };
+        assert_eq!(left.severity_number, SeverityNumber::Warn as i32, "{state}");
+        assert!(
+            body(&left).starts_with(&format!("cleanup-server ci-1 ended {state}: it is gone, ")),
+            "{}",
+            body(&left)
+        );
+        assert_eq!(texts(&left.attributes)["error.message"], "it is gone");
+        assert_eq!(left.trace_id, done.trace_id);
+    }
+}
+
+#[test]
+fn logs_do_not_depend_on_the_sampling_of_traces_nor_on_traces_at_all() {
+    let work = || {
+        let operation = operation("owner/ci-1", None, false);
+        operation.in_scope(|| drop(decision("keep")));
+        operation.record("state", "done");
+    };
+    for off in [("OTEL_TRACES_SAMPLER", "always_off"), ("OTEL_TRACES_EXPORTER", "none")] {
+        let (logs, spans) = logged(&[off], work);
+        assert!(spans.is_empty(), "{spans:#?}");
+        let events: Vec<_> = logs.iter().map(|record| record.event_name.as_str()).collect();
+        assert_eq!(events, ["windlass.decision", "windlass.operation"]);
+        assert_eq!(logs[0].trace_id, logs[1].trace_id);
+    }
+    let (logs, spans) = logged(&[("OTEL_LOGS_EXPORTER", "none")], work);
+    assert_eq!((logs.len(), spans.len()), (0, 2));
+}
+
+#[test]
 fn a_field_that_no_table_names_never_leaves_the_process() {
     let spans = exported(&[], || {
         drop(span!("scaleway_call", method = "GET", path = "/", token = "s3cret-value"));
         drop(span!("something_else", token = "s3cret-value"));
     });
     assert_eq!(spans.len(), 1);
+    let (logs, _) = logged(&[], || drop(span!("decision", policy = "p", token = "s3cret-value")));
+    assert_eq!(logs.len(), 1);
+    assert!(!format!("{logs:?}").contains("s3cret"), "{logs:?}");
     assert!(!format!("{spans:?}").contains("s3cret"), "{spans:?}");
 }
 
@@ -226,12 +371,15 @@ impl Lines {
     }
 }
 
-/// Ends an export of a hundred spans with room for four, and returns what was logged.
-fn troubled(endpoint: &str) -> String {
+/// Ends an export of a hundred decisions, each a span and a log record, with room for four, within the limit. Returns
+/// what was logged.
+fn troubled(endpoint: &str, limit: Duration) -> String {
     let lines = Lines::default();
     let more = [
         ("OTEL_BSP_MAX_QUEUE_SIZE", "4"),
         ("OTEL_BSP_SCHEDULE_DELAY", "1"),
+        ("OTEL_BLRP_MAX_QUEUE_SIZE", "4"),
+        ("OTEL_BLRP_SCHEDULE_DELAY", "1"),
         ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20s3cret-value"),
     ];
     let telemetry = telemetry(endpoint, &more);
@@ -240,30 +388,44 @@ fn troubled(endpoint: &str) -> String {
         .with_ansi(false)
         .with_writer(move || writer.clone())
         .with_filter(tracing_subscriber::filter::LevelFilter::TRACE);
-    tracing::subscriber::with_default(tracing_subscriber::registry().with(telemetry.layer()).with(log), || {
+    // Counts what this thread drops. What the export's loses is counted elsewhere.
+    let dropped = Metrics::new();
+    let subscriber = tracing_subscriber::registry().with(telemetry.layer()).with(log);
+    let work = || {
         for _ in 0..100 {
-            drop(span!("step", step = "x"));
+            drop(decision("keep"));
         }
-        telemetry.shutdown(SHORT);
-    });
+        telemetry.shutdown(limit);
+    };
+    tracing::subscriber::with_default(subscriber, || metrics::with_local_recorder(&dropped, work));
+    for signal in ["traces", "logs"] {
+        let name = format!("windlass_telemetry_dropped_total{{signal=\"{signal}\"}}");
+        assert!(dropped.render().contains(&name), "{}", dropped.render());
+    }
     lines.text()
 }
 
-#[test]
-fn a_collector_that_hangs_costs_the_spans_and_the_bound_of_the_end_and_nothing_else() {
-    let collector = Collector::start(Behaviour::Hangs).unwrap();
-    let log = troubled(&collector.endpoint());
-    assert!(log.contains("did not accept everything in time"), "{log}");
-    assert!(log.contains("spans were not delivered"), "{log}");
+/// All that was made is said to be lost.
+#[track_caller]
+fn all_is_lost(log: &str) {
+    for items in ["spans", "log records"] {
+        assert!(log.contains(&format!("{items} were not delivered lost=100")), "{log}");
+    }
     assert!(!log.contains("s3cret"), "{log}");
 }
 
 #[test]
-fn a_collector_that_is_gone_costs_the_spans_and_nothing_else() {
+fn a_collector_that_hangs_costs_the_data_and_the_bound_of_the_end_and_nothing_else() {
+    let collector = Collector::start(Behaviour::Hangs).unwrap();
+    let log = troubled(&collector.endpoint(), SHORT);
+    assert!(log.contains("did not accept everything in time"), "{log}");
+    all_is_lost(&log);
+}
+
+#[test]
+fn a_collector_that_is_gone_costs_the_data_and_nothing_else() {
     let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
-    let log = troubled(&format!("http://{port}"));
-    assert!(log.contains("spans were not delivered"), "{log}");
-    assert!(!log.contains("s3cret"), "{log}");
+    all_is_lost(&troubled(&format!("http://{port}"), LONG));
 }
 
 #[test]
@@ -303,7 +465,8 @@ fn an_answer_of_megabytes_is_not_read_and_counts_as_taken() {
 #[test]
 fn metrics_are_counted_once_for_the_export_and_for_prometheus() {
     let collector = Collector::start(Behaviour::Takes).unwrap();
-    let variables = [("OTEL_METRICS_EXPORTER", "otlp"), ("OTEL_TRACES_EXPORTER", "none")];
+    let none = [("OTEL_TRACES_EXPORTER", "none"), ("OTEL_LOGS_EXPORTER", "none")];
+    let variables = [("OTEL_METRICS_EXPORTER", "otlp"), none[0], none[1]];
     let telemetry = telemetry(&collector.endpoint(), &variables);
     assert!(telemetry.layer::<tracing_subscriber::Registry>().is_none());
     let prometheus = Metrics::of_process().unwrap();
