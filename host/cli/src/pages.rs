@@ -202,7 +202,7 @@ fn the_page_of_the_configuration_has_every_key_that_is_read() {
     let more = "The runner plugin has [its own keys](gitlab-runner-keys.md) in `plugin_config`. Its `policies` are \
         the\nsame, as TOML or JSON. The controller takes [options](controller-commands.md), and `policies` and\n\
         [`limits`](kubernetes-tenants.md#limit-what-namespaces-spend) as YAML or JSON from the file that `--config` \
-        names.\nIts Helm chart has [values](kubernetes-chart.md). Traces and metrics use OpenTelemetry's own \
+        names.\nIts Helm chart has [values](kubernetes-chart.md). Traces, logs and metrics use OpenTelemetry's own \
         [variables](telemetry.md).";
     let _ = write!(page, "\n## The other programs\n\n{}\n", wrapped(more));
     hold("docs/configuration.md", &page);

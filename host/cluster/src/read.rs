@@ -120,7 +120,7 @@ impl ClusterSpecification {
             }
             problems
         };
-        let mut specification = Self::parse_and(&text, format, &check)
+        let mut specification = Self::parse_and(&text, format, check)
             .map_err(|first| Self::parse_and(&text, format, with_files_of_hooks).err().unwrap_or(first))?;
         // YAML takes what JSON does not, such as a comma at the end of a list.
         if path.extension().is_some_and(|ending| ending == "json")
