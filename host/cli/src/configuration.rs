@@ -19,7 +19,7 @@ use windlass_policy::{Policies, plain_toml_at};
 use windlass_scaleway::{InvalidLocation, Zone, check_api_url, check_identifier};
 
 use crate::files::read_text;
-use crate::toml_reader::{Problem, Problems, TableReader, expected, unknown, without_places};
+use crate::toml_reader::{Problem, Problems, TableReader, expected, only_in_a_shell, unknown, without_places};
 use crate::units::Size;
 
 /// A configuration larger than this is no configuration.
@@ -168,12 +168,10 @@ pub(crate) fn load(named: Option<&Path>, environment: &Environment) -> Result<Co
 impl Configuration {
     /// Where the state directory is: as an option or variable says, as the file says, the usual place.
     pub(crate) fn state_path(&self, named: Option<&Path>, environment: &Environment) -> Result<PathBuf, Failure> {
-        if let Some(named) = named.filter(|path| path.starts_with("~")) {
-            return Err(Failure::usage(
-                "the state directory begins with ~, which only a shell reads as the home directory",
-            )
-            .at(named.display().to_string())
-            .remedy("write the whole path with --state-dir or WINDLASS_STATE_DIR"));
+        if let Some((named, words)) = named.and_then(|path| Some((path, only_in_a_shell(path)?))) {
+            return Err(Failure::usage(format!("the state directory begins with {words}"))
+                .at(named.display().to_string())
+                .remedy("write the whole path with --state-dir or WINDLASS_STATE_DIR"));
         }
         named
             .map(Path::to_owned)
@@ -606,10 +604,10 @@ mode = "shadow"
 
     #[test]
     fn a_path_that_only_a_shell_understands_is_refused() {
-        let text = "state_dir = '~/windlass'\n[policies.retry]\npath = '~/a.wasm'\n";
+        let text = "state_dir = '~/windlass'\n[policies.retry]\npath = '$HOME/a.wasm'\n";
         let failure = parse(text, Path::new("config.toml")).expect_err("invalid");
         assert!(failure.causes[0].starts_with("line 1: 'state_dir' begins with ~"), "{:?}", failure.causes);
-        assert!(failure.causes[1].starts_with("line 3: 'policies.retry.path' begins with ~"), "{:?}", failure.causes);
+        assert!(failure.causes[1].starts_with("line 3: 'policies.retry.path' begins with $"), "{:?}", failure.causes);
         assert_eq!(failure.causes.len(), 2, "{:?}", failure.causes);
         let named = Configuration::default().state_path(Some(Path::new("~/windlass")), &Environment::new());
         assert!(named.expect_err("refused").message.contains("begins with ~"));

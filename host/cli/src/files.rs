@@ -1,7 +1,7 @@
 //! Every file that the user names is opened here, and none is read without a bound.
 
-use std::io::{self, Write as _};
-use std::path::Path;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
@@ -57,28 +57,64 @@ pub(crate) enum Existing {
     Replace,
 }
 
-/// Refuses results that would be written over a file that the command reads, or over one another.
-pub(crate) fn refuse_overwriting<'p>(
-    results: &[(&str, Option<&'p Path>)],
-    mut used: Vec<&'p Path>,
-) -> Result<(), Failure> {
+/// A file that a command writes, by its option.
+pub(crate) struct ResultFile<'p> {
+    pub(crate) option: &'static str,
+    pub(crate) path: Option<&'p Path>,
+    /// How it begins, if only an earlier one of its kind may be replaced.
+    pub(crate) beginning: &'static str,
+}
+
+impl<'p> ResultFile<'p> {
+    pub(crate) fn new(option: &'static str, path: &'p Option<PathBuf>) -> Self {
+        Self { option, path: path.as_deref(), beginning: "" }
+    }
+
+    /// A report, which replaces nothing but a report.
+    pub(crate) fn html(path: &'p Option<PathBuf>) -> Self {
+        Self { beginning: "<!DOCTYPE html>", ..Self::new("--html", path) }
+    }
+
+    /// The same.
+    pub(crate) fn junit(path: &'p Option<PathBuf>) -> Self {
+        Self { beginning: "<?xml", ..Self::new("--junit", path) }
+    }
+}
+
+/// Refuses results that would be written over a file that the command reads, over one another, or over a file of
+/// another kind.
+pub(crate) fn refuse_overwriting<'p>(results: &[ResultFile<'p>], mut used: Vec<&'p Path>) -> Result<(), Failure> {
     let mut wrong = Vec::new();
-    for (option, path) in results {
+    for ResultFile { option, path, beginning } in results {
         let Some(path) = *path else { continue };
         if used.iter().any(|other| is_same(path, other)) {
             wrong.push(format!(
                 "{option} {}: the command reads this file, or writes another result to it",
                 path.display()
             ));
+        } else if begins_otherwise(path, beginning).unwrap_or(false) {
+            wrong.push(format!("{option} {}: this file is there, and is no earlier report", path.display()));
         }
         used.push(path);
     }
     if wrong.is_empty() {
         return Ok(());
     }
-    let failure = Failure::usage("a result would overwrite a file that the command uses; nothing was written")
-        .remedy("name another file");
+    let failure =
+        Failure::usage("a result would overwrite another file; nothing was written").remedy("name another file");
     Err(wrong.into_iter().fold(failure, Failure::because))
+}
+
+/// Whether there is a file that does not begin so. An empty one is nobody's loss.
+fn begins_otherwise(path: &Path, beginning: &str) -> Option<bool> {
+    let name = path.file_name()?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = Dir::open_ambient_dir(folder, ambient_authority()).ok()?;
+    // A pipe must not be read.
+    folder.metadata(name).ok().filter(|found| found.is_file())?;
+    let mut found = Vec::new();
+    folder.open(name).ok()?.take(beginning.len() as u64).read_to_end(&mut found).ok()?;
+    Some(!found.is_empty() && found != beginning.as_bytes())
 }
 
 /// Whether both name one file.

@@ -49,9 +49,9 @@ fn the_page_of_the_exit_codes_is_made_of_the_codes_and_so_is_the_help() {
         | any with an option `--fail-on-...` | that happens |\n";
     let unusable = "They exit with 2 if their input is unusable.";
     let others = "`windlass-controller` and `fleeting-plugin-scaleway` exit with 0 after a requested stop, with 1 \
-        after a failure, and with 2 on wrong usage. The controller also exits with 2 if its configuration or \
-        credentials are unusable, and with 4 if the result of one of its commands could not be written to stdout. The \
-        next start continues from the journal.";
+        after a failure, with 2 on wrong usage, and with 4 if the result of one of their commands could not be written \
+        to stdout. The controller also exits with 2 if its configuration or credentials are unusable. The next start \
+        continues from the journal.";
     let _ = write!(page, "\n{}\n\n{checks}\n{unusable}\n\n{}\n", wrapped(more), wrapped(others));
     hold("docs/exit-codes.md", &page);
 }

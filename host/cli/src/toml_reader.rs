@@ -64,6 +64,17 @@ fn short(words: String) -> String {
     windlass_policy::cut(words, 512)
 }
 
+/// How a path begins that only a shell understands.
+pub(crate) fn only_in_a_shell(path: &Path) -> Option<&'static str> {
+    if path.starts_with("~") {
+        Some("~, which only a shell reads as the home directory")
+    } else if path.as_os_str().as_encoded_bytes().starts_with(b"$") {
+        Some("$, which only a shell reads as a variable")
+    } else {
+        None
+    }
+}
+
 #[cfg(test)]
 thread_local! {
     /// Every key that this thread has asked for, whether it was there or not.
@@ -126,14 +137,14 @@ impl<'r, 't> TableReader<'r, 't> {
         })
     }
 
-    /// A path. Only a shell reads `~` as the home directory: here it would name a folder.
+    /// A path. What only a shell understands would name a folder here.
     pub(crate) fn path(&mut self, problems: &mut Problems, key: &'static str) -> Option<String> {
         self.typed(problems, key, |value| match value.as_str() {
             Some("") => Err("is empty; leave the key out instead".to_owned()),
-            Some(text) if Path::new(text).starts_with("~") => {
-                Err("begins with ~, which only a shell reads as the home directory; write the whole path".to_owned())
-            }
-            Some(text) => Ok(text.to_owned()),
+            Some(text) => match only_in_a_shell(Path::new(text)) {
+                Some(words) => Err(format!("begins with {words}; write the whole path")),
+                None => Ok(text.to_owned()),
+            },
             None => Err(expected("a text in quotes", value)),
         })
     }

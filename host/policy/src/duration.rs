@@ -16,7 +16,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         Err(_) => format!("'{text}' is not a duration: write for example 500ms, 90s, 10m, 1h30m or 7d"),
     };
     read(text).ok_or_else(|| match is_long(text) {
-        true => format!("'{text}' is too long: at most 175307616h are allowed"),
+        true => format!("'{text}' is too long: write a smaller number"),
         false => wrong(),
     })
 }

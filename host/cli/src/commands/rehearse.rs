@@ -24,7 +24,7 @@ use crate::arguments::{ImportScenario, RecordScenario, Rehearse};
 use crate::commands::cluster::specification;
 use crate::configuration;
 use crate::context::Context;
-use crate::files::{Existing, read_text, refuse_overwriting, write_atomically};
+use crate::files::{Existing, ResultFile, read_text, refuse_overwriting, write_atomically};
 
 pub(crate) use tune::run as tune;
 
@@ -42,7 +42,7 @@ pub(crate) fn run(output: Output, arguments: &Rehearse, context: Result<Context,
         arguments.arms.iter().chain(&arguments.policies).map(|(_, file)| Path::new(file)).collect();
     used.extend(arguments.scenario.as_deref());
     used.extend(context.as_ref().ok().and_then(|context| context.configuration.file.as_deref()));
-    refuse_overwriting(&[("--html", arguments.html.as_deref()), ("--junit", arguments.junit.as_deref())], used)?;
+    refuse_overwriting(&[ResultFile::html(&arguments.html), ResultFile::junit(&arguments.junit)], used)?;
     let files = arm_files(arguments)?;
     let of_clusters = are_clusters(&files, &arguments.policies)?;
     let context = if of_clusters || arguments.save { Some(context?) } else { context.ok() };

@@ -173,6 +173,12 @@ fn place(context: &Context, written: &str, option: &str) -> Result<StateDirector
         let database = context.database(written, option)?;
         return Ok(opened(&context.state_path()?)?.with_shared_log(database));
     }
+    // As libpq reads it, and as a folder is hardly called.
+    if !written.starts_with(['.', '/']) && written.split_whitespace().all(|word| word.contains('=')) {
+        return Err(Failure::usage(format!("{written} is not the URL of a database"))
+            .at(option)
+            .remedy("write it as postgres://USER@HOST/DATABASE; a folder of this name as ./NAME"));
+    }
     opened(Path::new(written))
 }
 

@@ -244,7 +244,7 @@ cluster terminate       0   0   4   1   2   2   3
 cluster cancel          0   0   4   1   2   0   0
 cluster abandon         0   0   4   1   2   2   0
 operation abandon       0   0   4   1   2   2   0
-cluster replace         0   2   2   1   2   2   2
+cluster replace         0   1   1   1   2   2   2
 cluster refresh         0   0   4   1   0   2   0
 cluster resume          0   0   4   0   2   2   0
 cluster apply           0   0   4   0   2   2   2

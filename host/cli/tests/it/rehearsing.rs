@@ -273,6 +273,8 @@ fn no_result_is_written_over_a_file_that_is_read_or_over_another() {
     for (results, told) in [
         (&["--html", "small.toml", "--junit", "./one.json"][..], &["--html small.toml", "--junit ./one.json"][..]),
         (&["--html", "new.xml", "--junit", "new.xml"], &["--junit new.xml"]),
+        // Such as a policy that the arm names.
+        (&["--html", "search.toml", "--junit", "search.toml"], &["--html search.toml: this file is there"]),
     ] {
         let ran = folder.run(&[&arm[..], results].concat()).expect(2);
         for words in told {

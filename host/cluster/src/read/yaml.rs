@@ -30,7 +30,8 @@ fn first_mistakes(text: &str, error: &serde_norway::Error) -> Vec<Mistake> {
         mistakes.clear();
     }
     mistakes.extend(twice.iter().map(|twice| first_mistake(text, twice)));
-    mistakes.dedup();
+    // The first of them may name the key as well.
+    mistakes.dedup_by(|later, first| later.place == first.place && first.words.ends_with(&later.words));
     mistakes
 }
 

@@ -103,7 +103,7 @@ fn options_that_cannot_be_are_refused() {
     for (arguments, part) in [
         (vec!["--pool-prefix=pool"], "dash"),
         (vec!["--kubeconfig=/nowhere/kubeconfig"], "/nowhere/kubeconfig"),
-        (vec!["--api-url=ftp://example.org"], "api_url"),
+        (vec!["--api-url=ftp://example.org"], "api-url"),
         (vec![], "--owner"),
     ] {
         let said = refused(&mut controller(folder.path(), &arguments));

@@ -98,7 +98,7 @@ fn zone_and_location_mean_the_same() {
     configuration.as_object_mut().unwrap().remove("zone");
     assert!(problems(&configuration)[0].starts_with("zone: say where"));
     let wrong = read_with(&configuration, &[("SCW_DEFAULT_ZONE", "fr-paris")]).unwrap_err();
-    assert!(matches!(wrong.problems(), [one] if one.place == "zone"), "{wrong}");
+    assert!(matches!(wrong.problems(), [one] if one.place == "SCW_DEFAULT_ZONE"), "{wrong}");
     configuration["location"] = "pl-waw-2".into();
     assert_eq!(read_with(&configuration, &[]).unwrap().common.zones[0].as_str(), "pl-waw-2");
     configuration["zone"] = "fr-par-1".into();

@@ -27,6 +27,7 @@ pub struct ZonalIds {
 /// names is a default for tools that know one zone: it changes nothing then.
 pub(super) fn zones(reader: &mut Reader<'_>) -> Option<Vec<Zone>> {
     let before = reader.problems.len();
+    let mut place_of_one = KEYS[0];
     let is_list = KEYS.iter().any(|key| reader.object.get(*key).is_some_and(Value::is_array));
     let [mut texts, other] = KEYS.map(|key| reader.texts(key));
     if texts.is_empty() {
@@ -43,13 +44,14 @@ pub(super) fn zones(reader: &mut Reader<'_>) -> Option<Vec<Zone>> {
                 tracing::warn!("zone: {VARIABLE} is {zone}, and is used instead of {text} of the configuration");
             }
             texts = vec![zone];
+            place_of_one = VARIABLE;
         }
         Ok(_) => {}
         Err(words) => reader.wrong(KEYS[0], words),
     }
     let mut zones: Vec<Zone> = Vec::new();
     for (index, text) in texts.iter().enumerate() {
-        let place = if is_list && texts.len() > 1 { format!("zone[{index}]") } else { KEYS[0].to_owned() };
+        let place = if is_list && texts.len() > 1 { format!("zone[{index}]") } else { place_of_one.to_owned() };
         let Some(zone) = reader.parsed::<Zone>(&place, text) else { continue };
         if zones.contains(&zone) {
             reader.wrong(place, format!("{zone} is listed twice"));

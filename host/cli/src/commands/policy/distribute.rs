@@ -16,7 +16,7 @@ use windlass_policy::{Examination, Source};
 
 use crate::arguments::{LockPolicies, PullPolicy, PushPolicy, SignPolicy};
 use crate::context::{Context, Locking};
-use crate::files::{Existing, read_bounded, read_text, refuse_overwriting, write_atomically};
+use crate::files::{Existing, ResultFile, read_bounded, read_text, refuse_overwriting, write_atomically};
 use crate::policy_file::{MAX_COMPONENT_BYTES, read_policy, rules, slots_of, unusable};
 
 /// A key or a password larger than this is none.
@@ -79,7 +79,7 @@ pub(super) fn push(context: &Context, arguments: &PushPolicy) -> Result<(), Fail
 pub(super) fn pull(context: &Context, arguments: &PullPolicy) -> Result<(), Failure> {
     let reference = &arguments.reference;
     let used = context.configuration.file.as_deref().into_iter().collect();
-    refuse_overwriting(&[("--out", arguments.out.as_deref())], used)?;
+    refuse_overwriting(&[ResultFile::new("--out", &arguments.out)], used)?;
     let artifact = context
         .registries(Locking::Ignored)?
         .fetch(reference, MAX_COMPONENT_BYTES)

@@ -10,7 +10,7 @@ use windlass_rehearsal::{Candidate, Figure, Search, TUNED, TuneFailure, TuneOpti
 use super::{failed, figures, laws, read_scenario, rehearser, tunable};
 use crate::arguments::TuneScenarios;
 use crate::context::Context;
-use crate::files::{Existing, read_text, refuse_overwriting, write_atomically};
+use crate::files::{Existing, ResultFile, read_text, refuse_overwriting, write_atomically};
 
 /// The largest file of settings.
 const MAX_SEARCH_BYTES: u64 = 1 << 20;
@@ -65,11 +65,10 @@ fn keep_inputs(arguments: &TuneScenarios, context: Option<&Context>) -> Result<(
     let mut used: Vec<&Path> = arguments.scenarios.iter().map(PathBuf::as_path).collect();
     used.push(&arguments.search);
     used.extend(context.and_then(|context| context.configuration.file.as_deref()));
-    let write = arguments.write.as_deref();
-    refuse_overwriting(&[("--write", write)], used.clone())?;
+    refuse_overwriting(&[ResultFile::new("--write", &arguments.write)], used.clone())?;
     used.push(Path::new(&arguments.arm.1));
-    used.extend(write);
-    refuse_overwriting(&[("--html", arguments.html.as_deref())], used)
+    used.extend(arguments.write.as_deref());
+    refuse_overwriting(&[ResultFile::html(&arguments.html)], used)
 }
 
 fn search(arguments: &TuneScenarios) -> Result<Search, Failure> {
