@@ -25,8 +25,10 @@ pub(super) fn read(
 fn first_mistakes(text: &str, error: &serde_norway::Error) -> Vec<Mistake> {
     let twice = Duplicates.deserialize(serde_norway::Deserializer::from_str(text)).err();
     let mut mistakes = vec![first_mistake(text, error)];
+    // A line that is indented too far continues the value above it, which is then no mistake of its own.
+    let continues = twice.as_ref().is_some_and(|twice| twice.to_string().contains("mapping values are not allowed"));
     let is_same = twice.is_some() && error.to_string().contains("duplicate ");
-    if is_same {
+    if is_same || continues {
         mistakes.clear();
     }
     mistakes.extend(twice.iter().map(|twice| first_mistake(text, twice)));
