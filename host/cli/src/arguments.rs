@@ -275,7 +275,7 @@ pub(crate) struct Demo {
 pub(crate) enum ServerCommand {
     /// Create servers; a server that fails is rolled back completely
     Create(Box<CreateServer>),
-    /// List the servers of this owner
+    /// List the servers of this owner in one zone
     #[command(visible_alias = "ls")]
     List(ListServers),
     /// Show a server, its resources and its operations

@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn text_from_outside_cannot_steer_the_terminal() {
-        assert_eq!(printable("a\u{1b}[2Jb\r"), "a\u{fffd}[2Jb\u{fffd}");
+        assert_eq!(printable("a\u{1b}[2Jb\r\u{202e}c"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}c");
         assert!(!fields(&[("name", "\u{1b}]0;owned\u{7}".to_owned())]).contains("\u{1b}]"));
         assert!(!table(&["name"], [vec!["\u{1b}]0;owned\u{7}".to_owned()]]).contains('\u{1b}'));
     }

@@ -3,12 +3,13 @@
 use std::time::{Duration, SystemTime};
 
 use anstyle::{AnsiColor, Style};
+use windlass_policy::is_unprintable;
 
 use crate::words::human_duration;
 
 /// Text that came from outside (names, reasons, messages) must not steer the terminal.
 pub fn printable(text: &str) -> String {
-    text.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect()
+    text.chars().map(|character| if is_unprintable(character) { '\u{fffd}' } else { character }).collect()
 }
 
 /// Breaks lines that are wider than a terminal between words. What follows is indented like the last column. A line

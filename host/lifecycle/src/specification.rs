@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
+use windlass_policy::is_unprintable;
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::{
     Architecture, CreateServer, Image, ImageState, Ip, IpType, VolumeTemplate, VolumeType,
@@ -502,8 +503,8 @@ impl ServerSpecification {
                 problems.add("name", words);
             }
             // No table could show it, and nobody could type it to name the server.
-            if let Some(control) = name.chars().find(|letter| letter.is_control()) {
-                problems.add("name", format!("it holds the control character {control:?}; leave it out"));
+            if let Some(letter) = name.chars().find(|letter| is_unprintable(*letter)) {
+                problems.add("name", format!("it holds the unprintable character {letter:?}; leave it out"));
             }
         }
         self.find_problems_of_image(problems);
@@ -650,8 +651,8 @@ impl ServerSpecification {
             );
             problems.add("tags", words);
         }
-        if self.tags.iter().any(|tag| tag.chars().any(char::is_control)) {
-            problems.add("tags", "one holds a control character, such as a line break; leave it out");
+        if self.tags.iter().any(|tag| tag.contains(is_unprintable)) {
+            problems.add("tags", "one holds an unprintable character, such as a line break; leave it out");
         }
         for tag in self.tags.iter().filter(|tag| tags::is_ours(tag)) {
             problems.add("tags", format!("{tag:?} begins with `{}`, which is reserved", tags::PREFIX));
@@ -769,8 +770,12 @@ mod tests {
         let named = |length: usize, count: usize| problems(count, |it| it.name = Some("n".repeat(length)));
         assert_eq!((named(128, 1), named(126, 9)), (Vec::new(), Vec::new()));
         assert_eq!(named(126, 12), ["name: with the numbers of 12 servers it has 129 bytes, more than 128"]);
-        let found = problems(1, |it| it.name = Some("a\nb".to_owned()));
-        assert_eq!(found, ["name: it holds the control character '\\n'; leave it out"]);
+        for (letter, shown) in [('\n', "\\n"), ('\u{202e}', "\\u{202e}"), ('\u{200b}', "\\u{200b}")] {
+            let found = problems(1, |it| it.name = Some(format!("a{letter}b")));
+            assert_eq!(found, [format!("name: it holds the unprintable character '{shown}'; leave it out")]);
+            let found = problems(1, |it| it.tags = vec![format!("a{letter}b")]);
+            assert_eq!(found, ["tags: one holds an unprintable character, such as a line break; leave it out"]);
+        }
     }
 
     #[test]

@@ -135,5 +135,5 @@ pub use trial::Trial;
 pub use duration::parse_duration;
 pub use mistakes::{Mistake, Place, Step, mistakes_of, read_document, read_toml};
 pub use plain::{plain_serde, plain_toml, plain_toml_at, plain_yaml};
-pub use text::{counted, cut, kind_word};
+pub use text::{counted, cut, is_unprintable, kind_word};
 pub use windlass_contract::nearest;

@@ -16,7 +16,7 @@ use windlass_contract::nearest;
 use crate::plain::{plain_serde, plain_toml_at};
 use crate::slot_name::SlotName;
 use crate::source::Source;
-use crate::text::{is_control, short, unknown_key};
+use crate::text::{is_unprintable, short, unknown_key};
 
 /// How the name of a file of rules ends.
 const ENDING: &str = ".rules.toml";
@@ -317,7 +317,7 @@ fn check_names(rules: &[RuleLines], problems: &mut Vec<Problem>) {
                 wrong("it is empty".into());
             } else if name.len() > MAX_RULE_NAME {
                 wrong(format!("it has {} bytes, and at most {MAX_RULE_NAME} are allowed", name.len()));
-            } else if name.contains(is_control) {
+            } else if name.contains(is_unprintable) {
                 wrong("it has characters that a reader does not see, or that move the cursor".into());
             }
         }

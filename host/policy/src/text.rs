@@ -24,7 +24,7 @@ const MAX_LISTED: usize = 32;
 pub(crate) fn without_controls(text: &str, most: usize) -> String {
     let mut out = String::with_capacity(text.len().min(most));
     for letter in text.chars() {
-        let letter = if is_control(letter) { ' ' } else { letter };
+        let letter = if is_unprintable(letter) { ' ' } else { letter };
         if out.len() + letter.len_utf8() > most {
             break;
         }
@@ -50,7 +50,7 @@ impl TidyReasons {
     pub(crate) fn next(&mut self, reason: &mut Option<String>) {
         let Some(text) = reason else { return };
         let most = MAX_REASON_BYTES.min(SHORT_REASON_BYTES + self.bytes_left);
-        if text.len() > most || text.contains(is_control) {
+        if text.len() > most || text.contains(is_unprintable) {
             *text = without_controls(text, most);
         }
         self.bytes_left -= text.len().saturating_sub(SHORT_REASON_BYTES);
@@ -84,7 +84,7 @@ pub fn kind_word(kind: &impl Serialize) -> String {
 
 /// For an error: the text in one line, cut.
 pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
-    if text.len() <= MAX_REASON_BYTES && !text.contains(is_control) {
+    if text.len() <= MAX_REASON_BYTES && !text.contains(is_unprintable) {
         return Cow::Borrowed(text);
     }
     Cow::Owned(without_controls(text, MAX_REASON_BYTES))
@@ -111,7 +111,7 @@ pub(crate) fn tidy_lines(text: &str) -> String {
 
 /// For a name or a word within an error: in one line, cut to what a reader recognises.
 pub(crate) fn short(text: &str) -> Cow<'_, str> {
-    if text.len() <= MAX_SHORT_BYTES && !text.contains(is_control) {
+    if text.len() <= MAX_SHORT_BYTES && !text.contains(is_unprintable) {
         return Cow::Borrowed(text);
     }
     let mut cut = without_controls(text, MAX_SHORT_BYTES);
@@ -139,8 +139,9 @@ pub(crate) fn listed<T: AsRef<str>>(words: &[T]) -> String {
     }
 }
 
-/// What could drive a terminal, show text in another order than it is written, or stand in it without being seen.
-pub(crate) fn is_control(letter: char) -> bool {
+/// Whether a character could drive a terminal, show text in another order than it is written, or stand in it unseen.
+#[must_use]
+pub fn is_unprintable(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
         || matches!(letter, '\u{2028}' | '\u{2029}')

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use windlass_policy::is_unprintable;
 use windlass_policy::slots::types::{Failure, FailureClass};
 
 use super::output::HookOutput;
@@ -227,7 +228,7 @@ impl HookFailure {
 /// One line without anything that a terminal would obey: the words are the user's program's, and stand in errors,
 /// events and logs.
 fn printable(words: &str) -> String {
-    words.replace('\n', " / ").chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
+    words.replace('\n', " / ").chars().map(|c| if is_unprintable(c) { '\u{FFFD}' } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass_policy::Mistake;
+use windlass_policy::{Mistake, is_unprintable};
 
 use super::files;
 use crate::units;
@@ -380,7 +380,7 @@ impl SshHook {
         }
         if self.user.is_empty()
             || self.user.len() > 64
-            || self.user.contains(|one: char| one.is_control() || one.is_whitespace())
+            || self.user.contains(|one: char| is_unprintable(one) || one.is_whitespace())
         {
             let words =
                 "it is empty, longer than 64 bytes or not a user name: write one without spaces, for example root";

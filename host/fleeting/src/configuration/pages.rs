@@ -500,8 +500,8 @@ fn the_page_of_the_keys_is_made_of_the_code() {
     let introduction = "The keys of `plugin_config`, and GitLab's own keys that matter for the plugin. To set up a \
         runner, start with [GitLab Runner on Scaleway](gitlab-runner.md). The plugin refuses an unknown key, \
         and names the nearest valid one. It reports all mistakes at once.";
-    let variables = "Variables override the configuration, except `SCW_DEFAULT_PROJECT_ID` and \
-        `SCW_DEFAULT_ORGANIZATION_ID`. The others have a form with `_FILE` that names a file.";
+    let variables = "Variables override the configuration; `SCW_DEFAULT_PROJECT_ID` and `SCW_DEFAULT_ORGANIZATION_ID` \
+        do not. Each of the others also exists with `_FILE`, and then names a file.";
     let no_age = "**There is no `max_age`**, because the plugin does not know when jobs start and end. The runner \
         replaces instances after `max_use_count` jobs, and after they have been idle for `idle_time`. A \
         [policy](ready-made-policies.md#maximum-age) can remove those that were not used for long.";

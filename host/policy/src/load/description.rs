@@ -11,7 +11,7 @@ use crate::guest::Guest;
 use crate::limits::Limits;
 use crate::policy::Description;
 use crate::settings_schema::SettingsSchema;
-use crate::text::{MAX_REASON_BYTES, is_control};
+use crate::text::{MAX_REASON_BYTES, is_unprintable};
 
 /// The longest name and the longest version, in bytes.
 const MAX_NAME_BYTES: usize = 64;
@@ -45,7 +45,7 @@ fn check(description: &Description) -> Result<(), String> {
     if version.len() > MAX_NAME_BYTES || Version::parse(version).is_err() {
         return Err("`version` must be a semantic version such as 1.2.3".into());
     }
-    if summary.len() > MAX_REASON_BYTES || summary.contains(is_control) {
+    if summary.len() > MAX_REASON_BYTES || summary.contains(is_unprintable) {
         return Err("`summary` must be one line of at most 1,024 bytes".into());
     }
     Ok(())

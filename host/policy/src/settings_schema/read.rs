@@ -6,7 +6,7 @@ use windlass_contract::nearest;
 use super::{
     MAX_DEPTH, MAX_MEMBERS, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, MAX_SCHEMAS, Place, Rules, Schema, SettingsSchema, Type,
 };
-use crate::text::{brief, is_control, one_line, short};
+use crate::text::{brief, is_unprintable, one_line, short};
 
 /// The keywords that settings are checked against.
 const RULES: [&str; 16] = [
@@ -118,7 +118,7 @@ impl Reader {
 
     fn property(&mut self, name: &str, schema: &Value, place: &Place<'_>, depth: usize) -> Result<Schema, String> {
         // Names are printed wherever settings are explained.
-        if name.len() > MAX_NAME_BYTES || name.contains(is_control) {
+        if name.len() > MAX_NAME_BYTES || name.contains(is_unprintable) {
             let words = format!("a name has at most {MAX_NAME_BYTES} bytes and no control characters");
             return Err(wrong(place, &words));
         }
@@ -385,7 +385,7 @@ mod tests {
             (0..20).fold(json!({ "allOf": 1 }), |inner, _| json!({ "properties": { "x".repeat(100): inner } })),
         ] {
             let error = refusal(&schema);
-            assert!(!error.contains(is_control) && error.len() <= 1024, "{error:?}");
+            assert!(!error.contains(is_unprintable) && error.len() <= 1024, "{error:?}");
         }
         // However long it is, it hides nothing of what is said of it.
         let error = refusal(&json!({ "y".repeat(60_000): 1 }));

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use windlass_cluster::Captured;
+use windlass_policy::is_unprintable;
 
 /// What stands in a secret's place.
 const REDACTED: &str = "[redacted]";
@@ -58,8 +59,10 @@ impl Secrets {
         // Whole ones are gone; of one that was cut, the rest stands at the beginning.
         let start = if captured.dropped > 0 { self.longest().min(clean.len()) } else { 0 };
         let clean = clean[clean.ceil_char_boundary(start)..].trim_end();
-        let clean: String =
-            clean.chars().map(|c| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{FFFD}' } else { c }).collect();
+        let clean: String = clean
+            .chars()
+            .map(|c| if is_unprintable(c) && !matches!(c, '\n' | '\t') { '\u{FFFD}' } else { c })
+            .collect();
         clean[clean.ceil_char_boundary(clean.len().saturating_sub(bytes))..].to_owned()
     }
 }

@@ -8,7 +8,7 @@ use windlass_guest_sdk::reexports::ObjectSchema;
 
 use super::super::{MAX_DEPTH, MAX_MEMBERS, MAX_SCHEMAS};
 use super::*;
-use crate::text::is_control;
+use crate::text::is_unprintable;
 
 fn read(schema: &Value) -> SettingsSchema {
     SettingsSchema::read(&schema.to_string()).unwrap_or_else(|error| panic!("{schema}: {error}"))
@@ -208,7 +208,7 @@ fn what_settings_and_schemas_say_is_reported_short_and_without_control_character
         ),
     ] {
         let problem = read(&schema).check(&settings).unwrap_err();
-        assert!(!problem.contains(is_control) && problem.len() <= 1024, "{problem:?}");
+        assert!(!problem.contains(is_unprintable) && problem.len() <= 1024, "{problem:?}");
     }
 }
 
@@ -266,7 +266,7 @@ fn scalar() -> impl Strategy<Value = Value> {
 
 /// One of few names, so that schemas and settings often mean the same.
 fn name() -> impl Strategy<Value = String> {
-    prop_oneof![8 => "[ab]", 1 => "\\PC{1,20}".prop_filter("no control characters", |name| !name.contains(is_control))]
+    prop_oneof![8 => "[ab]", 1 => "\\PC{1,20}".prop_filter("no control characters", |name| !name.contains(is_unprintable))]
 }
 
 fn value() -> impl Strategy<Value = Value> {
@@ -343,7 +343,7 @@ proptest! {
         let bound = (schema_parts + 2) * parts(&settings) * (MAX_DEPTH + 1);
         prop_assert!(steps(&schema, &settings) <= bound);
         if let Err(problem) = schema.check(&settings) {
-            prop_assert!(problem.starts_with("settings") && !problem.contains(is_control), "{problem:?}");
+            prop_assert!(problem.starts_with("settings") && !problem.contains(is_unprintable), "{problem:?}");
             prop_assert!(problem.len() <= MAX_PROBLEMS * 1026 + 10);
         }
     }
@@ -384,7 +384,7 @@ proptest! {
     fn any_json_is_read_or_refused_in_a_short_line(schema in value(), text in any::<String>()) {
         for text in [schema.to_string(), text] {
             if let Err(error) = SettingsSchema::read(&text) {
-                prop_assert!(!error.contains(is_control) && error.len() <= 1024, "{error:?}");
+                prop_assert!(!error.contains(is_unprintable) && error.len() <= 1024, "{error:?}");
             }
         }
     }
