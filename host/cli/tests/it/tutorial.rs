@@ -200,7 +200,7 @@ impl Reader {
 
 /// The parts of pages that tests of this file follow: from the first text up to the second, or to the end.
 const FOLLOWED: [(&str, &str, &str); 22] = [
-    ("README.md", "## Use it", "Guides:"),
+    ("README.md", "## Use it", "### Guides"),
     ("docs/clusters.md", "## Tutorial", "## What happens after a failure"),
     ("docs/decisions.md", "# What is decided", ""),
     ("docs/distributing-policies.md", "# Distributing policies", "## Sign with cosign"),
