@@ -372,7 +372,9 @@ struct Sql {
 impl Sql {
     fn of(select: &str, table: &str, query: &Query) -> Self {
         let mut sql = Self { text: format!("{select} from {table} where "), bound: Vec::new() };
-        sql.list("family", query.families.iter().map(|family| Bound::Text((*family).to_owned())));
+        // Otherwise SQLite reads the entries of all streams, and sorts them, to find the few that came last.
+        let family = if table == "entries" && is_by_number(query) { "+family" } else { "family" };
+        sql.list(family, query.families.iter().map(|family| Bound::Text((*family).to_owned())));
         for condition in &query.all {
             sql.text.push_str(" and ");
             sql.condition(condition);
@@ -478,6 +480,16 @@ impl Sql {
             Condition::All(conditions) => self.joined(conditions, " and ", "true"),
         }
     }
+}
+
+/// Whether it is about the last entries of any stream, so that their numbers find them.
+fn is_by_number(query: &Query) -> bool {
+    let names_a_stream = |condition: &Condition| {
+        matches!(condition, Condition::Is("id", _) | Condition::In("id", _) | Condition::Under(_))
+    };
+    let is_after = |condition: &Condition| matches!(condition, Condition::After(_));
+    let is_last_alone = query.all.is_empty() && query.limit.is_some();
+    is_last_alone || query.all.iter().any(is_after) && !query.all.iter().any(names_a_stream)
 }
 
 fn field(path: &str) -> String {
@@ -798,11 +810,35 @@ mod tests {
                 "COVERING INDEX streams_removed",
             ),
         ] {
-            let mut statement = connection.prepare(&format!("explain query plan {}", sql.text)).unwrap();
-            let found = statement.query_map(params_from_iter(&sql.bound), |row| row.get::<_, String>(3)).unwrap();
-            let found: Vec<String> = found.collect::<Result<_, _>>().unwrap();
+            let found = plan_of(&connection, &sql);
             assert!(found.iter().any(|step| step.contains(plan)), "{plan}: {found:?} for {}", sql.text);
         }
+    }
+
+    #[test]
+    fn the_last_entries_are_found_without_reading_or_sorting_all_of_them() {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(TABLES).unwrap();
+        let is = |field, value: &str| Condition::is(field, value);
+        let either = Condition::Any(vec![is("step", "kept"), Condition::All(vec![is("resource.kind", "server")])]);
+        for (all, last, plan) in [
+            (vec![Condition::After(1), either], false, "SEARCH entries USING INTEGER PRIMARY KEY (rowid>?)"),
+            (vec![], true, "SCAN entries"),
+            (vec![is("id", "a"), Condition::After(1)], false, "entries_of_stream (family=? AND id=? AND number>?)"),
+            (vec![is("id", "a")], false, "entries_of_stream (family=? AND id=?)"),
+        ] {
+            let limit = last.then_some(1);
+            let query = Query { families: &["operation"], all, newest_first: last, limit, ..Query::default() };
+            let sql = Sql::of("select id, number, document", "entries", &query);
+            let found = plan_of(&connection, &sql);
+            assert!(found.len() == 1 && found[0].contains(plan), "{plan}: {found:?} for {}", sql.text);
+        }
+    }
+
+    fn plan_of(connection: &Connection, sql: &Sql) -> Vec<String> {
+        let mut statement = connection.prepare(&format!("explain query plan {}", sql.text)).unwrap();
+        let steps = statement.query_map(params_from_iter(&sql.bound), |row| row.get::<_, String>(3)).unwrap();
+        steps.collect::<Result<_, _>>().unwrap()
     }
 
     #[tokio::test]
