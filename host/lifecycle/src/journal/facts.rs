@@ -60,8 +60,7 @@ impl Journal {
                 self.take_in(&mut remembered, &ids)?;
             }
             _ => {
-                let last_entry = self.found(Vec::new(), true)?.first().map_or(0, |entry| entry.number);
-                *remembered = Remembered { last_entry, ..Remembered::default() };
+                *remembered = Remembered { last_entry: self.last_entry()?, ..Remembered::default() };
             }
         }
         remembered.mark = Some(mark);
@@ -73,11 +72,12 @@ impl Journal {
         if changed.is_empty() {
             return Ok(());
         }
+        // Before those up to it are read, so that none that is written meanwhile counts as read.
+        let last_entry = self.last_entry()?;
         let mut made = step_is("create-server", Phase::Outcome);
         made.push(Condition::is("resource.kind", ResourceKind::Server.as_str()));
         let either = Condition::Any(vec![Condition::All(made), Condition::All(step_is(KEPT, Phase::Note))]);
         for entry in self.found(vec![Condition::After(remembered.last_entry), either], false)? {
-            remembered.last_entry = entry.number;
             let Some(resource) = entry.document.pointer("/resource/id").and_then(|id| id.as_str()) else { continue };
             if entry.document["step"] == KEPT {
                 remembered.kept.insert(resource.to_owned(), true);
@@ -87,12 +87,18 @@ impl Journal {
                 creation.made.push(resource.to_owned());
             }
         }
+        remembered.last_entry = last_entry;
         for id in changed {
             if let Some(creation) = remembered.creations.get_mut(id) {
                 creation.is_stale = true;
             }
         }
         Ok(())
+    }
+
+    /// The number of the last entry of any operation.
+    fn last_entry(&self) -> Result<u64, Error> {
+        Ok(self.found(Vec::new(), true)?.first().map_or(0, |entry| entry.number))
     }
 
     fn standing(&self, id: &OperationId) -> Option<OperationStatus> {
