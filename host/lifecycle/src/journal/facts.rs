@@ -56,8 +56,10 @@ impl Journal {
         let mut remembered = self.remembered.lock();
         let (mark, changed) = self.log.changed_since(remembered.mark.take());
         match changed {
-            Changed::Streams(ids) if remembered.creations.len() + remembered.kept.len() <= MAX_REMEMBERED => {
-                self.take_in(&mut remembered, &ids)?;
+            Changed::Streams { written, appended }
+                if remembered.creations.len() + remembered.kept.len() <= MAX_REMEMBERED =>
+            {
+                self.take_in(&mut remembered, &written, &appended)?;
             }
             _ => {
                 *remembered = Remembered { last_entry: self.last_entry()?, ..Remembered::default() };
@@ -67,9 +69,14 @@ impl Journal {
         Ok(Facts { journal: self, remembered })
     }
 
-    /// Brings what is remembered up to date with changes of these streams.
-    fn take_in(&self, remembered: &mut Remembered, changed: &BTreeSet<String>) -> Result<(), Error> {
-        if changed.is_empty() {
+    /// Brings what is remembered up to date with these streams, which were written, or appended to.
+    fn take_in(
+        &self,
+        remembered: &mut Remembered,
+        written: &BTreeSet<String>,
+        appended: &BTreeSet<String>,
+    ) -> Result<(), Error> {
+        if written.is_empty() && appended.is_empty() {
             return Ok(());
         }
         // Before those up to it are read, so that none that is written meanwhile counts as read.
@@ -88,7 +95,8 @@ impl Journal {
             }
         }
         remembered.last_entry = last_entry;
-        for id in changed {
+        // Entries change nothing of where an operation stands.
+        for id in written {
             if let Some(creation) = remembered.creations.get_mut(id) {
                 creation.is_stale = true;
             }

@@ -139,10 +139,15 @@ async fn a_log_that_writes_inline_knows_what_it_wrote_and_that_others_wrote() {
     journal.begin(new(&id, 5)).await.unwrap();
     let (mark, changed) = journal.log.changed_since(None);
     assert_eq!(changed, Changed::Unknown);
-    assert_eq!(journal.log.changed_since(Some(mark)), (mark, Changed::Streams(BTreeSet::new())));
+    let (none, one) = (BTreeSet::new, || BTreeSet::from([id.to_string()]));
+    let streams = |written, appended| Changed::Streams { written, appended };
+    assert_eq!(journal.log.changed_since(Some(mark)), (mark, streams(none(), none())));
     journal.append(&id, entry("create-ip", Phase::Intent)).await.unwrap();
     let (mark, changed) = journal.log.changed_since(Some(mark));
-    assert_eq!(changed, Changed::Streams(BTreeSet::from([id.to_string()])));
+    assert_eq!(changed, streams(none(), one()));
+    journal.close(closing(&id, OperationState::Undone)).await.unwrap();
+    let (mark, changed) = journal.log.changed_since(Some(mark));
+    assert_eq!(changed, streams(one(), none()));
     let other = Journal::open(&state, Durability::Process).unwrap();
     other.begin(new(&super::tests::id(2), 5)).await.unwrap();
     let (mark, changed) = journal.log.changed_since(Some(mark));

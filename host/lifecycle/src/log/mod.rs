@@ -88,7 +88,12 @@ pub trait Log: fmt::Debug + Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changed {
     /// The streams with these ids, and no others.
-    Streams(BTreeSet<String>),
+    Streams {
+        /// Those that were made, set, taken or removed.
+        written: BTreeSet<String>,
+        /// Those that got entries and stayed as they were otherwise.
+        appended: BTreeSet<String>,
+    },
     Unknown,
 }
 
@@ -229,6 +234,12 @@ impl Change {
     pub fn set<const N: usize>(self, fields: [(&str, Value); N]) -> Self {
         let fields = fields.into_iter().map(|(field, value)| (field.to_owned(), value));
         Self { write: Write::Set(fields.collect()), ..self }
+    }
+
+    /// Whether it leaves the stream itself as it is, and appends entries at most.
+    fn appends_only(&self) -> bool {
+        let sets_nothing = matches!(&self.write, Write::Set(fields) if fields.is_empty());
+        sets_nothing && !self.takes && matches!(self.target, Target::Existing | Target::IfExisting)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! In WAL mode, so that any process may read while another writes.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -102,8 +102,8 @@ enum Writer {
 /// Writes on the caller's thread, and so knows what it wrote.
 struct Inline {
     connection: Connection,
-    /// The streams that were written last, the oldest first.
-    written: VecDeque<String>,
+    /// The streams that changed last, the oldest first, each with whether it only got entries.
+    written: VecDeque<(String, bool)>,
     /// The number of the next one.
     next: u64,
     /// SQLite's count of what others wrote.
@@ -121,12 +121,12 @@ impl Inline {
         self.connection.prepare_cached("pragma data_version")?.query_row([], |row| row.get(0))
     }
 
-    fn wrote(&mut self, ids: impl IntoIterator<Item = String>) {
-        for id in ids {
+    fn wrote(&mut self, streams: impl IntoIterator<Item = (String, bool)>) {
+        for stream in streams {
             if self.written.len() >= MAX_WRITTEN {
                 self.written.pop_front();
             }
-            self.written.push_back(id);
+            self.written.push_back(stream);
             self.next += 1;
         }
     }
@@ -145,7 +145,14 @@ impl Inline {
         }
         let first = self.next - self.written.len() as u64;
         let changed = match mark.and_then(|mark| mark.checked_sub(first)).and_then(|skip| usize::try_from(skip).ok()) {
-            Some(skip) => Changed::Streams(self.written.iter().skip(skip).cloned().collect()),
+            Some(skip) => {
+                let (mut written, mut appended) = (BTreeSet::new(), BTreeSet::new());
+                for (id, appends_only) in self.written.iter().skip(skip) {
+                    let changed = if *appends_only { &mut appended } else { &mut written };
+                    changed.insert(id.clone());
+                }
+                Changed::Streams { written, appended }
+            }
             None => Changed::Unknown,
         };
         (self.next, changed)
@@ -266,11 +273,11 @@ impl SqliteLog {
 #[async_trait]
 impl Log for SqliteLog {
     async fn append(&self, changes: Vec<Change>) -> Result<Option<Fence>, Error> {
-        let ids: Vec<String> = changes.iter().map(|change| change.id.clone()).collect();
+        let streams: Vec<_> = changes.iter().map(|change| (change.id.clone(), change.appends_only())).collect();
         let appended = self.write(move |connection| append(connection, &changes)).await?;
         // After the commit: what is read before it is read again.
         if let (Some(Writer::Inline(inline)), true) = (&self.writer, appended.is_some()) {
-            inline.lock().wrote(ids);
+            inline.lock().wrote(streams);
         }
         Ok(appended)
     }
