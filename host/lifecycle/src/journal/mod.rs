@@ -8,6 +8,7 @@ mod facts;
 pub(crate) mod note;
 pub(crate) mod progress;
 mod record;
+mod removals;
 pub(crate) mod step;
 
 #[cfg(test)]
@@ -30,6 +31,8 @@ use facts::Remembered;
 use note::{ABANDONED, CANCELLED, KEPT, TAKEN_UP};
 pub(crate) use record::Closing;
 pub use record::{Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind, ResourceName};
+use removals::RememberedRemovals;
+pub(crate) use removals::Removals;
 
 use crate::Error;
 use crate::clock::Randomness;
@@ -62,6 +65,7 @@ pub struct Journal {
     /// The operations that this process has opened or taken over, and not closed.
     held: Arc<Mutex<HashMap<OperationId, Fence>>>,
     remembered: Arc<Mutex<Remembered>>,
+    remembered_removals: Arc<Mutex<RememberedRemovals>>,
 }
 
 /// This process, as the operations that it runs name it. It lives until this is dropped.
@@ -225,7 +229,7 @@ impl Journal {
     }
 
     pub(crate) fn of(log: Arc<dyn Log>) -> Self {
-        Self { log, held: Arc::default(), remembered: Arc::default() }
+        Self { log, held: Arc::default(), remembered: Arc::default(), remembered_removals: Arc::default() }
     }
 
     /// Its log, for who keeps streams of their own in it: what belongs together is backed up and restored together.
@@ -609,7 +613,11 @@ impl Journal {
 
     /// What was abandoned and no other operation has removed, by id.
     pub(crate) fn abandoned(&self) -> Result<HashSet<String>, Error> {
-        let operations = self.left_alone(None)?.into_iter().map(|stream| stream.id).collect();
+        self.abandoned_with(self.left_alone(None)?.into_iter().map(|stream| stream.id).collect())
+    }
+
+    /// What these operations were abandoned with, by id.
+    fn abandoned_with(&self, operations: Vec<String>) -> Result<HashSet<String>, Error> {
         let noted = step_is(ABANDONED, Phase::Note).into_iter().chain([Condition::In("id", operations)]);
         Ok(resources(&self.found(noted.collect(), false)?).collect())
     }

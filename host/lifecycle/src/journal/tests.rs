@@ -132,6 +132,45 @@ async fn what_listings_remember_follows_what_this_process_and_others_write() {
 }
 
 #[tokio::test]
+async fn what_is_remembered_of_removals_follows_what_this_process_and_others_write() {
+    for durability in [Durability::Full, Durability::Process] {
+        let (_folder, state) = state();
+        let journal = Journal::open(&state, durability).unwrap();
+        let [creation, cleanup, given_up] = [1, 2, 3].map(id);
+        let look = || {
+            let removals = journal.removals().unwrap();
+            (removals.removes("a-server", None), removals.removes("", Some(&creation)), removals.has_abandoned("an-ip"))
+        };
+        assert_eq!(look(), (false, false, false));
+        journal.begin(new(&creation, 5)).await.unwrap();
+        assert_eq!(look(), (false, false, false));
+        let of_cleanup = |id: &OperationId, specification| Operation {
+            kind: OperationKind::CleanupServer,
+            specification,
+            ..new(id, 5)
+        };
+        let specification = json!({"creation": creation, "server": "a-server"});
+        journal.begin(of_cleanup(&cleanup, specification)).await.unwrap();
+        assert_eq!(look(), (true, true, false));
+        journal.append(&cleanup, entry("delete-ip", Phase::Outcome)).await.unwrap();
+        assert_eq!(look(), (true, true, false));
+        journal.close(closing(&cleanup, OperationState::Done)).await.unwrap();
+        assert_eq!(look(), (false, false, false));
+        journal.begin(new(&given_up, 5)).await.unwrap();
+        let notes = vec![entry(note::ABANDONED, Phase::Note)];
+        let closing = closing(&given_up, OperationState::Abandoned);
+        assert!(journal.abandon(None, "one", closing, notes).await.unwrap());
+        assert_eq!(look(), (false, false, true));
+        let ended = Change::of(OPERATION, given_up.as_str(), Target::Existing).set([("ended_by", json!(cleanup))]);
+        journal.log.append(vec![ended]).await.unwrap();
+        assert_eq!(look(), (false, false, false));
+        let other = Journal::open(&state, Durability::Process).unwrap();
+        other.begin(of_cleanup(&id(4), json!({"server": "a-server"}))).await.unwrap();
+        assert_eq!(look(), (true, false, false));
+    }
+}
+
+#[tokio::test]
 async fn a_log_that_writes_inline_knows_what_it_wrote_and_that_others_wrote() {
     let (_folder, state) = state();
     let journal = Journal::open(&state, Durability::Process).unwrap();

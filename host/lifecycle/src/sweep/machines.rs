@@ -1,15 +1,12 @@
 //! The list of our servers, with what the journal knows of them.
 
-use std::collections::HashSet;
-
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use windlass_policy::slots::state_mapping;
 use windlass_scaleway::types::instance::{ListServers, Server};
 use windlass_scaleway::{Client, Zone};
 
-use crate::cleanup::CleanupSpecification;
 use crate::identifier::{GroupName, OperationId, OwnerName};
-use crate::journal::{Facts, Journal, OperationFilter, OperationKind, OperationState};
+use crate::journal::{Facts, Journal, OperationKind, OperationState, Removals};
 use crate::lifecycle::Lifecycle;
 use crate::release::instant;
 use crate::server_state::server_state;
@@ -57,6 +54,49 @@ pub struct Machine {
 }
 
 impl Machine {
+    fn of(zone: &Zone, server: Server, removals: &Removals, mut facts: Option<&mut Facts<'_>>) -> Result<Self, Error> {
+        let (mut operation, mut copy_of) = (tags::operation_of(&server.tags), None);
+        let mut standing = None;
+        if let (Some(facts), Some(id)) = (facts.as_deref_mut(), &operation) {
+            let creation = facts.creation(id)?;
+            if creation.made.is_empty() || creation.made.contains(&server.id) {
+                standing = creation.standing;
+            } else {
+                copy_of = operation.take();
+            }
+        }
+        let is_kept = match facts {
+            Some(facts) => facts.is_kept(&server.id)?,
+            None => false,
+        };
+        let in_flight = if removals.removes(&server.id, operation.as_ref()) {
+            Some(OperationKind::CleanupServer)
+        } else if standing.is_some_and(|standing| standing.state == OperationState::Open) {
+            Some(OperationKind::CreateServer)
+        } else {
+            None
+        };
+        Ok(Self {
+            id: server.id.clone(),
+            name: server.name.clone(),
+            group: tags::group_of(&server.tags).map(str::to_owned),
+            zone: zone.to_string(),
+            server_type: server.commercial_type.clone(),
+            state: server.state.as_str().to_owned(),
+            state_detail: server.state_detail.clone(),
+            addresses: server.public_ips.iter().map(|ip| ip.address.clone()).collect(),
+            abandoned: standing.is_some_and(|standing| standing.is_left_alone) || removals.has_abandoned(&server.id),
+            operation_state: standing.map(|standing| standing.state),
+            operation,
+            copy_of,
+            in_flight,
+            host: tags::host_of(&server.tags).map(str::to_owned),
+            kept: tags::is_kept(&server.tags) || is_kept,
+            created_at: server.creation_date.clone(),
+            server,
+        })
+    }
+
     /// What the slot `state-mapping` is asked about it, as far as Scaleway and the journal say; in a question, the listing
     /// says its type and tags. It counts as being in its state since Scaleway last changed it.
     #[must_use]
@@ -101,7 +141,7 @@ impl MachineReader<'_> {
     pub async fn list(&self, zones: &[Zone], group: Option<&GroupName>) -> Result<Vec<Machine>, Error> {
         let mut wanted = vec![tags::owner_tag(self.owner)];
         wanted.extend(group.map(tags::group_tag));
-        let known = Known::read(self.journal)?;
+        let removals = self.journal.map(Journal::removals).transpose()?.unwrap_or_default();
         let mut machines = Vec::new();
         for zone in zones {
             let request = ListServers { tags: wanted.clone(), ..ListServers::default() };
@@ -110,7 +150,7 @@ impl MachineReader<'_> {
             let mut facts = self.journal.map(Journal::facts).transpose()?;
             for server in servers {
                 if server.has_all_tags(&wanted) && tags::carries_owner(&server.tags, self.owner) {
-                    machines.push(known.machine(zone, server, facts.as_mut())?);
+                    machines.push(Machine::of(zone, server, &removals, facts.as_mut())?);
                 }
             }
         }
@@ -128,85 +168,11 @@ impl MachineReader<'_> {
         match server.map_err(|error| Error::scaleway("reading a server", error))? {
             Some(server) if tags::carries_owner(&server.tags, self.owner) => {
                 let mut facts = self.journal.map(Journal::facts).transpose()?;
-                Known::read(self.journal)?.machine(zone, server, facts.as_mut()).map(Some)
+                let removals = self.journal.map(Journal::removals).transpose()?.unwrap_or_default();
+                Machine::of(zone, server, &removals, facts.as_mut()).map(Some)
             }
             _ => Ok(None),
         }
-    }
-}
-
-/// What the journal knows of servers. Read once for a whole listing: in mass removals there are many open cleanups.
-struct Known {
-    /// What open cleanups remove: servers, and what creations made.
-    cleaned_servers: HashSet<String>,
-    cleaned_creations: HashSet<OperationId>,
-    abandoned: HashSet<String>,
-}
-
-impl Known {
-    fn read(journal: Option<&Journal>) -> Result<Self, Error> {
-        let mut known =
-            Self { cleaned_servers: HashSet::new(), cleaned_creations: HashSet::new(), abandoned: HashSet::new() };
-        let Some(journal) = journal else { return Ok(known) };
-        let cleanups = journal.operations(&OperationFilter {
-            states: vec![OperationState::Open],
-            kind: Some(OperationKind::CleanupServer),
-            ..OperationFilter::default()
-        })?;
-        for cleanup in &cleanups {
-            // One that cannot be read hides nothing: its end is seen all the same.
-            if let Ok(target) = CleanupSpecification::deserialize(&cleanup.specification) {
-                known.cleaned_servers.extend(target.server);
-                known.cleaned_creations.extend(target.creation);
-            }
-        }
-        known.abandoned = journal.abandoned()?;
-        Ok(known)
-    }
-
-    fn machine(&self, zone: &Zone, server: Server, mut facts: Option<&mut Facts<'_>>) -> Result<Machine, Error> {
-        let (mut operation, mut copy_of) = (tags::operation_of(&server.tags), None);
-        let mut standing = None;
-        if let (Some(facts), Some(id)) = (facts.as_deref_mut(), &operation) {
-            let creation = facts.creation(id)?;
-            if creation.made.is_empty() || creation.made.contains(&server.id) {
-                standing = creation.standing;
-            } else {
-                copy_of = operation.take();
-            }
-        }
-        let is_kept = match facts {
-            Some(facts) => facts.is_kept(&server.id)?,
-            None => false,
-        };
-        let is_cleaned = self.cleaned_servers.contains(&server.id)
-            || operation.as_ref().is_some_and(|creation| self.cleaned_creations.contains(creation));
-        let in_flight = if is_cleaned {
-            Some(OperationKind::CleanupServer)
-        } else if standing.is_some_and(|standing| standing.state == OperationState::Open) {
-            Some(OperationKind::CreateServer)
-        } else {
-            None
-        };
-        Ok(Machine {
-            id: server.id.clone(),
-            name: server.name.clone(),
-            group: tags::group_of(&server.tags).map(str::to_owned),
-            zone: zone.to_string(),
-            server_type: server.commercial_type.clone(),
-            state: server.state.as_str().to_owned(),
-            state_detail: server.state_detail.clone(),
-            addresses: server.public_ips.iter().map(|ip| ip.address.clone()).collect(),
-            abandoned: standing.is_some_and(|standing| standing.is_left_alone) || self.abandoned.contains(&server.id),
-            operation_state: standing.map(|standing| standing.state),
-            operation,
-            copy_of,
-            in_flight,
-            host: tags::host_of(&server.tags).map(str::to_owned),
-            kept: tags::is_kept(&server.tags) || is_kept,
-            created_at: server.creation_date.clone(),
-            server,
-        })
     }
 }
 
