@@ -175,47 +175,73 @@ impl<T: Identified> Reading<T> {
 }
 
 /// Different items by id, each where it was seen last and as it was then.
-struct Found<T>(BTreeMap<String, Seen<T>>);
+struct Found<T> {
+    seen: BTreeMap<String, Seen>,
+    /// Kept outside of the map, which moves its values as it grows. Each stays at its place.
+    items: Vec<Option<T>>,
+}
 
-struct Seen<T> {
+/// Where an item was seen last, and its place among the items.
+struct Seen {
     page: u64,
     index: usize,
-    item: T,
+    place: usize,
 }
 
 impl<T> Default for Found<T> {
     fn default() -> Self {
-        Self(BTreeMap::new())
+        Self { seen: BTreeMap::new(), items: Vec::new() }
     }
 }
 
 impl<T: Identified> Found<T> {
     /// Whether any of them was new.
     fn add(&mut self, page: u64, items: Vec<T>) -> bool {
-        let before = self.0.len();
+        let before = self.len();
         for (index, item) in items.into_iter().enumerate() {
-            self.0.insert(item.id().to_owned(), Seen { page, index, item });
+            self.put(page, index, item);
         }
-        self.0.len() > before
+        self.len() > before
+    }
+
+    fn put(&mut self, page: u64, index: usize, item: T) {
+        match self.seen.get_mut(item.id()) {
+            Some(seen) => {
+                (seen.page, seen.index) = (page, index);
+                self.items[seen.place] = Some(item);
+            }
+            None => {
+                self.seen.insert(item.id().to_owned(), Seen { page, index, place: self.items.len() });
+                self.items.push(Some(item));
+            }
+        }
     }
 
     fn take_over(&mut self, other: Found<T>) {
-        self.0.extend(other.0);
+        let Found { seen, mut items } = other;
+        for Seen { page, index, place } in seen.into_values() {
+            if let Some(item) = items[place].take() {
+                self.put(page, index, item);
+            }
+        }
     }
 
     fn len(&self) -> usize {
-        self.0.len()
+        self.seen.len()
     }
 
     fn ids(&self) -> BTreeSet<String> {
-        self.0.keys().cloned().collect()
+        self.seen.keys().cloned().collect()
     }
 
     /// In the order of the list.
     fn into_items(self) -> Vec<T> {
-        let mut seen: Vec<Seen<T>> = self.0.into_values().collect();
+        let Found { seen, mut items } = self;
+        let mut seen: Vec<Seen> = seen.into_values().collect();
         seen.sort_by_key(|seen| (seen.page, seen.index));
-        seen.into_iter().map(|seen| seen.item).collect()
+        let mut ordered = Vec::with_capacity(seen.len());
+        ordered.extend(seen.into_iter().filter_map(|seen| items[seen.place].take()));
+        ordered
     }
 }
 

@@ -132,7 +132,7 @@ pub(crate) trait MachineKind: Sized + Send + Sync + 'static {
     fn lost(fleet: &Arc<Fleet<Self>>, id: &str, why: &str) -> impl Future<Output = ()> + Send;
 
     /// These are all machines that were found.
-    fn looked(_: &Fleet<Self>, _: &BTreeMap<String, Self::Machine>) {}
+    fn looked(_: &Fleet<Self>, _: &Machines<Self>) {}
 
     /// Accepts so many creations, for which there is room, and starts them.
     fn create(fleet: &Arc<Fleet<Self>>, count: u32) -> impl Future<Output = Result<u32, Failure>> + Send;
@@ -163,6 +163,9 @@ pub(crate) trait MachineKind: Sized + Send + Sync + 'static {
         Partial { succeeded: Vec::new(), failure: Some(failure) }
     }
 }
+
+/// The machines that a look found, by the ids of their members. Boxed, since the map moves its values as it grows.
+pub(crate) type Machines<K> = BTreeMap<String, Box<<K as MachineKind>::Machine>>;
 
 /// To and from suspension.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use windlass_scaleway::Zone;
 
 use super::closed::says_closed;
 use super::fleet::Fleet;
-use super::kind::{Machine as _, MachineKind};
+use super::kind::{Machine as _, MachineKind, Machines};
 use super::looks::{Reports, Seen, Unseen};
 use crate::observe::names;
 use crate::protocol::{Failure, State};
@@ -37,13 +37,14 @@ impl<K: MachineKind> Fleet<K> {
         let began = Instant::now();
         let look = self.book.lock().begin_look();
         let listed = join_all(self.zones.iter().map(|zone| self.list(zone))).await;
-        let mut machines: BTreeMap<String, K::Machine> = BTreeMap::new();
+        let mut machines: Machines<K> = BTreeMap::new();
         let mut silent: BTreeMap<Zone, Failure> = BTreeMap::new();
         for (zone, listed) in self.zones.iter().zip(listed) {
             match listed {
                 Ok(listed) => {
                     self.looked.lock().insert(zone.clone(), began);
-                    machines.extend(listed.into_iter().filter_map(|machine| K::take_up(self, zone, machine)));
+                    let taken = listed.into_iter().filter_map(|machine| K::take_up(self, zone, machine));
+                    machines.extend(taken.map(|(id, machine)| (id, Box::new(machine))));
                 }
                 Err(failure) => drop(silent.insert(zone.clone(), failure)),
             }
@@ -166,11 +167,11 @@ impl<K: MachineKind> Fleet<K> {
         reports.keys().filter_map(unseen).collect()
     }
 
-    fn show_machines(&self, machines: &BTreeMap<String, K::Machine>, silent: &BTreeMap<Zone, Failure>) {
+    fn show_machines(&self, machines: &Machines<K>, silent: &BTreeMap<Zone, Failure>) {
         let book = self.book.lock();
         let of = |zone: &Zone| {
-            let here = |(id, _): &(&String, &K::Machine)| book.get(id).is_some_and(|it| it.place.zone == *zone);
-            machines.iter().filter(here).map(|(_, machine)| machine.server_type()).collect::<Vec<_>>()
+            let is_here = |id: &str| book.get(id).is_some_and(|it| it.place.zone == *zone);
+            machines.iter().filter(|(id, _)| is_here(id)).map(|(_, machine)| machine.server_type()).collect::<Vec<_>>()
         };
         for zone in self.zones.iter().filter(|zone| !silent.contains_key(zone)) {
             self.gauges.servers(zone, of(zone).into_iter());
@@ -182,7 +183,7 @@ impl<K: MachineKind> Fleet<K> {
     /// Zones that could not be listed are not asked again.
     async fn look_for_missing(
         &self,
-        machines: &mut BTreeMap<String, K::Machine>,
+        machines: &mut Machines<K>,
         silent: &BTreeMap<Zone, Failure>,
     ) -> Vec<(String, String)> {
         let missing: Vec<(String, Zone, String)> = self
@@ -206,7 +207,7 @@ impl<K: MachineKind> Fleet<K> {
             match answer {
                 Ok(Ok(machine)) => {
                     self.book.lock().saw(&id, machine.id(), machine.state().0, self.lifecycle.now());
-                    machines.insert(id, machine);
+                    machines.insert(id, Box::new(machine));
                 }
                 Ok(Err(why)) => vanished.push((id, why)),
                 Err(error) => tracing::warn!(
@@ -221,12 +222,7 @@ impl<K: MachineKind> Fleet<K> {
 
     /// What the policy is asked, about whom, and what is reported about the members that have no machine to judge. A
     /// question is about one zone. A machine that this look saw before its member's phase changed is judged by the next.
-    fn questions(
-        &self,
-        machines: &BTreeMap<String, K::Machine>,
-        look: u64,
-        now: u64,
-    ) -> (Vec<(Vec<String>, Question)>, Reports) {
+    fn questions(&self, machines: &Machines<K>, look: u64, now: u64) -> (Vec<(Vec<String>, Question)>, Reports) {
         let watched_tags = K::watched_tags(&self.configuration);
         let book = self.book.lock();
         let subject = self.subject();

@@ -14,7 +14,7 @@ mod start;
 mod suspend;
 mod takeover;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -34,7 +34,7 @@ use super::entry::{Entry, Phase};
 use super::error::StartError;
 use super::fleet::Fleet;
 use super::ids::Ids;
-use super::kind::{Begun, Direction, Machine, MachineKind, Opened};
+use super::kind::{Begun, Direction, Machine, MachineKind, Machines, Opened};
 use super::places::Place;
 use crate::configuration::{Configuration, ConfigurationErrors};
 use crate::connect::{Family, KeyPair};
@@ -241,7 +241,7 @@ impl MachineKind for Instances {
         }
     }
 
-    fn looked(fleet: &Fleet<Self>, servers: &BTreeMap<String, scaleway::Server>) {
+    fn looked(fleet: &Fleet<Self>, servers: &Machines<Self>) {
         let addresses = &fleet.kind.last_addresses;
         servers.iter().for_each(|(id, server)| addresses.listed(id, server));
         let book = fleet.book.lock();
