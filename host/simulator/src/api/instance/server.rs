@@ -1,6 +1,6 @@
 //! `/servers`: creation, lists, changes, deletion. Actions are in `action.rs`, volumes in `server_volume.rs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ pub(super) fn get(world: &World, zone: &str, id: &str) -> Outcome {
 
 pub(super) fn list(world: &World, call: &Call, zone: &str) -> Outcome {
     let tags = TagFilter::all(world, call);
-    let ids = call.joined("servers");
+    let ids: BTreeSet<&str> = call.joined("servers").into_iter().collect();
     let networks = call.joined("private_networks");
     let (by_modification, newest_first) = match call.parameter("order") {
         None | Some("creation_date_desc") => (false, true),
@@ -49,7 +49,12 @@ pub(super) fn list(world: &World, call: &Call, zone: &str) -> Outcome {
         ["project", "organization", "name", "commercial_type", "state", "private_network", "private_nic_mac_address"]
             .map(|name| call.parameter(name));
     let (with_ip, without_ip) = (flag("with_ip"), flag("without_ip"));
-    let chosen = world.servers.values().filter(|server| {
+    // Both in the order of ids.
+    let named: Vec<&Server> = match ids.is_empty() {
+        true => world.servers.values().collect(),
+        false => ids.iter().filter_map(|id| world.servers.get(id)).collect(),
+    };
+    let chosen = named.into_iter().filter(|server| {
         server.zone == zone
             && world.lists(&server.id, server.created)
             && fits(project, &server.project)
@@ -59,7 +64,6 @@ pub(super) fn list(world: &World, call: &Call, zone: &str) -> Outcome {
             && fits(state, server.state.as_str())
             && (!with_ip || has_ip(server))
             && (!without_ip || !has_ip(server))
-            && (ids.is_empty() || ids.contains(&server.id.as_str()))
             && network.is_none_or(|network| in_network(server, network))
             && networks.iter().all(|network| in_network(server, network))
             && mac.is_none_or(|mac| world.nics_of(&server.id).iter().any(|nic| nic.mac == mac))
