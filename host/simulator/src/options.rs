@@ -41,7 +41,7 @@ pub struct Options {
     pub apple_silicon_commitment: Duration,
     /// Who is exempt from that, how it is refused, how many hosts are left, and which are there from the start.
     pub apple_silicon: AppleSilicon,
-    /// How many calls the request log holds; beyond that the oldest are forgotten.
+    /// How many calls the request log holds; beyond that the oldest are forgotten. 0: no call is logged.
     pub logged_requests: usize,
     /// Largest request body that is read, in bytes. A larger one gets 413.
     pub body_bytes: usize,

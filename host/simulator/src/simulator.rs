@@ -295,8 +295,7 @@ impl Simulator {
 
         let (sequence, latency, fault) = {
             let mut state = self.shared.state.lock();
-            let (sequence, latency, fault) =
-                state.arrive(&call, agent(&parts.headers), token.as_deref().map(key_mark).unwrap_or_default());
+            let (sequence, latency, fault) = state.arrive(&call, &parts.headers, token.as_deref());
             if let Some((FaultKind::Late(by), _)) = fault
                 && !too_large
             {
@@ -373,7 +372,12 @@ impl State {
     }
 
     /// Logs a call and decides what will happen to it and how long it takes.
-    fn arrive(&mut self, call: &Call, agent: String, key: String) -> (u64, Duration, Option<(FaultKind, Effect)>) {
+    fn arrive(
+        &mut self,
+        call: &Call,
+        headers: &http::HeaderMap,
+        token: Option<&str>,
+    ) -> (u64, Duration, Option<(FaultKind, Effect)>) {
         self.sequence += 1;
         // The gateway refuses before anything behind it hears of a call.
         let refused = self.account.as_mut().is_some_and(|account| !account.admits());
@@ -381,20 +385,23 @@ impl State {
             true => Some((FaultKind::RateLimited, Effect::Before)),
             false => self.faults.meet(call.method.as_str(), &call.path),
         };
-        if self.requests.len() >= self.world.options.logged_requests.max(1) {
-            self.requests.pop_front();
+        let logged = self.world.options.logged_requests;
+        if logged > 0 {
+            if self.requests.len() >= logged {
+                self.requests.pop_front();
+            }
+            self.requests.push_back(RequestRecord {
+                sequence: self.sequence,
+                at_ms: self.clock.now() / 1_000,
+                method: call.method.to_string(),
+                path: call.path.clone(),
+                query: call.raw_query.clone(),
+                agent: agent(headers),
+                key: token.map(key_mark).unwrap_or_default(),
+                status: None,
+                fault: fault.map(|(kind, _)| kind.to_string()),
+            });
         }
-        self.requests.push_back(RequestRecord {
-            sequence: self.sequence,
-            at_ms: self.clock.now() / 1_000,
-            method: call.method.to_string(),
-            path: call.path.clone(),
-            query: call.raw_query.clone(),
-            agent,
-            key,
-            status: None,
-            fault: fault.map(|(kind, _)| kind.to_string()),
-        });
         let latency = self.world.options.latency;
         let jitter = self.world.random.jitter_ms(latency.jitter_ms);
         (self.sequence, Duration::from_millis(latency.base_ms + jitter), fault)

@@ -392,7 +392,7 @@ fn simulator(seed: u64, at: Timestamp) -> Simulator {
     let simulator = Simulator::new(windlass_simulator::Options {
         seed,
         latency: windlass_simulator::Latency { base_ms: LATENCY, jitter_ms: LATENCY },
-        logged_requests: 1,
+        logged_requests: 0,
         ..windlass_simulator::Options::default()
     });
     let epoch = Timestamp::from_second(windlass_simulator::EPOCH_SECONDS).unwrap_or_default();
