@@ -127,8 +127,8 @@ impl<K: MachineKind> Calls for Fleet<K> {
         let began = Instant::now();
         let reports = self.looks.now(self.look().instrument(tracing::trace_span!("update"))).await?;
         metrics::histogram!(names::UPDATE_SECONDS).record(began.elapsed().as_secs_f64());
-        let reported = reports.clone();
-        Ok(Update::of(reports, move || self.book.lock().delivered(&reported)))
+        let reported: Vec<_> = reports.iter().map(|(id, state)| (id.clone(), *state)).collect();
+        Ok(Update::of(reported, move || self.book.lock().delivered(&reports)))
     }
 
     async fn increase(self: Arc<Self>, count: u32) -> Result<u32, Failure> {

@@ -4,6 +4,7 @@
 //! asked: it is answered from what was seen last, for as long as that says anything.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -25,7 +26,7 @@ pub(crate) type Reports = BTreeMap<String, State>;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     /// What is reported about each member.
-    pub(crate) reports: Reports,
+    pub(crate) reports: Arc<Reports>,
     /// The members of zones that could not be asked: what is reported of them is what was seen there last.
     pub(crate) unseen: BTreeMap<String, Unseen>,
 }
@@ -40,7 +41,7 @@ pub(crate) struct Unseen {
 /// All were seen.
 impl From<Reports> for Seen {
     fn from(reports: Reports) -> Self {
-        Self { reports, unseen: BTreeMap::new() }
+        Self { reports: Arc::new(reports), unseen: BTreeMap::new() }
     }
 }
 
@@ -67,7 +68,7 @@ impl Looks {
     ///
     /// # Errors
     /// The look's.
-    pub(crate) async fn now(&self, look: impl Future<Output = Result<Seen, Failure>>) -> Result<Reports, Failure> {
+    pub(crate) async fn now(&self, look: impl Future<Output = Result<Seen, Failure>>) -> Result<Arc<Reports>, Failure> {
         let _turn = self.turn.lock().await;
         self.take(look).await
     }
@@ -89,13 +90,13 @@ impl Looks {
         seen.into_iter().chain(failed).any(|at| at.elapsed() <= FRESH)
     }
 
-    async fn take(&self, look: impl Future<Output = Result<Seen, Failure>>) -> Result<Reports, Failure> {
+    async fn take(&self, look: impl Future<Output = Result<Seen, Failure>>) -> Result<Arc<Reports>, Failure> {
         let began = Instant::now();
         let looked = look.await;
         let mut last = self.last.lock();
         match looked {
             Ok(seen) => {
-                let reports = seen.reports.clone();
+                let reports = Arc::clone(&seen.reports);
                 let logged = last.logged && !seen.unseen.is_empty();
                 *last = Last { seen: Some((began, seen)), failed: None, logged };
                 Ok(reports)
@@ -207,9 +208,9 @@ mod tests {
         looks.now(async { seen(State::Running) }).await.unwrap();
         let since = Instant::now();
         let without_its_zone = || async move {
-            let reports = Reports::from([("a".to_owned(), State::Running), ("b".to_owned(), State::Running)]);
+            let reports = [("a".to_owned(), State::Running), ("b".to_owned(), State::Running)];
             let why = Failure("fr-par-2 is down".to_owned());
-            Ok(Seen { reports, unseen: [("a".to_owned(), Unseen { since, why })].into() })
+            Ok(Seen { reports: Arc::new(reports.into()), unseen: [("a".to_owned(), Unseen { since, why })].into() })
         };
         for _ in 0..15 {
             tokio::time::advance(Duration::from_secs(60)).await;

@@ -76,7 +76,7 @@ impl<K: MachineKind> Fleet<K> {
         }
         count(&reports);
         let unseen = self.unseen(&silent, &reports);
-        Ok(Seen { reports, unseen })
+        Ok(Seen { reports: Arc::new(reports), unseen })
     }
 
     /// The group's machines in a zone. Where there are others, one that hangs does not keep them waiting for long, and
