@@ -23,17 +23,20 @@ impl LastAddresses {
         self.0.lock().get(id).cloned()
     }
 
-    /// Takes in a listed server. A list says nothing about private addresses.
-    pub(crate) fn listed(&self, id: &str, server: &Server) {
-        let external = public_address(server);
+    /// Takes in listed servers. A list says nothing about private addresses.
+    pub(crate) fn listed<'s>(&self, servers: impl Iterator<Item = (&'s str, &'s Server)>) {
         let mut all = self.0.lock();
-        match all.get_mut(id) {
-            Some(known) => known.external = external,
-            None if server.private_nics.is_empty() => {
-                all.insert(id.to_owned(), Addresses { external, internal: String::new() });
+        for (id, server) in servers {
+            let external = public_address(server);
+            match all.get_mut(id) {
+                Some(known) if known.external == external => {}
+                Some(known) => known.external = external.to_owned(),
+                None if server.private_nics.is_empty() => {
+                    all.insert(id.to_owned(), Addresses { external: external.to_owned(), internal: String::new() });
+                }
+                // The runner may need the private one.
+                None => {}
             }
-            // The runner may need the private one.
-            None => {}
         }
     }
 
@@ -44,7 +47,7 @@ impl LastAddresses {
 }
 
 /// The public address, IPv4 before IPv6; empty where there is none.
-pub(super) fn public_address(server: &Server) -> String {
+pub(super) fn public_address(server: &Server) -> &str {
     let of = |family: &str| server.public_ips.iter().find(|ip| ip.family == family && !ip.address.is_empty());
-    of("inet").or_else(|| of("inet6")).map(|ip| ip.address.clone()).unwrap_or_default()
+    of("inet").or_else(|| of("inet6")).map(|ip| ip.address.as_str()).unwrap_or_default()
 }

@@ -69,7 +69,7 @@ impl Fleet<Instances> {
 
     async fn read_addresses(&self, id: &str, zone: &Zone, server: &str) -> Result<Addresses, Unread> {
         let server = self.client.instance(zone).get_server(server).await.map_err(|error| Unread::of(&error))?;
-        let external = public_address(&server);
+        let external = public_address(&server).to_owned();
         match self.private_address(zone, &server).await {
             Ok(internal) => {
                 let addresses = Addresses { external, internal };

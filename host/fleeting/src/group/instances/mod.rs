@@ -243,7 +243,7 @@ impl MachineKind for Instances {
 
     fn looked(fleet: &Fleet<Self>, servers: &Machines<Self>) {
         let addresses = &fleet.kind.last_addresses;
-        servers.iter().for_each(|(id, server)| addresses.listed(id, server));
+        addresses.listed(servers.iter().map(|(id, server)| (id.as_str(), &**server)));
         let book = fleet.book.lock();
         addresses.retain(|id| book.get(id).is_some());
     }
