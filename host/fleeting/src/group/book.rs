@@ -48,6 +48,10 @@ impl Book {
         self.entries.iter()
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&String, &mut Entry)> {
+        self.entries.iter_mut()
+    }
+
     /// How many take up room in the group: all but those that are gone.
     pub(crate) fn occupied(&self) -> usize {
         self.entries.values().filter(|entry| *entry.phase() != Phase::Gone).count()

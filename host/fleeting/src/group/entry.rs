@@ -10,6 +10,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use windlass_lifecycle::{Asking, OperationId, RequestedBy};
 use windlass_policy::slots::release::Activity;
 use windlass_policy::slots::state_mapping::{Action, Mapping, Operation, Report, ServerState};
@@ -173,6 +174,8 @@ pub(crate) struct Entry {
     pub(crate) server: Option<String>,
     /// The state in which the server was last listed, and since when it has been seen so (milliseconds since 1970).
     pub(crate) seen: Option<(ServerState, u64)>,
+    /// When the server was created, as Scaleway writes it, and in milliseconds since 1970.
+    created: Option<(String, Option<u64>)>,
     /// Whether it ever ran.
     pub(crate) has_run: bool,
     /// What the runner did with it, as far as this process has seen.
@@ -200,6 +203,7 @@ impl Entry {
             known_since: None,
             server: None,
             seen: None,
+            created: None,
             has_run: false,
             activity: Activity::default(),
             unwanted_by: None,
@@ -227,6 +231,19 @@ impl Entry {
     /// When its creation or claim began, in milliseconds since 1970.
     pub(super) fn began(&self) -> u64 {
         self.known_since.unwrap_or_else(|| self.operation.made_at())
+    }
+
+    /// When its server was created, in milliseconds since 1970, by Scaleway's date. Parsed once, since each look asks.
+    pub(super) fn created(&mut self, date: &str) -> Option<u64> {
+        match &self.created {
+            Some((known, created)) if known == date => *created,
+            _ => {
+                let at: Option<Timestamp> = date.parse().ok();
+                let created = at.and_then(|at| u64::try_from(at.as_millisecond()).ok());
+                self.created = Some((date.to_owned(), created));
+                created
+            }
+        }
     }
 
     /// Takes in what happened. Answers the phase before it, where it changed anything.

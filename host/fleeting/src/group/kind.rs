@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use windlass_lifecycle::log::Lease;
 use windlass_lifecycle::{Error, Lifecycle, Options, RequestedBy, StateDirectory, SupervisorOptions};
 use windlass_policy::Asker;
@@ -28,7 +27,8 @@ pub(crate) trait Machine: Send + Sync {
     fn server_type(&self) -> &str;
     /// Its state in the contract's words.
     fn state(&self) -> (ServerState, StateDetail);
-    fn created_at(&self) -> Option<Timestamp>;
+    /// When it was created, as Scaleway writes it.
+    fn creation_date(&self) -> &str;
     /// Whether it ever ran, for the member whose machine it is.
     fn has_run(&self, entry: &Entry) -> bool;
     fn tags(&self) -> &[String] {

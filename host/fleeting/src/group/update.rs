@@ -224,7 +224,7 @@ impl<K: MachineKind> Fleet<K> {
     /// question is about one zone. A machine that this look saw before its member's phase changed is judged by the next.
     fn questions(&self, machines: &Machines<K>, look: u64, now: u64) -> (Vec<(Vec<String>, Question)>, Reports) {
         let watched_tags = K::watched_tags(&self.configuration);
-        let book = self.book.lock();
+        let mut book = self.book.lock();
         let subject = self.subject();
         let begin = |zone: &Zone| {
             let question = Question::of_listing(now, zone.as_str(), subject.clone(), watched_tags.to_vec());
@@ -232,13 +232,14 @@ impl<K: MachineKind> Fleet<K> {
         };
         let mut of_zones: BTreeMap<&Zone, (Vec<String>, Question)> = BTreeMap::new();
         let mut reports = Reports::new();
-        for (id, entry) in book.iter() {
+        for (id, entry) in book.iter_mut() {
             match machines.get(id).filter(|_| entry.phase().is_judged() && entry.is_seen_by(look)) {
                 Some(machine) => {
+                    let created = entry.created(machine.creation_date());
+                    let entry = &*entry;
                     let zone = &entry.place.zone;
                     let (ids, question) = of_zones.entry(zone).or_insert_with(|| begin(zone));
                     // Two clocks: Scaleway's may differ from ours, and no machine is older than its operation or claim.
-                    let created = machine.created_at().and_then(|at| u64::try_from(at.as_millisecond()).ok());
                     let created = created.unwrap_or(now).max(entry.began());
                     let since = entry.seen.map_or(now, |(_, since)| since);
                     let (state, detail) = machine.state();

@@ -19,7 +19,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use parking_lot::Mutex;
 use windlass_lifecycle::{
     ClaimName, Control, Error, JournalledClaim, Lifecycle, Operation, OperationId, OperationState, Options,
@@ -77,8 +76,8 @@ impl Machine for Host {
         host_state(self)
     }
 
-    fn created_at(&self) -> Option<Timestamp> {
-        self.created_at()
+    fn creation_date(&self) -> &str {
+        &self.created_at
     }
 
     /// A host out of a pool may be years old: that it was delivered means that it ran.

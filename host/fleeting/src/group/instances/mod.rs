@@ -17,7 +17,6 @@ mod takeover;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use windlass_lifecycle::{
@@ -73,8 +72,8 @@ impl Machine for scaleway::Server {
         server_state(self)
     }
 
-    fn created_at(&self) -> Option<Timestamp> {
-        self.created_at()
+    fn creation_date(&self) -> &str {
+        &self.creation_date
     }
 
     fn has_run(&self, entry: &Entry) -> bool {
