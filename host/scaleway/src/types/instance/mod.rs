@@ -21,7 +21,7 @@ pub use private_nic::{CreatePrivateNic, ListPrivateNics, PrivateNic, PrivateNicS
 pub use product::{ServerType, ServerTypeGpuInfo, ServerTypeNetwork, SizeConstraint, Stock};
 pub use reference::Reference;
 pub use server::{
-    AttachVolume, BootType, CreateServer, ListServers, ListServersOrder, Location, Server, ServerAction,
-    ServerActionRequest, ServerIp, ServerIpState, ServerState, Task, TaskStatus, UpdateServer, VolumeTemplate,
+    AttachVolume, BootType, CreateServer, ListServers, ListServersOrder, Server, ServerAction, ServerActionRequest,
+    ServerIp, ServerIpState, ServerState, Task, TaskStatus, UpdateServer, VolumeTemplate,
 };
 pub use volume::{CreateVolume, ListVolumes, ServerVolume, UpdateVolume, Volume, VolumeState, VolumeType};

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Architecture, Image, PrivateNic, Reference, ServerVolume, VolumeType};
+use super::{Architecture, PrivateNic, Reference, ServerVolume, VolumeType};
 use crate::types::Patch;
 use crate::types::tolerant::answers;
 use crate::types::word::words;
@@ -103,7 +103,7 @@ words! {
 }
 
 answers! {
-    /// An Instance server.
+    /// An Instance server. It has only the fields that Windlass reads: long lists are parsed every few seconds.
     pub struct Server {
         /// UUID.
         pub id: String,
@@ -112,13 +112,9 @@ answers! {
         pub arch: Architecture,
         /// The server type: `DEV1-S`.
         pub commercial_type: String,
-        pub boot_type: BootType,
-        pub organization: String,
         pub project: String,
-        /// The host name the server gives itself: the name at creation.
-        pub hostname: String,
         /// The image it was made from; `None` when made without one.
-        pub image: Option<Image>,
+        pub image: Option<Reference>,
         /// Its volumes by position: `"0"` is the root volume.
         pub volumes: BTreeMap<String, ServerVolume>,
         /// Tags. They may hold keys (`AUTHORIZED_KEY=...`): not for logs.
@@ -133,8 +129,6 @@ answers! {
         pub public_ip: Option<ServerIp>,
         /// Every public address.
         pub public_ips: Vec<ServerIp>,
-        /// Hardware address of the public interface.
-        pub mac_address: String,
         /// Whether a dynamic address is wanted at power-on when no flexible one is attached.
         pub dynamic_ip_required: bool,
         /// Historical private address.
@@ -143,19 +137,12 @@ answers! {
         pub creation_date: String,
         /// When it last changed, RFC 3339.
         pub modification_date: String,
-        pub security_group: Option<Reference>,
         pub placement_group: Option<Reference>,
-        /// Where it runs; `None` when it does not.
-        pub location: Option<Location>,
-        /// The actions that Scaleway would accept now.
-        pub allowed_actions: Vec<ServerAction>,
         /// Its interfaces in private networks.
         pub private_nics: Vec<PrivateNic>,
         pub zone: String,
         /// Whether Scaleway withdraws the server type.
         pub end_of_service: bool,
-        /// Its name in Scaleway's DNS.
-        pub dns: String,
     }
 
     /// A public address as it appears inside a server.
@@ -166,29 +153,10 @@ answers! {
         pub address: String,
         /// Appeared at power-on and goes at stop; cannot be deleted.
         pub dynamic: bool,
-        /// Gateway, when there is one.
-        pub gateway: Option<String>,
-        /// Prefix length: `32`, `64`.
-        pub netmask: String,
         /// `inet` or `inet6`.
         pub family: String,
-        /// `dhcp`, `slaac` or `manual`.
-        pub provisioning_mode: String,
-        /// Tags of the flexible address.
-        pub tags: Vec<String>,
         /// Whether it serves the server yet.
         pub state: ServerIpState,
-        /// Its id at the IPAM API.
-        pub ipam_id: String,
-    }
-
-    /// Where in Scaleway's data centre a server runs.
-    pub struct Location {
-        pub zone_id: String,
-        pub platform_id: String,
-        pub cluster_id: String,
-        pub hypervisor_id: String,
-        pub node_id: String,
     }
 
     /// The answer to an action. A fake one since 2025: its id is all zeros and its status stays `pending` (recorded).
