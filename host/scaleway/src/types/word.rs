@@ -69,7 +69,22 @@ macro_rules! words {
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                Ok(<String as serde::Deserialize>::deserialize(deserializer)?.into())
+                struct Word;
+
+                // Without a `String` in between: most words are known, and lists have many.
+                impl serde::de::Visitor<'_> for Word {
+                    type Value = $name;
+
+                    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        formatter.write_str("a string")
+                    }
+
+                    fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<$name, E> {
+                        Ok($name::from(word))
+                    }
+                }
+
+                deserializer.deserialize_str(Word)
             }
         }
     };
