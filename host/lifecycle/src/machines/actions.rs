@@ -11,7 +11,7 @@ use windlass_scaleway::types::apple_silicon::{
     ListOperatingSystems, OperatingSystem, ReinstallServer, Server, ServerStatus, UpdateServer,
 };
 
-use super::host::{Changed, Over, Presence, Refused, Seen, change, pause, presence, rename, resource};
+use super::host::{Changed, Over, Presence, Refused, Seen, change, pause, presence, rename, rename_read, resource};
 use super::names::{PoolPrefix, is_pending};
 use crate::failure;
 use crate::journal::{Entry, Phase};
@@ -168,6 +168,7 @@ pub(crate) async fn return_to_pool(
     let action = Action::ReturnToPool;
     let claim = &specification.request.claim;
     let host = ours_or_return!(action, run, specification, given);
+    let read_at = Instant::now();
     let id = host.id.as_str();
     let (mark, name) = (claim.returning(id), prefix.name(claim, id));
     // A resumed release knows what an earlier attempt did.
@@ -197,7 +198,7 @@ pub(crate) async fn return_to_pool(
         if host.name != mark {
             let data = json!({ "name": mark, "from": host.name, "pool": name, "system": system });
             run.begin((MARK_STEP, data), Some(resource(&run.zone, id))).await?;
-            match rename(run, MARK_STEP, id, &[&host.name], &mark).await? {
+            match rename_read(run, MARK_STEP, (read_at, &*host), &mark).await? {
                 Changed::Done(_) => {}
                 Changed::Over(ended) => return Ok(over(ended)),
                 Changed::Refused(refused) => return Ok(End::Refused(action, refused)),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_scaleway::types::apple_silicon::{ListServers, Server, UpdateServer};
 use windlass_scaleway::types::instance::Server as InstanceServer;
@@ -21,6 +22,8 @@ use crate::{Error, failure};
 
 /// Tries of a look at a host before it is given up for now: whoever asked comes back.
 const LOOKS: u32 = 3;
+/// How old a read under the same lock may be that stands for the one right before a change.
+const JUST_NOW: Duration = Duration::from_secs(1);
 
 /// Whether a host exists.
 #[derive(Clone, Debug)]
@@ -204,8 +207,11 @@ where
     C: FnMut() -> CFut,
     CFut: Future<Output = Result<A, windlass_scaleway::Error>>,
 {
-    run.trace.in_step(step, change_within(run, step, id, call, judge, done, gone)).await
+    run.trace.in_step(step, change_within(run, step, (id, None), call, judge, done, gone)).await
 }
+
+/// What was read of a host, and when.
+pub(crate) type Read<'a> = (Instant, &'a Server);
 
 /// What a call ended with that took no effect as far as its answer tells.
 struct Unsettled {
@@ -217,7 +223,7 @@ struct Unsettled {
 async fn change_within<T, C, CFut, A>(
     run: &Run,
     step: &str,
-    id: &str,
+    (id, read): (&str, Option<Read<'_>>),
     mut call: C,
     mut judge: impl FnMut(&Server) -> Seen<T>,
     done: impl Fn(A) -> Option<T>,
@@ -231,9 +237,12 @@ where
     // A call whose effect is to be looked for before anything else.
     let mut unsettled: Option<Unsettled> = None;
     let (mut sent, mut taken) = (false, false);
+    let mut read = read.filter(|(at, _)| at.elapsed() < JUST_NOW);
     loop {
         run.check(step)?;
-        let seen = if taken && gone().is_some() {
+        let seen = if let Some((_, host)) = read.take() {
+            Ok(Presence::Here(Box::new(host.clone())))
+        } else if taken && gone().is_some() {
             deleted(&run.shared, &run.zone, id).await
         } else {
             presence(&run.shared, &run.control, &run.zone, id).await
@@ -306,7 +315,6 @@ pub(crate) async fn rename(run: &Run, step: &str, id: &str, from: &[&str], to: &
 }
 
 /// The same, as long as the host fits as well.
-#[expect(clippy::disallowed_methods, reason = "sent by `change`, which has read the host")]
 pub(crate) async fn rename_if(
     run: &Run,
     step: &str,
@@ -315,12 +323,30 @@ pub(crate) async fn rename_if(
     to: &str,
     fits: impl Fn(&Server) -> bool,
 ) -> Result<Changed<Server>, Stop> {
+    rename_of(run, step, (id, None), from, to, fits).await
+}
+
+/// Renames a host that was read under the lock that is held: it is not read again where that was just now.
+pub(crate) async fn rename_read(run: &Run, step: &str, read: Read<'_>, to: &str) -> Result<Changed<Server>, Stop> {
+    let host = read.1;
+    rename_of(run, step, (host.id.as_str(), Some(read)), &[&host.name], to, |_| true).await
+}
+
+#[expect(clippy::disallowed_methods, reason = "sent by `change_within`, which has read the host, or got it just read")]
+async fn rename_of(
+    run: &Run,
+    step: &str,
+    (id, read): (&str, Option<Read<'_>>),
+    from: &[&str],
+    to: &str,
+    fits: impl Fn(&Server) -> bool,
+) -> Result<Changed<Server>, Stop> {
     let api = run.shared.client.apple_silicon(&run.zone);
     let request = UpdateServer::rename(to);
-    let changed = change(
+    let change = change_within(
         run,
         step,
-        id,
+        (id, read),
         || api.update_server(id, &request),
         |server| match server.name.as_str() {
             name if name == to => Seen::Done(server.clone()),
@@ -329,8 +355,8 @@ pub(crate) async fn rename_if(
         },
         |server: Server| (server.name == to && server.id == id).then_some(server),
         || None,
-    )
-    .await?;
+    );
+    let changed = run.trace.in_step(step, change).await?;
     match &changed {
         Changed::Done(server) => run.shared.machines.hosts.replace(&run.zone, server),
         Changed::Over(Over::Gone) => run.shared.machines.hosts.forget(&run.zone, id),
