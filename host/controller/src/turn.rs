@@ -9,6 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams};
 use kube::core::object::HasStatus;
 use kube::{Api, Resource, ResourceExt};
@@ -83,6 +84,8 @@ pub(crate) struct Reconcile<'a, K> {
     pub(crate) now: Timestamp,
     /// The status as it was written last.
     written: MachineStatus,
+    /// The object as the last write of the status answered it.
+    answered: Option<K>,
     /// The operation whose beginning was written.
     beginning: OperationStatus,
     /// Whether a retry was begun, or runs.
@@ -225,6 +228,7 @@ impl<'a, K: Machine> Reconcile<'a, K> {
             job,
             status: written.clone(),
             written,
+            answered: None,
             beginning: OperationStatus::default(),
             is_retrying: false,
             owners,
@@ -402,7 +406,8 @@ impl<'a, K: Machine> Reconcile<'a, K> {
         if self.owners.may_be_cloned(self.object.meta(), self.now) {
             return Ok(());
         }
-        write_with_operation(&self.api, self.object, &self.written, &self.status, beginning).await?;
+        let answered = write_with_operation(&self.api, self.object, &self.written, &self.status, beginning).await?;
+        self.answered = answered.or(self.answered.take());
         self.written = self.status.clone();
         Ok(())
     }
@@ -696,9 +701,12 @@ impl<'a, K: Machine> Reconcile<'a, K> {
         .await
     }
 
-    /// Takes the finalizer away.
+    /// Takes the finalizer away. Our own write of the status has given the object another version: that one is named
+    /// where nobody else has changed it meanwhile.
     pub(crate) async fn remove_finalizer(&mut self) -> Result<Action, Error> {
-        if !let_go(self.context, &self.api, self.object).await? {
+        let ours = self.answered.as_ref().filter(|answered| is_as_seen(answered.meta(), self.object.meta()));
+        let now = ours.unwrap_or(self.object);
+        if !let_go(self.context, &self.api, now).await? {
             return Ok(Action::requeue(FINALIZER_AGAIN));
         }
         self.context.jobs.forget(&self.uid);
@@ -707,9 +715,26 @@ impl<'a, K: Machine> Reconcile<'a, K> {
     }
 }
 
+/// Whether nothing of an object has changed but its status.
+fn is_as_seen(now: &ObjectMeta, seen: &ObjectMeta) -> bool {
+    let but_version = |meta: &ObjectMeta| ObjectMeta { resource_version: None, managed_fields: None, ..meta.clone() };
+    but_version(now) == but_version(seen)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_others_change_beside_a_status_is_seen() {
+        let seen = ObjectMeta { resource_version: Some("1".into()), generation: Some(1), ..ObjectMeta::default() };
+        let written = ObjectMeta { resource_version: Some("2".into()), ..seen.clone() };
+        assert!(is_as_seen(&written, &seen));
+        assert!(!is_as_seen(&ObjectMeta { generation: Some(2), ..written.clone() }, &seen), "the specification");
+        let kept = Some([("windlass.dev/release".to_owned(), "keep".to_owned())].into());
+        assert!(!is_as_seen(&ObjectMeta { annotations: kept, ..written.clone() }, &seen), "an annotation");
+        assert!(!is_as_seen(&ObjectMeta { finalizers: Some(vec!["theirs".into()]), ..written }, &seen), "a finalizer");
+    }
 
     #[test]
     fn a_wait_ends_when_another_policy_decides() {

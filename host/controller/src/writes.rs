@@ -38,20 +38,21 @@ where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
     S: Serialize,
 {
-    write_with_operation(api, object, old, new, None).await
+    write_with_operation(api, object, old, new, None).await.map(drop)
 }
 
 /// Writes what differs between two statuses, and, in the same call, how the operation stands that is about to begin.
 ///
 /// Conditions are applied under a field manager of our own, and only ours: the array is merged by type at the server,
-/// so one that somebody else has set meanwhile stays, however old the object is that we have seen.
+/// so one that somebody else has set meanwhile stays, however old the object is that we have seen. Gives the object as
+/// the last write answered it, if one was sent and the object is there.
 pub(crate) async fn write_with_operation<K, S>(
     api: &Api<K>,
     object: &K,
     old: &S,
     new: &S,
     operation: Option<&OperationStatus>,
-) -> Result<(), Error>
+) -> Result<Option<K>, Error>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
     S: Serialize,
@@ -63,9 +64,10 @@ where
     }
     let conditions = patch.remove(CONDITIONS).map(|all| our_conditions(&all, sets_up(new)));
     let name = object.name_any();
+    let mut answered = None;
     if !patch.is_empty() {
         let patch = json!({"metadata": {"uid": object.uid()}, "status": patch});
-        written(api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch)).await)?;
+        answered = written(api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch)).await)?;
     }
     if let Some(conditions) = conditions {
         let patch = json!({
@@ -74,9 +76,10 @@ where
             "metadata": {"name": name, "uid": object.uid()},
             "status": {CONDITIONS: conditions},
         });
-        written(api.patch_status(&name, &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(&patch)).await)?;
+        let how = PatchParams::apply(FIELD_MANAGER).force();
+        answered = written(api.patch_status(&name, &how, &Patch::Apply(&patch)).await)?;
     }
-    Ok(())
+    Ok(answered)
 }
 
 /// Takes away a condition that somebody else has set, under the version that is read here. `false` when another write
@@ -127,10 +130,10 @@ where
     }
 }
 
-fn written<K>(answer: kube::Result<K>) -> Result<(), Error> {
+fn written<K>(answer: kube::Result<K>) -> Result<Option<K>, Error> {
     match answer {
-        Ok(_) => Ok(()),
-        Err(error) if is_gone(&error) => Ok(()),
+        Ok(object) => Ok(Some(object)),
+        Err(error) if is_gone(&error) => Ok(None),
         Err(error) => Err(Error::kubernetes("writing the status")(error)),
     }
 }
