@@ -1,14 +1,13 @@
 //! Connections that are made again after they were lost, each on a thread of its own.
 
-use std::error::Error as _;
 use std::io;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use postgres::Client;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
+use crate::client::{Client, Failure};
 use crate::settings::Settings;
 
 /// A connection that is made when it is first needed.
@@ -23,7 +22,7 @@ impl Connection {
     }
 
     /// The connection; a new one where there is none, or where it was lost.
-    pub(crate) fn client(&mut self) -> Result<&mut Client, postgres::Error> {
+    pub(crate) fn client(&mut self) -> Result<&mut Client, Failure> {
         self.client.take_if(|client| client.is_closed());
         match self.client {
             Some(ref mut client) => Ok(client),
@@ -32,13 +31,10 @@ impl Connection {
     }
 
     /// Asks something that changes nothing: once more if the connection was lost meanwhile.
-    pub(crate) fn ask<T>(
-        &mut self,
-        ask: impl Fn(&mut Client) -> Result<T, postgres::Error>,
-    ) -> Result<T, postgres::Error> {
+    pub(crate) fn ask<T>(&mut self, ask: impl Fn(&mut Client) -> Result<T, Failure>) -> Result<T, Failure> {
         let was_connected = self.client.is_some();
         match ask(self.client()?) {
-            Err(error) if was_connected && is_lost(&error) => {
+            Err(error) if was_connected && error.is_lost() => {
                 self.client = None;
                 ask(self.client()?)
             }
@@ -49,21 +45,6 @@ impl Connection {
     /// Gives the connection up: what it was doing may go on at the server until that notices.
     pub(crate) fn drop_client(&mut self) {
         self.client = None;
-    }
-}
-
-/// Whether the server did not answer, or ended the connection, rather than refuse a statement.
-pub(crate) fn is_lost(error: &postgres::Error) -> bool {
-    // Class 57 is an operator's intervention, such as a shutdown; 25P03 ends a transaction that was idle.
-    error.code().is_none_or(|code| code.code().starts_with("57P") || code.code() == "25P03")
-}
-
-/// What went wrong, for people.
-pub(crate) fn words(error: &postgres::Error) -> String {
-    match (error.as_db_error(), error.source()) {
-        (Some(refused), _) => refused.message().to_owned(),
-        (None, Some(source)) => format!("{error}: {source}"),
-        (None, None) => error.to_string(),
     }
 }
 
@@ -109,7 +90,7 @@ impl Worker {
     }
 
     /// Has the thread do something and waits for it, while other tasks of a runtime with several threads go on. `None`:
-    /// the thread has ended.
+    /// the thread has ended. It always answers: no connection waits for its server without end.
     pub(crate) fn call<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> T + Send + 'static,

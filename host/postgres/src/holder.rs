@@ -8,10 +8,10 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use postgres::{Client, Transaction};
 use windlass_lifecycle::log::SharingHost;
 
-use crate::connection::{Connection, words};
+use crate::client::{Client, Failure, Transaction};
+use crate::connection::Connection;
 use crate::tables::{self, Found};
 
 /// After so long without a renewal, a process may be taken for dead.
@@ -32,7 +32,7 @@ pub(crate) struct Holder {
 
 impl Holder {
     /// Enters a process that is under way.
-    pub(crate) fn enter(client: &mut Client, host: &str) -> Result<Self, postgres::Error> {
+    pub(crate) fn enter(client: &mut Client, host: &str) -> Result<Self, Failure> {
         let id = uuid::Uuid::new_v4().simple().to_string();
         let process = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
         let entry = "insert into holders (id, host, process, expires_at) \
@@ -54,7 +54,7 @@ impl Holder {
             Ok(0) => self.lose(),
             Ok(_) => {}
             Err(error) => tracing::warn!(
-                error = words(&error),
+                %error,
                 "the shared state cannot be reached; another host may take over what this process does"
             ),
         }
@@ -75,7 +75,7 @@ impl Holder {
 
     /// Begins a write: waits for those of other processes. Gives its number, and `None` where this process was taken for
     /// dead.
-    pub(crate) fn begin(&self, transaction: &mut Transaction<'_>) -> Result<Option<i64>, postgres::Error> {
+    pub(crate) fn begin(&self, transaction: &mut Transaction<'_>) -> Result<Option<i64>, Failure> {
         // One write at a time: conditions hold until the commit, and entries get their numbers in the order of commits.
         transaction.query("select last from fences for update", &[])?;
         let write = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
@@ -87,7 +87,7 @@ impl Holder {
     }
 
     /// Whether a write was committed whose commit had no answer.
-    pub(crate) fn has_written(&self, write: i64, client: &mut Client) -> Result<bool, postgres::Error> {
+    pub(crate) fn has_written(&self, write: i64, client: &mut Client) -> Result<bool, Failure> {
         // The server may still be at it: it holds the lock until then.
         let mut transaction = client.transaction()?;
         transaction.query("select last from fences for update", &[])?;
@@ -96,43 +96,43 @@ impl Holder {
     }
 
     /// Takes a name that one process at a time holds. False where another one does, which lives.
-    pub(crate) fn take(&self, name: &str, client: &mut Client) -> Result<bool, postgres::Error> {
+    pub(crate) fn take(&self, name: &str, client: &mut Client) -> Result<bool, Failure> {
         remove_expired(name, client)?;
         let taken = "insert into leases (name, holder) values ($1, $2) on conflict (name) do nothing";
         Ok(client.execute(taken, &[&name, &self.id])? == 1)
     }
 
-    pub(crate) fn give(&self, name: &str, client: &mut Client) -> Result<(), postgres::Error> {
+    pub(crate) fn give(&self, name: &str, client: &mut Client) -> Result<(), Failure> {
         client.execute("delete from leases where name = $1 and holder = $2", &[&name, &self.id]).map(drop)
     }
 
-    pub(crate) fn leave(&self, client: &mut Client) -> Result<(), postgres::Error> {
+    pub(crate) fn leave(&self, client: &mut Client) -> Result<(), Failure> {
         client.execute("delete from holders where id = $1", &[&self.id]).map(drop)
     }
 }
 
 /// Whether a process holds this name. If its row has expired, it is taken for dead.
-pub(crate) fn is_held(name: &str, client: &mut Client) -> Result<bool, postgres::Error> {
+pub(crate) fn is_held(name: &str, client: &mut Client) -> Result<bool, Failure> {
     remove_expired(name, client)?;
     client.query_one("select exists (select 1 from leases where name = $1)", &[&name]).map(|row| row.get(0))
 }
 
 /// The same for who may not write: an expired process is said to be dead, and nothing follows from it.
-pub(crate) fn seems_held(name: &str, client: &mut Client) -> Result<bool, postgres::Error> {
+pub(crate) fn seems_held(name: &str, client: &mut Client) -> Result<bool, Failure> {
     let held = format!(
         "select exists (select 1 from leases join holders on holder = holders.id where name = $1 and not ({IS_EXPIRED}))"
     );
     client.query_one(&held, &[&name, &LEASE.as_secs_f64()]).map(|row| row.get(0))
 }
 
-fn remove_expired(name: &str, client: &mut Client) -> Result<(), postgres::Error> {
+fn remove_expired(name: &str, client: &mut Client) -> Result<(), Failure> {
     let removed =
         format!("delete from holders where id in (select holder from leases where name = $1) and {IS_EXPIRED}");
     client.execute(&removed, &[&name, &LEASE.as_secs_f64()]).map(drop)
 }
 
 /// The processes that have the log open for writing: the one that renewed last comes first.
-pub(crate) fn hosts(client: &mut Client) -> Result<Vec<SharingHost>, postgres::Error> {
+pub(crate) fn hosts(client: &mut Client) -> Result<Vec<SharingHost>, Failure> {
     if tables::found(client)? == Found::Nothing {
         return Ok(Vec::new());
     }
@@ -141,14 +141,14 @@ pub(crate) fn hosts(client: &mut Client) -> Result<Vec<SharingHost>, postgres::E
 }
 
 /// The process that holds a name.
-pub(crate) fn holder(name: &str, client: &mut Client) -> Result<Option<SharingHost>, postgres::Error> {
+pub(crate) fn holder(name: &str, client: &mut Client) -> Result<Option<SharingHost>, Failure> {
     let of_name = format!("{HOST} from leases join holders on holder = holders.id where name = $1");
     Ok(client.query_opt(&of_name, &[&name])?.as_ref().map(host))
 }
 
 const HOST: &str = "select host, process, (extract(epoch from expires_at) * 1000)::bigint, expires_at >= now()";
 
-fn host(row: &postgres::Row) -> SharingHost {
+fn host(row: &tokio_postgres::Row) -> SharingHost {
     SharingHost {
         host: row.get(0),
         process: row.get::<_, i32>(1).cast_unsigned(),

@@ -4,12 +4,14 @@
 //! - Each process that writes renews a row (see [`LEASE`]). A process that another one took for dead writes no more.
 //! - One transaction writes at a time. It commits what the tasks of a process have to write together.
 //! - A commit without an answer is looked up, so that a lost connection leaves no doubt about a write.
+//! - A connection counts as lost after 20 seconds without an answer, so that nobody waits for a frozen server.
 //!
 //! It needs PostgreSQL 13 or newer, and sessions: a pooler must not share a session among transactions of several
 //! clients.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error"))]
 
+mod client;
 mod connection;
 mod holder;
 mod log;
@@ -20,11 +22,13 @@ mod tables;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use windlass_lifecycle::log::{Log, SharedLog, SharingHost};
 use windlass_lifecycle::{Error, GroupName};
 
-use connection::{Connection, words};
+use client::{Client, Failure};
+use connection::Connection;
 pub use holder::LEASE;
 pub use log::PostgresLog;
 use settings::Settings;
@@ -89,9 +93,16 @@ impl PostgresState {
         Ok(Self { settings: Settings::parse(url, environment, group)?, host, reader: Arc::default() })
     }
 
-    fn ask<T>(&self, ask: impl Fn(&mut postgres::Client) -> Result<T, postgres::Error>) -> Result<T, Error> {
+    /// The same, whose connections count as lost after so long without an answer.
+    #[must_use]
+    pub fn with_silence(mut self, silence: Duration) -> Self {
+        self.settings.silence = silence;
+        self
+    }
+
+    fn ask<T>(&self, ask: impl Fn(&mut Client) -> Result<T, Failure>) -> Result<T, Error> {
         let asked = Connection::new(self.settings.clone()).ask(ask);
-        asked.map_err(|error| self.unopened(words(&error)))
+        asked.map_err(|error| self.unopened(error.to_string()))
     }
 
     fn unopened(&self, problem: String) -> Error {

@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use postgres::{Client, GenericClient, Row, Transaction};
 use serde_json::Value;
+use tokio_postgres::Row;
+use tokio_postgres::types::FromSql;
 use windlass_concurrency::{Bounds, GroupCommit};
 use windlass_lifecycle::Error;
 use windlass_lifecycle::log::{
     Change, Fence, Key, Lease, Log, LogEntry, MAX_DOCUMENT_LEN, Query, Stream, Tally, Target, Write,
 };
 
-use crate::connection::{Connection, Worker, is_lost, words};
+use crate::client::{Client, Failure, Transaction};
+use crate::connection::{Connection, Worker};
 use crate::holder::{Holder, RENEWAL, is_held, seems_held};
 use crate::settings::Settings;
 use crate::sql::{Bound, Sql};
@@ -59,7 +61,7 @@ impl PostgresLog {
             }
             Holder::enter(client, host).map(Ok)
         })();
-        let holder = match entered.map_err(|error| unopened(settings, &words(&error)))? {
+        let holder = match entered.map_err(|error| unopened(settings, &error.to_string()))? {
             Ok(holder) => Arc::new(holder),
             Err(found) => return Err(newer(settings, found)),
         };
@@ -78,7 +80,7 @@ impl PostgresLog {
     /// Opens it for reading: nothing is made or changed.
     pub(crate) fn read_only(settings: &Settings) -> Result<Self, Error> {
         let mut connection = Connection::new(settings.clone());
-        match connection.ask(tables::found).map_err(|error| unopened(settings, &words(&error)))? {
+        match connection.ask(tables::found).map_err(|error| unopened(settings, &error.to_string()))? {
             Found::Nothing => return Err(Error::JournalAbsent { path: PathBuf::from(&settings.place) }),
             Found::Version(found) if found != tables::VERSION => return Err(newer(settings, found)),
             Found::Version(_) => {}
@@ -283,23 +285,21 @@ fn commit(connection: &mut Connection, holder: &Holder, works: Vec<Work>) -> Vec
 fn try_commit(connection: &mut Connection, holder: &Holder, works: Vec<Work>) -> Result<(), String> {
     const TAKEN: &str = "another host took this process for dead: restart it";
     // A connection that was lost while nothing was written shows at the first statement.
-    if connection.ask(|client| client.simple_query("")).is_err() {
-        connection.drop_client();
-    }
+    connection.ask(|client| client.batch_execute("")).map_err(|error| error.to_string())?;
     let lost = {
-        let client = connection.client().map_err(|error| words(&error))?;
-        let mut transaction = client.transaction().map_err(|error| words(&error))?;
-        let write = holder.begin(&mut transaction).map_err(|error| words(&error))?.ok_or(TAKEN)?;
+        let client = connection.client().map_err(|error| error.to_string())?;
+        let mut transaction = client.transaction().map_err(|error| error.to_string())?;
+        let write = holder.begin(&mut transaction).map_err(|error| error.to_string())?.ok_or(TAKEN)?;
         for work in works {
-            let mut savepoint = transaction.transaction().map_err(|error| words(&error))?;
+            let mut savepoint = transaction.savepoint().map_err(|error| error.to_string())?;
             if work(&mut savepoint) {
-                savepoint.commit().map_err(|error| words(&error))?;
+                savepoint.commit().map_err(|error| error.to_string())?;
             }
         }
         match transaction.commit() {
             Ok(()) => return Ok(()),
-            Err(error) if is_lost(&error) => (write, error),
-            Err(error) => return Err(words(&error)),
+            Err(error) if error.is_lost() => (write, error),
+            Err(error) => return Err(error.to_string()),
         }
     };
     // The commit may have reached the server: the holder's row says so.
@@ -308,8 +308,8 @@ fn try_commit(connection: &mut Connection, holder: &Holder, works: Vec<Work>) ->
     let is_written = connection.client().and_then(|client| holder.has_written(write, client));
     match is_written {
         Ok(true) => Ok(()),
-        Ok(false) => Err(words(&error)),
-        Err(_) => Err(format!("{}; whether it was written is not known", words(&error))),
+        Ok(false) => Err(error.to_string()),
+        Err(_) => Err(format!("{error}; whether it was written is not known")),
     }
 }
 
@@ -384,7 +384,7 @@ fn make(transaction: &mut Transaction<'_>, change: &Change, fence: Option<Fence>
     Ok(true)
 }
 
-fn remove(client: &mut impl GenericClient, family: &str, id: &str) -> Result<(), Error> {
+fn remove(client: &mut Client, family: &str, id: &str) -> Result<(), Error> {
     for statement in
         ["delete from entries where family = $1 and id = $2", "delete from streams where family = $1 and id = $2"]
     {
@@ -426,7 +426,7 @@ fn document(row: &Row, column: usize, table: &'static str, name: &str) -> Result
     serde_json::from_str(text).map_err(|error| fault(error.to_string()))
 }
 
-fn get<'r, T: postgres::types::FromSql<'r>>(row: &'r Row, column: usize) -> Result<T, Error> {
+fn get<'r, T: FromSql<'r>>(row: &'r Row, column: usize) -> Result<T, Error> {
     row.try_get(column).map_err(unread)
 }
 
@@ -439,16 +439,16 @@ fn newer(settings: &Settings, found: i32) -> Error {
     Error::JournalNewer { path, found: found.into(), known: tables::VERSION.into() }
 }
 
-fn unread(error: postgres::Error) -> Error {
-    Error::JournalRead { problem: words(&error) }
+fn unread(error: impl Into<Failure>) -> Error {
+    Error::JournalRead { problem: error.into().to_string() }
 }
 
-fn unwritten(error: postgres::Error) -> Error {
-    Error::JournalWrite { problem: words(&error) }
+fn unwritten(error: Failure) -> Error {
+    Error::JournalWrite { problem: error.to_string() }
 }
 
 /// What names the place of a database: a copy or a restored dump has another one.
-pub(crate) fn place(client: &mut Client) -> Result<String, postgres::Error> {
+pub(crate) fn place(client: &mut Client) -> Result<String, Failure> {
     let place = "select system_identifier::text || '/' || (select oid from pg_database where datname = current_database()) \
                  || '/' || current_schema()::regnamespace::oid from pg_control_system()";
     client.query_one(place, &[]).map(|row| row.get(0))

@@ -6,19 +6,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use postgres::{Config, NoTls};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
+use tokio_postgres::config::SslMode;
+use tokio_postgres::{Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use url::Url;
 use windlass_lifecycle::GroupName;
+
+use crate::client::{Client, Failure};
 
 /// Where the tables are if the URL does not say.
 const SCHEMA: &str = "windlass";
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
-/// After so long without an answer, a connection counts as lost.
+/// After so long without an answer to a statement, a connection counts as lost, whatever its socket says: a server that
+/// is frozen sends nothing, and a network may swallow everything. Longer than [`STATEMENT`], so that the server itself
+/// refuses what is slow; with `holder::RENEWAL` shorter than a lease, which is then renewed on a new
+/// connection.
 const SILENCE: Duration = Duration::from_secs(20);
 /// How long a statement may take, and how long it may wait for another host's: shorter than a lease, whose renewal may
 /// have to wait for it.
@@ -69,6 +75,8 @@ pub(crate) struct Settings {
     /// The URL without a password, for messages.
     pub(crate) place: String,
     pub(crate) schema: String,
+    /// After so long without an answer, a connection counts as lost.
+    pub(crate) silence: Duration,
     config: Config,
     tls: Option<MakeRustlsConnect>,
 }
@@ -151,7 +159,7 @@ impl Settings {
         config.connect_timeout(connect_timeout).tcp_user_timeout(SILENCE).keepalives_idle(SILENCE);
         config.keepalives_interval(SILENCE / 4).keepalives_retries(3);
         let seconds = |name: &str, limit: Duration| format!("-c {name}={}", limit.as_millis());
-        config.options(&format!(
+        config.options(format!(
             // Who waited for another one's write must see it.
             "-c search_path={schema} -c default_transaction_isolation=read\\ committed {} {} {}",
             seconds("statement_timeout", STATEMENT),
@@ -159,8 +167,8 @@ impl Settings {
             seconds("idle_in_transaction_session_timeout", IDLE_TRANSACTION)
         ));
         config.ssl_mode(match mode {
-            TlsMode::VerifyFull => postgres::config::SslMode::Require,
-            TlsMode::Disable => postgres::config::SslMode::Disable,
+            TlsMode::VerifyFull => SslMode::Require,
+            TlsMode::Disable => SslMode::Disable,
         });
         let written = url.password().map(decoded);
         let password = match written.or_else(|| environment.get("PGPASSWORD").cloned()) {
@@ -187,14 +195,14 @@ impl Settings {
             true => format!("postgres://{user}@/{database}?host={host}&schema={schema}"),
             false => format!("postgres://{user}@{host}:{port}/{database}?schema={schema}"),
         };
-        Ok(Self { place, schema, config, tls })
+        Ok(Self { place, schema, silence: SILENCE, config, tls })
     }
 
     /// A new connection.
-    pub(crate) fn connect(&self) -> Result<postgres::Client, postgres::Error> {
+    pub(crate) fn connect(&self) -> Result<Client, Failure> {
         match &self.tls {
-            Some(tls) => self.config.connect(tls.clone()),
-            None => self.config.connect(NoTls),
+            Some(tls) => Client::connect(&self.config, tls.clone(), self.silence),
+            None => Client::connect(&self.config, NoTls, self.silence),
         }
     }
 }
@@ -326,8 +334,8 @@ mod tests {
     #[test]
     fn a_server_is_verified_unless_the_url_says_otherwise() {
         let mode = |text: &str| parse(text).unwrap().config.get_ssl_mode();
-        assert_eq!(mode("postgres://ops@db.example.com/state"), postgres::config::SslMode::Require);
-        assert_eq!(mode("postgres://ops@localhost/state?sslmode=disable"), postgres::config::SslMode::Disable);
+        assert_eq!(mode("postgres://ops@db.example.com/state"), SslMode::Require);
+        assert_eq!(mode("postgres://ops@localhost/state?sslmode=disable"), SslMode::Disable);
         let error = parse("postgres://ops@localhost/state?sslmode=prefer").unwrap_err().to_string();
         assert!(error.contains("verify-full"), "{error}");
     }

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use postgres::types::{ToSql, Type};
 use serde_json::Value;
+use tokio_postgres::types::{ToSql, Type};
 use windlass_lifecycle::log::{Condition, Key, Query};
 
 /// A value in a statement.

@@ -1,6 +1,6 @@
 //! The tables, and how one version becomes the next.
 
-use postgres::{Client, Error, GenericClient};
+use crate::client::{Client, Failure};
 
 /// The version of the newest tables, and of the words in the documents.
 pub(crate) const VERSION: i32 = 1;
@@ -55,7 +55,7 @@ pub(crate) enum Found {
 }
 
 /// The version of the tables.
-pub(crate) fn found(client: &mut impl GenericClient) -> Result<Found, Error> {
+pub(crate) fn found(client: &mut Client) -> Result<Found, Failure> {
     let is_there: bool = client.query_one("select to_regclass('version') is not null", &[])?.get(0);
     if !is_there {
         return Ok(Found::Nothing);
@@ -65,7 +65,7 @@ pub(crate) fn found(client: &mut impl GenericClient) -> Result<Found, Error> {
 
 /// Makes what is missing: the schema, the tables, and what is new in this version. Gives the version, which is a newer
 /// one where a newer program wrote it: then nothing is changed.
-pub(crate) fn prepare(client: &mut Client, schema: &str) -> Result<i32, Error> {
+pub(crate) fn prepare(client: &mut Client, schema: &str) -> Result<i32, Failure> {
     if let Found::Version(found @ VERSION..) = found(client)? {
         return Ok(found);
     }
