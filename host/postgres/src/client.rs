@@ -12,6 +12,9 @@ use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Config, Error, Row, Socket};
 
+/// The oldest major version that is used.
+const OLDEST: u32 = 13;
+
 /// Why a statement has no result.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -21,6 +24,8 @@ pub(crate) enum Failure {
     /// The connection was given up.
     #[error("the database did not answer within {0:?}")]
     Silence(Duration),
+    #[error("the server is PostgreSQL {0}, and {oldest} is the oldest that can be used", oldest = OLDEST)]
+    TooOld(String),
     #[error("no connection can be made: {0}")]
     Runtime(io::Error),
 }
@@ -34,7 +39,7 @@ impl Failure {
                 error.code().is_none_or(|code| code.code().starts_with("57P") || code.code() == "25P03")
             }
             Self::Silence(_) => true,
-            Self::Runtime(_) => false,
+            Self::TooOld(_) | Self::Runtime(_) => false,
         }
     }
 }
@@ -45,6 +50,12 @@ fn words(error: &Error) -> String {
         (None, Some(source)) => format!("{error}: {source}"),
         (None, None) => error.to_string(),
     }
+}
+
+/// Whether a server is too old, by the version that it reports, such as `12.22 (Debian 12.22-1)`.
+fn is_too_old(version: &str) -> bool {
+    let major = version.split(|character: char| !character.is_ascii_digit()).next();
+    major.and_then(|major| major.parse::<u32>().ok()).is_some_and(|major| major < OLDEST)
 }
 
 /// A connected client.
@@ -70,6 +81,9 @@ impl Client {
             return Err(Failure::Silence(limit));
         };
         let (client, connection) = connected?;
+        if let Some(version) = connection.parameter("server_version").filter(|version| is_too_old(version)) {
+            return Err(Failure::TooOld(version.to_owned()));
+        }
         Ok(Self { client, line: Line { connection: Some(Box::pin(connection)), is_silent: false, runtime, silence } })
     }
 
@@ -213,5 +227,22 @@ impl Drop for Line {
     fn drop(&mut self) {
         // The client is gone, so the connection tells the server that it ends.
         let _ = self.wait(async { Ok(()) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_older_than_13_is_refused_and_a_newer_one_is_not() {
+        for old in ["9.6.24", "12.22", "12.22 (Debian 12.22-1.pgdg120+1)"] {
+            assert!(is_too_old(old), "{old}");
+        }
+        for used in ["13.0", "17.6 (Ubuntu 17.6-1)", "18beta1", "a pooler"] {
+            assert!(!is_too_old(used), "{used}");
+        }
+        let refused = Failure::TooOld("12.22".to_owned()).to_string();
+        assert_eq!(refused, "the server is PostgreSQL 12.22, and 13 is the oldest that can be used");
     }
 }

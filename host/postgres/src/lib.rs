@@ -34,9 +34,6 @@ pub use log::PostgresLog;
 use settings::Settings;
 pub use settings::SettingsError;
 
-/// The oldest server that is used, as `server_version_num` says it.
-const OLDEST: i32 = 130_000;
-
 /// State in a PostgreSQL database.
 #[derive(Clone, Debug)]
 pub struct PostgresState {
@@ -102,25 +99,10 @@ impl PostgresState {
 
     fn ask<T>(&self, ask: impl Fn(&mut Client) -> Result<T, Failure>) -> Result<T, Error> {
         let asked = Connection::new(self.settings.clone()).ask(ask);
-        asked.map_err(|error| self.unopened(error.to_string()))
-    }
-
-    fn unopened(&self, problem: String) -> Error {
-        Error::JournalOpen { path: PathBuf::from(&self.settings.place), problem }
-    }
-
-    fn check_version(&self) -> Result<(), Error> {
-        let version = "select current_setting('server_version_num')::integer, current_setting('server_version')";
-        let (number, name) = self.ask(|client| {
-            let row = client.query_one(version, &[])?;
-            Ok((row.get::<_, i32>(0), row.get::<_, String>(1)))
-        })?;
-        match number < OLDEST {
-            true => {
-                Err(self.unopened(format!("the server is PostgreSQL {name}, and 13 is the oldest that can be used")))
-            }
-            false => Ok(()),
-        }
+        asked.map_err(|error| Error::JournalOpen {
+            path: PathBuf::from(&self.settings.place),
+            problem: error.to_string(),
+        })
     }
 }
 
@@ -130,10 +112,7 @@ impl SharedLog for PostgresState {
     }
 
     fn open(&self) -> Result<Arc<dyn Log>, Error> {
-        outside_of_tasks(|| {
-            self.check_version()?;
-            Ok(Arc::new(PostgresLog::open(&self.settings, &self.host)?) as Arc<dyn Log>)
-        })
+        outside_of_tasks(|| Ok(Arc::new(PostgresLog::open(&self.settings, &self.host)?) as Arc<dyn Log>))
     }
 
     fn read_only(&self) -> Result<Arc<dyn Log>, Error> {
