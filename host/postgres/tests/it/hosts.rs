@@ -16,6 +16,20 @@ pub(crate) fn note(id: &str, number: usize) -> Vec<Change> {
     vec![Change { entries: vec![json!({"number": number})], ..Change::of(FAMILY, id, Target::Any) }]
 }
 
+/// A write of two entries, which are there together or not at all.
+pub(crate) fn pair(number: usize) -> Vec<Change> {
+    let entries = vec![json!({"number": 2 * number}), json!({"number": 2 * number + 1})];
+    vec![Change { entries, ..Change::of(FAMILY, "pair", Target::Any) }]
+}
+
+/// Which pairs are there. None is half.
+pub(crate) fn pairs(log: &dyn Log) -> Vec<usize> {
+    let numbers = numbers(log);
+    let is_whole = |pair: &[u64]| matches!(pair, [first, second] if first % 2 == 0 && *second == first + 1);
+    assert!(numbers.chunks(2).all(is_whole), "{numbers:?}");
+    numbers.iter().step_by(2).map(|first| *first as usize / 2).collect()
+}
+
 fn everything() -> Query {
     Query { families: &[FAMILY], ..Query::default() }
 }

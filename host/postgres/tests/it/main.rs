@@ -6,4 +6,5 @@ mod cut;
 mod failures;
 mod hosts;
 mod laws;
+mod proxy;
 mod server;
