@@ -155,7 +155,8 @@ impl Server {
         self.run();
     }
 
-    fn until(&self, query: &str, answer: &str) {
+    /// Waits until a query answers so.
+    pub fn until(&self, query: &str, answer: &str) {
         let started = Instant::now();
         while self.execute(query) != answer {
             assert!(started.elapsed() < Duration::from_secs(60), "it never came to that: {query} = {answer}");
@@ -179,6 +180,11 @@ impl Server {
         let children = Command::new("pgrep").args(["-P", &postmaster]).output().unwrap();
         let children = String::from_utf8_lossy(&children.stdout).lines().map(str::to_owned).collect();
         [vec![postmaster], children].concat()
+    }
+
+    /// Sends a signal, such as `-STOP`, to one of its processes.
+    pub fn signal(&self, signal: &str, process: &str) {
+        succeeded(&Command::new("kill").args([signal, process]).output().unwrap());
     }
 
     /// Kills every process of the server, as a loss of power does but for what the kernel has.

@@ -30,7 +30,7 @@ pub(crate) fn pairs(log: &dyn Log) -> Vec<usize> {
     numbers.iter().step_by(2).map(|first| *first as usize / 2).collect()
 }
 
-fn everything() -> Query {
+pub(crate) fn everything() -> Query {
     Query { families: &[FAMILY], ..Query::default() }
 }
 

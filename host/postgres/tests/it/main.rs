@@ -8,3 +8,4 @@ mod hosts;
 mod laws;
 mod proxy;
 mod server;
+mod silence;
