@@ -7,5 +7,6 @@ mod failures;
 mod hosts;
 mod laws;
 mod proxy;
+mod refusals;
 mod server;
 mod silence;

@@ -1,0 +1,31 @@
+//! Writes that the server refuses, and roles that it keeps from what they need not do.
+
+use windlass_lifecycle::log::SharedLog as _;
+
+use crate::hosts::{pair, pairs};
+use crate::server::Server;
+
+const AT_ONCE: &str = "create trigger refuse after insert on s.entries";
+const AT_THE_COMMIT: &str = "create constraint trigger refuse after insert on s.entries deferrable initially deferred";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_serialization_failure_refuses_a_write_whole() {
+    let Some(server) = Server::start() else { return };
+    let log = server.state("s").open().unwrap();
+    let triggers = [("40001", AT_ONCE), ("40P01", AT_ONCE), ("40001", AT_THE_COMMIT), ("40P01", AT_THE_COMMIT)];
+    for (round, (code, trigger)) in triggers.into_iter().enumerate() {
+        // The second of the two entries.
+        let refused = 4 * round + 1;
+        server.execute(&format!(
+            "create or replace function s.refuse() returns trigger language plpgsql as $$ begin \
+             if new.document->>'number' = '{refused}' then \
+             raise 'could not serialize access' using errcode = '{code}'; end if; return null; end $$"
+        ));
+        server.execute(&format!("{trigger} for each row execute function s.refuse()"));
+        let error = log.append(pair(2 * round)).await.unwrap_err().to_string();
+        assert!(error.contains("cannot be written: could not serialize access"), "{code}: {error}");
+        assert!(log.append(pair(2 * round + 1)).await.unwrap().is_some(), "the next one goes on");
+        server.execute("drop trigger refuse on s.entries");
+    }
+    assert_eq!(pairs(&*log), [1, 3, 5, 7]);
+}
