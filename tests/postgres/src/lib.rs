@@ -212,6 +212,13 @@ impl Server {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
+    /// Runs a statement that must fail, as an administrator. Gives why it does.
+    pub fn refused(&self, statement: &str) -> String {
+        let output = self.psql(statement);
+        assert!(!output.status.success(), "{statement} was not refused");
+        String::from_utf8(output.stderr).unwrap()
+    }
+
     /// Has the rows of all processes expire in a schema, as if nobody had renewed them for an hour in which the server
     /// could be reached.
     pub fn expire(&self, schema: &str) {

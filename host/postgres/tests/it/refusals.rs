@@ -1,8 +1,11 @@
 //! Writes that the server refuses, and roles that it keeps from what they need not do.
 
-use windlass_lifecycle::log::SharedLog as _;
+use std::collections::BTreeMap;
 
-use crate::hosts::{pair, pairs};
+use windlass_lifecycle::log::SharedLog as _;
+use windlass_postgres::PostgresState;
+
+use crate::hosts::{everything, pair, pairs};
 use crate::server::Server;
 
 const AT_ONCE: &str = "create trigger refuse after insert on s.entries";
@@ -28,4 +31,34 @@ async fn a_serialization_failure_refuses_a_write_whole() {
         server.execute("drop trigger refuse on s.entries");
     }
     assert_eq!(pairs(&*log), [1, 3, 5, 7]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_works_with_the_rights_that_the_page_gives() {
+    let Some(server) = Server::start() else { return };
+    let owner = server.state("windlass");
+    drop(owner.open().unwrap());
+    let page = include_str!("../../../../docs/shared-state.md");
+    let (_, section) = page.split_once("## Give it fewer rights\n").unwrap();
+    let (_, block) = section.split_once("```sql\n").unwrap();
+    let (sql, _) = block.split_once("```\n").unwrap();
+    server.execute(sql);
+    let url = server.url("windlass").replace("windlass@", "operators@");
+    let state = PostgresState::parse(&url, &BTreeMap::new(), "here").unwrap();
+    let log = state.open().unwrap();
+    let lease = log.register("1-here").unwrap();
+    assert!(log.lives("1-here"));
+    assert!(log.append(pair(0)).await.unwrap().is_some());
+    assert_eq!(pairs(&*log), [0]);
+    assert_eq!(log.forget(everything()).await.unwrap(), 1);
+    assert_eq!(state.hosts().unwrap().len(), 1);
+    assert_eq!(state.place().unwrap(), owner.place().unwrap());
+    for (statement, problem) in [
+        ("create table windlass.more ()", "permission denied for schema windlass"),
+        ("drop table windlass.entries", "must be owner of table entries"),
+    ] {
+        let refused = server.refused(&format!("set role operators; {statement}"));
+        assert!(refused.contains(problem), "{refused}");
+    }
+    drop(lease);
 }
