@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that unwraps fails with the error")]
 #![allow(clippy::missing_panics_doc, reason = "tests fail by panics")]
 
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -26,6 +27,10 @@ pub struct Server {
     folder: TempDir,
     /// The folder of its data, in `folder`.
     data: &'static str,
+    /// Of its socket's name, and on the network if it listens there.
+    port: u16,
+    /// Its settings.
+    settings: Vec<String>,
     child: Option<Child>,
 }
 
@@ -45,6 +50,29 @@ impl Drop for Standby {
 impl Server {
     /// Starts one. `None`, and a word about it, where there is no PostgreSQL.
     pub fn start() -> Option<Self> {
+        let mut server = Self::made()?;
+        server.run();
+        Some(server)
+    }
+
+    /// Starts one that also listens, with TLS, at `localhost` and 127.0.0.2. The certificate and its key are PEM.
+    pub fn start_with_tls(certificate: &str, key: &str) -> Option<Self> {
+        let mut server = Self::made()?;
+        server.port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        server.settings = vec!["listen_addresses=localhost,127.0.0.2".to_owned(), "ssl=on".to_owned()];
+        for (name, pem) in [("cert", certificate), ("key", key)] {
+            let path = server.folder.path().join(name);
+            std::fs::write(&path, pem).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+            server.give(&path);
+            server.settings.push(format!("ssl_{name}_file={}", path.display()));
+        }
+        server.run();
+        Some(server)
+    }
+
+    /// One that does not run yet.
+    fn made() -> Option<Self> {
         let Some(programs) = programs() else {
             assert!(std::env::var_os("WINDLASS_POSTGRES_REQUIRED").is_none(), "there is no PostgreSQL");
             eprintln!("SKIPPED: there is no PostgreSQL: apt-get install postgresql");
@@ -52,14 +80,19 @@ impl Server {
         };
         let user = is_root().then(|| user_named(POSTGRES).expect("the package makes the user postgres"));
         let folder = tempfile::Builder::new().prefix("windlass-pg").tempdir_in("/tmp").unwrap();
-        if let Some((user, group)) = user {
-            std::os::unix::fs::chown(folder.path(), Some(user), Some(group)).unwrap();
-        }
-        let mut server = Self { programs, user, folder, data: "data", child: None };
+        let settings = vec!["listen_addresses=".to_owned()];
+        let server = Self { programs, user, folder, data: "data", port: 5432, settings, child: None };
+        server.give(server.folder());
         let made = server.command("initdb").args(["-A", "trust", "-U", "windlass", "-N", "-D", "data"]).output();
         succeeded(&made.unwrap());
-        server.run();
         Some(server)
+    }
+
+    /// Makes the server's user the owner.
+    fn give(&self, path: &Path) {
+        if let Some((user, group)) = self.user {
+            chown(path, Some(user), Some(group)).unwrap();
+        }
     }
 
     /// The folder with its socket.
@@ -91,8 +124,9 @@ impl Server {
         let (log, socket) = (self.folder.path().join("log"), self.folder.path().join(socket));
         let start = || {
             let mut command = self.command("postgres");
-            command.args(["-D", data, "-c", "listen_addresses=", "-k"]).arg(&socket);
+            command.args(["-D", data, "-p", &self.port.to_string(), "-k"]).arg(&socket);
             command.args(["-c", "max_connections=200", "-c", "shared_buffers=16MB"]);
+            command.args(self.settings.iter().flat_map(|setting| ["-c", setting.as_str()]));
             command.stdout(Stdio::null()).stderr(std::fs::File::create(&log).unwrap()).spawn().unwrap()
         };
         let (mut child, started) = (start(), Instant::now());
@@ -117,9 +151,7 @@ impl Server {
         succeeded(&copy.output().unwrap());
         let socket = self.folder.path().join(STANDBY_SOCKET);
         std::fs::create_dir(&socket).unwrap();
-        if let Some((user, group)) = self.user {
-            std::os::unix::fs::chown(&socket, Some(user), Some(group)).unwrap();
-        }
+        self.give(&socket);
         let standby = Standby { child: self.serve(STANDBY, STANDBY_SOCKET) };
         if synchronous {
             self.execute("alter system set synchronous_standby_names = '*'");
@@ -202,7 +234,13 @@ impl Server {
     /// The URL of a schema of its own.
     #[must_use]
     pub fn url(&self, schema: &str) -> String {
-        format!("postgres://windlass@/postgres?host={}&schema={schema}", self.folder.path().display())
+        format!("{}&host={}", self.url_at("localhost", schema), self.folder.path().display())
+    }
+
+    /// The same over the network, by this name of the server.
+    #[must_use]
+    pub fn url_at(&self, host: &str, schema: &str) -> String {
+        format!("postgres://windlass@{host}:{}/postgres?schema={schema}", self.port)
     }
 
     /// Runs a statement as an administrator. Gives what it prints.
@@ -236,7 +274,7 @@ impl Server {
     fn psql_at(&self, socket: &Path, statement: &str) -> Output {
         let mut command = self.command("psql");
         command.args(["-X", "-A", "-t", "-U", "windlass", "-d", "postgres", "-c", statement]);
-        command.arg("-h").arg(socket).output().unwrap()
+        command.args(["-p", &self.port.to_string(), "-h"]).arg(socket).output().unwrap()
     }
 }
 

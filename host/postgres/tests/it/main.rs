@@ -10,3 +10,4 @@ mod proxy;
 mod refusals;
 mod server;
 mod silence;
+mod tls;
