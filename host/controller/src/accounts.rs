@@ -143,8 +143,11 @@ impl Accounts {
         let options = &self.options;
         let place = (namespace.to_owned(), name.to_owned());
         let mut known = self.known.lock().await;
-        // A Secret counts as it was read for as long as a listing does.
-        let fresh = |known: &&Known| known.read_at.elapsed() < options.settings.listing_interval;
+        // A Secret counts as it was read for as long as a listing does, unless its key is refused: somebody may have
+        // corrected it just now, and asked for a retry.
+        let fresh = |known: &&Known| {
+            known.read_at.elapsed() < options.settings.listing_interval && !known.account.scaleway.is_denied()
+        };
         let now = Instant::now();
         if let Some(known) = known.get_mut(&place) {
             known.used_at = now;

@@ -92,6 +92,15 @@ pub(crate) fn words_of(error: &LifecycleError) -> String {
     }
 }
 
+/// An error's words without the id of the request, which is another one at each try: a condition that says the same is
+/// not written again.
+pub(crate) fn without_request(words: &str) -> String {
+    match words.split_once(" [request ") {
+        Some((before, rest)) => format!("{before}{}", rest.split_once(']').map_or("", |(_, after)| after)),
+        None => words.to_owned(),
+    }
+}
+
 /// Whether objects that ask for the same wait for the same where they wait for this reason.
 pub(crate) fn is_shared_wait(reason: &str) -> bool {
     ["NoHostAvailable", "LimitReached", "NotPlaced"].contains(&reason)
@@ -281,6 +290,17 @@ pub(crate) fn word(outcome: &ReleaseOutcome) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_id_of_a_request_is_left_out_of_a_condition() {
+        for (words, short) in [
+            ("GET /a: 401 denied [request 1-2]", "GET /a: 401 denied"),
+            ("401 [request 1]; try again", "401; try again"),
+            ("refused", "refused"),
+        ] {
+            assert_eq!(without_request(words), short);
+        }
+    }
 
     #[test]
     fn waits_grow_to_their_bound() {

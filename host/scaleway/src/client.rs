@@ -1,5 +1,6 @@
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -49,6 +50,8 @@ struct Shared {
     headers: HeaderMap,
     rate: RateLimit,
     concurrency: Concurrency,
+    /// Whether the last call that got an answer was refused for the key.
+    denied: AtomicBool,
 }
 
 /// The answer to a raw request, whatever its status.
@@ -110,6 +113,7 @@ impl Client {
         let shared = Shared {
             rate: RateLimit::new(limits),
             concurrency: Concurrency::new(limits),
+            denied: AtomicBool::new(false),
             headers,
             transport,
             settings,
@@ -120,6 +124,12 @@ impl Client {
     /// The settings it was made with.
     pub fn settings(&self) -> &Settings {
         &self.shared.settings
+    }
+
+    /// Whether Scaleway refused the key (401 or 403) in its last answer. Whoever got the key from somewhere looks there
+    /// again: it may have been replaced.
+    pub fn is_denied(&self) -> bool {
+        self.shared.denied.load(Ordering::Relaxed)
     }
 
     /// Sends any request to Scaleway, under the same limits, and returns the answer whatever its status.
@@ -259,6 +269,9 @@ impl Shared {
             let elapsed = start.elapsed();
 
             let status = response.as_ref().ok().map(|response| response.status().as_u16());
+            if let Some(status) = status {
+                self.denied.store(matches!(status, 401 | 403), Ordering::Relaxed);
+            }
             if let Ok(response) = &response
                 && let Some(request_id) = self.request_id(response.headers())
             {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::StreamExt as _;
 use futures::stream;
 use windlass_lifecycle::{
-    Asking, CloudInit, Control, Error as LifecycleError, OperationId, ReleaseOutcome, Report, ResourceKind,
+    Asking, Attempts, CloudInit, Control, Error as LifecycleError, OperationId, ReleaseOutcome, Report, ResourceKind,
     ResourceName, Target,
 };
 use windlass_policy::slots::types::FailureClass;
@@ -14,7 +14,7 @@ use windlass_scaleway::Zone;
 use crate::failure;
 use crate::name::NodeGroupName;
 use crate::record::{KeptNode, Node, NodeRole, NodeState, OperationKind, Stage};
-use crate::run::{Run, Stop};
+use crate::run::{MAX_WAITS, Run, Stop};
 use crate::specification::NodeGroup;
 use crate::stages::see;
 use crate::store::StoreError;
@@ -258,7 +258,7 @@ async fn remove_one(run: &Run, step: Step, name: &str, control: &Control) -> Res
         return run.change_node(name, gone, Some(Run::done(step, name))).await;
     }
     run.change_node(name, |node| node.state = NodeState::Removing, None).await?;
-    match clean_up(run, &node, control).await? {
+    match clean_up(run, &node, Some(step), control).await? {
         Removed::Gone => run.change_node(name, gone, Some(Run::done(step, name))).await,
         Removed::Kept(kept) => {
             let (at, words) = (run.now(), kept.to_string());
@@ -301,8 +301,9 @@ enum Removed {
 }
 
 /// Removes what the journal knows of a node, as far as the release policy lets it go. The nodes that this operation
-/// has made are not asked about: they never served.
-async fn clean_up(run: &Run, node: &Node, control: &Control) -> Result<Removed, Stop> {
+/// has made are not asked about: they never served. What another operation is removing, as one does that a process has
+/// left and the next one went on with, is waited for within `step`, as long as the retry slot says.
+async fn clean_up(run: &Run, node: &Node, step: Option<Step>, control: &Control) -> Result<Removed, Stop> {
     let Some(creation) = &node.creation else { return Ok(Removed::Gone) };
     let target = match run.shared.lifecycle.journal().operation(creation) {
         // The journal is lost, or another's: what carries the creation's tag is the node's.
@@ -325,13 +326,24 @@ async fn clean_up(run: &Run, node: &Node, control: &Control) -> Result<Removed, 
         true => target.requested_by(requested_by),
         false => target.released_by(requested_by, Asking::default()),
     };
-    let released = match run.shared.lifecycle.release(request, control).await {
-        Ok(released) => released,
-        Err(LifecycleError::LeftOpen { .. }) => return Err(Stop::Left),
-        Err(LifecycleError::Unrecorded { left, source, .. }) => {
-            return Err(unrecorded(run, &node.name, &left, &source));
+    let mut attempts = Attempts::within(MAX_WAITS);
+    let released = loop {
+        let error = match run.shared.lifecycle.release(request.clone(), control).await {
+            Ok(released) => break released,
+            Err(LifecycleError::LeftOpen { .. }) => return Err(Stop::Left),
+            Err(LifecycleError::Unrecorded { left, source, .. }) => {
+                return Err(unrecorded(run, &node.name, &left, &source));
+            }
+            Err(error) => error,
+        };
+        let (LifecycleError::CleanupUnderWay { .. }, Some(step)) = (&error, step) else {
+            return Ok(Removed::Left(error.to_string()));
+        };
+        let failed = failure::of_class(FailureClass::TransientState, error.to_string());
+        match run.after_failure(step, &mut attempts, failed).await {
+            Err(Stop::Failed(_)) => return Ok(Removed::Left(error.to_string())),
+            waited => waited?,
         }
-        Err(error) => return Ok(Removed::Left(error.to_string())),
     };
     Ok(match (&released.outcome, &released.report) {
         (ReleaseOutcome::Kept, Some(report)) if report.is_clean() => Removed::Kept(KeptNode {
@@ -370,7 +382,7 @@ pub(crate) async fn remove_unrecorded(run: &Run) -> Vec<String> {
     let control = &control;
     stream::iter(nodes)
         .map(|node| async move {
-            match clean_up(run, &node, control).await {
+            match clean_up(run, &node, None, control).await {
                 Ok(Removed::Gone) => None,
                 Ok(Removed::Kept(kept)) => Some(format!("{}: {kept}", node.name)),
                 Ok(Removed::Left(why)) => Some(format!("{}: {why}", node.name)),

@@ -8,7 +8,7 @@ use futures::FutureExt as _;
 use windlass_cluster::{
     CalledOff, ClusterControl, ClusterEventKind, ClusterState, Error, NodeState, OperationState, Requests, Stage,
 };
-use windlass_lifecycle::{Journal, OperationFilter, RequestedBy, Requester};
+use windlass_lifecycle::{Control, Journal, OperationFilter, RequestedBy, Requester, Target};
 use windlass_policy::slots::types::FailureClass;
 use windlass_simulator::{FaultKind, FaultRule};
 
@@ -58,6 +58,27 @@ fn a_scaling_that_fails_for_another_reason_makes_no_cluster_active_whose_nodes_d
         world.simulator.clear_faults();
         clusters.scale(&farm(), &scale(&[("web", 3)], &[]), &quiet()).await.unwrap();
         assert_eq!(clusters.status(&farm()).await.unwrap().cluster.state, ClusterState::Active);
+    });
+}
+
+#[test]
+fn a_node_that_another_operation_removes_is_waited_for() {
+    run(async {
+        let world = World::new(36).await;
+        let clusters = farm_of(&world, 2).await;
+        let creation = clusters.status(&farm()).await.unwrap().nodes[1].creation.clone().unwrap();
+        let other = world.lifecycle(&host());
+        let removal = other.begin_cleanup(&Target::Operation(creation)).await.unwrap();
+        let removal = tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            removal.run(&Control::new()).await
+        });
+        clusters.scale(&farm(), &scale(&[("web", 1)], &[]), &quiet()).await.unwrap();
+        removal.await.unwrap().unwrap();
+        let status = clusters.status(&farm()).await.unwrap();
+        assert_eq!(status.cluster.state, ClusterState::Active);
+        assert_eq!(world.servers(), ["farm-web-1"]);
+        world.assert_closed("both removals have ended");
     });
 }
 

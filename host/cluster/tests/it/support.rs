@@ -373,17 +373,22 @@ impl World {
     }
 
     pub(crate) fn start_with(&self, host: Arc<Host>, store: Arc<dyn ClusterStore>) -> Clusters {
+        let lifecycle = self.lifecycle(&host);
+        let mut options = ClusterOptions::new(lifecycle, self.client.clone(), host, store);
+        options.hooks = self.hooks.clone();
+        Clusters::new(options)
+    }
+
+    /// The lifecycle of a further process.
+    pub(crate) fn lifecycle(&self, host: &Arc<Host>) -> Lifecycle {
         let start = self.starts.get() + 1;
         self.starts.set(start);
-        let mut options = Options::new(self.client.clone(), Arc::clone(&host), self.state());
+        let mut options = Options::new(self.client.clone(), Arc::clone(host), self.state());
         options.owner = Some(owner());
         options.durability = Durability::Process;
         options.clock = Clock::simulated(NOW + start * 3_600_000);
         options.seed = Some(self.seed ^ (start << 32));
-        let lifecycle = Lifecycle::open(options).unwrap();
-        let mut options = ClusterOptions::new(lifecycle, self.client.clone(), host, store);
-        options.hooks = self.hooks.clone();
-        Clusters::new(options)
+        Lifecycle::open(options).unwrap()
     }
 
     pub(crate) fn resources(&self) -> Resources {

@@ -296,12 +296,18 @@ impl Cluster<'_> {
                 }
                 Ok(Action::requeue(self.context.settings.listing_interval))
             }
-            Next::RemoveFinalizer => {
-                if let Found::Status(status) = restore::find(self.context, self.object).await? {
-                    return self.restore(*status).await;
+            Next::RemoveFinalizer => match restore::find(self.context, self.object).await? {
+                Found::Status(status) => self.restore(*status).await,
+                Found::Unknown(why) => {
+                    let words = format!(
+                        "whether servers of the cluster exist cannot be seen: {why}. To delete the object anyway, \
+                             set the annotation {}",
+                        annotations::ABANDON
+                    );
+                    self.wait_for_people("ServersUnreadable", &words).await
                 }
-                self.let_go().await
-            }
+                Found::Nothing | Found::Servers(_) => self.let_go().await,
+            },
             Next::Abandon => self.abandon().await,
         }
     }
@@ -429,13 +435,20 @@ impl Cluster<'_> {
     async fn found(&mut self) -> Result<Option<Action>, Error> {
         match restore::find(self.context, self.object).await? {
             Found::Nothing => Ok(None),
-            Found::Servers(why) => {
-                self.say(false, "ServersFound", &why);
-                self.write().await?;
-                Ok(Some(Action::requeue(self.context.settings.retry_interval)))
+            Found::Servers(why) => self.wait_for_people("ServersFound", &why).await.map(Some),
+            Found::Unknown(why) => {
+                let words = format!("no server is created until it is seen whether some exist already: {why}");
+                self.wait_for_people("ServersUnreadable", &words).await.map(Some)
             }
             Found::Status(status) => self.restore(*status).await.map(Some),
         }
+    }
+
+    /// Says why nothing is done, and looks again later.
+    async fn wait_for_people(&mut self, reason: &str, why: &str) -> Result<Action, Error> {
+        self.say(false, reason, why);
+        self.write().await?;
+        Ok(Action::requeue(self.context.settings.retry_interval))
     }
 
     /// Gives the object the record of the servers that are its.

@@ -18,6 +18,7 @@ use crate::Error;
 use crate::approvals::{approved, key_of_cluster, remedy};
 use crate::context::Context;
 use crate::kinds::{GroupStatus, InstanceMachine, NodeStatus, ServerCluster, ServerClusterSpec, ServerClusterStatus};
+use crate::outcome::without_request;
 use crate::server_fields::operation_of;
 
 /// The tags of a node's server.
@@ -28,6 +29,8 @@ const KEPT: &str = "windlass-kept";
 pub(super) enum Found {
     /// Nothing: it may be created.
     Nothing,
+    /// The zone cannot be listed: why not.
+    Unknown(String),
     /// Servers which no administrator has handed over: why it waits.
     Servers(String),
     /// The status that they make.
@@ -38,7 +41,10 @@ pub(super) enum Found {
 pub(super) async fn find(context: &Context, object: &ServerCluster) -> Result<Found, Error> {
     let Ok(zone) = object.spec.zone.parse::<Zone>() else { return Ok(Found::Nothing) };
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    let listing = context.lifecycle.servers(&zone).await?;
+    let listing = match context.lifecycle.servers(&zone).await {
+        Ok(listing) => listing,
+        Err(error) => return Ok(Found::Unknown(without_request(&error.to_string()))),
+    };
     let mut nodes = nodes(&object.spec, &name, &listing.machines);
     if nodes.is_empty() {
         return Ok(Found::Nothing);

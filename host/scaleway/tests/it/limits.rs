@@ -241,3 +241,18 @@ async fn a_tower_service_is_a_transport() {
     assert!(error.is_ambiguous() && error.to_string().contains("the line is dead"), "{error}");
     assert_eq!(client.send_raw("POST", "/x", Some("echo".into())).await.unwrap().body, "echo");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_key_counts_as_denied_until_an_answer_accepts_it() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let (client, _) = client_with(settings(), move |_| {
+        let status = [204, 401, 404, 403][asked.fetch_add(1, Ordering::SeqCst)];
+        async move { Ok(response(status, "")) }
+    });
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        client.send_raw("GET", "/instance/v1/zones/fr-par-1/ips/i", None).await.unwrap();
+        seen.push(client.is_denied());
+    }
+    assert_eq!(seen, [false, true, false, true]);
+}

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use windlass_simulator::AppleSiliconPool;
+use windlass_simulator::{AppleSiliconPool, Options};
 use windlass_test_kubernetes::{
     ControlPlane, Controller, ControllerOptions, Kind, MachineOptions, Scene, User, eventually,
 };
@@ -423,6 +423,30 @@ async fn a_namespace_removed_while_nobody_works_is_emptied_by_the_next_controlle
     ensure!(scene.scaleway().instances().is_empty(), "{:#?}", scene.scaleway().instances());
     ensure!(scene.scaleway().host(&host)?.in_pool());
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_retry_uses_a_key_that_was_corrected_just_before() -> Result<()> {
+    let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
+    let good = "22222222-2222-4222-8222-222222222222";
+    let options = Options { tokens: [good.to_owned()].into(), ..Scene::options() };
+    let scene = Scene::with(plane, "corrected", options).await?;
+    // A Secret counts for that long as it was read.
+    let _controller = scene.start(&ControllerOptions::default().argument("--listing-interval=10m")).await?;
+    let mut wrong = credentials("team", TEAM_A);
+    wrong["stringData"]["SCW_SECRET_KEY"] = json!("33333333-3333-4333-8333-333333333333");
+    scene.apply(&wrong).await?;
+    let group = json!({"name": "web", "count": 1, "types": ["DEV1-S"], "image": "ubuntu_noble"});
+    let mut farm = Kind::ServerCluster.object("farm");
+    farm["spec"] = json!({"zone": "fr-par-1", "groups": [group], "credentialsRef": {"name": "team"}});
+    scene.apply(&farm).await?;
+    says(&scene, Kind::ServerCluster, "farm", "ServersUnreadable").await?;
+    scene.apply(&credentials("team", TEAM_A)).await?;
+    scene.patch(Kind::ServerCluster, "farm", json!({"metadata": {"annotations": {"windlass.dev/retry": "1"}}})).await?;
+    ready(&scene, Kind::ServerCluster, "farm").await?;
+    scene.delete(Kind::ServerCluster, "farm").await?;
+    scene.gone(Kind::ServerCluster, "farm").await?;
+    scene.end().await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

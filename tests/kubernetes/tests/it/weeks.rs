@@ -16,7 +16,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
-use windlass_simulator::{AppleSiliconPool, Effect, FaultKind, Options, key_mark};
+use windlass_simulator::{AppleSiliconPool, Effect, FaultKind, Options, Resources, key_mark};
 use windlass_test_kubernetes::{
     ControlPlane, Controller, ControllerOptions, Kind, MachineOptions, Scaleway, Scene, User, check_past, eventually,
 };
@@ -381,7 +381,9 @@ impl<'plane> Week<'plane> {
         let objects = self.tenants[of].scene.list(kind).await?;
         let ids =
             objects.iter().filter(|one| is_at_rest(one)).filter_map(|one| one.data["status"]["serverID"].as_str());
-        let ids: Vec<&str> = ids.filter(|id| !self.strange.contains_key(*id)).collect();
+        // Until a leader looks again, a status may name one that a colleague deleted.
+        let resources = self.scaleway().simulator().resources();
+        let ids: Vec<&str> = ids.filter(|id| !self.strange.contains_key(*id) && is_there(&resources, id)).collect();
         Ok(ids.choose(&mut self.random).map(|id| (*id).to_owned()))
     }
 
@@ -741,12 +743,8 @@ impl<'plane> Week<'plane> {
         }
         // Looked at after the objects: what was gone then is gone now.
         let resources = self.scaleway().simulator().resources();
-        let is_there = |id: &str| {
-            let all = resources.servers.iter().chain(&resources.apple_silicon_servers);
-            all.into_iter().any(|one| one["id"] == id)
-        };
         for (name, id) in said {
-            ensure!(!is_there(&id), "{name} says that {id} is gone");
+            ensure!(!is_there(&resources, &id), "{name} says that {id} is gone");
         }
         for (name, had) in std::mem::replace(&mut self.had, has) {
             if self.had.contains_key(&name) || self.strange.contains_key(&had.id) {
@@ -758,7 +756,7 @@ impl<'plane> Week<'plane> {
                     "{name} is gone, and its Mac {} has its claim",
                     had.id
                 ),
-                None => ensure!(!is_there(&had.id), "{name} is gone, and its server {} is there", had.id),
+                None => ensure!(!is_there(&resources, &had.id), "{name} is gone, and its server {} is there", had.id),
             }
         }
         Ok(())
@@ -913,6 +911,10 @@ fn ready_reason(status: &Value) -> &str {
 /// Whether the controller has nothing to do for it.
 fn is_at_rest(object: &DynamicObject) -> bool {
     is_ready(&object.data["status"]) && object.metadata.deletion_timestamp.is_none()
+}
+
+fn is_there(resources: &Resources, id: &str) -> bool {
+    resources.servers.iter().chain(&resources.apple_silicon_servers).any(|one| one["id"] == id)
 }
 
 /// What was done to an object, unless it is gone.
