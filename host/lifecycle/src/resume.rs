@@ -365,8 +365,10 @@ struct Taken {
 /// Whether an operation removes what one of these creations made.
 fn removes_one_of(operation: &Operation, creations: &BTreeSet<crate::OperationId>) -> bool {
     operation.kind == OperationKind::CleanupServer
-        && serde_json::from_value::<CleanupSpecification>(operation.specification.clone())
-            .is_ok_and(|specification| specification.creation.is_some_and(|creation| creations.contains(&creation)))
+        && serde_json::from_value::<CleanupSpecification>(operation.specification.clone()).is_ok_and(|specification| {
+            // One that the journal does not know is known by its tag.
+            [specification.creation, specification.tagged].iter().flatten().any(|creation| creations.contains(creation))
+        })
 }
 
 impl Shared {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::StreamExt as _;
 use futures::stream;
 use windlass_lifecycle::{
-    Asking, Attempts, CloudInit, Control, Error as LifecycleError, OperationId, ReleaseOutcome, Report, ResourceKind,
-    ResourceName, Target,
+    Asking, Attempts, CloudInit, Control, Error as LifecycleError, OperationId, OperationState as JournalState,
+    ReleaseOutcome, Report, ResourceKind, ResourceName, ResumedOperation, Target,
 };
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::Zone;
@@ -301,8 +301,8 @@ enum Removed {
 }
 
 /// Removes what the journal knows of a node, as far as the release policy lets it go. The nodes that this operation
-/// has made are not asked about: they never served. What another operation is removing, as one does that a process has
-/// left and the next one went on with, is waited for within `step`, as long as the retry slot says.
+/// has made are not asked about: they never served. What another operation is removing is waited for within `step`, as
+/// long as the retry slot says; one that nobody works on any more is ended here.
 async fn clean_up(run: &Run, node: &Node, step: Option<Step>, control: &Control) -> Result<Removed, Stop> {
     let Some(creation) = &node.creation else { return Ok(Removed::Gone) };
     let target = match run.shared.lifecycle.journal().operation(creation) {
@@ -339,6 +339,15 @@ async fn clean_up(run: &Run, node: &Node, step: Option<Step>, control: &Control)
         let (LifecycleError::CleanupUnderWay { .. }, Some(step)) = (&error, step) else {
             return Ok(Removed::Left(error.to_string()));
         };
+        let of_node = BTreeSet::from([creation.clone()]);
+        match run.shared.lifecycle.resume_creations(&of_node, control).await {
+            Ok(resumed) if !resumed.operations.is_empty() => match resumed.operations.iter().find_map(unended) {
+                Some(why) => return Ok(Removed::Left(why)),
+                None => continue,
+            },
+            Ok(_) => {}
+            Err(error) => tracing::debug!(node = %node.name, %error, "cannot take over what removes the server"),
+        }
         let failed = failure::of_class(FailureClass::TransientState, error.to_string());
         match run.after_failure(step, &mut attempts, failed).await {
             Err(Stop::Failed(_)) => return Ok(Removed::Left(error.to_string())),
@@ -359,6 +368,14 @@ async fn clean_up(run: &Run, node: &Node, step: Option<Step>, control: &Control)
         (_, Some(report)) => Removed::Left(remains(report)),
         (_, None) => Removed::Left(released.words()),
     })
+}
+
+/// Why an operation that was taken over has not ended.
+fn unended(resumed: &ResumedOperation) -> Option<String> {
+    let is_open = matches!(resumed.state, JournalState::Open | JournalState::Left);
+    let report = || resumed.report.as_ref().map(remains).filter(|words| !words.is_empty());
+    let unknown = || format!("operation {} has not ended", resumed.operation);
+    is_open.then(|| resumed.problem.clone().or_else(report).unwrap_or_else(unknown))
 }
 
 /// Marks the volumes that Scaleway made with a server of which the journal knows nothing, so that they go with it.

@@ -64,21 +64,29 @@ fn a_scaling_that_fails_for_another_reason_makes_no_cluster_active_whose_nodes_d
 #[test]
 fn a_node_that_another_operation_removes_is_waited_for() {
     run(async {
-        let world = World::new(36).await;
-        let clusters = farm_of(&world, 2).await;
-        let creation = clusters.status(&farm()).await.unwrap().nodes[1].creation.clone().unwrap();
-        let other = world.lifecycle(&host());
-        let removal = other.begin_cleanup(&Target::Operation(creation)).await.unwrap();
-        let removal = tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_secs(30)).await;
-            removal.run(&Control::new()).await
-        });
-        clusters.scale(&farm(), &scale(&[("web", 1)], &[]), &quiet()).await.unwrap();
-        removal.await.unwrap().unwrap();
-        let status = clusters.status(&farm()).await.unwrap();
-        assert_eq!(status.cluster.state, ClusterState::Active);
-        assert_eq!(world.servers(), ["farm-web-1"]);
-        world.assert_closed("both removals have ended");
+        for lives in [true, false] {
+            let world = World::new(36).await;
+            let lifecycle = world.lifecycle(&host());
+            let clusters = world.start_on(lifecycle.clone(), host(), world.store());
+            clusters.create(specification(&[("web", 2)]), &quiet()).await.unwrap();
+            let creation = clusters.status(&farm()).await.unwrap().nodes[1].creation.clone().unwrap();
+            let of = if lives { world.lifecycle(&host()) } else { lifecycle };
+            let removal = of.begin_cleanup(&Target::Operation(creation)).await.unwrap();
+            // What is dropped is open in the journal of a process that lives.
+            let removal = lives.then(|| {
+                tokio::spawn(async move {
+                    tokio::time::sleep(Duration::from_secs(30)).await;
+                    removal.run(&Control::new()).await
+                })
+            });
+            clusters.scale(&farm(), &scale(&[("web", 1)], &[]), &quiet()).await.unwrap();
+            if let Some(removal) = removal {
+                removal.await.unwrap().unwrap();
+            }
+            assert_eq!(clusters.status(&farm()).await.unwrap().cluster.state, ClusterState::Active);
+            assert_eq!(world.servers(), ["farm-web-1"]);
+            world.assert_closed(&format!("a living process works on the other removal: {lives}"));
+        }
     });
 }
 

@@ -373,7 +373,10 @@ impl World {
     }
 
     pub(crate) fn start_with(&self, host: Arc<Host>, store: Arc<dyn ClusterStore>) -> Clusters {
-        let lifecycle = self.lifecycle(&host);
+        self.start_on(self.lifecycle(&host), host, store)
+    }
+
+    pub(crate) fn start_on(&self, lifecycle: Lifecycle, host: Arc<Host>, store: Arc<dyn ClusterStore>) -> Clusters {
         let mut options = ClusterOptions::new(lifecycle, self.client.clone(), host, store);
         options.hooks = self.hooks.clone();
         Clusters::new(options)
