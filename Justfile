@@ -210,7 +210,7 @@ test-kubernetes *arguments: _programs _servers
     @command -v go >/dev/null || \
         { echo "SKIPPED: a real API server is built with Go: https://go.dev/dl"; exit 0; }; \
     tests/kubernetes/go/build.sh && \
-    WINDLASS_KUBERNETES_REQUIRED=1 cargo test --workspace --test kubernetes -- --test-threads 8 {{ arguments }}
+    WINDLASS_KUBERNETES_REQUIRED=1 cargo test --workspace --test kubernetes -- --test-threads 12 {{ arguments }}
 
 # OpenSSH's sshd stands in the place of a Mac's, and PostgreSQL keeps state for tests. Their packages would start servers
 # of this machine's: they are kept from that.
