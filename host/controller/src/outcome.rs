@@ -92,12 +92,20 @@ pub(crate) fn words_of(error: &LifecycleError) -> String {
     }
 }
 
-/// An error's words without the id of the request, which is another one at each try: a condition that says the same is
-/// not written again.
-pub(crate) fn without_request(words: &str) -> String {
-    match words.split_once(" [request ") {
-        Some((before, rest)) => format!("{before}{}", rest.split_once(']').map_or("", |(_, after)| after)),
-        None => words.to_owned(),
+/// An error's words without the id of the request, which differs at each try: a condition that says the same otherwise
+/// is not written again.
+pub(crate) fn without_request(error: &LifecycleError) -> String {
+    let id = match error {
+        LifecycleError::Scaleway { source, .. } => source.request_id(),
+        _ => None,
+    };
+    without_id(error.to_string(), id)
+}
+
+fn without_id(words: String, id: Option<&str>) -> String {
+    match id {
+        Some(id) => words.replace(&format!(" [request {id}]"), "").replace(&format!(", request {id}"), ""),
+        None => words,
     }
 }
 
@@ -293,12 +301,13 @@ mod tests {
 
     #[test]
     fn the_id_of_a_request_is_left_out_of_a_condition() {
-        for (words, short) in [
-            ("GET /a: 401 denied [request 1-2]", "GET /a: 401 denied"),
-            ("401 [request 1]; try again", "401; try again"),
-            ("refused", "refused"),
+        for (words, id, short) in [
+            ("GET /a: 401 denied [request 1-2]", Some("1-2"), "GET /a: 401 denied"),
+            ("401 [request 1]; try again", Some("1"), "401; try again"),
+            ("the answer (200, request 1) is no list", Some("1"), "the answer (200) is no list"),
+            ("refused", None, "refused"),
         ] {
-            assert_eq!(without_request(words), short);
+            assert_eq!(without_id(words.to_owned(), id), short);
         }
     }
 

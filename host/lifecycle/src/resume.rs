@@ -122,7 +122,7 @@ impl Resumed {
     /// Whether nothing is open any more that was taken over.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.operations.iter().all(|operation| !matches!(operation.state, OperationState::Open | OperationState::Left))
+        self.operations.iter().all(|operation| !operation.state.has_work_left())
     }
 }
 
@@ -442,7 +442,7 @@ async fn resume_one(
     let row = shared.journal.operation(&id);
     let state = row.as_ref().map_or(OperationState::Open, |row| row.state);
     // The wait counts from the end of a try. A failed write leaves the time that was noted at its beginning.
-    if matches!(state, OperationState::Open | OperationState::Left)
+    if state.has_work_left()
         && let Err(error) = shared.note_try(&id, tries).await
     {
         tracing::warn!(operation = %id, %error, "cannot journal the time of the next attempt");

@@ -22,9 +22,9 @@ const SCHEMA: &str = "windlass";
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
 /// After so long without an answer to a statement, a connection counts as lost, whatever its socket says: a server that
-/// is frozen sends nothing, and a network may swallow everything. Longer than [`STATEMENT`], so that the server itself
-/// refuses what is slow; with `holder::RENEWAL` shorter than a lease, which is then renewed on a new
-/// connection.
+/// is frozen sends nothing, and a network may drop everything. It is longer than [`STATEMENT`], so that the server
+/// itself refuses what is slow. With `holder::RENEWAL` it is shorter than a lease, so a new connection renews that in
+/// time.
 const SILENCE: Duration = Duration::from_secs(20);
 /// How long a statement may take, and how long it may wait for another host's: shorter than a lease, whose renewal may
 /// have to wait for it.

@@ -126,8 +126,8 @@ impl Client {
         &self.shared.settings
     }
 
-    /// Whether Scaleway refused the key (401 or 403) in its last answer. Whoever got the key from somewhere looks there
-    /// again: it may have been replaced.
+    /// Whether Scaleway's last answer refused the key (401 or 403). The key may have been replaced since: a caller that
+    /// read it from a file or a Secret should read it again.
     pub fn is_denied(&self) -> bool {
         self.shared.denied.load(Ordering::Relaxed)
     }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::StreamExt as _;
 use futures::stream;
 use windlass_lifecycle::{
-    Asking, Attempts, CloudInit, Control, Error as LifecycleError, OperationId, OperationState as JournalState,
-    ReleaseOutcome, Report, ResourceKind, ResourceName, ResumedOperation, Target,
+    Asking, Attempts, CloudInit, Control, Error as LifecycleError, OperationId, ReleaseOutcome, Report, ResourceKind,
+    ResourceName, ResumedOperation, Target,
 };
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::Zone;
@@ -372,10 +372,9 @@ async fn clean_up(run: &Run, node: &Node, step: Option<Step>, control: &Control)
 
 /// Why an operation that was taken over has not ended.
 fn unended(resumed: &ResumedOperation) -> Option<String> {
-    let is_open = matches!(resumed.state, JournalState::Open | JournalState::Left);
     let report = || resumed.report.as_ref().map(remains).filter(|words| !words.is_empty());
     let unknown = || format!("operation {} has not ended", resumed.operation);
-    is_open.then(|| resumed.problem.clone().or_else(report).unwrap_or_else(unknown))
+    resumed.state.has_work_left().then(|| resumed.problem.clone().or_else(report).unwrap_or_else(unknown))
 }
 
 /// Marks the volumes that Scaleway made with a server of which the journal knows nothing, so that they go with it.

@@ -301,10 +301,10 @@ impl Cluster<'_> {
                 Found::Unknown(why) => {
                     let words = format!(
                         "whether servers of the cluster exist cannot be seen: {why}. To delete the object anyway, \
-                             set the annotation {}",
+                         set the annotation {}",
                         annotations::ABANDON
                     );
-                    self.wait_for_people("ServersUnreadable", &words).await
+                    self.wait_because("ServersUnreadable", &words).await
                 }
                 Found::Nothing | Found::Servers(_) => self.let_go().await,
             },
@@ -333,11 +333,7 @@ impl Cluster<'_> {
                 self.let_go().await
             }
             Err(windlass_cluster::Error::Unknown { .. }) => self.let_go().await,
-            Err(error) => {
-                self.say(false, "AbandonWaiting", &error.to_string());
-                self.write().await?;
-                Ok(Action::requeue(self.context.settings.retry_interval))
-            }
+            Err(error) => self.wait_because("AbandonWaiting", &error.to_string()).await,
         }
     }
 
@@ -435,17 +431,17 @@ impl Cluster<'_> {
     async fn found(&mut self) -> Result<Option<Action>, Error> {
         match restore::find(self.context, self.object).await? {
             Found::Nothing => Ok(None),
-            Found::Servers(why) => self.wait_for_people("ServersFound", &why).await.map(Some),
+            Found::Servers(why) => self.wait_because("ServersFound", &why).await.map(Some),
             Found::Unknown(why) => {
                 let words = format!("no server is created until it is seen whether some exist already: {why}");
-                self.wait_for_people("ServersUnreadable", &words).await.map(Some)
+                self.wait_because("ServersUnreadable", &words).await.map(Some)
             }
             Found::Status(status) => self.restore(*status).await.map(Some),
         }
     }
 
     /// Says why nothing is done, and looks again later.
-    async fn wait_for_people(&mut self, reason: &str, why: &str) -> Result<Action, Error> {
+    async fn wait_because(&mut self, reason: &str, why: &str) -> Result<Action, Error> {
         self.say(false, reason, why);
         self.write().await?;
         Ok(Action::requeue(self.context.settings.retry_interval))

@@ -43,7 +43,7 @@ pub(super) async fn find(context: &Context, object: &ServerCluster) -> Result<Fo
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     let listing = match context.lifecycle.servers(&zone).await {
         Ok(listing) => listing,
-        Err(error) => return Ok(Found::Unknown(without_request(&error.to_string()))),
+        Err(error) => return Ok(Found::Unknown(without_request(&error))),
     };
     let mut nodes = nodes(&object.spec, &name, &listing.machines);
     if nodes.is_empty() {

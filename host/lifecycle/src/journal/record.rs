@@ -84,6 +84,13 @@ impl OperationState {
     pub fn has_ended(self) -> bool {
         !Self::UNFINISHED.contains(&self)
     }
+
+    /// Whether something is still to be done or removed: it is `Open` or `Left`, and does not only wait for a second
+    /// look.
+    #[must_use]
+    pub fn has_work_left(self) -> bool {
+        matches!(self, Self::Open | Self::Left)
+    }
 }
 
 words! {

@@ -244,7 +244,7 @@ async fn rediscover(
     for host in hosts.iter().filter(|host| carries(host)) {
         // What may be given back yet is nobody's.
         let unfinished = shared.journal.operations_of_resource(&host.id)?.into_iter().find(|operation| {
-            matches!(operation.state, OperationState::Open | OperationState::Left)
+            operation.state.has_work_left()
                 && match operation.kind {
                     OperationKind::ReleaseMachine => true,
                     OperationKind::AdoptMachine => operation.specification["claim"].as_str() == Some(claim.as_str()),

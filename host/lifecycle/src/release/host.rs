@@ -121,7 +121,7 @@ impl Known {
                         known.restart = Restart::of(&operation, &entries, &request.host);
                     }
                     known.given.pool.extend(names(MARK_STEP, "pool"));
-                    if matches!(operation.state, OperationState::Open | OperationState::Left) {
+                    if operation.state.has_work_left() {
                         // The newest comes first, and what it did counts.
                         if known.earlier.is_empty() {
                             known.progress = Progress::from_entries(&entries);

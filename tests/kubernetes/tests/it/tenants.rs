@@ -12,13 +12,15 @@ use windlass_test_kubernetes::{
 const OWN: &str = "7d0e3a4c-0000-4000-8000-000000000001";
 const TEAM_A: &str = "aaaaaaaa-0000-4000-8000-000000000001";
 const TEAM_B: &str = "bbbbbbbb-0000-4000-8000-000000000001";
+/// The key of every tenant.
+const SECRET_KEY: &str = "22222222-2222-4222-8222-222222222222";
 
 /// Credentials of a project. The key tells nothing: the simulator lets every one see every project, as a key of a whole
 /// organization does.
 fn credentials(name: &str, project: &str) -> Value {
     let mut secret = Kind::Secret.object(name);
     secret["stringData"] = json!({
-        "SCW_ACCESS_KEY": "SCWXXXXXXXXXXXXXXXXX", "SCW_SECRET_KEY": "22222222-2222-4222-8222-222222222222",
+        "SCW_ACCESS_KEY": "SCWXXXXXXXXXXXXXXXXX", "SCW_SECRET_KEY": SECRET_KEY,
         "SCW_DEFAULT_PROJECT_ID": project,
     });
     secret
@@ -428,8 +430,7 @@ async fn a_namespace_removed_while_nobody_works_is_emptied_by_the_next_controlle
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_retry_uses_a_key_that_was_corrected_just_before() -> Result<()> {
     let Some(plane) = ControlPlane::shared().await? else { return Ok(()) };
-    let good = "22222222-2222-4222-8222-222222222222";
-    let options = Options { tokens: [good.to_owned()].into(), ..Scene::options() };
+    let options = Options { tokens: [SECRET_KEY.to_owned()].into(), ..Scene::options() };
     let scene = Scene::with(plane, "corrected", options).await?;
     // A Secret counts for that long as it was read.
     let _controller = scene.start(&ControllerOptions::default().argument("--listing-interval=10m")).await?;

@@ -397,7 +397,7 @@ impl Fleet<Macs> {
         let unfinished = self.kind.unfinished.lock().clone();
         for (id, by) in unfinished {
             let row = match self.lifecycle.journal().operation(&by) {
-                Ok(row) if matches!(row.state, OperationState::Open | OperationState::Left) => continue,
+                Ok(row) if row.state.has_work_left() => continue,
                 Ok(row) => row,
                 Err(error) => {
                     let error = &error as &dyn std::error::Error;

@@ -289,7 +289,7 @@ impl Fleet<Instances> {
         for (kind, operation) in elsewhere {
             match self.lifecycle.journal().operation(&operation) {
                 // What is left is tried again in any case.
-                Ok(row) if matches!(row.state, OperationState::Open | OperationState::Left) => {}
+                Ok(row) if row.state.has_work_left() => {}
                 Ok(row) => self.resumed(kind, &operation, row.state),
                 Err(error) => {
                     tracing::warn!(
