@@ -154,7 +154,7 @@ fn line(event: &Event, steps_too: bool) -> Option<String> {
         }
         EventKind::Closed { state } => match (state, event.kind) {
             (OperationState::Done, OperationKind::CreateServer) => ("the server runs".to_owned(), green),
-            (OperationState::Done, _) => ("the removal is done".to_owned(), green),
+            (OperationState::Done, _) => ("the removal has ended".to_owned(), green),
             (OperationState::Undone, _) => ("undone".to_owned(), yellow),
             (OperationState::Kept, _) => ("undone, and some of it kept on purpose".to_owned(), yellow),
             (OperationState::Left, _) => ("something is LEFT".to_owned(), red),
