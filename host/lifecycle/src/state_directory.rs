@@ -62,6 +62,19 @@ impl StateDirectory {
         Self { shared: Some(log), ..self }
     }
 
+    /// The state directory of this name below this one, with a journal and an owner's name of its own: in its folder, or
+    /// in a part of this one's shared log.
+    ///
+    /// # Errors
+    /// As [`StateDirectory::open`].
+    pub fn below(&self, name: &str) -> Result<Self, Error> {
+        let below = Self::open(&self.path.join(name))?;
+        Ok(match &self.shared {
+            Some(shared) => below.with_shared_log(shared.part(name)),
+            None => below,
+        })
+    }
+
     /// Where the journal is, for messages: the directory, or the shared log's location.
     #[must_use]
     pub fn location(&self) -> PathBuf {

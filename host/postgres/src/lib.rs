@@ -1,6 +1,8 @@
 //! Knows how a log is kept in PostgreSQL, so that several hosts share it. Must not know what its streams mean.
 //!
-//! - [`PostgresState`] is the place: `postgres://user@host/database`.
+//! - [`PostgresState`] is the place: `postgres://user@host/database`. A schema can have the logs of many parts, such as
+//!   accounts, each as if it had a schema of its own: the names of families, locks and processes begin with the part's.
+//!   So a part costs no table, and one process needs three connections to write, and a fourth to read, for all of them.
 //! - Each process that writes renews a row (see [`LEASE`]). A process that another one took for dead writes no more.
 //! - One transaction writes at a time. It commits what the tasks of a process have to write together.
 //! - A commit without an answer is looked up, so that a lost connection leaves no doubt about a write.
@@ -21,9 +23,10 @@ mod tables;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use windlass_lifecycle::log::{Log, SharedLog, SharingHost};
 use windlass_lifecycle::{Error, GroupName};
 
@@ -31,6 +34,7 @@ use client::{Client, Failure};
 use connection::Connection;
 pub use holder::LEASE;
 pub use log::PostgresLog;
+use log::Session;
 use settings::Settings;
 pub use settings::SettingsError;
 
@@ -41,7 +45,9 @@ pub struct PostgresState {
     /// This machine's name.
     host: String,
     /// Opened for reading, and kept: some read many times a second.
-    reader: Arc<OnceLock<Arc<PostgresLog>>>,
+    reader: Arc<OnceLock<Arc<Session>>>,
+    /// What is open for writing, where all logs share it.
+    shared: Option<Arc<Mutex<Weak<Session>>>>,
 }
 
 impl PostgresState {
@@ -50,6 +56,7 @@ impl PostgresState {
     /// - `sslmode`: `verify-full` (the default for a host), or `disable` (the default for a socket).
     /// - `sslrootcert`: a file with the certificates of authorities. Default: those that the system trusts.
     /// - `schema`: where the tables are. Default: `windlass`.
+    /// - `part`: see [`PostgresState::part`].
     /// - `passfile`: a file as libpq's `.pgpass`.
     /// - `host`: instead of the URL's, such as a socket's folder.
     /// - `connect_timeout`: in seconds. Default: 10.
@@ -87,7 +94,21 @@ impl PostgresState {
         group: Option<&GroupName>,
         host: String,
     ) -> Result<Self, SettingsError> {
-        Ok(Self { settings: Settings::parse(url, environment, group)?, host, reader: Arc::default() })
+        let settings = Settings::parse(url, environment, group)?;
+        Ok(Self { settings, host, reader: Arc::default(), shared: None })
+    }
+
+    /// The same, whose logs, and those of its parts, write over the same connections, and are one process to others. By
+    /// default, each log that is opened has connections of its own.
+    #[must_use]
+    pub fn with_shared_connections(self) -> Self {
+        Self { shared: Some(Arc::default()), ..self }
+    }
+
+    /// A part of this place: its log sees nothing of other parts, and they see nothing of it.
+    #[must_use]
+    pub fn part(&self, name: &str) -> Self {
+        Self { settings: self.settings.clone().with_part(name), ..self.clone() }
     }
 
     /// The same, whose connections count as lost after so long without an answer.
@@ -95,6 +116,23 @@ impl PostgresState {
     pub fn with_silence(mut self, silence: Duration) -> Self {
         self.settings.silence = silence;
         self
+    }
+
+    /// What is open for writing, made where it is not. One that another process took for dead is not used again.
+    fn session(&self) -> Result<Arc<Session>, Error> {
+        let open = || outside_of_tasks(|| Session::open(&self.settings, &self.host).map(Arc::new));
+        let Some(shared) = &self.shared else { return open() };
+        let mut shared = shared.lock();
+        if let Some(session) = shared.upgrade().filter(|session| !session.is_lost()) {
+            return Ok(session);
+        }
+        let session = open()?;
+        *shared = Arc::downgrade(&session);
+        Ok(session)
+    }
+
+    fn log(&self, session: Arc<Session>) -> Arc<dyn Log> {
+        Arc::new(PostgresLog::new(self.settings.part.clone(), session))
     }
 
     fn ask<T>(&self, ask: impl Fn(&mut Client) -> Result<T, Failure>) -> Result<T, Error> {
@@ -112,15 +150,19 @@ impl SharedLog for PostgresState {
     }
 
     fn open(&self) -> Result<Arc<dyn Log>, Error> {
-        outside_of_tasks(|| Ok(Arc::new(PostgresLog::open(&self.settings, &self.host)?) as Arc<dyn Log>))
+        Ok(self.log(self.session()?))
     }
 
     fn read_only(&self) -> Result<Arc<dyn Log>, Error> {
         if let Some(reader) = self.reader.get() {
-            return Ok(Arc::clone(reader) as Arc<dyn Log>);
+            return Ok(self.log(Arc::clone(reader)));
         }
-        let reader = outside_of_tasks(|| PostgresLog::read_only(&self.settings))?;
-        Ok(Arc::clone(self.reader.get_or_init(|| Arc::new(reader))) as Arc<dyn Log>)
+        let reader = outside_of_tasks(|| Session::read_only(&self.settings))?;
+        Ok(self.log(Arc::clone(self.reader.get_or_init(|| Arc::new(reader)))))
+    }
+
+    fn part(&self, name: &str) -> Arc<dyn SharedLog> {
+        Arc::new(Self::part(self, name))
     }
 
     fn place(&self) -> Result<String, Error> {
@@ -132,7 +174,8 @@ impl SharedLog for PostgresState {
     }
 
     fn holder(&self, lock: &str) -> Result<Option<SharingHost>, Error> {
-        outside_of_tasks(|| self.ask(|client| holder::holder(lock, client)))
+        let lock = self.settings.part.stored(lock);
+        outside_of_tasks(|| self.ask(|client| holder::holder(&lock, client)))
     }
 }
 

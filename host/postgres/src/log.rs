@@ -17,7 +17,7 @@ use windlass_lifecycle::log::{
 use crate::client::{Client, Failure, Transaction};
 use crate::connection::{Connection, Worker};
 use crate::holder::{Holder, RENEWAL, is_held, seems_held};
-use crate::settings::Settings;
+use crate::settings::{Part, Settings};
 use crate::sql::{Bound, Sql};
 use crate::tables::{self, Found};
 
@@ -27,7 +27,14 @@ const BOUNDS: Bounds = Bounds { queue: 1024, batch: 256 };
 type Work = Box<dyn FnOnce(&mut Transaction<'_>) -> bool + Send>;
 
 /// An open log.
+#[derive(Debug)]
 pub struct PostgresLog {
+    part: Part,
+    session: Arc<Session>,
+}
+
+/// The connections of a process to one schema, and its row there. The logs of all parts can have one.
+pub(crate) struct Session {
     place: String,
     reader: Worker,
     writing: Option<Writing>,
@@ -42,14 +49,14 @@ struct Writing {
     keeper: Arc<Worker>,
 }
 
-impl std::fmt::Debug for PostgresLog {
+impl std::fmt::Debug for Session {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("PostgresLog").field("place", &self.place).finish_non_exhaustive()
+        formatter.debug_struct("Session").field("place", &self.place).finish_non_exhaustive()
     }
 }
 
-impl PostgresLog {
-    /// Opens it for writing, and makes its tables where there are none.
+impl Session {
+    /// Opens it for writing, and makes the tables where there are none.
     pub(crate) fn open(settings: &Settings, host: &str) -> Result<Self, Error> {
         let mut connection = Connection::new(settings.clone());
         let schema = settings.schema.clone();
@@ -90,8 +97,19 @@ impl PostgresLog {
         Ok(Self { place: settings.place.clone(), reader, writing: None })
     }
 
+    /// Whether another process is known to have taken this one for dead.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.writing.as_ref().is_some_and(|writing| writing.holder.is_lost())
+    }
+}
+
+impl PostgresLog {
+    pub(crate) fn new(part: Part, session: Arc<Session>) -> Self {
+        Self { part, session }
+    }
+
     fn writing(&self) -> Result<&Writing, Error> {
-        self.writing.as_ref().ok_or(Error::JournalClosed)
+        self.session.writing.as_ref().ok_or(Error::JournalClosed)
     }
 
     /// Does something, whole or not at all, and returns when it is committed. What gives an error or nothing is taken
@@ -112,7 +130,7 @@ impl PostgresLog {
         sql: Sql,
         read: impl Fn(&Row) -> Result<T, Error> + Send + 'static,
     ) -> Result<Vec<T>, Error> {
-        let rows = self.reader.call(move |connection| {
+        let rows = self.session.reader.call(move |connection| {
             let rows = connection.ask(|client| client.query_typed(&sql.text, &sql.parameters())).map_err(unread)?;
             rows.iter().map(read).collect()
         });
@@ -120,7 +138,7 @@ impl PostgresLog {
     }
 }
 
-impl Drop for PostgresLog {
+impl Drop for Session {
     fn drop(&mut self) {
         let Some(Writing { writer, holder, keeper }) = self.writing.take() else { return };
         drop(writer);
@@ -132,13 +150,14 @@ impl Drop for PostgresLog {
 #[async_trait]
 impl Log for PostgresLog {
     async fn append(&self, changes: Vec<Change>) -> Result<Option<Fence>, Error> {
-        self.write(move |transaction| append(transaction, &changes)).await
+        let part = self.part.clone();
+        self.write(move |transaction| append(transaction, &part, &changes)).await
     }
 
     fn append_at_once(&self, changes: &[Change]) -> Result<Option<Fence>, Error> {
         let Writing { holder, keeper, .. } = self.writing()?;
-        let (changes, holder) = (changes.to_vec(), Arc::clone(holder));
-        let (work, answer) = answering(move |transaction| append(transaction, &changes));
+        let (part, changes, holder) = (self.part.clone(), changes.to_vec(), Arc::clone(holder));
+        let (work, answer) = answering(move |transaction| append(transaction, &part, &changes));
         let committed = keeper.call(move |connection| commit(connection, &holder, vec![work]).pop());
         let committed = committed.flatten().ok_or(Error::JournalClosed)?;
         committed.map_err(|problem| Error::JournalWrite { problem })?;
@@ -147,21 +166,22 @@ impl Log for PostgresLog {
     }
 
     fn streams(&self, query: &Query) -> Result<Vec<Stream>, Error> {
-        self.read(Sql::of("select family, id, fence, document::text from streams", query), |row| {
-            let (family, id): (String, String) = (get(row, 0)?, get(row, 1)?);
+        let part = self.part.clone();
+        self.read(Sql::of(&self.part, "select family, id, fence, document::text from streams", query), move |row| {
+            let (family, id): (String, String) = (part.name(get(row, 0)?), get(row, 1)?);
             let fence = Fence(get::<i64>(row, 2)?.cast_unsigned());
             Ok(Stream { document: document(row, 3, "operations", &id)?, family, id, fence })
         })
     }
 
     fn count(&self, query: &Query) -> Result<u64, Error> {
-        let counted = self.read(Sql::count(query), |row| get::<i64>(row, 0))?;
+        let counted = self.read(Sql::count(&self.part, query), |row| get::<i64>(row, 0))?;
         Ok(counted.first().copied().unwrap_or_default().cast_unsigned())
     }
 
     fn tally(&self, query: &Query, by: &[Key]) -> Result<Vec<Tally>, Error> {
         let keys = by.len();
-        self.read(Sql::tally(query, by), move |row| {
+        self.read(Sql::tally(&self.part, query, by), move |row| {
             let value = |column| match get::<Option<String>>(row, column)? {
                 None => Ok(Value::Null),
                 Some(text) => match serde_json::from_str(&text) {
@@ -178,7 +198,7 @@ impl Log for PostgresLog {
     }
 
     fn entries(&self, query: &Query) -> Result<Vec<LogEntry>, Error> {
-        self.read(Sql::of("select id, number, document::text from entries", query), |row| {
+        self.read(Sql::of(&self.part, "select id, number, document::text from entries", query), |row| {
             let (id, number): (String, i64) = (get(row, 0)?, get(row, 1)?);
             Ok(LogEntry {
                 document: document(row, 2, "entries", &format!("{id}/{number}"))?,
@@ -189,8 +209,9 @@ impl Log for PostgresLog {
     }
 
     async fn forget(&self, query: Query) -> Result<usize, Error> {
+        let part = self.part.clone();
         let forgotten = self.write(move |transaction| {
-            let sql = Sql::of("select family, id from streams", &query);
+            let sql = Sql::of(&part, "select family, id from streams", &query);
             let found = transaction.query_typed(&sql.text, &sql.parameters()).map_err(unwritten)?;
             for row in &found {
                 remove(transaction, &get::<String>(row, 0)?, &get::<String>(row, 1)?)?;
@@ -206,10 +227,10 @@ impl Log for PostgresLog {
     }
 
     fn lives(&self, name: &str) -> bool {
-        let name = name.to_owned();
-        let asked = match &self.writing {
+        let (name, Session { reader, writing, .. }) = (self.part.stored(name), &*self.session);
+        let asked = match writing {
             Some(writing) => writing.keeper.call(move |connection| connection.ask(|client| is_held(&name, client))),
-            None => self.reader.call(move |connection| connection.ask(|client| seems_held(&name, client))),
+            None => reader.call(move |connection| connection.ask(|client| seems_held(&name, client))),
         };
         match asked {
             Some(Ok(lives)) => lives,
@@ -220,15 +241,16 @@ impl Log for PostgresLog {
 
     fn lock(&self, name: &str) -> Result<Option<Lease>, Error> {
         let Writing { holder, keeper, .. } = self.writing()?;
-        let (taker, wanted) = (Arc::clone(holder), name.to_owned());
+        let name = self.part.stored(name);
+        let (taker, wanted) = (Arc::clone(holder), name.clone());
         let taken = keeper.call(move |connection| connection.ask(|client| taker.take(&wanted, client)));
         let is_taken = taken.ok_or(Error::JournalClosed)?.map_err(unwritten)?;
-        let held = || Held { name: name.to_owned(), holder: Arc::clone(holder), keeper: Arc::clone(keeper) };
+        let held = || Held { name, holder: Arc::clone(holder), keeper: Arc::clone(keeper) };
         Ok(is_taken.then(|| Box::new(held()) as Lease))
     }
 
     fn is_overtaken(&self) -> bool {
-        self.writing.as_ref().is_some_and(|writing| writing.holder.is_lost())
+        self.session.is_lost()
     }
 
     fn is_snapshot(&self) -> bool {
@@ -313,14 +335,14 @@ fn try_commit(connection: &mut Connection, holder: &Holder, works: Vec<Work>) ->
     }
 }
 
-fn append(transaction: &mut Transaction<'_>, changes: &[Change]) -> Result<Option<Fence>, Error> {
+fn append(transaction: &mut Transaction<'_>, part: &Part, changes: &[Change]) -> Result<Option<Fence>, Error> {
     let mut fence = None;
     for change in changes {
         if change.takes && fence.is_none() {
             let next = transaction.query_one("update fences set last = last + 1 returning last", &[]);
             fence = Some(Fence(get::<i64>(&next.map_err(unwritten)?, 0)?.cast_unsigned()));
         }
-        if !make(transaction, change, fence)? {
+        if !make(transaction, part, change, fence)? {
             return Ok(None);
         }
     }
@@ -328,12 +350,12 @@ fn append(transaction: &mut Transaction<'_>, changes: &[Change]) -> Result<Optio
 }
 
 /// Makes one change. False where a condition of it does not hold.
-fn make(transaction: &mut Transaction<'_>, change: &Change, fence: Option<Fence>) -> Result<bool, Error> {
-    let Change { family, id, .. } = change;
+fn make(transaction: &mut Transaction<'_>, part: &Part, change: &Change, fence: Option<Fence>) -> Result<bool, Error> {
+    let (family, id) = (part.stored(change.family), &change.id);
     let mut run = |sql: Sql| transaction.query_typed(&sql.text, &sql.parameters()).map_err(unwritten);
-    let key = || vec![Bound::text(*family), Bound::text(id)];
+    let key = || vec![Bound::text(&family), Bound::text(id)];
     if let Some(query) = &change.unless
-        && !run(Sql::of("select 1 from streams", &Query { limit: Some(1), ..query.clone() }))?.is_empty()
+        && !run(Sql::of(part, "select 1 from streams", &Query { limit: Some(1), ..query.clone() }))?.is_empty()
     {
         return Ok(false);
     }
@@ -357,7 +379,7 @@ fn make(transaction: &mut Transaction<'_>, change: &Change, fence: Option<Fence>
     let taken = fence.filter(|_| change.takes).map(|fence| fence.0.cast_signed());
     let (document, is_empty) = match &change.write {
         Write::Remove => {
-            remove(transaction, family, id)?;
+            remove(transaction, &family, id)?;
             return Ok(true);
         }
         Write::Put(document) => (written(document)?, false),

@@ -39,7 +39,7 @@ const MAX_FILE_LEN: u64 = 1024 * 1024;
 pub enum SettingsError {
     #[error("it is not a URL like postgres://user@host:5432/database: {0}")]
     NotUrl(String),
-    #[error("unknown parameter `{0}`; known: host, sslmode, sslrootcert, schema, passfile, connect_timeout")]
+    #[error("unknown parameter `{0}`; known: host, sslmode, sslrootcert, schema, part, passfile, connect_timeout")]
     UnknownParameter(String),
     #[error("`{parameter}={value}`: {problem}")]
     Parameter { parameter: &'static str, value: String, problem: String },
@@ -60,6 +60,23 @@ pub enum SettingsError {
     Tls(#[from] rustls::Error),
 }
 
+/// A part of a schema, by which its families, locks and processes begin. The empty one has whatever begins with no
+/// part's name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Part(String);
+
+impl Part {
+    /// What has this name in the part, as it is stored. No name has a colon.
+    pub(crate) fn stored(&self, name: &str) -> String {
+        format!("{}{name}", self.0)
+    }
+
+    /// The name in the part of what is stored so.
+    pub(crate) fn name(&self, stored: &str) -> String {
+        stored.strip_prefix(&self.0).unwrap_or(stored).to_owned()
+    }
+}
+
 /// How the server is proved to be the one that is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TlsMode {
@@ -75,6 +92,7 @@ pub(crate) struct Settings {
     /// The URL without a password, for messages.
     pub(crate) place: String,
     pub(crate) schema: String,
+    pub(crate) part: Part,
     /// After so long without an answer, a connection counts as lost.
     pub(crate) silence: Duration,
     config: Config,
@@ -111,6 +129,7 @@ impl Settings {
         let mut host = decoded(url.host_str().unwrap_or_default());
         let port = url.port().unwrap_or(5432);
         let (mut schema, mut mode, mut root, mut passfile) = (SCHEMA.to_owned(), None, None, None);
+        let mut part = None;
         let mut connect_timeout = CONNECT;
         for (name, value) in url.query_pairs() {
             let bad = |parameter, problem: &str| SettingsError::Parameter {
@@ -130,6 +149,7 @@ impl Settings {
                 }
                 "sslrootcert" => root = Some(PathBuf::from(&*value)),
                 "passfile" => passfile = Some(PathBuf::from(&*value)),
+                "part" => part = Some(value.into_owned()).filter(|part| !part.is_empty()),
                 "schema" if is_identifier(&value) => schema = value.into_owned(),
                 "schema" => return Err(bad("schema", "use up to 63 of a-z, 0-9 and _, and begin with a letter")),
                 "connect_timeout" => {
@@ -195,7 +215,18 @@ impl Settings {
             true => format!("postgres://{user}@/{database}?host={host}&schema={schema}"),
             false => format!("postgres://{user}@{host}:{port}/{database}?schema={schema}"),
         };
-        Ok(Self { place, schema, silence: SILENCE, config, tls })
+        let settings = Self { place, schema, part: Part::default(), silence: SILENCE, config, tls };
+        Ok(match part {
+            Some(part) => settings.with_part(&part),
+            None => settings,
+        })
+    }
+
+    /// The same for a part of the schema.
+    pub(crate) fn with_part(mut self, name: &str) -> Self {
+        self.part = Part(self.part.stored(&format!("{name}:")));
+        self.place = format!("{}&part={name}", self.place);
+        self
     }
 
     /// A new connection.
@@ -351,6 +382,18 @@ mod tests {
         let long = format!("{url}&schema={}", "s".repeat(40));
         let error = place(&long, &"g".repeat(30)).unwrap_err().to_string();
         assert!(error.contains("more than 63 bytes"), "{error}");
+    }
+
+    #[test]
+    fn what_a_part_has_is_stored_under_its_name() {
+        let whole = parse("postgres://ops@/state?host=/run").unwrap();
+        assert_eq!(whole.part.stored("operation"), "operation");
+        let url = "postgres://ops@/state?host=/run&part=accounts/ci/key";
+        let named = parse(url).unwrap();
+        assert_eq!(named.part, whole.with_part("accounts/ci/key").part);
+        assert_eq!(named.part.stored("operation"), "accounts/ci/key:operation");
+        assert_eq!(named.part.name("accounts/ci/key:operation"), "operation");
+        assert_eq!(named.place, "postgres://ops@/state?host=/run&schema=windlass&part=accounts/ci/key");
     }
 
     #[test]

@@ -6,6 +6,8 @@ use serde_json::Value;
 use tokio_postgres::types::{ToSql, Type};
 use windlass_lifecycle::log::{Condition, Key, Query};
 
+use crate::settings::Part;
+
 /// A value in a statement.
 #[derive(Debug)]
 pub(crate) enum Bound {
@@ -47,9 +49,9 @@ impl Sql {
     }
 
     /// `select` is everything before `where`.
-    pub(crate) fn of(select: &str, query: &Query) -> Self {
+    pub(crate) fn of(part: &Part, select: &str, query: &Query) -> Self {
         let mut sql = Self::new(format!("{select} where "), Vec::new());
-        sql.matching(query);
+        sql.matching(part, query);
         let (direction, nulls) = if query.newest_first { ("desc", "last") } else { ("asc", "first") };
         let by = query.by.map_or_else(String::new, |by| format!("{} {direction} nulls {nulls}, ", field(by)));
         let _ = write!(sql.text, " order by {by}number {direction}");
@@ -60,17 +62,17 @@ impl Sql {
     }
 
     /// How many streams match.
-    pub(crate) fn count(query: &Query) -> Self {
+    pub(crate) fn count(part: &Part, query: &Query) -> Self {
         let mut sql = Self::new("select count(*) from streams where ", Vec::new());
-        sql.matching(query);
+        sql.matching(part, query);
         sql
     }
 
     /// How many streams match, of each combination of these values.
-    pub(crate) fn tally(query: &Query, by: &[Key]) -> Self {
+    pub(crate) fn tally(part: &Part, query: &Query, by: &[Key]) -> Self {
         let keys: Vec<String> = by.iter().map(|key| format!("({})::text", expression(*key))).collect();
         let mut sql = Self::new(format!("select {}, count(*) from streams where ", keys.join(", ")), Vec::new());
-        sql.matching(query);
+        sql.matching(part, query);
         let columns: Vec<String> = (1..=by.len()).map(|column| column.to_string()).collect();
         let _ = write!(sql.text, " group by {}", columns.join(", "));
         sql
@@ -80,8 +82,8 @@ impl Sql {
         self.bound.iter().map(Bound::parameter).collect()
     }
 
-    fn matching(&mut self, query: &Query) {
-        let families = query.families.iter().map(|family| (*family).to_owned()).collect();
+    fn matching(&mut self, part: &Part, query: &Query) {
+        let families = query.families.iter().map(|family| part.stored(family)).collect();
         let families = self.bind(Bound::Texts(families));
         let _ = write!(self.text, "family = any({families})");
         for condition in &query.all {
@@ -91,7 +93,7 @@ impl Sql {
         if let (Some(id), Some(family)) = (&query.beyond, query.families.first()) {
             let order = query.by.map_or_else(|| "number".to_owned(), |by| format!("{}, number", field(by)));
             let compared = if query.newest_first { "<" } else { ">" };
-            let (family, id) = (self.bind(Bound::text(*family)), self.bind(Bound::text(id)));
+            let (family, id) = (self.bind(Bound::text(part.stored(family))), self.bind(Bound::text(id)));
             let of = format!("select {order} from streams where family = {family} and id = {id}");
             let _ = write!(self.text, " and ({order}) {compared} ({of})");
         }

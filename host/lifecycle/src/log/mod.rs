@@ -115,6 +115,10 @@ pub trait SharedLog: fmt::Debug + Send + Sync {
     /// [`Error::JournalAbsent`] where there is none; otherwise as [`SharedLog::open`].
     fn read_only(&self) -> Result<Arc<dyn Log>, Error>;
 
+    /// A part of it under this name, which has no colon: its log sees nothing of other parts, and they see nothing of
+    /// it.
+    fn part(&self, name: &str) -> Arc<dyn SharedLog>;
+
     /// Names the place of the log: a copy of it, or a backup that was restored elsewhere, has another one.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ mod cut;
 mod failures;
 mod hosts;
 mod laws;
+mod parts;
 mod proxy;
 mod refusals;
 mod server;
