@@ -92,6 +92,9 @@ pub struct Resumed {
     /// Operations that left something behind and whose next try is not due yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<WaitingOperation>,
+    /// Whether another process works on one that is busy.
+    #[serde(skip)]
+    pub(crate) is_elsewhere: bool,
 }
 
 /// An operation that left something behind and is tried again later.
@@ -276,6 +279,7 @@ impl Lifecycle {
             }
             let running = operation.state == OperationState::Open && shared.is_worked_on(&operation);
             if running {
+                resumed.is_elsewhere |= operation.runner != shared.runner.name();
                 resumed.busy.push(operation.id);
                 continue;
             }

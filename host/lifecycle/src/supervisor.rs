@@ -20,6 +20,9 @@ use crate::{Error, Resumed, Sweep, SweepRequest, metric_names};
 
 /// The first wait before a part is tried again that failed; later ones grow to its interval.
 const FIRST_RETRY: Duration = Duration::from_secs(5);
+/// When it is looked again at operations on which another process works: one that died may count as alive for half a
+/// minute.
+const ELSEWHERE: Duration = Duration::from_secs(10);
 /// How long a part that was asked to stop may take to reach its next safe point. After that it is dropped where it
 /// stands: the journal knows how far it is.
 const END_PATIENCE: Duration = Duration::from_secs(5);
@@ -354,6 +357,9 @@ impl Supervisor {
     /// What waits for its second look, or for its next try, is taken up when that is due.
     fn schedule_next_tries(&self, round: &Round) {
         let Some(resumed) = &round.resumed else { return };
+        if resumed.is_elsewhere {
+            self.schedule.lock().no_later(Part::Resume, Instant::now() + ELSEWHERE);
+        }
         metrics::gauge!(metric_names::UNVERIFIED).set(resumed.unverified.len() as f64);
         let now = self.lifecycle.shared.clock.now();
         let second_looks = resumed.unverified.iter().map(|waits| waits.look_at);

@@ -398,6 +398,26 @@ fn one_round_runs_at_a_time_and_two_processes_do_not_work_on_one_operation() {
 }
 
 #[test]
+fn what_a_process_leaves_that_lived_a_moment_ago_is_soon_ended() {
+    run(async {
+        let world = World::new(80).await;
+        let (dying, other) = (world.start(), world.start());
+        let created = dying.create_server(world.everything(), &Control::new()).await.unwrap();
+        let pending = dying.begin_cleanup(&Target::Operation(created.operation)).await.unwrap();
+        let (supervisor, control) = (supervisor(&other), Control::new());
+        let round = supervisor.round(&[Part::Resume], &control).await;
+        assert_eq!(round.resumed.unwrap().busy, [pending.id().clone()]);
+        drop((pending, dying));
+        let end = async {
+            tokio::time::sleep(Duration::from_secs(40)).await;
+            control.leave();
+        };
+        tokio::join!(supervisor.run(&control, |_| {}), end);
+        world.assert_empty("long before the next round");
+    });
+}
+
+#[test]
 fn an_operation_that_is_being_written_down_is_not_taken_for_one_that_a_dead_process_left() {
     real_time(async {
         let world = World::new(79).await;
