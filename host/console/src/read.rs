@@ -156,8 +156,8 @@ pub(crate) struct UnderWay {
 #[derive(Debug)]
 pub(crate) struct NotShown {
     pub(crate) words: &'static str,
-    /// Other state directories below this one.
-    pub(crate) directories: Vec<String>,
+    /// Each shows another state directory below this one.
+    pub(crate) commands: Vec<String>,
 }
 
 /// An operation with its steps.
@@ -250,17 +250,23 @@ impl Source {
         let Some((folder, words)) = self.elsewhere else { return Ok(None) };
         let root = self.state.path().join(folder);
         let failed = |source| Error::Journal(LifecycleError::StateDirectory { path: root.clone(), source });
-        let mut directories = Vec::new();
+        let mut commands = Vec::new();
         if let Some(groups) = absent_is_none(self.state.handle().open_dir(folder)).map_err(failed)? {
             for group in names(&groups).map_err(failed)? {
                 // What has just gone, and what is no folder, is no state directory.
                 let Ok(inside) = groups.open_dir(&group) else { continue };
                 let inside = names(&inside).map_err(failed)?;
-                directories.extend(inside.iter().map(|name| root.join(&group).join(name).display().to_string()));
+                commands.extend(inside.iter().map(|name| match self.state.shared_log() {
+                    Some(shared) => {
+                        let part = shared.part(&format!("{folder}/{group}/{name}"));
+                        format!("WINDLASS_STATE='{}' windlass console", part.location())
+                    }
+                    None => format!("windlass --state-dir {} console", root.join(&group).join(name).display()),
+                }));
             }
         }
-        directories.sort_unstable();
-        Ok(Some(NotShown { words, directories }))
+        commands.sort_unstable();
+        Ok(Some(NotShown { words, commands }))
     }
 
     /// Where the state is, for people: the directory, or the database.

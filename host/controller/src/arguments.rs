@@ -15,6 +15,7 @@ use windlass_scaleway::Zone;
 
 use crate::address::{Address, address};
 use crate::console::ConsoleArguments;
+use crate::state::StateArguments;
 
 /// An infrastructure provider of Cluster API for Scaleway machines; releasing a machine never destroys it by accident.
 #[derive(Debug, Parser)]
@@ -129,6 +130,9 @@ pub struct LookArguments {
     /// The folder with journal and decision log
     #[arg(long, env = "WINDLASS_STATE_DIR", value_name = "DIRECTORY", default_value = "/var/lib/windlass")]
     pub state_dir: PathBuf,
+    /// Where the journal is, if not there.
+    #[command(flatten)]
+    pub state: StateArguments,
 }
 
 /// The command by which the program starts itself to compile a policy.
@@ -159,9 +163,13 @@ pub struct RunArguments {
     /// A registry from which the Policy objects of namespaces may take policies (repeatable) [default: none]
     #[arg(long, env = "WINDLASS_TENANT_REGISTRIES", value_name = "HOST", value_delimiter = ',', value_parser = registry)]
     pub tenant_registry: Vec<String>,
-    /// State directory: journal, decision log, compiled policies; must be on a volume that survives the pod
+    /// State directory: journal, decision log, compiled policies; must be on a volume that survives the pod, unless a
+    /// database has the journal
     #[arg(long, env = "WINDLASS_STATE_DIR", value_name = "DIRECTORY", default_value = "/var/lib/windlass")]
     pub state_dir: PathBuf,
+    /// Where the journal is, if not there.
+    #[command(flatten)]
+    pub state: StateArguments,
     /// Owner name, used in owner tags and in the names of claimed hosts; must be different for each cluster [default:
     /// derived from the UID of the namespace kube-system and from --watch-filter]
     #[arg(long, env = "WINDLASS_OWNER", value_name = "NAME")]

@@ -79,6 +79,12 @@ pub enum Error {
     /// Another process leads, or may lead.
     #[error("the Lease is lost: another process may lead, so this one ends")]
     LeaseLost,
+    /// Another process has taken over what this one was working on.
+    #[error(
+        "another controller took this one for dead, since it had not renewed its row in the database: this one can write \
+         nothing more, so it ends"
+    )]
+    TakenForDead,
     /// A part of the process panicked.
     #[error("the controller has a defect: one of its tasks panicked (see the log lines above), so the process exits")]
     Panicked,

@@ -1,8 +1,6 @@
 //! What the controller has done and decided, for who asks inside its pod (`kubectl exec`): `decisions`, `operations`,
 //! `policies`. Nothing is changed, and nobody is called.
 
-use std::path::Path;
-
 use windlass_inspect::failure::Failure;
 use windlass_inspect::output::Output;
 use windlass_inspect::{Commands, Inspector};
@@ -22,7 +20,7 @@ pub fn look(command: &Command) -> Option<u8> {
     else {
         return None;
     };
-    let LookArguments { output: format, state_dir } = look;
+    let format = &look.output;
     // As `windlass` calls what it prints of the same.
     let document = match command {
         Command::Decisions { decision: Some(_), .. } => "decision show",
@@ -37,7 +35,7 @@ pub fn look(command: &Command) -> Option<u8> {
         Command::Operations { .. } => "operations",
         _ => "policies",
     };
-    let result = open(state_dir, asked).and_then(|state| {
+    let result = open(look, asked).and_then(|state| {
         let inspector = Inspector { state: &state, output, commands: COMMANDS };
         match command {
             Command::Decisions { decision: Some(decision), .. } => inspector.decision(decision, false),
@@ -75,7 +73,10 @@ pub fn look(command: &Command) -> Option<u8> {
 }
 
 /// The folder as the controller has it. It is not made where it is missing: then this is another machine or pod.
-fn open(folder: &Path, command: &str) -> Result<StateDirectory, Failure> {
+fn open(
+    LookArguments { state_dir: folder, state, .. }: &LookArguments,
+    command: &str,
+) -> Result<StateDirectory, Failure> {
     let place = || folder.display().to_string();
     if !folder.is_dir() {
         return Err(Failure::usage("there is no such state directory").at(place()).remedy(format!(
@@ -83,6 +84,7 @@ fn open(folder: &Path, command: &str) -> Result<StateDirectory, Failure> {
              directory with --state-dir or WINDLASS_STATE_DIR"
         )));
     }
-    StateDirectory::open(folder)
+    state
+        .in_folder(folder)
         .map_err(|error| Failure::usage("the state directory cannot be used").at(place()).caused_by(&error))
 }

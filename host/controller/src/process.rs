@@ -41,11 +41,14 @@ use crate::{Error, controllers, metric_names, names, orphans};
 /// So long new work waits for the operations that a dead predecessor left open.
 const RECOVERY_HEAD_START: Duration = Duration::from_secs(10);
 
+/// How often it is looked whether the journal can still be written.
+const LOOK_AT_JOURNAL: Duration = Duration::from_secs(1);
+
 /// Runs the controller until `shutdown` is cancelled.
 ///
 /// # Errors
 /// What is wrong with configuration or credentials, before anything is touched; [`Error::LeaseLost`] when another
-/// process may lead: all work has stopped then, and the process is to end.
+/// process may lead and [`Error::TakenForDead`] when one may work on what this one had begun: the process is to end.
 pub async fn run(arguments: RunArguments, shutdown: CancellationToken) -> Result<(), Error> {
     let process = Process::prepare(&arguments).await?;
     let end = CancellationToken::new();
@@ -85,8 +88,8 @@ pub async fn run(arguments: RunArguments, shutdown: CancellationToken) -> Result
         health.set_broken();
     }
     if let Some(leadership) = leadership
-        // What panicked may not be all that was at work: a successor waits until the Lease has run out.
-        && !matches!(worked, Err(Error::LeaseLost | Error::Panicked))
+        // Not all work may have ended: a successor waits until the Lease has run out.
+        && !matches!(worked, Err(Error::LeaseLost | Error::Panicked | Error::TakenForDead))
     {
         leadership.release().await;
     }
@@ -122,7 +125,7 @@ impl Process {
         for notice in scaleway.settings().notices() {
             tracing::warn!("{notice}");
         }
-        let state = StateDirectory::open(&arguments.state_dir)?;
+        let state = arguments.state.in_folder(&arguments.state_dir)?;
         let limits = Limits::new(configuration.limits.clone());
         let mut options = RuntimeOptions::new(scaleway.clone(), state, Asker::Controller);
         options.policies = configuration.policies;
@@ -286,7 +289,10 @@ impl Process {
                 server_clusters: Arc::clone(&server_clusters),
                 common_failures: Arc::clone(&common_failures),
             });
-            let again = controllers::run(context, arguments, shutdown, panicked).await;
+            let again = tokio::select! {
+                again = controllers::run(context, arguments, shutdown, panicked) => again,
+                () = taken_for_dead(&lifecycle) => return Err(Error::TakenForDead),
+            };
             if !again {
                 break;
             }
@@ -295,6 +301,14 @@ impl Process {
         closing.abort();
         jobs.leave(arguments.shutdown_grace).await;
         Ok(())
+    }
+}
+
+/// Returns when another process has taken this one for dead: nothing can be written to the database any more. A journal
+/// in a folder is never taken so.
+async fn taken_for_dead(lifecycle: &Lifecycle) {
+    while !lifecycle.journal().log().is_overtaken() {
+        tokio::time::sleep(LOOK_AT_JOURNAL).await;
     }
 }
 
@@ -339,9 +353,9 @@ fn check_owner(state: &StateDirectory, owner: &OwnerName) -> Result<(), Error> {
     Err(Error::Option {
         option: "--owner",
         problem: format!(
-            "the state directory {} has {count} machines of the owner {other}, but this owner is {owner}, so nobody \
-             would release or remove them. Set --owner to {other}, or delete their objects before you change it",
-            state.path().display()
+            "the journal in {} has {count} machines of the owner {other}, but this owner is {owner}, so nobody would \
+             release or remove them. Set --owner to {other}, or delete their objects before you change it",
+            state.location().display()
         ),
     })
 }

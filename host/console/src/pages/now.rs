@@ -94,10 +94,10 @@ pub(crate) fn now(now: &Now) -> Markup {
             section aria-labelledby="not-shown" {
                 h2 #not-shown { "Not shown here" }
                 p { (elsewhere.words) }
-                @if !elsewhere.directories.is_empty() {
+                @if !elsewhere.commands.is_empty() {
                     p { "Other credentials have journals of their own. Each of these shows one:" }
-                    ul { @for directory in &elsewhere.directories {
-                        li { code { "windlass --state-dir " (directory) " console" } }
+                    ul { @for command in &elsewhere.commands {
+                        li { code { (command) } }
                     } }
                 }
             }
