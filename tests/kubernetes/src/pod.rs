@@ -48,6 +48,8 @@ impl Pod {
         let ports = ports(container)?;
         let host_port = |number: i32| ports.values().find(|(inside, _)| *inside == number).map(|(_, outside)| *outside);
         let arguments = container.args.clone().unwrap_or_default();
+        let environment = kubelet.environment(container).await?.into_iter();
+        let environment = environment.map(|(name, value)| (name, in_volume(&value, &mounts).unwrap_or(value)));
         let replaced: Vec<String> =
             arguments.iter().map(|argument| on_this_machine(argument, &mounts, host_port)).collect();
         let mut probes = Vec::new();
@@ -62,12 +64,7 @@ impl Pod {
         let kubeconfig = node.join(format!("{namespace}-{account}.kubeconfig"));
         std::fs::write(&kubeconfig, plane.kubeconfig_of(account, token.trim()))?;
         let mut command = Command::new(program);
-        command
-            .current_dir(node)
-            .env_clear()
-            .envs(kubelet.environment(container).await?)
-            .env("KUBECONFIG", kubeconfig)
-            .args(&replaced);
+        command.current_dir(node).env_clear().envs(environment).env("KUBECONFIG", kubeconfig).args(&replaced);
         let process = Process::start(name, &mut command, &node.join(format!("{namespace}-{name}.log")))?;
         let ports = ports.into_iter().map(|(name, (_, outside))| (name, outside)).collect();
         Ok(Self { process, arguments, ports, probes })
@@ -160,13 +157,26 @@ impl Kubelet<'_> {
             std::fs::create_dir_all(&folder)?;
             return compiled::lend(&folder);
         }
-        let Some(source) = &volume.config_map else { bail!("neither a claim nor a ConfigMap: {volume:?}") };
-        ensure!(source.items.is_none(), "single keys of a ConfigMap");
-        let map = self.config_map(&source.name, source.optional).await?;
+        // What is no claim goes with its pod.
         if folder.exists() {
             std::fs::remove_dir_all(&folder)?;
         }
         std::fs::create_dir_all(&folder)?;
+        if volume.empty_dir.is_some() {
+            return compiled::lend(&folder);
+        }
+        if let Some(source) = &volume.secret {
+            ensure!(source.items.is_none(), "single keys of a Secret");
+            let secrets: Api<Secret> = Api::namespaced(self.client.clone(), self.namespace);
+            let secret = secrets.get(source.secret_name.as_deref().context("a volume of no Secret")?).await?;
+            for (name, bytes) in secret.data.unwrap_or_default() {
+                std::fs::write(folder.join(name), bytes.0)?;
+            }
+            return Ok(());
+        }
+        let Some(source) = &volume.config_map else { bail!("a volume of another kind: {volume:?}") };
+        ensure!(source.items.is_none(), "single keys of a ConfigMap");
+        let map = self.config_map(&source.name, source.optional).await?;
         for (name, text) in map.data.unwrap_or_default() {
             std::fs::write(folder.join(name), in_text(&text, mounts))?;
         }
@@ -242,12 +252,15 @@ fn on_this_machine(argument: &str, mounts: &[(String, PathBuf)], host_port: impl
     if let Some(port) = value.strip_prefix("0.0.0.0:").and_then(|port| port.parse().ok()).and_then(host_port) {
         return format!("{option}=127.0.0.1:{port}");
     }
-    for (path, folder) in mounts {
-        if let Some(rest) = value.strip_prefix(path.as_str()).filter(|rest| rest.is_empty() || rest.starts_with('/')) {
-            return format!("{option}={}{rest}", folder.display());
-        }
-    }
-    argument.to_owned()
+    in_volume(value, mounts).map_or_else(|| argument.to_owned(), |path| format!("{option}={path}"))
+}
+
+/// A path in a volume, as it is here.
+fn in_volume(value: &str, mounts: &[(String, PathBuf)]) -> Option<String> {
+    mounts.iter().find_map(|(path, folder)| {
+        let rest = value.strip_prefix(path.as_str()).filter(|rest| rest.is_empty() || rest.starts_with('/'))?;
+        Some(format!("{}{rest}", folder.display()))
+    })
 }
 
 /// A configuration in which paths in volumes are those of this machine.

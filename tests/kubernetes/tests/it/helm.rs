@@ -2,13 +2,14 @@
 //! says.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use windlass_test_guests::{HOSTILE, RELEASE};
 use windlass_test_kubernetes::{ControlPlane, Kind, MachineOptions, Pod, Programs, Scene, User, eventually};
+use windlass_test_postgres::Server;
 
 /// Not the namespace of the kustomization: the chart is to work in any.
 const SYSTEM: &str = "macs-system";
@@ -74,9 +75,13 @@ impl<'plane> Installation<'plane> {
 
     /// What a kubelet would do with the chart's Deployment.
     async fn run(&self) -> Result<Pod> {
+        self.run_on(&self.node).await
+    }
+
+    async fn run_on(&self, node: &Path) -> Result<Pod> {
         let plane = self.scene.plane();
         let program = plane.programs().controller();
-        let mut pod = Pod::start(plane, program, SYSTEM, "windlass-controller", &self.node).await?;
+        let mut pod = Pod::start(plane, program, SYSTEM, "windlass-controller", node).await?;
         pod.ready().await?;
         Ok(pod)
     }
@@ -173,6 +178,37 @@ async fn the_chart_runs_takes_new_values_and_leaves_hosts_alone_when_it_goes() -
         Ok(())
     })
     .await?;
+    installation.scene.end().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_chart_with_a_database_claims_no_volume_and_continues_on_another_node() -> Result<()> {
+    let Some(server) = Server::start() else { return Ok(()) };
+    let Some(programs) = Programs::found() else { return Ok(()) };
+    let plane = ControlPlane::bare(programs).await?;
+    let installation = Installation::prepare(&plane).await?;
+    let scene = &installation.scene;
+    let refused = installation.run_helm(&["template"], json!({"replicas": 2}));
+    ensure!(refused.is_err_and(|error| format!("{error:#}").contains("state.secretName")));
+    let url = format!("--from-literal=url={}", server.url("windlass"));
+    let secret = ["create", "--namespace", SYSTEM, "secret", "generic", "windlass-database", &url];
+    plane.kubectl(User::Admin, &secret, "")?;
+    installation.helm("install", json!({"replicas": 2, "state": {"secretName": "windlass-database"}}))?;
+    let claims = plane.kubectl(User::Admin, &["get", "persistentvolumeclaims", "-A", "-o", "name"], "")?;
+    ensure!(claims.is_empty(), "{claims}");
+    let mut pod = installation.run().await?;
+    scene.apply(&MachineOptions::default().machine("mac")).await?;
+    scene.ready_machines(1).await?;
+    ensure!(pod.stop()?.success(), "{}", pod.log());
+    let operations = || server.execute("select count(*) from windlass.streams where family = 'operation'");
+    let adopted = operations();
+    ensure!(adopted != "0", "the journal is not in the database");
+    let mut pod = installation.run_on(&scene.folder().join("other-node")).await?;
+    scene.delete(Kind::AppleSiliconMachine, "mac").await?;
+    scene.gone(Kind::AppleSiliconMachine, "mac").await?;
+    scene.all_in_pool(2).await?;
+    ensure!(pod.stop()?.success(), "{}", pod.log());
+    ensure!(operations() != adopted, "the journal went on elsewhere");
     installation.scene.end().await
 }
 

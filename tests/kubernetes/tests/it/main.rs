@@ -22,6 +22,7 @@ mod migration;
 mod mixed;
 mod money;
 mod moves;
+mod nodes;
 mod object_policies;
 mod orders;
 mod orphans;

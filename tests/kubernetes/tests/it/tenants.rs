@@ -10,14 +10,14 @@ use windlass_test_kubernetes::{
 
 /// The controller's own project, and those of two tenants.
 const OWN: &str = "7d0e3a4c-0000-4000-8000-000000000001";
-const TEAM_A: &str = "aaaaaaaa-0000-4000-8000-000000000001";
+pub(crate) const TEAM_A: &str = "aaaaaaaa-0000-4000-8000-000000000001";
 const TEAM_B: &str = "bbbbbbbb-0000-4000-8000-000000000001";
 /// The key of every tenant.
 const SECRET_KEY: &str = "22222222-2222-4222-8222-222222222222";
 
 /// Credentials of a project. The key tells nothing: the simulator lets every one see every project, as a key of a whole
 /// organization does.
-fn credentials(name: &str, project: &str) -> Value {
+pub(crate) fn credentials(name: &str, project: &str) -> Value {
     let mut secret = Kind::Secret.object(name);
     secret["stringData"] = json!({
         "SCW_ACCESS_KEY": "SCWXXXXXXXXXXXXXXXXX", "SCW_SECRET_KEY": SECRET_KEY,
@@ -26,7 +26,7 @@ fn credentials(name: &str, project: &str) -> Value {
     secret
 }
 
-fn instance(name: &str, extra: Value) -> Value {
+pub(crate) fn instance(name: &str, extra: Value) -> Value {
     let mut object = Kind::InstanceMachine.object(name);
     object["spec"] = json!({"types": ["DEV1-S"], "image": "ubuntu_noble", "zone": "fr-par-1"});
     object["spec"]
@@ -36,7 +36,7 @@ fn instance(name: &str, extra: Value) -> Value {
     object
 }
 
-async fn ready(scene: &Scene<'_>, kind: Kind, name: &str) -> Result<Value> {
+pub(crate) async fn ready(scene: &Scene<'_>, kind: Kind, name: &str) -> Result<Value> {
     eventually(&format!("{name} is ready"), || async {
         let object = scene.api(kind).get(name).await?;
         let status = object.data["status"].clone();

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use windlass_simulator::Options;
 use windlass_test_guests::share;
 use windlass_test_kubernetes::{ControlPlane, Controller, ControllerOptions, Moment, Scene};
+use windlass_test_postgres::Server;
 
 use story::Story;
 
@@ -34,11 +35,12 @@ fn requests(calls: &[String]) -> Vec<Request> {
     found
 }
 
-/// How the successor comes: with its predecessor's volume, or without.
+/// How the successor comes: with its predecessor's volume, without it, or on another node with the same database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Volume {
     Kept,
     Lost,
+    Shared,
 }
 
 impl Volume {
@@ -50,28 +52,40 @@ impl Volume {
 
 /// The controller whose only requests are those that its work needs, and which does not look around for other claimers:
 /// there are none.
-fn options(story: Story, scene: &Scene<'_>, state: &str) -> ControllerOptions {
+fn options(story: Story, scene: &Scene<'_>, database: Option<&Server>, state: &str) -> ControllerOptions {
     let mut options = ControllerOptions { state: state.to_owned(), ..ControllerOptions::default() }
         .argument("--listing-interval=1h")
         .argument("--claim-settle=100ms")
         .argument("--sweep=off")
         // A host whose order was not answered is waited for so long.
         .argument("--second-look=2s");
+    if let Some(server) = database {
+        options = options.variable("WINDLASS_STATE", &server.url(&schema(scene)));
+    }
     story.configure(scene, &mut options);
     options
 }
 
+/// The schema of a scene's journal.
+fn schema(scene: &Scene<'_>) -> String {
+    scene.namespace().replace('-', "_")
+}
+
 /// A scene in which everything is there that the story needs.
-async fn scene(plane: &ControlPlane, story: Story) -> Result<(Scene<'_>, Controller)> {
+async fn scene<'plane>(
+    plane: &'plane ControlPlane,
+    story: Story,
+    database: Option<&Server>,
+) -> Result<(Scene<'plane>, Controller)> {
     let scene = Scene::with(plane, "crash", Options { time_scale: story.time_scale(), ..Options::default() }).await?;
-    let controller = scene.start(&options(story, &scene, "state")).await?;
+    let controller = scene.start(&options(story, &scene, database, "state")).await?;
     story.prepare(&scene).await?;
     Ok((scene, controller))
 }
 
 /// The requests that it makes undisturbed.
-async fn calm_run(plane: &ControlPlane, story: Story) -> Result<Vec<String>> {
-    let (scene, _controller) = scene(plane, story).await?;
+async fn calm_run(plane: &ControlPlane, story: Story, database: Option<&Server>) -> Result<Vec<String>> {
+    let (scene, _controller) = scene(plane, story, database).await?;
     scene.scaleway().simulator().clear_requests();
     story.begin(&scene).await?;
     story.end(&scene, Volume::Kept).await?;
@@ -86,23 +100,33 @@ async fn killed_at(
     request: &Request,
     moment: Moment,
     volume: Volume,
+    database: Option<&Server>,
 ) -> Result<()> {
-    let (scene, mut controller) = scene(plane, story).await?;
+    let (scene, mut controller) = scene(plane, story, database).await?;
     scene.scaleway().hold(&request.method, &request.path, request.nth, moment)?;
     story.begin(&scene).await?;
     scene.scaleway().held().await?;
     controller.kill();
+    if let Some(server) = database {
+        // As if it had not renewed its row for half a minute.
+        server.expire(&schema(&scene));
+    }
     scene.scaleway().calm();
     scene.check_hosts(&story.unexplained(&scene)).await.context("at the moment of death")?;
     story.meanwhile(&scene);
-    let _successor = scene.start(&options(story, &scene, volume.state())).await?;
+    let _successor = scene.start(&options(story, &scene, database, volume.state())).await?;
     story.end(&scene, volume).await?;
     scene.end().await
 }
 
 async fn killed_everywhere(story: Story, volume: Volume) -> Result<()> {
+    let server = if volume == Volume::Shared { Server::start() } else { None };
+    if volume == Volume::Shared && server.is_none() {
+        return Ok(());
+    }
+    let database = server.as_ref();
     let Some(plane) = story.plane().await? else { return Ok(()) };
-    let calls = calm_run(plane, story).await.context("undisturbed")?;
+    let calls = calm_run(plane, story, database).await.context("undisturbed")?;
     let requests: Vec<Request> =
         requests(&calls).into_iter().filter(|request| request.method != "GET" || story.dies_in_look_ups()).collect();
     ensure!(requests.iter().any(|request| request.method != "GET"), "nothing was done: {calls:?}");
@@ -118,7 +142,7 @@ async fn killed_everywhere(story: Story, volume: Volume) -> Result<()> {
     let first = if volume == Volume::Kept { 0 } else { cases.len() / 2 };
     let mut deaths = 0;
     for (request, moment) in share(cases.iter().cycle().skip(first).take(cases.len())) {
-        killed_at(plane, story, request, *moment, volume)
+        killed_at(plane, story, request, *moment, volume, database)
             .await
             .with_context(|| format!("killed {moment:?} {request:?}"))?;
         deaths += 1;
@@ -200,4 +224,19 @@ async fn a_controller_killed_at_any_change_of_a_deletion_leaves_nothing() -> Res
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_left_by_a_controller_whose_volume_was_lost_during_a_deletion() -> Result<()> {
     killed_everywhere(Story::Deletion, Volume::Lost).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exactly_one_server_is_left_by_another_node_with_the_same_database() -> Result<()> {
+    killed_everywhere(Story::Creation, Volume::Shared).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_left_by_another_node_with_the_same_database() -> Result<()> {
+    killed_everywhere(Story::Deletion, Volume::Shared).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_is_rebooted_once_by_another_node_with_the_same_database() -> Result<()> {
+    killed_everywhere(Story::Recovery, Volume::Shared).await
 }
