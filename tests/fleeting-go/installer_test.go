@@ -66,9 +66,11 @@ func distribution(t *testing.T) string {
 	folder := filepath.Join(t.TempDir(), "dist")
 	place := filepath.Join(folder, runtime.GOOS, runtime.GOARCH)
 	require.NoError(t, os.MkdirAll(place, 0o755))
-	content, err := os.ReadFile(program(t, "WINDLASS_FLEETING_PLUGIN"))
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(place, "plugin"), content, 0o755))
+	// By another process: a program that this one has open for writing, if only in a child that a test beside this one
+	// forks, cannot be started ("text file busy").
+	copied := exec.CommandContext(t.Context(), "cp", program(t, "WINDLASS_FLEETING_PLUGIN"), filepath.Join(place, "plugin"))
+	output, err := copied.CombinedOutput()
+	require.NoError(t, err, string(output))
 	return folder
 }
 

@@ -1,8 +1,8 @@
 //! Hundreds of Macs and thousands of instances, measured: what they cost that need nothing, what Macs cost that wait for
 //! a host, what instances cost that fail for one reason, and what 100 releases at once do to Scaleway.
 //! `just bench-kubernetes` builds what it needs, the controller with optimisation, and runs it. Prints; asserts only
-//! what must hold at any speed. With an argument (`waiting`, `failing`) it runs that part alone, and with a second one
-//! with so many objects.
+//! what must hold at any speed. With an argument (`servers`, `waiting`, `failing`) it runs that part alone, and with a
+//! second one with so many objects.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -37,11 +37,12 @@ async fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let count = arguments.get(1).map(|count| count.parse()).transpose().context("a number of objects")?;
     match arguments.first().map(String::as_str) {
+        Some("servers") => thousands(&plane, count.unwrap_or(INSTANCES)).await,
         Some("waiting") => waiting(&plane, count.unwrap_or(WAITING)).await,
         Some("failing") => failing(&plane, count.unwrap_or(INSTANCES)).await,
         _ => {
             hundreds(&plane).await?;
-            thousands(&plane).await?;
+            thousands(&plane, INSTANCES).await?;
             waiting(&plane, WAITING).await?;
             failing(&plane, INSTANCES).await?;
             behind_a_strict_gateway(&plane).await
@@ -94,19 +95,19 @@ async fn steady(plane: &ControlPlane, scene: &Scene<'_>, controller: &Controller
 }
 
 /// What servers cost that need nothing, and all of them removed.
-async fn thousands(plane: &ControlPlane) -> Result<()> {
+async fn thousands(plane: &ControlPlane, count: usize) -> Result<()> {
     let scene = Scene::with(plane, "servers", simulated(None)).await?;
     let controller = scene.start(&quick().argument("--operations=128")).await?;
     let began = Instant::now();
-    make_instances(&scene, INSTANCES).await?;
+    make_instances(&scene, count).await?;
     settled("the servers run", || async {
         let machines = scene.list(Kind::InstanceMachine).await?;
         let ready = machines.iter().filter(|machine| machine.data["status"]["ready"] == true).count();
-        ensure!(ready == INSTANCES, "{ready}");
+        ensure!(ready == count, "{ready}");
         Ok(())
     })
     .await?;
-    println!("{:<58} {:.1} s", format!("{INSTANCES} instances made after"), began.elapsed().as_secs_f64());
+    println!("{:<58} {:.1} s", format!("{count} instances made after"), began.elapsed().as_secs_f64());
     steady(plane, &scene, &controller, "1 listing an interval, 20 pages").await?;
     let began = Instant::now();
     plane.kubectl(User::Admin, &["delete", "im", "--all", "--wait=false", "--namespace", scene.namespace()], "")?;
