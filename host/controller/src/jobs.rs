@@ -277,7 +277,8 @@ impl Jobs {
                     if !asked.may_begin().await {
                         return Outcome::NotBegun;
                     }
-                    match work(control, attempt).await {
+                    // On the heap, and only now: thousands of jobs may wait for their turn, each with room for its work.
+                    match Box::pin(work(control, attempt)).await {
                         // It waited for another turn, and was told no then.
                         Outcome::CalledOff { .. } if asked.refused.load(Ordering::Relaxed) => Outcome::NotBegun,
                         outcome => outcome,

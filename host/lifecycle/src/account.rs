@@ -16,7 +16,9 @@ use windlass_policy::slots::types::{Failure, FailureClass, Money};
 use windlass_scaleway::types::instance::{ListImages, ServerType, Stock};
 use windlass_scaleway::{Client, Zone};
 
-use crate::failure::{of_class, of_error, words};
+use crate::answer::Answer;
+use crate::failure::{AttemptFailure, of_class, of_error, words};
+use crate::images::{Images, Wanted};
 use crate::lifecycle::Lifecycle;
 use crate::placement::euros;
 use crate::quotas::{QuotaDemand, check_quotas};
@@ -177,18 +179,18 @@ const PRICE_PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) type WithoutPrices = Mutex<BTreeMap<Zone, Instant>>;
 
 /// What the zones offer, as it was read last.
-pub(crate) type Catalogues = Mutex<BTreeMap<Zone, (Instant, Arc<Catalogue>)>>;
+pub(crate) type Catalogues = Mutex<BTreeMap<Zone, Arc<Answer<Arc<Catalogue>, Arc<windlass_scaleway::Error>>>>>;
 
 impl Lifecycle {
     /// What Scaleway does not have for so many servers of a specification, and what could not be seen; see
-    /// [`account_problems`] and [`check_quotas`]. Many creations in one zone read its catalogue once a minute. Where
-    /// Scaleway does not answer in time nothing is found: the creation will tell. For a `count` of 0 no quotas are
+    /// [`account_problems`] and [`check_quotas`]. Many creations in one zone read its catalogue once a minute, and the
+    /// creations themselves use the image that is found here. Where Scaleway does not answer in time nothing is found: the creation will tell. For a `count` of 0 no quotas are
     /// asked: whoever makes servers one by one would ask them for each.
     pub async fn account_problems(&self, specification: &ServerSpecification, count: usize) -> Vec<AccountProblem> {
         let client = &self.shared.client;
         let look = async {
             let mut problems = match self.shared.catalogue(&specification.zone).await {
-                Ok(catalogue) => account_problems(client, specification, &catalogue).await,
+                Ok(catalogue) => problems_of(client, &self.shared.images, specification, &catalogue).await,
                 Err(error) if error.is_not_found() => {
                     let words = no_servers_in(&specification.zone);
                     return vec![AccountProblem::new("zone", FailureClass::NotFound, words)];
@@ -225,14 +227,13 @@ impl Shared {
         }
     }
 
-    pub(crate) async fn catalogue(&self, zone: &Zone) -> Result<Arc<Catalogue>, windlass_scaleway::Error> {
-        let fresh = |known: &(Instant, Arc<Catalogue>)| (known.0.elapsed() < FRESH).then(|| Arc::clone(&known.1));
-        if let Some(catalogue) = self.catalogues.lock().get(zone).and_then(fresh) {
-            return Ok(catalogue);
-        }
-        let catalogue = Arc::new(Catalogue::of(&self.client, zone).await?);
-        self.catalogues.lock().insert(zone.clone(), (Instant::now(), Arc::clone(&catalogue)));
-        Ok(catalogue)
+    pub(crate) async fn catalogue(&self, zone: &Zone) -> Result<Arc<Catalogue>, Arc<windlass_scaleway::Error>> {
+        let answer = Arc::clone(self.catalogues.lock().entry(zone.clone()).or_default());
+        let ask = || {
+            let (client, zone) = (self.client.clone(), zone.clone());
+            async move { Ok(Arc::new(Catalogue::of(&client, &zone).await?)) }
+        };
+        answer.get(FRESH, ask).await
     }
 }
 
@@ -242,12 +243,21 @@ pub async fn account_problems(
     specification: &ServerSpecification,
     catalogue: &Catalogue,
 ) -> Vec<AccountProblem> {
+    problems_of(client, &Arc::default(), specification, catalogue).await
+}
+
+async fn problems_of(
+    client: &Client,
+    images: &Arc<Images>,
+    specification: &ServerSpecification,
+    catalogue: &Catalogue,
+) -> Vec<AccountProblem> {
     let mut wanted = specification.clone();
     wanted.normalize();
     let mut problems = Vec::new();
     catalogue.find_problems(&wanted, &mut problems);
     let (image, groups, networks, volumes) = futures::join!(
-        image_problem(client, &wanted, catalogue),
+        image_problem(client, images, &wanted, catalogue),
         group_problems(client, &wanted),
         network_problems(client, &wanted),
         existing_volume_problems(client, &wanted),
@@ -283,7 +293,12 @@ pub async fn no_image(client: &Client, label: &str) -> String {
     format!("there is no image with the label {label}; {instead}")
 }
 
-async fn image_problem(client: &Client, wanted: &ServerSpecification, catalogue: &Catalogue) -> Option<AccountProblem> {
+async fn image_problem(
+    client: &Client,
+    images: &Arc<Images>,
+    wanted: &ServerSpecification,
+    catalogue: &Catalogue,
+) -> Option<AccountProblem> {
     let (zone, image) = (&wanted.zone, &wanted.image);
     let usable: Vec<(&String, &ServerType)> = wanted
         .types
@@ -293,18 +308,17 @@ async fn image_problem(client: &Client, wanted: &ServerSpecification, catalogue:
         .collect();
     match image {
         ImageChoice::Label(label) => {
-            let (marketplace, storage) = (client.marketplace(), wanted.root_volume.kind.image_storage());
             let is_usable = !usable.is_empty();
             // A label that does not exist is said so also where no type is any good.
             let any = wanted.types.first().filter(|_| !is_usable);
             for name in usable.into_iter().map(|(name, _)| name).chain(any) {
-                match marketplace.resolve_image(label, zone, name, storage.clone()).await {
-                    Err(error) if error.is_not_found() => {
+                match images.resolve(client, &Wanted::of(wanted, name, client)).await {
+                    Err(AttemptFailure { failure, .. }) if failure.class == FailureClass::NotFound => {
                         let words = no_image(client, label).await;
                         return Some(AccountProblem::new("image", FailureClass::NotFound, words));
                     }
-                    Err(error) if is_usable => {
-                        return Some(AccountProblem::of_error("image", &error));
+                    Err(AttemptFailure { failure, .. }) if is_usable => {
+                        return Some(AccountProblem { field: "image", failure });
                     }
                     _ => {}
                 }

@@ -161,14 +161,7 @@ impl Creation<'_> {
     }
 
     fn wanted_image(&self, server_type: &str) -> Wanted {
-        let project = self.specification.project.as_deref().or(self.run.shared.client.settings().project_id());
-        Wanted {
-            image: self.specification.image.clone(),
-            zone: self.run.zone.clone(),
-            server_type: server_type.to_owned(),
-            storage: self.specification.root_volume.kind.image_storage(),
-            project: project.map(str::to_owned),
-        }
+        Wanted::of(self.specification, server_type, &self.run.shared.client)
     }
 
     async fn image(&self, server_type: &str) -> Result<String, Stop> {

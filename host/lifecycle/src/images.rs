@@ -5,15 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::time::Instant;
-use windlass_concurrency::Flight;
 use windlass_policy::slots::types::FailureClass;
 use windlass_scaleway::types::instance::ListImages;
 use windlass_scaleway::types::marketplace::ImageStorage;
 use windlass_scaleway::{Client, Zone};
 
+use crate::answer::Answer;
 use crate::failure::{AttemptFailure, of_class};
-use crate::specification::ImageChoice;
+use crate::specification::{ImageChoice, ServerSpecification};
 
 /// How long an answer serves. A label's id changes with each release of its image, every few weeks; the old one keeps
 /// working. An image of the project's own may be deleted when the next one is there: see [`Images::forget`].
@@ -30,23 +29,23 @@ pub(crate) struct Wanted {
     pub(crate) project: Option<String>,
 }
 
-/// What is known of it.
-#[derive(Debug, Default)]
-struct Entry {
-    latest: Mutex<Option<(Instant, String)>>,
-    flight: Flight<Result<String, AttemptFailure>>,
-}
-
-impl Entry {
-    fn fresh(&self) -> Option<String> {
-        self.latest.lock().as_ref().filter(|(at, _)| at.elapsed() < FRESH).map(|(_, id)| id.clone())
+impl Wanted {
+    /// The image of a specification for a server of this type.
+    pub(crate) fn of(specification: &ServerSpecification, server_type: &str, client: &Client) -> Self {
+        Self {
+            image: specification.image.clone(),
+            zone: specification.zone.clone(),
+            server_type: server_type.to_owned(),
+            storage: specification.root_volume.kind.image_storage(),
+            project: specification.project.as_deref().or(client.settings().project_id()).map(str::to_owned),
+        }
     }
 }
 
 /// The cache.
 #[derive(Debug, Default)]
 pub(crate) struct Images {
-    entries: Mutex<BTreeMap<Wanted, Arc<Entry>>>,
+    answers: Mutex<BTreeMap<Wanted, Arc<Answer<String, AttemptFailure>>>>,
     /// Which of the project's own images was last used, for the log.
     used: Mutex<BTreeMap<(ImageChoice, Zone), String>>,
 }
@@ -57,25 +56,17 @@ impl Images {
         if let ImageChoice::Id(id) = &wanted.image {
             return Ok(id.clone());
         }
-        let entry = Arc::clone(self.entries.lock().entry(wanted.clone()).or_default());
-        if let Some(id) = entry.fresh() {
-            return Ok(id);
-        }
+        let answer = Arc::clone(self.answers.lock().entry(wanted.clone()).or_default());
         let ask = || {
-            let (images, entry, client, wanted) =
-                (Arc::clone(self), Arc::clone(&entry), client.clone(), wanted.clone());
-            async move {
-                let id = images.ask(&client, &wanted).await?;
-                *entry.latest.lock() = Some((Instant::now(), id.clone()));
-                Ok(id)
-            }
+            let (images, client, wanted) = (Arc::clone(self), client.clone(), wanted.clone());
+            async move { images.ask(&client, &wanted).await }
         };
-        entry.flight.join(ask).await
+        answer.get(FRESH, ask).await
     }
 
     /// Has it asked for anew: the image that was named is not there any more.
     pub(crate) fn forget(&self, wanted: &Wanted) {
-        self.entries.lock().remove(wanted);
+        self.answers.lock().remove(wanted);
     }
 
     async fn ask(&self, client: &Client, wanted: &Wanted) -> Result<String, AttemptFailure> {

@@ -43,6 +43,7 @@ mod abandon;
 mod absence;
 mod account;
 mod aftermath;
+mod answer;
 mod audit;
 mod cancels;
 mod capabilities;

@@ -37,7 +37,8 @@ impl Tasks {
 
     /// Works in the background for as long as the host lives.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let stopped = self.stopped.clone();
+        // A task would have room for the work twice: where it is given, and where it is done.
+        let (stopped, work) = (self.stopped.clone(), Box::pin(work));
         self.tracker.spawn(async move {
             tokio::select! {
                 biased;
@@ -55,7 +56,7 @@ impl Tasks {
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, Uncarried> {
-        let (stopped, left) = (self.stopped.clone(), self.control.left().clone());
+        let (stopped, left, work) = (self.stopped.clone(), self.control.left().clone(), Box::pin(work));
         let task = self.tracker.spawn(async move {
             tokio::select! {
                 biased;

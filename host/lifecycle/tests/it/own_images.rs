@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_lifecycle::{Control, Error, ImageChoice};
 use windlass_policy::slots::types::FailureClass;
-use windlass_simulator::{FaultKind, FaultRule};
+use windlass_simulator::{FaultKind, FaultRule, RequestRecord};
 
 use crate::support::{World, run, zone};
 
@@ -104,5 +104,29 @@ fn many_creations_ask_once_which_image_is_the_newest_and_a_failed_answer_is_not_
         let lists =
             |path: &str| world.simulator.requests().iter().filter(|request| request.path.ends_with(path)).count();
         assert_eq!(lists("/images"), 2);
+    });
+}
+
+#[test]
+fn looks_before_many_creations_read_the_zone_and_the_image_once() {
+    run(async {
+        let world = World::new(4).await;
+        let lifecycle = world.start();
+        let wanted = world.everything();
+        let slow = FaultRule::new("GET", "/**", FaultKind::Delay(Duration::from_millis(100)));
+        world.simulator.add_fault(slow).unwrap();
+        let looks = (0..20).map(|_| lifecycle.account_problems(&wanted, 0));
+        for problems in futures::future::join_all(looks).await {
+            assert!(problems.is_empty(), "{problems:?}");
+        }
+        let reads = |path: &str, page: &str| {
+            let is_page = |read: &&RequestRecord| read.path.ends_with(path) && read.query.ends_with(page);
+            world.simulator.requests().iter().filter(is_page).count()
+        };
+        assert_eq!(["/products/servers", "/availability"].map(|path| reads(path, "&page=2")), [1; 2]);
+        for created in lifecycle.create_servers(&wanted, 5, &Control::new()).await {
+            created.unwrap();
+        }
+        assert_eq!(reads("/local-images", ""), 1);
     });
 }
